@@ -40,8 +40,8 @@ class CgroupJoinError(Exception):
     """A cgroup could be made, but processes cannot be moved into it."""
 
 
-class ChargeNotReleased(Exception):
-    """The charge of earlier runs does not go away: zygotes in a new cgroup must take over."""
+class CgroupUnusable(Exception):
+    """Earlier runs stay charged, or the cgroup has been removed: zygotes in a new one must take over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Cgroup:
     def prepare_for_zygote(self) -> None:
         """Prepare for the start of a zygote: wait until nothing of a run is left, and lift the limit.
 
-        Raises ChargeNotReleased.
+        Raises CgroupUnusable.
         """
         if self._idle:
             self._left = max(0, self.wait_until_idle() - self._file_caches() - self._idle)
@@ -110,7 +110,7 @@ class Cgroup:
         self._idle_processes = int(os.pread(self.files["processes_now"], 32, 0))
 
     def wait_until_idle(self) -> int:
-        """Wait until the charge is what it should be when nothing runs, and return it. Raises ChargeNotReleased."""
+        """Wait until the charge is what it should be when nothing runs, and return it. Raises CgroupUnusable."""
         charged = self._charged()
         if self._sure and abs(charged - self._idle - self._cached) <= _DRIFT_MB * _MB:
             return charged
@@ -119,7 +119,7 @@ class Cgroup:
     def begin_run(self, memory_mb: int, processes: int) -> None:
         """Set the limits of the next run and note where its counters start.
 
-        Raises ChargeNotReleased if anything left by an earlier run would count as part of this one.
+        Raises CgroupUnusable if anything left by an earlier run would count as part of this one.
         """
         charged = self.wait_until_idle()
         limit = self._idle + (memory_mb + _SLACK_MB) * _MB
@@ -128,7 +128,7 @@ class Cgroup:
                 self._reclaim(limit)
                 charged, self._cached = self._charged(), self._file_caches()
                 if charged > limit:
-                    raise ChargeNotReleased(f"{(charged - limit) / _MB:.0f} MB above the limit stay charged")
+                    raise CgroupUnusable(f"{(charged - limit) / _MB:.0f} MB above the limit stay charged")
             self._write("limit", str(limit))
             self._limit = limit
         # Between these two values lies what the kernel had charged in advance, 256 KB a processor, and what the last
@@ -180,7 +180,7 @@ class Cgroup:
 
     def _wait_for_release(self) -> int:
         """Wait until the charge has come down to the idle charge and file caches, and return it. Raises
-        ChargeNotReleased if it does not."""
+        CgroupUnusable if it does not."""
         started = time.monotonic()
         pause_seconds, reclaimed = 0.0002, 0.0
         while True:
@@ -192,7 +192,7 @@ class Cgroup:
                 return charged
             waited = time.monotonic() - started
             if waited > _RELEASE_TIMEOUT_SECONDS:
-                raise ChargeNotReleased(f"{above / _MB:.0f} MB of earlier runs stay charged")
+                raise CgroupUnusable(f"{above / _MB:.0f} MB of earlier runs stay charged")
             if waited > _QUICK_RELEASE_SECONDS + 4 * reclaimed:
                 self._reclaim(charged - above)
                 reclaimed = time.monotonic() - started
@@ -222,7 +222,10 @@ class Cgroup:
         os.pwrite(self.files[name], value.encode(), 0)
 
     def _charged(self) -> int:
-        return int(os.pread(self.files["usage"], 32, 0))
+        try:
+            return int(os.pread(self.files["usage"], 32, 0))
+        except OSError as error:  # ENODEV
+            raise CgroupUnusable(f"the cgroup has been removed: {error}") from error
 
     def _file_caches(self) -> int:
         """Return the bytes charged for cached files, without files that live in memory."""

@@ -19,10 +19,10 @@ _MAX_WATCHED_THREADS = 4  # threads whose waits we can look at on a busy machine
 _NICE_THRESHOLD = 32  # processes and threads: a run in a cgroup that has more gives way to us
 _NICE_INCREMENT = 10  # added to its niceness: a ninth of our weight
 _SLACK_MB = 16  # allowance for what the processes share with the zygote
-_MAX_SCAN_SECONDS = 0.1  # the longest look at all processes of a run
-_REMEASURE_FACTOR = (
-    10  # times the CPU time that it took to measure what the processes share, until it is measured again
-)
+_MAX_SCAN_SECONDS = 1.0  # the longest look at all processes of a run
+_MAX_SCAN_CPU_SECONDS = 0.1  # and the most that it may cost: on a busy machine, most of the time is spent waiting
+# Times the CPU time that it took to measure what the processes share, until it is measured again.
+_REMEASURE_FACTOR = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,10 +324,12 @@ class ProcessTree:
 
 
 def _until(deadline: float, pids: Iterable[int]) -> Iterator[int]:
-    """Yield the pids one by one, the first in any case, until the deadline, in monotonic seconds."""
+    """Yield the pids one by one, the first in any case, until the deadline, in monotonic seconds, or until we have
+    worked for long enough."""
+    cpu_deadline = time.thread_time() + _MAX_SCAN_CPU_SECONDS
     for pid in pids:
         yield pid
-        if time.monotonic() >= deadline:
+        if time.monotonic() >= deadline or time.thread_time() >= cpu_deadline:
             return
 
 

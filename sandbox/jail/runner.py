@@ -98,7 +98,7 @@ class Runner:
             except ZygoteLost as error:
                 self._zygotes.discard(kind)
                 return LostRun(f"the zygote was lost: {error}", zygote_lost=True)
-            except cgroups.ChargeNotReleased as error:
+            except cgroups.CgroupUnusable as error:
                 self._zygotes.replace_all()
                 return LostRun(str(error))
             try:
@@ -110,7 +110,7 @@ class Runner:
     def _run_in_zygote(
         self, kind: ZygoteKind, order: RunSpec, compiled: CompiledProgram, run_files: RunFiles
     ) -> ZygoteReport:
-        """Have a zygote run the program, and wait for its report. Raises ZygoteLost and ChargeNotReleased."""
+        """Have a zygote run the program, and wait for its report. Raises ZygoteLost and CgroupUnusable."""
         job = order.run_params
         zygote = self._zygotes.begin_run(kind, job)
         artifact = compiled.artifact_fd
@@ -129,7 +129,7 @@ class Runner:
         """
         try:
             self._zygotes.get_ready_zygote(self._zygotes.kind_for(run_spec))
-        except cgroups.ChargeNotReleased as error:
+        except cgroups.CgroupUnusable as error:
             raise ZygoteLost(str(error)) from error
 
     def close(self) -> None:

@@ -148,14 +148,14 @@ class ZygotePool:
     def get_ready_zygote(self, kind: ZygoteKind) -> ZygoteClient:
         """Return a zygote in whose cgroup nothing of earlier runs is charged; if need be, a new one in a new cgroup.
 
-        Raises ZygoteLost, and ChargeNotReleased if even a new cgroup does not help.
+        Raises ZygoteLost, and CgroupUnusable if even a new cgroup does not help.
         """
         try:
             zygote = self._zygote(kind)
             if self._cgroup is not None:
                 self._cgroup.wait_until_idle()
             return zygote
-        except cgroups.ChargeNotReleased as error:
+        except cgroups.CgroupUnusable as error:
             log.info("restarting zygotes: %s", error)
             self.replace_all()
             return self._zygote(kind)

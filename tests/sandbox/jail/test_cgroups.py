@@ -57,7 +57,7 @@ class Holder:
 def begins(cgroup: cgroups.Cgroup) -> bool:
     try:
         cgroup.begin_run(64, 10)
-    except cgroups.ChargeNotReleased:
+    except cgroups.CgroupUnusable:
         return False
     return True
 
@@ -128,6 +128,21 @@ def test_zygotes_move_to_a_new_cgroup_when_the_old_one_stays_charged() -> None:
             left.end()
             delegation.remove(first)
     assert not groups_of(warden)
+
+
+def test_a_cgroup_that_somebody_removes_with_all_that_is_in_it_is_replaced() -> None:
+    prints = Program("print(7)")
+    others = {child.pid for child in psutil.Process().children()}
+    with Sandbox(workers=1) as box:
+        assert box.run(prints).stdout == b"7\n"
+        ours = {child.pid for child in psutil.Process().children()} - others
+        [warden] = [pid for pid in ours if groups_of(pid)] or [0]
+        if not warden:
+            pytest.skip("the test is about cgroups, and this user may make none on this machine")
+        for group in groups_of(warden):
+            delegation.remove(group)
+        assert box.run(prints).stdout == b"7\n"
+        assert groups_of(warden)
 
 
 class Joined:
