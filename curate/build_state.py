@@ -208,6 +208,10 @@ class BuildState(Closeable):
         index = len(self.stages) if before is None else self.stages.index(before)
         return (address for _, address in self._merge(lambda file: file.alive(index)))
 
+    def examined(self, stage: ProblemStage[Any]) -> Iterator[Address]:
+        """Yield the problems, sorted by id, that a stage has examined and that no stage has rejected."""
+        return (address for _, address in self._merge(lambda file: file.examined(stage.name)))
+
     def count_problems(self) -> int:
         """Return the number of problems that no stage has rejected."""
         return sum(file.count("rejected_by IS NULL") for file in self._files)

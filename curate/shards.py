@@ -157,7 +157,7 @@ def _map_in_processes(
     function: Callable[..., Result], calls: Sequence[tuple[Any, ...]], n_processes: int
 ) -> Iterator[tuple[int, Result]]:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["curate.shards"])
+    context.set_forkserver_preload(["curate.shards", "pandas"])  # pyarrow loads pandas
     before = set(multiprocessing.active_children())
     executor = ProcessPoolExecutor(n_processes, context, initializer=_end_with_parent)
     try:

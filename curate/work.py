@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 SHARDS = "shards"  # folder of the shards in a work folder
 FILE = "rows.sqlite"
 READING = -1  # rejected before any stage
+_INSERTED_ROWS, _INSERTED_BYTES = 256, 2**20  # that are written together while a shard is read
 _CACHE_KIB = 1024  # of pages, for each of up to a few hundred open files
 # The rows themselves have a table of their own, because SQLite writes a whole row again if one column changes.
 _SCHEMA = """
@@ -187,6 +188,11 @@ class WorkFile(Closeable):
         """Yield, like `ids`, the problems that were not rejected before this stage."""
         return self.ids(_ALIVE, stage)
 
+    def examined(self, name: str) -> Iterator[tuple[bytes, int]]:
+        """Yield, like `ids`, the problems that a stage has examined and that no stage has rejected."""
+        of_stage = "(SELECT number FROM record WHERE stage = ?)"
+        return self.ids(f"rejected_by IS NULL AND number IN {of_stage}", name)
+
     def kept(self) -> Iterator[tuple[int, bytes, bool]]:
         """Yield what no stage has rejected, sorted by id: number, the problem as JSON as it was read, and whether a
         stage has examined it."""
@@ -257,6 +263,9 @@ class NewWorkFile:
         self._connection.executescript(_SCHEMA)
         self._connection.execute("BEGIN")
         self._n_items = 0
+        self._items: list[tuple[Any, ...]] = []  # not written yet
+        self._rows: list[tuple[int, bytes]] = []
+        self._n_bytes = 0
 
     def add(self, item: Problem | Rejection, row: bytes | None = None, next_stage: int | None = None) -> None:
         """Add what was read from a row; rows have the numbers 0, 1, 2 ...
@@ -267,14 +276,22 @@ class NewWorkFile:
         """
         values = (None, None, *_worth(item)) if isinstance(item, Problem) else (READING, _json(item), False, 0, 0.0)
         id = item.id.encode("utf-8", "surrogatepass")
-        self._connection.execute(
-            "INSERT INTO item VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (self._n_items, id, next_stage, *values)
-        )
+        self._items.append((self._n_items, id, next_stage, *values))
         if row is not None:
-            self._connection.execute("INSERT INTO problem VALUES (?, ?)", (self._n_items, row))
+            self._rows.append((self._n_items, row))
+            self._n_bytes += len(row)
         self._n_items += 1
+        if len(self._items) == _INSERTED_ROWS or self._n_bytes >= _INSERTED_BYTES:
+            self._insert()
+
+    def _insert(self) -> None:
+        """Write what was added since the last time."""
+        self._connection.executemany("INSERT INTO item VALUES (?, ?, ?, ?, ?, ?, ?, ?)", self._items)
+        self._connection.executemany("INSERT INTO problem VALUES (?, ?)", self._rows)
+        self._items, self._rows, self._n_bytes = [], [], 0
 
     def finish(self) -> None:
+        self._insert()
         self._connection.execute("CREATE INDEX item_by_id ON item (id, number)")
         self._connection.execute("COMMIT")
 

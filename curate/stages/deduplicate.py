@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     Numbers = np.ndarray[Any, np.dtype[Any]]
 
+_OF_PROBLEM = "id = ? AND EXISTS (SELECT 1 FROM problem WHERE problem.number = item.number)"
 _FOUND = [("row", "i4"), ("kept", "i4"), ("similarity", "f8"), ("exact", "?")]  # the fields of a Duplicate
 
 
@@ -98,7 +99,7 @@ def _load_by_id(build: BuildState, id: str) -> Problem:
     addresses = (
         Address(shard, number)
         for shard in range(len(build.shards))
-        for _, number in build.file(shard).ids("id = ? AND number IN (SELECT number FROM problem)", key)
+        for _, number in build.file(shard).ids(_OF_PROBLEM, key)
     )
     return build.load(next(addresses)).problem
 

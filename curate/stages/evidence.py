@@ -95,7 +95,7 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
     def _rows(self, build: BuildState) -> Iterator[dict[str, Any]]:
         """Yield the rows of the table, sorted."""
         rejected = (self._rejected(address, rejection, build) for address, rejection in build.rejections())
-        suspects = (self._suspected(address, build) for address in build.problems())
+        suspects = (self._suspected(address, build) for address in build.examined(self))
         yield from heapq.merge(filter(None, rejected), filter(None, suspects), key=sort_key)
 
     def _rejected(self, address: Address, rejection: Rejection, build: BuildState) -> dict[str, Any] | None:
@@ -106,12 +106,11 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
 
     def _suspected(self, address: Address, build: BuildState) -> dict[str, Any] | None:
         """Return the row for a problem that stays; None if nothing speaks against it."""
-        record = build.record(self, address)
-        row = build.load(address) if record else None
-        if row is None or not row.suspicion:
+        row = build.load(address)
+        if not row.suspicion:
             return None
         suspicion = Rejection(row.problem.id, row.problem.source, "verify", SUSPECT_REASON, row.suspicion)
-        return self._shown(suspicion, row, record)
+        return self._shown(suspicion, row, build.record(self, address))
 
     def _shown(self, rejection: Rejection, row: BuildRow, record: EvidenceRecord | None) -> dict[str, Any]:
         if record is None:
