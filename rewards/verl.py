@@ -11,13 +11,12 @@ group. Such a completion gets UNKNOWN, so that no completion gains by escaping i
 logged, and many of them end the run with a SandboxError; see process_singletons.py.
 """
 
-import json
 from typing import Any
 
 from rewards.process_singletons import record_and_get_value, shared_reward
 from rewards.reward import Completion, Task
-from sandbox import Suite
-from sandbox.judge_record import parse_suite
+from sandbox import Suite, json_codec
+from sandbox.judge_record import Record
 
 __all__ = ["UNKNOWN", "compute_score", "parse_ground_truth"]
 
@@ -44,12 +43,14 @@ def parse_ground_truth(text: str) -> Suite:
     The text is a JSON object with `inputs` and `outputs`, where the input of a call has one argument on each line. It
     also has fields of a record, which verl ignores. Raises ValueError or KeyError for anything else.
     """
-    truth = json.loads(text)
+    truth = json_codec.loads(text)
     calls_function = "fn_name" in truth
     inputs = [_arguments(lines) for lines in truth["inputs"]] if calls_function else truth["inputs"]
     tests = [{"input": given, "output": expected} for given, expected in zip(inputs, truth["outputs"], strict=True)]
     kind = "assertions" if "names" in truth else "function" if calls_function else "stdin"
-    return parse_suite({**truth, "tests": tests, "kind": kind}).with_trials(truth.get("trials", ()))
+    fields = {name: value for name, value in truth.items() if name in Record.__struct_fields__}
+    record = json_codec.decode(Record, {**fields, "id": "", "code": "", "tests": tests, "kind": kind})
+    return record.to_suite().with_trials(truth.get("trials", ()))
 
 
 def _arguments(lines: str) -> str:

@@ -29,9 +29,8 @@ ValueError.
     concurrency/   threads, deadlines, cancellation and locks
     closeable      what objects that hold resources have in common
 
-    json_codec     requests and answers as JSON
+    json_codec     types to JSON and to JSON Schema, and JSON to types
     judge_record   submissions and verdicts as JSON records
-    record_fields  the fields that a record may have
     service/       a Sandbox over HTTP
     conformance    the checks that every backend must pass
     commands/      `curate judge`, `curate doctor`, `curate serve`

@@ -1,51 +1,75 @@
-"""Requests and answers as JSON: what the service and its client say to each other.
+"""JSON for requests, answers and judge records: types to JSON, JSON to types, and types to JSON Schema.
 
-Any frozen dataclass of ours is encoded and decoded by its type hints, so that a new field needs no new code here. bytes
-become base64, enums their values, tuples lists; numbers keep every digit.
+The types are frozen dataclasses and msgspec Structs; msgspec follows their type hints, so a new field needs no new code
+here. bytes become base64, enums their values, tuples lists.
 """
 
-import base64
+import difflib
 import json
-import math
+import re
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
-from functools import cache
-from types import NoneType, UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from functools import cache, reduce
+from inspect import cleandoc
+from operator import or_
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
 
 Kind = TypeVar("Kind")
 
-_TYPE_NAMES = {str: "a string", int: "a whole number", float: "a number", bool: "true or false", NoneType: "null"}
+_REFUSAL = re.compile(r"(.*?)(?: - at `\$\.?([\w.\[\]]*)`)?", re.DOTALL)  # only names of ours and indexes in a path
+_MISSING = re.compile(r"Object missing required field `(.*)`")
+_EXPECTED = re.compile(r"Expected `(.*?)`(.*?)(?:, got .*)?")
+_TYPE_NAMES = {
+    "str": "a string",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "bytes": "base64",
+}
+_EXPECTED_BY_REFUSAL = {"Number out of range": "a number in range", "Invalid base64 encoded string": "base64"}
+
+
+class UnknownField(ValueError):
+    """An object has a field that its type does not have: what it asks for would not be done."""
+
+    code = "ValueError"  # clients distinguish it by its message alone
 
 
 def dumps(value: Any) -> bytes:
-    """Return the JSON of a dataclass, or of anything with dataclasses inside. Raises ValueError and TypeError."""
+    """Return the JSON of a value, or of anything with values inside. Raises ValueError and TypeError."""
     return _ENCODER.encode(encode(value)).encode()
 
 
 def encode(value: Any) -> Any:
-    """Return a dataclass, or anything with dataclasses inside, as lists, dicts, text and numbers for JSON."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {part.name: encode(getattr(value, part.name)) for part in fields(value)}
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, list | tuple):
-        return [encode(item) for item in value]
-    if isinstance(value, Mapping):
-        return {key: encode(item) for key, item in value.items()}
-    return value
+    """Return a value, or anything with values inside, as sequences, dicts, text and numbers for JSON."""
+    return msgspec.to_builtins(value)
 
 
-def loads(text: bytes) -> Any:
-    """Parse JSON. Raises ValueError for anything that is not JSON, or nested too deeply to be read."""
+def loads(text: bytes | str) -> Any:
+    """Parse JSON; a number without a fraction is an int, however it is written.
+
+    Raises ValueError for anything that is not JSON, or nested too deeply to be read.
+    """
     try:
-        return _DECODER.decode(text.decode("utf-8"))
+        return _FAST_DECODER.decode(text)
+    except (ValueError, RecursionError):
+        pass  # the standard library also reads lone surrogates, and tells the line and the column of an error
+    try:
+        return _DECODER.decode(text if isinstance(text, str) else text.decode("utf-8"))
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 def _no_constant(name: str) -> None:
@@ -53,104 +77,96 @@ def _no_constant(name: str) -> None:
 
 
 _ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
-_DECODER = json.JSONDecoder(parse_constant=_no_constant)
+_DECODER = json.JSONDecoder(parse_float=_number, parse_constant=_no_constant)
+_FAST_DECODER = msgspec.json.Decoder(float_hook=_number)
 
 
-def decode(kind: type[Kind], raw: Any, path: str = "") -> Kind:
-    """Return an object of type `kind`: the inverse of `encode`. Raises ValueError, saying what is wrong and where."""
+def decode(kind: type[Kind], raw: Any) -> Kind:
+    """Return a value of type `kind` from what `loads` returned. Raises ValueError, saying what is wrong and where.
+
+    Raises UnknownField, a ValueError, for fields that dataclasses, or Structs that forbid them, do not have.
+    """
+    closed = _close(kind)
     try:
-        value: Kind = _decode(kind, raw, path)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    return value
+        value: Kind = msgspec.convert(raw, closed)
+        return value if closed is kind else msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        _check_words(closed, raw, "")
+        raise ValueError(_explain(str(error), raw)) from None
 
 
-def _decode(kind: Any, raw: Any, place: str) -> Any:
-    if kind in _TYPE_NAMES:
-        return _plain(kind, raw, place)
-    if kind is Any:
-        return raw
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin is UnionType:
-        return _one_of(parts, raw, place)
-    if is_dataclass(kind):
-        return _object(kind, raw, place)
-    if origin is tuple:  # of any length, with one type of item
-        return tuple(_decode(parts[0], item, f"{place}[{n}]") for n, item in enumerate(_is(list, "a list", raw, place)))
-    if origin is Mapping:
-        items = _is(dict, "an object", raw, place).items()
-        return {key: _decode(parts[1], item, f"{place}[{key[:40]!r}]") for key, item in items}
-    if kind is bytes:
-        return _bytes(raw, place)
-    assert issubclass(kind, Enum)
-    words = [member.value for member in kind]
-    if raw not in words:
-        raise _wrong(f"one of {', '.join(words)}", raw, place)
-    return kind(raw)
+def schemas(kinds: Iterable[type], ref_template: str) -> dict[str, Any]:
+    """Return the JSON Schemas of types, and of all types inside them, by name. ref_template: address of {name}."""
+    _, found = msgspec.json.schema_components(map(_close, kinds), ref_template=ref_template)
+    return {name: {**schema, "description": cleandoc(schema["description"])} for name, schema in found.items()}
 
 
-def _object(kind: Any, raw: Any, place: str) -> Any:
-    known = field_types(kind)
-    wanted = _is(dict, "an object", raw, place)
-    inside = f"{place}." if place else ""
-    if unknown := sorted(set(wanted) - set(known)):
-        # Not ignored: what the field asks for would not be done. The other side may have a newer version.
-        raise ValueError(f"unknown field {inside + unknown[0]!r}"[:200])
-    needed = [part.name for part in fields(kind) if part.default is MISSING and part.default_factory is MISSING]
-    if missing := [name for name in needed if name not in wanted]:
-        raise ValueError(f"field {inside + missing[0]!r} is missing")
-    values = {name: _decode(known[name], item, inside + name) for name, item in wanted.items()}
-    try:
-        return kind(**values)
-    except ValueError as error:
-        raise ValueError(f"field {place!r}: {error}" if place else str(error)) from None
-
-
-def _one_of(kinds: tuple[Any, ...], raw: Any, place: str) -> Any:
-    if raw is None and NoneType in kinds:
-        return None
-    problems = []
-    for kind in kinds:
-        if kind is not NoneType:
-            try:
-                return _decode(kind, raw, place)
-            except ValueError as error:
-                problems.append(str(error))
-    raise ValueError(problems[0])
-
-
-def _bytes(raw: Any, place: str) -> bytes:
-    try:
-        return base64.b64decode(_is(str, "base64", raw, place), validate=True)
-    except ValueError:
-        raise _wrong("base64", raw, place) from None
-
-
-def _plain(kind: Any, raw: Any, place: str) -> Any:
-    if kind is float and isinstance(raw, int) and not isinstance(raw, bool):
-        try:
-            raw = float(raw)
-        except OverflowError:
-            raise _wrong("a number", "a huge one", place) from None
-    if kind is int and isinstance(raw, float) and raw.is_integer():
-        raw = int(raw)
-    if type(raw) is not kind or (kind is float and not math.isfinite(raw)):
-        raise _wrong(_TYPE_NAMES[kind], raw, place)
-    return raw
-
-
-def _is(kind: type[Kind], words: str, raw: Any, place: str) -> Kind:
-    if not isinstance(raw, kind):
-        raise _wrong(words, raw, place)
-    return raw
-
-
-def _wrong(wanted: str, raw: Any, place: str) -> ValueError:
-    return ValueError(f"{f'field {place!r}' if place else 'this'} must be {wanted}, not {reprlib.repr(raw)}"[:200])
+def _close(hint: Any) -> Any:
+    """Return a type hint in which Structs that forbid unknown fields replace dataclasses, which msgspec leaves open."""
+    if isinstance(hint, type) and is_dataclass(hint):
+        return _closed_struct(hint)
+    if not get_args(hint) or get_origin(hint) is Literal:
+        return hint
+    parts = tuple(map(_close, get_args(hint)))
+    return reduce(or_, parts) if get_origin(hint) in (Union, UnionType) else get_origin(hint)[parts]
 
 
 @cache
-def field_types(kind: Any) -> dict[str, Any]:
-    """Return the types of a dataclass's fields by their names."""
-    known = get_type_hints(kind)
-    return {part.name: known[part.name] for part in fields(kind)}
+def _closed_struct(kind: type) -> type[msgspec.Struct]:
+    hints = get_type_hints(kind)
+    entries: list[Any] = []
+    for entry in fields(kind):
+        if entry.default_factory is not MISSING:
+            default = msgspec.field(default_factory=entry.default_factory)
+        else:
+            default = msgspec.NODEFAULT if entry.default is MISSING else entry.default
+        entries.append((entry.name, _close(hints[entry.name]), default))
+    namespace = {"__doc__": kind.__doc__}
+    return msgspec.defstruct(kind.__name__, entries, namespace=namespace, kw_only=True, forbid_unknown_fields=True)
+
+
+def _check_words(hint: Any, raw: Any, place: str) -> None:
+    """Raise ValueError for the first field that does not exist, or word that is none of an enumeration."""
+    for kind in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(raw, dict):
+            hints = get_type_hints(kind)
+            for name, value in raw.items():
+                inside = f"{place}.{name}" if place else name
+                if name in hints:
+                    _check_words(hints[name], value, inside)
+                elif kind.__struct_config__.forbid_unknown_fields:
+                    raise UnknownField(_unknown_field(name, inside, hints))
+        elif get_origin(kind) is tuple and isinstance(raw, list):
+            for index, value in enumerate(raw):
+                _check_words(get_args(kind)[0], value, f"{place}[{index}]")
+        elif get_origin(kind) is Literal or (isinstance(kind, type) and issubclass(kind, Enum)):
+            words = get_args(kind) or [member.value for member in kind]
+            if isinstance(raw, str) and raw not in words:
+                raise ValueError(_wrong(f"one of {', '.join(words)}", raw, place))
+
+
+def _unknown_field(name: str, place: str, hints: Mapping[str, Any]) -> str:
+    known = [field for field, hint in hints.items() if Any not in get_args(hint)]  # fields of any type are ignored
+    nearest = difflib.get_close_matches(name[:80], known, n=1)
+    question = f"Did you mean {nearest[0]!r}? " if nearest else ""
+    own = " Put fields of your own under 'metadata', which is ignored." if "metadata" in hints else ""
+    return f"unknown field {place[:80]!r}. {question}The fields are {', '.join(known)}.{own}"
+
+
+def _explain(refusal: str, raw: Any) -> str:
+    """Return a message of msgspec in the terms of JSON, with the value that it is about."""
+    problem, place = _REFUSAL.fullmatch(refusal).groups(default="")  # type: ignore[union-attr]  # it matches anything
+    if missing := _MISSING.fullmatch(problem):
+        return f"field {f'{place}.{missing[1]}'.lstrip('.')!r} is missing"
+    expected = _EXPECTED_BY_REFUSAL.get(problem)
+    if typed := _EXPECTED.fullmatch(problem):
+        expected = " or ".join(_TYPE_NAMES.get(word, word) for word in typed[1].split(" | ")) + typed[2]
+    if expected is None:
+        return f"field {place!r}: {problem}" if place else problem
+    for key in re.findall(r"\w+", place):
+        raw = raw[int(key) if isinstance(raw, list) else key]
+    return _wrong(expected, raw, place)
+
+
+def _wrong(expected: str, raw: Any, place: str) -> str:
+    return f"{f'field {place!r}' if place else 'this'} must be {expected}, not {reprlib.repr(raw)}"[:200]

@@ -7,8 +7,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the driver may run in any environment
 
-from sandbox import Program, Sandbox
-from sandbox.judge_record import parse_suite
+from sandbox import Sandbox, json_codec
+from sandbox.judge_record import Record
 
 
 @cache
@@ -17,5 +17,7 @@ def box() -> Sandbox:
 
 
 def grade(record: dict[str, Any]) -> dict[str, Any]:
-    judgement = box().judge(Program(record["code"]), parse_suite(record, checker="tokens"))
+    fields = {name: value for name, value in record.items() if name in Record.__struct_fields__}
+    submission = json_codec.decode(Record, {"checker": "tokens", **fields})
+    judgement = box().judge(submission.program, submission.to_suite())
     return {"passed": judgement.accepted, "status": judgement.verdict.value}

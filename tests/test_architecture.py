@@ -26,16 +26,18 @@ AT_HOME = {  # packages that only these modules may import
     "sandbox/backends/docker.py": {"docker", "urllib3", "requests"},
     "sandbox/backends/ray.py": {"ray"},
     "sandbox/http_client.py": {"urllib3"},
+    "sandbox/json_codec.py": {"msgspec"},
+    "sandbox/judge_record.py": {"msgspec"},
     "sandbox/extras.py": {"packaging"},
     "sandbox/packages.py": {"packaging"},
     "sandbox/commands/": {"click", "rich", "tqdm"},
-    "sandbox/service/": {"fastapi", "starlette", "uvicorn", "prometheus_client", "anyio", "pydantic"},
+    "sandbox/service/": {"fastapi", "starlette", "uvicorn", "prometheus_client", "anyio", "pydantic", "msgspec"},
 }
 # From the bottom up: a room of a package may import only the rooms that stand before it in its list.
 DIRECTIONS = {
     "sandbox": "closeable errors extras program suite machine json_codec literals languages referee checkers "
     "return_values judge request limit_bounds concurrency http_client jail packages image backends box options "
-    "record_fields judge_record conformance service commands",
+    "judge_record conformance service commands",
     "rewards": "errors argument_checks reward extract form weighted "
     "case_selection code math_comparison mathematics async_rewards process_singletons trl verl verl_manager "
     "verifiers",

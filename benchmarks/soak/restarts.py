@@ -24,7 +24,8 @@ from benchmarks.soak.mixture import mixture
 from benchmarks.soak.process_family import ProcessFamily, becomes
 from sandbox.jail import linux
 from sandbox.jail.stale_resources import PREFIX
-from sandbox.judge_record import parse
+from sandbox.json_codec import encode
+from sandbox.judge_record import Record
 
 _ROOT = Path(__file__).parents[2]
 _JUDGE = [sys.executable, "-c", "from cli import main; main()", "judge"]
@@ -154,17 +155,7 @@ def _records(seed: int) -> Iterator[dict[str, Any]]:
     number = 0
     for submission in mixture(seed):
         program, suite = submission.program, submission.suite
-        record = {
-            "id": number,
-            "code": program.source,
-            "language": program.language,
-            "kind": "stdin" if suite.entry_point is None else "function",
-            "fn_name": suite.entry_point,
-            "tests": [{"input": case.input, "output": case.expected} for case in suite.cases],
-            "checker": suite.checker,
-            "time_limit_s": suite.limits.wall_seconds,
-            "memory_limit_mb": suite.limits.memory_mb,
-        }
-        if parse(record) == (number, program, suite) and all(len(due) == 1 for due in submission.expected_verdicts):
-            yield record
+        record = Record.from_submission(number, program, suite)
+        if record.to_suite() == suite and all(len(due) == 1 for due in submission.expected_verdicts):
+            yield encode(record)
             number += 1

@@ -29,7 +29,8 @@ from curate.prompt import Chat, PromptFormat
 from curate.reading.tables import path_sha256
 from curate.trust import MEANINGS, TrustPolicy
 from rewards.case_selection import DEFAULT_MAX_CASES, STRATEGIES, select_cases
-from sandbox import Case, Limits, Suite
+from sandbox import Limits, Program, Suite, json_codec
+from sandbox.judge_record import Record
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -288,28 +289,9 @@ def has_nondefault_limits(suite: Suite) -> bool:
 
 
 def suite_record(suite: Suite) -> dict[str, Any]:
-    """Return the fields of a record of `curate judge` for a suite; sandbox.judge_record.parse_suite is the inverse."""
-    record: dict[str, Any] = {
-        "kind": "stdin" if suite.entry_point is None else "function",
-        "fn_name": suite.entry_point,
-        "tests": list(map(_case_record, suite.cases)),
-        "time_limit_s": suite.limits.wall_seconds,
-        "memory_limit_mb": suite.limits.memory_mb,
-        "checker": suite.checker,
-    }
-    if suite.referee is not None:
-        program, convention = suite.referee.program, suite.referee.convention
-        record["referee"] = {"code": program.source, "language": program.language, "convention": convention.value}
-    if suite.assertions is not None:
-        record["kind"] = "assertions"
-        record["names"], record["classes"] = list(suite.assertions.names), list(suite.assertions.classes)
-        record["given"], record["setup"] = suite.assertions.given, suite.assertions.setup
-    return record
-
-
-def _case_record(case: Case) -> dict[str, str]:
-    record = {"input": case.input, "output": case.expected}
-    return {**record, "trial": case.trial} if case.trial else record
+    """Return the fields of a record of `curate judge` for a suite."""
+    record: dict[str, Any] = json_codec.encode(Record.from_submission("", Program(""), suite))
+    return {name: value for name, value in record.items() if name not in ("id", "code", "language")}
 
 
 def conversation_type() -> "pa.DataType":

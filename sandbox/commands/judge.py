@@ -15,7 +15,6 @@ import click
 from sandbox.commands import options
 from sandbox.commands.console import ProgressBar, confirm_overwrite, report_user_errors
 from sandbox.commands.partial_file import PartialFile
-from sandbox.record_fields import check_fields
 
 if TYPE_CHECKING:
     from sandbox import Sandbox, SandboxOptions
@@ -112,15 +111,15 @@ def _n_tests(line: bytes) -> int:
 
     Raises ValueError for a field that does not exist.
     """
+    from sandbox import json_codec
+    from sandbox.judge_record import Record
+
     try:
-        record = json.loads(line.decode("utf-8", "surrogateescape"))
-    except (ValueError, RecursionError):
+        return len(json_codec.decode(Record, json_codec.loads(line.decode("utf-8", "surrogateescape"))).tests)
+    except json_codec.UnknownField:
+        raise
+    except ValueError:
         return 0
-    if not isinstance(record, dict):
-        return 0
-    check_fields(record)
-    tests = record.get("tests")
-    return len(tests) if isinstance(tests, list) else 0
 
 
 def _check_disk_space(work: _InputSummary, partial: PartialFile, *, run_all: bool) -> None:

@@ -22,7 +22,7 @@ _PACKAGE = Path(__file__).parents[1]
 _FOR_CALLERS = {
     "backends", "commands", "concurrency", "service",
     "box.py", "closeable.py", "conformance.py", "extras.py", "http_client.py", "json_codec.py", "judge_record.py",
-    "limit_bounds.py", "options.py", "packages.py", "record_fields.py",
+    "limit_bounds.py", "options.py", "packages.py",
 }  # fmt: skip
 
 

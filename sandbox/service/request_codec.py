@@ -9,8 +9,9 @@ import pickle
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sandbox import json_codec, judge_record
+from sandbox import json_codec
 from sandbox.judge import Judgement
+from sandbox.judge_record import JudgeVerdict, Record
 from sandbox.program import Limits, Program, RunResult
 from sandbox.request import JudgeRequest, RunRequest
 from sandbox.service import request_bounds, sandboxfusion
@@ -100,7 +101,7 @@ def encode(
     if path == "/judge":
         assert isinstance(result, Judgement)
         assert identity is not None
-        return json_codec.dumps(judge_record.verdict_line(identity, result))
+        return json_codec.dumps(JudgeVerdict.from_judgement(identity, result))
     if path == "/run_code":
         assert isinstance(result, RunResult)
         return json_codec.dumps(sandboxfusion.make_response(Program("", language), limits, result))
@@ -162,11 +163,9 @@ def _record(raw: Any, bound: RequestBounds) -> BatchRecord:
 
 
 def _request(raw: Any, bound: RequestBounds) -> Request:
-    _, program, suite = judge_record.parse(raw)
-    requested = {limit: field for limit, field in judge_record.LIMIT_FIELDS.items() if field in raw}
-    return JudgeRequest(
-        program, replace(suite, limits=request_bounds.clamp_limits(suite.limits, requested, bound.max_limits))
-    )
+    record = json_codec.decode(Record, raw)
+    limits = request_bounds.clamp_limits(record.limits, record.limit_fields, bound.max_limits)
+    return JudgeRequest(record.program, record.to_suite(limits))
 
 
 def _object(raw: Any) -> dict[str, Any]:

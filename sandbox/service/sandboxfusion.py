@@ -13,8 +13,9 @@ status 1; a memory limit counts if it is above zero; unknown fields are ignored.
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from sandbox import json_codec
 from sandbox.program import BadLimit, Invocation, Limits, Outcome, Program, RunResult
@@ -30,8 +31,7 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RunCodeRequest:
+class RunCodeRequest(Struct, frozen=True):
     """A program to run. files: name -> content in base64. The timeouts are in seconds."""
 
     code: str
@@ -40,12 +40,11 @@ class RunCodeRequest:
     run_timeout: float = 10
     compile_timeout: float = 10
     memory_limit_MB: int | None = None
-    files: Mapping[str, str | None] = field(default_factory=dict)
+    files: Mapping[str, str | None] = {}
     fetch_files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CommandRunResult:
+class CommandRunResult(Struct, frozen=True):
     """The run of a program. status: Finished or TimeLimitExceeded."""
 
     status: str
@@ -55,8 +54,7 @@ class CommandRunResult:
     stderr: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunCodeResponse:
+class RunCodeResponse(Struct, frozen=True):
     """The answer to a RunCodeRequest. status: Success or Failed."""
 
     status: str
@@ -69,8 +67,7 @@ class RunCodeResponse:
 
 def parse(raw: dict[str, Any]) -> tuple[Program, Invocation, Limits, Mapping[str, str]]:
     """Return what to run, its limits, and those that the request sets: limit -> field. Raises ValueError."""
-    known = json_codec.field_types(RunCodeRequest)
-    request = json_codec.decode(RunCodeRequest, {name: value for name, value in raw.items() if name in known})
+    request = json_codec.decode(RunCodeRequest, raw)
     stdin = (request.stdin or "").encode("utf-8", "surrogatepass")
     try:
         files = {name: _bytes(content) for name, content in request.files.items() if content is not None}

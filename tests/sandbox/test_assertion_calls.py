@@ -5,8 +5,9 @@ import json
 import pytest
 
 from sandbox import Assertions, Case, Limits, Program, RefereeError, Sandbox, Suite, Verdict
+from sandbox.json_codec import decode
 from sandbox.judge import CaseRun, judge
-from sandbox.judge_record import judge_lines, parse
+from sandbox.judge_record import Record, judge_lines
 from sandbox.program import Outcome, RunResult
 
 LIMITS = Limits(wall_seconds=5, memory_mb=256)
@@ -141,12 +142,15 @@ def test_records_may_have_such_tests(box: Sandbox) -> None:
         "given": "def twice(x): return 2 * x",
         "tests": [{"input": "f((1,))", "output": "(1, 1)"}],
     }
-    assert parse(record)[2].assertions == Assertions(("f",), "def twice(x): return 2 * x")
+    assert decode(Record, record).to_suite().assertions == Assertions(("f",), "def twice(x): return 2 * x")
     (line,) = judge_lines(box, [(1, json.dumps(record))], run_all=False)
     assert line["verdict"] == "accepted"
-    for change, words in (({"names": []}, "needs field 'names'"), ({"given": 1}, "must be strings of Python code")):
+    for change, words in (
+        ({"names": []}, "needs field 'names'"),
+        ({"given": 1}, "field 'given' must be a string, not 1"),
+    ):
         with pytest.raises(ValueError, match=words):
-            parse({**record, **change})
+            decode(Record, {**record, **change}).to_suite()
 
 
 def test_views_of_dicts_equal_sets_as_they_do_in_python(box: Sandbox) -> None:

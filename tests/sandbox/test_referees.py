@@ -8,7 +8,8 @@ import pytest
 from batch import Answer, judged
 
 from sandbox import Case, Judgement, Limits, Program, Referee, RefereeConvention, RefereeError, Sandbox, Suite, Verdict
-from sandbox.judge_record import parse, verdict_line
+from sandbox.json_codec import decode, encode
+from sandbox.judge_record import JudgeVerdict, Record
 
 LIMITS = Limits(wall_seconds=5, memory_mb=128)  # long: tables are judged at the same time
 SHORT = Limits(wall_seconds=0.3, memory_mb=128)  # where the limit decides; a conversation may take three times as long
@@ -313,15 +314,16 @@ def test_a_record_may_have_a_referee(box: Sandbox) -> None:
         "checker": "program",
         "referee": {"code": SUMMANDS, "convention": "printed"},
     }
-    identity, program, suite = parse(record)
-    assert suite.trials == ("5 2\n",)
-    line = verdict_line(identity, box.judge(program, suite))
+    submission = decode(Record, record)
+    assert submission.to_suite().trials == ("5 2\n",)
+    judgement = box.judge(submission.program, submission.to_suite())
+    line = json.loads(json.dumps(encode(JudgeVerdict.from_judgement(submission.id, judgement))))
     assert (line["verdict"], line["passed"], line["score"]) == ("wrong_answer", False, 0.5)
-    assert json.loads(json.dumps(line)) == line
+    assert decode(JudgeVerdict, line) == JudgeVerdict.from_judgement(submission.id, judgement)
 
 
 @pytest.mark.parametrize("wrong", ["text", {"convention": "testlib"}, {"code": "", "convention": "loud"}])
 def test_a_record_with_an_unreadable_referee_is_refused(wrong: Any) -> None:
     record = {"id": 1, "code": "", "kind": "stdin", "tests": [{"input": "", "output": ""}], "referee": wrong}
     with pytest.raises(ValueError, match="referee"):
-        parse(record)
+        decode(Record, record)

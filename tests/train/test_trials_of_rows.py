@@ -16,7 +16,8 @@ from rewards.code import CodeReward
 from rewards.reward import Completion, Task
 from rewards.verl import parse_ground_truth
 from sandbox import Case, Program, Referee, Sandbox, Suite
-from sandbox.judge_record import parse
+from sandbox.json_codec import decode
+from sandbox.judge_record import Record
 from train.evaluation.difficulty import measure_difficulty
 from train.evaluation.exercises import read_exercises
 from train.rollouts.prompt_dataset import read_problems
@@ -53,7 +54,7 @@ def test_exports_keep_them(dataset, tmp_path):
 
     truth = row("verl", verl_data_source="curate")["reward_model"]["ground_truth"]
     export(dataset, "jsonl", tmp_path / "jsonl", ExportOptions(select="all"))
-    _, _, suite = parse(json.loads((tmp_path / "jsonl" / "problems.jsonl").read_text()))
+    suite = decode(Record, json.loads((tmp_path / "jsonl" / "problems.jsonl").read_text())).to_suite()
     assert Suite.from_json(row("trl")["tests"]) == Suite.from_json(row("verifiers")["tests"]) == SUITE
     assert parse_ground_truth(truth) == suite == SUITE
 
