@@ -13,6 +13,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache, reduce
 from inspect import cleandoc
+from math import isfinite
 from operator import or_
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -69,6 +70,8 @@ def loads(text: bytes | str) -> Any:
 
 def _number(text: str) -> float:
     number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text[:40]} is too large")
     return int(number) if number.is_integer() else number
 
 
