@@ -5,6 +5,9 @@ LengthBudgetReward   a penalty for missing the length that the prompt asks for (
 OverlongPenalty      a penalty for coming near the length at which completions are cut off (DAPO)
 """
 
+import math
+from collections.abc import Sequence
+
 from rewards.argument_checks import check_bool, check_int
 from rewards.reward import TRUNCATED, Completion, Reward, Task
 
@@ -18,7 +21,10 @@ __all__ = [
     "OverlongPenalty",
     "is_formatted",
     "length_instruction",
+    "task_reward",
 ]
+
+NAMES = frozenset({"format", "length_budget", "overlong"})  # of these rewards, where they are parts of a sum
 
 FORMATTED, UNFORMATTED = "formatted", "unformatted"
 THINK_BEGIN, THINK_END = "<think>", "</think>"
@@ -27,6 +33,20 @@ ALPHA_PER_THOUSAND = 0.3
 TARGETS = (2000, 4000, 6000, 8000, 10000)  # tokens; those of INTELLECT-2's longer run
 ON_TARGET, SHORTER, LONGER = "on_target", "shorter", "longer"
 SHORT, LONG = "short", "long"
+
+
+def task_reward(total: float, parts: Sequence[tuple[str, float]]) -> float:
+    """Return the sum, before their weights, of the rewards that judge what a completion says; nan if it is unknown.
+
+    A length that misses its target by a few tokens makes all totals of a group differ, though all its completions are
+    right, or none is. What a group teaches is therefore known from its task rewards: INTELLECT-2 filters groups by
+    them, and DAPO by accuracy.
+
+    total  the weighted sum, which is returned if all parts are rewards for form
+    parts  name and value of each reward
+    """
+    judged = [value for name, value in parts if name not in NAMES]
+    return sum(judged) if judged and not math.isnan(total) else total
 
 
 class FormatReward:

@@ -95,12 +95,14 @@ def open_group_signal(group: OpenGroup, settings: ControllerSettings) -> str:
     if not group.answers:
         return "lost"
     of_steps = group.step_rewards() if settings.process_supervision else ()
-    return signal_from_rewards(group.rewards(), count_truncated=settings.count_truncated_rewards, step_rewards=of_steps)
+    return signal_from_rewards(
+        group.task_rewards(), count_truncated=settings.count_truncated_rewards, step_rewards=of_steps
+    )
 
 
 def has_no_known_reward(group: OpenGroup) -> bool:
     """Return whether no reward of the group is known."""
-    return all(isnan(value) for value, _ in group.rewards())
+    return all(isnan(value) for value, _ in group.task_rewards())
 
 
 @dataclass(frozen=True, slots=True)

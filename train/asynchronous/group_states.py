@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
+from rewards.form import task_reward
 from train.asynchronous import events, staleness
 from train.asynchronous.events import Event, GroupDispatched, PendingGroup, ResultScored
 from train.asynchronous.messages import SampleResult, unpack_logprobs, unpack_tokens
@@ -38,12 +39,12 @@ class OpenGroup:
     answers: dict[int, events.ResultReceived] = field(default_factory=dict)
     scores: dict[int, ResultScored] = field(default_factory=dict)
 
-    def rewards(self) -> list[tuple[float, bool]]:
-        """Return the reward of each answer, nan if it is unknown, and whether the answer was cut off."""
-        return [
-            (_or_nan(self.scores[number].reward), answered.answer.finish_reason == "length")
-            for number, answered in sorted(self.answers.items())
-        ]
+    def task_rewards(self) -> list[tuple[float, bool]]:
+        """Return the task reward of each answer, nan if it is unknown, and whether the answer was cut off."""
+        scores = [self.scores[number] for number in sorted(self.answers)]
+        rewards = [task_reward(_or_nan(scored.reward), scored.reward_components) for scored in scores]
+        cut_off = [answered.answer.finish_reason == "length" for _, answered in sorted(self.answers.items())]
+        return list(zip(rewards, cut_off, strict=True))
 
     def step_rewards(self) -> list[list[float]]:
         """Return the rewards of the steps of each answer."""

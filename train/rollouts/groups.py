@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
+from rewards.form import task_reward
 from rewards.reward import Completion, Reward, Task
 from train.config import ObjectiveConfig
 from train.learning.objectives import outcome_advantages, step_reward_advantages
@@ -89,12 +90,12 @@ def step_rewards_of(rollout: Rollout) -> tuple[tuple[int, float], ...]:
 
 
 def group_signal(group: Group, *, count_truncated: bool = True, use_step_rewards: bool = False) -> str:
-    """Classify the group's learning signal: "some" if its rewards differ, or why it teaches nothing.
+    """Classify the group's learning signal: "some" if its task rewards differ, or why it teaches nothing.
 
     use_step_rewards: whether the rewards of steps teach, instead of those of whole answers.
     """
     return signal_from_rewards(
-        [(rollout.reward, rollout.truncated) for rollout in group],
+        [(task_reward(rollout.reward, rollout.reward_components), rollout.truncated) for rollout in group],
         count_truncated=count_truncated,
         step_rewards=[[value for _, value in rollout.step_rewards] for rollout in group] if use_step_rewards else (),
     )
@@ -103,7 +104,7 @@ def group_signal(group: Group, *, count_truncated: bool = True, use_step_rewards
 def signal_from_rewards(
     rewards: Sequence[tuple[float, bool]], *, count_truncated: bool = True, step_rewards: Sequence[Sequence[float]] = ()
 ) -> str:
-    """Return what `signal` says of a group, given the reward of each completion and whether it was cut off.
+    """Return what `group_signal` says of a group, given each completion's task reward and whether it was cut off.
 
     step_rewards: the rewards of the steps of each completion, if they teach instead of the others; without any, the
     completion is one step.

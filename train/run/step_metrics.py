@@ -10,6 +10,7 @@ from math import ceil, isnan, nan, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from rewards.form import task_reward
 from rewards.reward import ACCEPTED
 from train.learning.flops import forward_flops, training_flops
 
@@ -32,8 +33,8 @@ METRIC_DESCRIPTIONS: dict[str, str] = {
     "reward_timeouts": "completions whose program exceeded its time limit",
     "reward_latency_s/p50": "seconds that scoring a completion took, without the wait for its turn, median",
     "reward_latency_s/p95": "the same, 95th percentile",
-    "batch/solve_none": "groups of which no completion has a reward above 0 (DeepCoder)",
-    "batch/solve_all": "groups of which every completion has a reward of at least 1 (DeepCoder)",
+    "batch/solve_none": "groups of which no completion has a task reward above 0 (DeepCoder)",
+    "batch/solve_all": "groups of which every completion has a task reward of at least 1 (DeepCoder)",
     "batch/solve_partial": "the other groups; those without any signal are in none of the three",
     "completions/mean_length": "tokens of a completion, mean",
     "completions/min_length": "tokens of the shortest completion",
@@ -144,6 +145,7 @@ def batch_metrics(groups: "Sequence[Group]", *, version: int, tokens_before: flo
     by_source.pop("", None)
     return {
         **reward_metrics([[rollout.reward for rollout in group] for group in groups]),
+        **solve_metrics([[task_reward(r.reward, r.reward_components) for r in group] for group in groups]),
         **{
             f"rewards/{name}/{statistic}": figure(values)
             for name, values in components.items()
@@ -181,14 +183,21 @@ def reward_metrics(groups: Sequence[Sequence[float]]) -> dict[str, float]:
     """Return the figures of the rewards, which are given group by group."""
     known = [[reward for reward in group if not isnan(reward)] for group in groups]
     rewards = [reward for group in known for reward in group]
+    return {
+        "reward": mean(rewards),
+        "reward_std": std(rewards),
+        "frac_reward_zero_std": mean([float(min(group) == max(group)) for group in known if group]),
+        "reward_no_signal": sum(map(len, groups)) - len(rewards),
+    }
+
+
+def solve_metrics(groups: Sequence[Sequence[float]]) -> dict[str, float]:
+    """Return how many groups are solved by none, by all and by some completions, given their task rewards."""
+    known = [[reward for reward in group if not isnan(reward)] for group in groups]
     extremes = [(min(group), max(group)) for group in known if group]
     none = sum(highest <= 0 for _, highest in extremes)
     all_ = sum(lowest >= 1 for lowest, _ in extremes)
     return {
-        "reward": mean(rewards),
-        "reward_std": std(rewards),
-        "frac_reward_zero_std": mean([float(lowest == highest) for lowest, highest in extremes]),
-        "reward_no_signal": sum(map(len, groups)) - len(rewards),
         "batch/solve_none": none,
         "batch/solve_all": all_,
         "batch/solve_partial": len(extremes) - none - all_,

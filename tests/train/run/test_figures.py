@@ -9,7 +9,7 @@ from made_outcomes import outcome
 
 from train.evaluation.evaluate import EvaluationResult
 from train.evaluation.results.result import TokenCounts
-from train.run.step_metrics import batch_metrics, percentile, reward_metrics
+from train.run.step_metrics import batch_metrics, percentile, reward_metrics, solve_metrics
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,40 @@ def test_each_source_and_each_reward_has_figures_of_its_own():
 
 
 def test_completions_lost_by_the_sandbox_are_counted_and_not_averaged():
-    found = reward_metrics([[1, nan, 0], [nan, nan, nan], [1, nan, 1]])
+    groups = [[1, nan, 0], [nan, nan, nan], [1, nan, 1]]
+    found = reward_metrics(groups) | solve_metrics(groups)
     assert found["reward"] == pytest.approx(3 / 4)
     assert found["reward_std"] == pytest.approx(0.5)
     assert found["frac_reward_zero_std"] == 0.5
     assert found["reward_no_signal"] == 5
     assert (found["batch/solve_none"], found["batch/solve_all"], found["batch/solve_partial"]) == (0, 1, 1)
+
+
+def of_length(*parts):
+    """Return a group with rewards for code and for length, given these for each completion."""
+    return tuple(
+        replace(RIGHT, reward=code + 0.3 * length, reward_components=(("code", code), ("length_budget", length)))
+        for code, length in parts
+    )
+
+
+ALL_RIGHT, NONE_RIGHT = of_length((1, -0.1), (1, -2)), of_length((0, -0.1), (0, -2))
+ONE_RIGHT = of_length((1, -2), (0, -0.1))
+
+
+def test_a_reward_for_length_does_not_hide_that_all_or_no_completions_of_a_group_are_right():
+    found = batch_metrics([ALL_RIGHT, NONE_RIGHT, ONE_RIGHT], version=7)
+    assert (found["batch/solve_none"], found["batch/solve_all"], found["batch/solve_partial"]) == (1, 1, 1)
+    assert found["frac_reward_zero_std"] == 0
+
+
+def test_the_online_filter_looks_at_task_rewards():
+    pytest.importorskip("torch", reason="torch is not installed; `make test` installs it")
+    from train.rollouts.groups import group_signal
+
+    assert [group_signal(group) for group in (ALL_RIGHT, NONE_RIGHT, ONE_RIGHT)] == ["all", "none", "some"]
+    near, far = (replace(RIGHT, reward=r, reward_components=(("length_budget", r),)) for r in (-0.1, -2.0))
+    assert group_signal((near, far)) == "some"  # nothing else is rewarded
 
 
 def test_the_rewards_of_a_batch_without_any_signal_are_unknown():
