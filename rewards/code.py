@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 
-from rewards.argument_checks import check_number
+from rewards.argument_checks import check_bool, check_number
 from rewards.case_selection import DEFAULT_MAX_CASES, check_strategy, select_cases
 from rewards.extract import PYTHON_ONLY, check_languages, extract_submission, languages_for
 from rewards.reward import COMPILE_ERROR, NO_CODE, SANDBOX_FAILED, TESTS_FAILED, TRUNCATED, Completion, Reward, Task
@@ -47,6 +47,7 @@ class CodeReward:
     languages         the languages that a program may be written in, "python" and "cpp"; the label of its fence says
                       which it is. Tests that call functions take only Python. A block in another language is not a
                       program
+    labeled_only      whether a block without a label is not a program, either, as in DeepCoder's paper
 
     Identical programs are judged once for the same tests. The reward is unknown if the sandbox fails three times or if
     the tests cannot be used. No completion raises an exception.
@@ -64,6 +65,7 @@ class CodeReward:
         min_test_seconds: float = 6.0,
         max_test_seconds: float = 12.0,
         languages: tuple[str, ...] = PYTHON_ONLY,
+        labeled_only: bool = False,
     ) -> None:
         if not callable(getattr(box, "judge", None)):
             raise TypeError(f"box must be a Sandbox, not {type(box).__name__}: {type(self).__name__}(Sandbox())")
@@ -76,7 +78,8 @@ class CodeReward:
                 f" not {min_test_seconds} and {max_test_seconds}"
             )
         self._box = box
-        self._languages = check_languages("languages", languages)
+        check_bool("labeled_only", labeled_only)
+        self._languages, self._labeled_only = check_languages("languages", languages), labeled_only
         self._select, self._tests = select, tests
         self._min_seconds, self._max_seconds = min_test_seconds, max_test_seconds
         self._selection = lru_cache(_SELECTIONS)(self._select_tests)
@@ -93,7 +96,8 @@ class CodeReward:
             raise ValueError("a code reward needs tests; this task has none")
         if len(answer.text) > 4 * _MAX_PROGRAM_BYTES:
             return Reward(0.0, COMPILE_ERROR, detail=f"an answer of {len(answer.text):,} characters")
-        program = extract_submission(answer.text, languages_for(task.tests, self._languages))
+        languages = languages_for(task.tests, self._languages)
+        program = extract_submission(answer.text, languages, labeled_only=self._labeled_only)
         if program is None:
             return Reward(0.0, TRUNCATED if answer.truncated else NO_CODE)
         if len(program.source) > _MAX_PROGRAM_BYTES:  # a service would refuse it, and the reward would be unknown

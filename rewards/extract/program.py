@@ -13,6 +13,7 @@ program.
 """
 
 import re
+from functools import partial
 
 from rewards.extract.code_blocks import CPP, PYTHON, parse_code_blocks
 from rewards.extract.thinking import strip_thinking
@@ -40,15 +41,20 @@ def extract_program(answer: str) -> str | None:
     return program.source if program is not None else None
 
 
-def extract_submission(answer: str, allowed: tuple[str, ...] = PYTHON_ONLY) -> Program | None:
+def extract_submission(
+    answer: str, allowed: tuple[str, ...] = PYTHON_ONLY, *, labeled_only: bool = False
+) -> Program | None:
     """Return the program in an answer, or None if there is none. Takes linear time on any text.
 
-    allowed   the languages that a program may be written in: "python", "cpp". The label of its fence says which it is
+    allowed       the languages that a program may be written in: "python", "cpp". The label of its fence says which it
+                  is
+    labeled_only  whether a block without a label is no program
     """
-    text = strip_thinking(answer, lambda text: any(map(_is_program, _candidates(text, allowed))))
+    find = partial(_candidates, allowed=allowed, labeled_only=labeled_only)
+    text = strip_thinking(answer, lambda text: any(map(_is_program, find(text))))
     if text is None:
         return None
-    candidates = _candidates(text, allowed)
+    candidates = find(text)
     return next(filter(_is_program, candidates), candidates[0] if candidates else None)
 
 
@@ -72,10 +78,12 @@ def check_languages(name: str, allowed: object) -> tuple[str, ...]:
     return tuple(sorted(set(allowed)))
 
 
-def _candidates(text: str, allowed: tuple[str, ...]) -> list[Program]:
+def _candidates(text: str, allowed: tuple[str, ...], *, labeled_only: bool) -> list[Program]:
     """Return the blocks that may be a program: those that name their language, then those without a name, each from
     last to first."""
     last_first = sorted(reversed(parse_code_blocks(text)), key=lambda block: not block.language)
+    if labeled_only:
+        last_first = [block for block in last_first if block.language]
     candidates = ((block.language or PYTHON, block.source) for block in last_first)
     return [Program(source, language) for language, source in candidates if language in allowed]
 

@@ -65,6 +65,16 @@ def test_a_program_is_worth_one_if_it_passes_every_test_else_nothing(box, answer
 
 
 @pytest.mark.parametrize(
+    ("label", "languages", "value"),
+    [("python", ("python",), 1.0), ("", ("python",), 0.0), ("py3", ("python", "cpp"), 1.0), ("text", ("python",), 0.0)],
+)
+def test_a_label_can_be_required(box, label, languages, value):
+    reward = CodeReward(box, languages=languages, labeled_only=True)
+    answer = text_answer(f"Like this:\n\n```{label}\nprint(2 * int(input()))\n```")
+    assert outcome(reward(answer, Task(DOUBLES))) == (value, "accepted" if value else "no_code")
+
+
+@pytest.mark.parametrize(
     ("source", "value"),
     [
         ("class Solution:\n    def double(self, n):\n        return 2 * n", 1.0),

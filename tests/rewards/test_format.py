@@ -16,6 +16,8 @@ TAGS = ["<think>", "</think>", "<answer>", "</answer>", "x", " "]
     [
         ("<think>a</think><answer>b</answer>", True),
         ("\n<think>\na < b\n</think>\n\n<answer>\n```python\nprint(1)\n```\n</answer>\n", True),
+        # DeepSeek-R1's template (arXiv 2501.12948, table 1)
+        ("<think> reasoning process here </think> <answer> answer here </answer>", True),
         ("a</think><answer>b</answer>", False),
         ("<think>a</think>b", False),
         ("<think>a</think>Here: <answer>b</answer>", False),

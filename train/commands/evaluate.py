@@ -43,8 +43,23 @@ if TYPE_CHECKING:
     from train.evaluation.results.result import Prices
     from train.evaluation.sample_files import SampleFile
     from train.evaluation.sample_store import SampleStore
+    from train.evaluation.statistics.outcomes import ProblemOutcomes
     from train.evaluation.suites.suite import Exercise
     from train.sampling.protocol import Sampler, SamplingParams
+
+
+class TargetTokens(click.ParamType[tuple[int, ...]]):
+    """Numbers of tokens, divided by commas."""
+
+    name = "token counts"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        words = value.split(",")
+        if not all(word.strip().isascii() and word.strip().isdigit() and 0 < int(word) <= 10**7 for word in words):
+            self.fail(f"{value!r} is not a list of numbers of tokens such as 1000,2000,4000", param, ctx)
+        return tuple(dict.fromkeys(map(int, words)))
 
 
 @click.command("evaluate")
@@ -111,6 +126,11 @@ if TYPE_CHECKING:
     help="Beginning of the model's own message, which it continues.  [default: none, or the protocol's]",
 )  # fmt: skip
 @click.option(
+    "--target-tokens", type=TargetTokens(), default=(), metavar="N[,N...]",
+    help="Ask for answers of these lengths, one evaluation for each, as INTELLECT-2 is asked; and show how near the "
+    "answers come.  [default: prompts ask for no length]",
+)  # fmt: skip
+@click.option(
     "--base-url", metavar="URL", help="Ask an OpenAI-compatible server at this URL.  [default: run vLLM here]"
 )
 @click.option(
@@ -141,7 +161,8 @@ if TYPE_CHECKING:
 @options.sandbox_options
 def command(
     model: str | None, samples_file: Path | None, data: str | None, suites: tuple[str, ...], problems: int | None,
-    include: tuple[str, ...], protocol: str | None, stop: tuple[str, ...], base_url: str | None, seed: int,
+    include: tuple[str, ...], protocol: str | None, stop: tuple[str, ...], target_tokens: tuple[int, ...],
+    base_url: str | None, seed: int,
     contests: Path | None, out: Path | None, prompt: dict[str, Any], engine: dict[str, Any], request: RequestOptions,
     price_prompt: float | None, price_answer: float | None, languages: tuple[str, ...], sandbox: "SandboxOptions",
     **overrides: Any,
@@ -192,7 +213,7 @@ def command(
         given = {**overrides, "stop": stop or None}
         trust, chosen = TrustPolicy.from_choices(include), languages or PYTHON_ONLY
         jobs = []
-        for suite, location, path in _places(data, suites, out):
+        for suite, location, target, path in _places(data, suites, target_tokens, out):
             # With several suites, a window is for those that have dates.
             asked = given if len(suites) < 2 or has_dates(suite) else {**given, "window": None}
             if file is None:
@@ -213,9 +234,11 @@ def command(
             if found:
                 known = ContestMetadata(found)
                 exercises = tuple(replace(one, metadata=known.fill_missing(one.id, one.metadata)) for one in exercises)
+            if target:
+                exercises = tuple(exercise.asking_for_length(target) for exercise in exercises)
             answers = {} if file is None else file.assign(exercises, overrides["k"])
             sandbox_here = with_packages(sandbox, location)
-            jobs.append(_Job(suite, location, settings, exercises, sandbox_here, path, found, answers))
+            jobs.append(_Job(suite, location, target, settings, exercises, sandbox_here, path, found, answers))
         is_chat = any(isinstance(exercise.prompt, list) for job in jobs for exercise in job.exercises)
         is_sampled_here = file is None and base_url is None
         chats = is_chat and sampled.prompt.format == "chat"
@@ -223,6 +246,7 @@ def command(
             check_chat_template(name, revision)
 
         n_succeeded = 0
+        lengths: list[tuple[str, int, Sequence[ProblemOutcomes]]] = []
         with ExitStack() as stack:
             stores: list[tuple[_Job, SampleStore | None]] = []
             for job in jobs:  # before the model is loaded, because another command may write to the same files
@@ -240,6 +264,12 @@ def command(
                     evaluation, ratings = _evaluate(job, sampled, sampler, samples)
                     _print(job, sampled, evaluation, ratings)
                     n_succeeded += evaluation.summary.n_samples > 0
+                    if job.target_tokens:
+                        lengths.append((job.label, job.target_tokens, evaluation.outcomes))
+        if lengths:
+            from train.evaluation.results.tables import length_table
+
+            print_cells(*length_table(lengths))
     sys.exit(0 if n_succeeded == len(jobs) else 1)
 
 
@@ -252,7 +282,7 @@ def _warn_of_failure(job: "_Job", kinds: tuple[type[Exception], ...], *, is_only
     except click.ClickException as error:
         if is_only:
             raise
-        warn(f"{job.suite} was not evaluated: {error.message}")
+        warn(f"{job.label} was not evaluated: {error.message}")
 
 
 # The options that decide which samples are judged, and how. The others decide how a model is sampled.
@@ -274,8 +304,13 @@ def _refuse_sampling_options(context: click.Context) -> None:
         raise click.UsageError("--samples are of one suite. Judge the samples of each by a command of its own.")
 
 
-def _places(data: str | None, suites: tuple[str, ...], out: Path | None) -> list[tuple[str, str, Path | None]]:
-    """Return the name, the location and the result file of each suite. Raises CurateError."""
+def _places(
+    data: str | None, suites: tuple[str, ...], targets: tuple[int, ...], out: Path | None
+) -> list[tuple[str, str, int, Path | None]]:
+    """Return name and location of each suite, the length to ask for (0: none), and the result file.
+
+    Raises CurateError.
+    """
     from train.evaluation.exercises import parse_suite
 
     places = [parse_suite(suite) for suite in suites] or [("", str(data))]
@@ -283,34 +318,47 @@ def _places(data: str | None, suites: tuple[str, ...], out: Path | None) -> list
     for name in names:
         if names.count(name) > 1:
             raise CurateError(f"--suite {name} is given twice. Evaluate the second one by a command of its own.")
-    if out is None or len(places) == 1:
+    cells = [(name, location, target) for name, location in places for target in targets or (0,)]
+    if out is None or len(cells) == 1:
         if out is not None and out.is_dir():
             raise CurateError(f"--out {out} is a folder; the result of one suite is a file. Give {out / 'NAME.json'}.")
-        return [(*place, out) for place in places]
+        return [(*cell, out) for cell in cells]
     if out.exists() and not out.is_dir():
-        raise CurateError(f"--out {out} is a file; several suites need a folder. Choose another --out.")
-    return [(name, location, out / f"{name}.json") for name, location in places]
+        what = "several suites need" if len(places) > 1 else "several lengths need"
+        raise CurateError(f"--out {out} is a file; {what} a folder. Choose another --out.")
+    return [(*cell, out / f"{_label(cell[0], cell[2])}.json") for cell in cells]
+
+
+def _label(suite: str, target_tokens: int) -> str:
+    return "-".join(filter(None, (suite, str(target_tokens or ""))))
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
     """The evaluation on one suite.
 
-    suite        its name; empty: none was named
-    location     where its rows are
-    result_path  the result file; None: no file
-    contests     those with which the model can be rated; none for most suites
-    answers      samples that exist already, by the ids of the exercises
+    suite          its name; empty: none was named
+    location       where its rows are
+    target_tokens  the length that its prompts ask for; 0: none
+    result_path    the result file; None: no file
+    contests       those with which the model can be rated; none for most suites
+    answers        samples that exist already, by the ids of the exercises
     """
 
     suite: str
     location: str
+    target_tokens: int
     settings: "EvaluationSettings"
     exercises: "tuple[Exercise, ...]"
     sandbox: "SandboxOptions"
     result_path: Path | None
     contests: "Sequence[Contest]"
     answers: "Mapping[str, Sequence[str]]"
+
+    @property
+    def label(self) -> str:
+        """Return the name of the suite, and the length that is asked for."""
+        return _label(self.suite, self.target_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +433,11 @@ def _evaluate(
         Result(
             sampled.model_table(),
             metadata.suite_metadata(job.suite, job.location, window, job.exercises, evaluation.outcomes),
-            {"k": evaluation.k, **sampled.sampling_table(sampling)},
+            {
+                "k": evaluation.k,
+                **sampled.sampling_table(sampling),
+                **({"target_tokens": job.target_tokens} if job.target_tokens else {}),
+            },
             sampled.prompt.as_table(),
             sampled.engine.for_vllm(),
             sampled.seed,
@@ -432,6 +484,7 @@ def _heading(job: _Job, sampled: _SampledModel, evaluation: "EvaluationResult") 
     name = job.location if job.suite in ("", dataset.NAME) else job.suite
     fewest, most = (pick(len(problem.correct) for problem in outcomes) for pick in (min, max))
     how = f"T {used.temperature:g}, {used.max_tokens} tokens"
+    how += f", asked for {job.target_tokens}" if job.target_tokens else ""
     what = (
         f"{short_model_name(sampled.model)}: {suite_label(suite_name(name), used.window)}",
         f"{len(outcomes)} problems x {most if fewest == most else f'{fewest}-{most}'}",

@@ -153,6 +153,9 @@ class RewardConfig:
     least_wall_seconds: PositiveFloat = 6.0  # lower bound of a test's time limit, which is otherwise the problem's own
     most_wall_seconds: float = 12.0  # upper bound of a test's time limit
     languages: tuple[Literal["python", "cpp"], ...] = ("python",)  # languages that answers may be written in
+    # "labeled": only a block whose fence names its language is a program, as in DeepCoder's paper. "any": one without a
+    # label is, too, if there is no other.
+    fence: Literal["any", "labeled"] = "any"
     random: bool = False  # true: a control experiment with rewards that do not depend on the answer
 
 

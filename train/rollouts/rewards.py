@@ -223,6 +223,7 @@ def _code_reward(sandbox: Sandbox, settings: config.RewardConfig) -> CodeReward:
         min_test_seconds=settings.least_wall_seconds,
         max_test_seconds=settings.most_wall_seconds,
         languages=settings.languages,
+        labeled_only=settings.fence == "labeled",
     )
 
 

@@ -72,6 +72,32 @@ def test_two_suites_by_a_protocol_share_a_model_and_a_folder(tmp_path, lcb, huma
     }  # fmt: skip
 
 
+def test_answers_of_several_lengths_are_asked_for_and_their_errors_are_shown(tmp_path, lcb):
+    words = ["--suite", f"lcb={lcb}", "--k", 2, "--target-tokens", "10,40", "--out", tmp_path / "out"]
+    with answering(BOTH) as (url, asked):
+        done = evaluate(url, *words)
+    assert done.exit_code == 0, done.output
+    asked_for = [request["messages"][-1]["content"].splitlines()[-1] for _, request in asked]
+    assert asked_for == [f"Think for {n} tokens before giving a response." for n in (10, 40) for _ in range(6)]
+    short, long = (json.loads((tmp_path / "out" / f"lcb-{n}.json").read_text()) for n in (10, 40))
+    assert (short["sampling"]["target_tokens"], long["sampling"]["target_tokens"]) == (10, 40)
+    n_tokens = short["problems"][0]["tokens"][0]
+    header, *rows = [line.split() for line in done.stdout.splitlines()[-3:]]
+    assert " ".join(header) == "asked for samples tokens mean error of target pass@1"
+    errors = [abs(n_tokens - n) for n in (10, 40)]
+    assert rows == [
+        [f"lcb-{n}", str(n), "6", str(n_tokens), str(error), f"{error / n:.1%}", "1.000"]
+        for n, error in zip((10, 40), errors, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("words", ["0", "many", "1000,", "-5"])
+def test_a_length_that_is_none_is_refused(lcb, words):
+    done = evaluate("http://127.0.0.1:1", "--suite", f"lcb={lcb}", "--target-tokens", words)
+    assert done.exit_code == 2
+    assert "is not a list of numbers of tokens such as 1000,2000,4000" in " ".join(done.output.split())
+
+
 def test_a_suite_that_fails_does_not_lose_the_others(tmp_path, lcb, humaneval, monkeypatch):
     broken = write_jsonl(tmp_path / "broken.jsonl", [humaneval_plus_row(canonical_solution="    return ns[0][0]\n")])
     words = ["--suite", f"lcb={lcb}", "--suite", f"humaneval+={broken}", "--k", 1, "--out", tmp_path / "out"]

@@ -8,7 +8,8 @@ import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isclose, isnan
+from math import isclose, isnan, nan
+from statistics import fmean
 
 from curate.errors import CurateError
 from train.evaluation.results.result import Prices, Result, TokenCounts, cost, model_names
@@ -54,6 +55,25 @@ def breakdown(outcomes: Sequence[ProblemOutcomes]) -> tuple[list[str], list[list
         ]
         for name, summary in rows
     ]
+
+
+def length_table(
+    evaluations: Sequence[tuple[str, int, Sequence[ProblemOutcomes]]],
+) -> tuple[list[str], list[list[str]]]:
+    """Return how near answers come to the length that was asked for.
+
+    evaluations: for each length, a name, the length in tokens, and the outcomes
+
+    The error is the mean of |length - target| over the samples whose length is known, also as a share of the target.
+    """
+    rows = []
+    for name, target, outcomes in evaluations:
+        lengths = [n for problem in outcomes for n in problem.tokens if n]
+        error = fmean(abs(n - target) for n in lengths) if lengths else nan
+        mean = fmean(lengths) if lengths else nan
+        shown = [format_tokens(mean), _NONE if isnan(error) else f"{error:.0f}", format_percent(error / target)]
+        rows.append([name, str(target), str(len(lengths)), *shown, format_share(summarize(outcomes).pass_at_1)])
+    return ["", "asked for", "samples", "tokens mean", "error", "of target", "pass@1"], rows
 
 
 def format_share(value: float | None) -> str:

@@ -11,6 +11,7 @@ from curate.prompt import Chat, PromptFormat
 from curate.reading.tables import Row, TableFiles, UnreadableRow, read_rows, validate_options
 from curate.reading.values import optional_text
 from rewards.extract import PYTHON_ONLY
+from rewards.form import length_instruction
 from sandbox import Sandbox, Suite
 from train.evaluation.judges.judge import Judge, JudgeResult, SuiteJudge
 from train.evaluation.protocols.forms import Statement, two_messages
@@ -43,6 +44,21 @@ class Exercise:
         around = [[self.answer_prefix, self.answer_suffix]] if self.answer_prefix or self.answer_suffix else []
         identity = [self.id, self.prompt, *self.judge.identity, *around]
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
+
+    def asking_for_length(self, target_tokens: int) -> "Exercise":
+        """Return the exercise with a prompt that asks for an answer of this length, at the end of the question.
+
+        Raises CurateError if the prompt is a text that is continued.
+        """
+        if isinstance(self.prompt, str):
+            raise CurateError("only a chat can ask for a length. Leave --target-tokens out, or choose --mode chat.")
+        instruction = length_instruction(target_tokens)
+        asked = max(place for place, message in enumerate(self.prompt) if message["role"] == "user")
+        chat = [
+            {**message, "content": f"{message['content']}\n{instruction}"} if place == asked else message
+            for place, message in enumerate(self.prompt)
+        ]
+        return replace(self, prompt=chat)
 
     def judged_text(self, answer: str) -> str:
         """Return the text that the judge sees for an answer."""
