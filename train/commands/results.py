@@ -194,6 +194,15 @@ def _steps(run: Path) -> "Iterator[dict[str, Result]]":
     help="How the program is found in an answer.  [default: as in the result]",
 )  # fmt: skip
 @click.option(
+    "--max-tokens", type=click.IntRange(min=1),
+    help="Judge the answers as if they had been cut off at this length. Where an answer is longer, the tokenizer finds "
+    "the place of the cut.  [default: as they were sampled]",
+)  # fmt: skip
+@click.option(
+    "--tokenizer", metavar="NAME",
+    help="Folder or Hub id of the tokenizer for --max-tokens.  [default: the model of the result]",
+)  # fmt: skip
+@click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path),
     help="Result file with the new verdicts; the answers with their verdicts go to OUT.samples.jsonl. It may be R.json "
     "itself.  [default: only print what changed]",
@@ -201,9 +210,10 @@ def _steps(run: Path) -> "Iterator[dict[str, Result]]":
 @changed_option
 @options.sandbox_options
 def rescore(
-    result: Path, suite: str | None, extraction: str | None, out: Path | None, changed: int, sandbox: "SandboxOptions"
-) -> None:
-    """Rejudge the saved completions of an evaluation with other tests or extraction, without sampling.
+    result: Path, suite: str | None, extraction: str | None, max_tokens: int | None, tokenizer: str | None,
+    out: Path | None, changed: int, sandbox: "SandboxOptions",
+) -> None:  # fmt: skip
+    """Rejudge the saved completions of an evaluation with other tests, extraction or length, without sampling.
 
     R.json is a file of `curate evaluate --out`, with R.json.samples.jsonl beside it. The command prints which verdicts
     changed. R.json is not changed unless --out names it.
@@ -216,16 +226,25 @@ def rescore(
     from train.evaluation.results.result import read_result
     from train.evaluation.statistics.outcomes import summarize
 
+    if tokenizer is not None and max_tokens is None:
+        raise click.UsageError("--tokenizer is for --max-tokens, which is missing")
     to_continue = "the same command continues" if out else "give --out to continue"
     with report_user_errors(CurateError, SandboxError, OSError, interrupt_message=to_continue):
         reopened = rescoring.load_result(read_result(result), suite, extraction)
         sandbox = with_packages(sandbox, reopened.result.location)
+        shortening = None
+        if max_tokens is not None:
+            require_extra("train")
+            from train.evaluation.shortening import Shortening
+
+            shortening = Shortening.load(max_tokens, tokenizer or reopened.result.model)
         with ProgressBar(" answers") as progress, sandbox.open() as box, TemporaryDirectory() as folder:
             found = rescoring.rescore(
                 reopened,
                 box,
                 rescoring.samples_path(out or Path(folder) / result.name),
                 dependencies=verdict_dependencies(sandbox.find_packages()),
+                shortening=shortening,
                 progress=progress,
             )
         n_lost = sum(n for was, is_now, n in found.verdict_changes if was != rescoring.NO_VERDICT == is_now)

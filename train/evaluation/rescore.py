@@ -22,6 +22,7 @@ from train.evaluation.protocols.settings import restore_settings
 from train.evaluation.result_metadata import suite_metadata
 from train.evaluation.results.result import Result
 from train.evaluation.sample_store import SampleStore, iterate_samples
+from train.evaluation.shortening import Shortening
 from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcomes
 from train.evaluation.suites.suite import Exercise
 
@@ -118,13 +119,15 @@ def rescore(
     samples: Path,
     *,
     dependencies: Sequence[Any] = (),
+    shortening: Shortening | None = None,
     progress: Progress = no_progress,
 ) -> RescoreResult:
     """Judge the answers of a result again, and keep them with their verdicts in `samples`.
 
-    samples       may be the file with the answers of the result itself, unless the rows lack some of the problems. A
-                  call that was interrupted is continued there
+    samples       may be the file with the answers of the result itself, unless the rows lack some of the problems or
+                  answers are shortened. A call that was interrupted is continued there
     dependencies  what verdicts depend on besides the exercises, such as packages; JSON values
+    shortening    cuts answers off before they are judged; None: they are judged as they are
 
     Raises CurateError if answers are missing that had a verdict, if the rows have none of the problems, or if the
     sandbox fails again and again.
@@ -139,24 +142,30 @@ def rescore(
             f"{result.location} does not have {format_ids(missing_ids)}, which {result.path} would lose. Choose "
             "another --out."
         )
+    if shortening is not None and samples.resolve() == answers.resolve():
+        raise CurateError(f"{result.path} would lose the ends of its answers. Choose another --out.")
+    keys: dict[str, str] = {}  # of the samples of the result, and those under which the judged ones are kept
     judges: dict[str, str] = {}  # by the key of a sample
     lost: set[str] = set()  # keys of samples that had a verdict, and whose answers are not found
     cached = []
     for problem in known:
         exercise = exercises[problem.id]
         exercise = replace(exercise, metadata=_with_known(problem.metadata, exercise.metadata))
-        cached.append(CachedExercise.of(exercise, len(problem.correct), problem.samples_digest, dependencies))
-        judges |= dict.fromkeys(sample_keys(problem), cached[-1].judge_digest)
-        lost |= {key for key, bit in zip(sample_keys(problem), problem.correct, strict=True) if bit is not None}
+        digest = problem.samples_digest if shortening is None else shortening.samples_digest(problem.samples_digest)
+        cached.append(CachedExercise.of(exercise, len(problem.correct), digest, dependencies))
+        keys |= zip(sample_keys(problem), cached[-1].sample_keys, strict=True)
+        judges |= dict.fromkeys(cached[-1].sample_keys, cached[-1].judge_digest)
+        lost |= {key for key, bit in zip(cached[-1].sample_keys, problem.correct, strict=True) if bit is not None}
     before = dict.fromkeys(judges, NO_VERDICT)
     now = dict.fromkeys(judges, NO_VERDICT)
     with SampleStore(samples) as kept:
         n_judged = len(lost)
-        for key, record in iterate_samples(answers, judges):
+        for sampled, record in iterate_samples(answers, keys):
+            key = keys[sampled]
             before[key] = record.verdict or NO_VERDICT
             lost.discard(key)
             if kept.get(key) is None:
-                kept.add(key, record)
+                kept.add(key, record if shortening is None else shortening.shorten(record))
         if lost:
             raise CurateError(f"{answers} lacks {len(lost)} of the {n_judged} answers of {result.path}. {_AGAIN}")
         evaluation = evaluate_cached(cached, sandbox, samples=kept, progress=progress)
@@ -170,6 +179,7 @@ def rescore(
     return RescoreResult(
         replace(
             result,
+            sampling=result.sampling if shortening is None else {**result.sampling, **shortening.as_table()},
             suite_metadata=suite_metadata(
                 result.given_suite, result.location, result.window, rows, evaluation.outcomes
             ),

@@ -184,3 +184,41 @@ def test_a_result_without_its_answers_says_what_to_do(result):
         assert done.exit_code == 1
         assert "does not say which answers are its own" in done.output
         owner[key] = held
+
+
+@pytest.fixture
+def words(tmp_path):
+    """Return the folder of a tokenizer whose tokens are words."""
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    tokenizer = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(tmp_path / "words")
+    return tmp_path / "words"
+
+
+def test_answers_are_judged_as_if_they_had_been_cut_off(result, words, tmp_path):
+    before = result.read_bytes()
+    out = tmp_path / "short.json"
+    done = rescore(result, "--max-tokens", 7, "--tokenizer", words, "--out", out)
+    assert done.exit_code == 0, done.output
+    content = json.loads(out.read_text())
+    assert list(bits(content).values()) == ["00", "00", "10"]  # the first block of two, and a whole one
+    assert [problem["cut_off"] for problem in content["problems"]] == ["11", "10", "10"]
+    assert content["problems"][1]["tokens"] == [7, 10]
+    assert (content["sampling"]["max_tokens"], content["sampling"]["cut_by_tokenizer"]) == (7, str(words))
+    shorter = rescore(out, "--max-tokens", 3, "--tokenizer", words, "--out", tmp_path / "shorter.json")
+    assert shorter.exit_code == 0, shorter.output
+    verdicts = json.loads((tmp_path / "shorter.json").read_text())["numbers"]["verdicts"]
+    assert verdicts == {"truncated": 6}
+    assert result.read_bytes() == before
+
+
+def test_answers_are_not_cut_off_in_place_or_without_a_tokenizer(result, words, tmp_path):
+    done = rescore(result, "--max-tokens", 7, "--tokenizer", words, "--out", result)
+    assert "would lose the ends of its answers. Choose another --out" in " ".join(done.output.split())
+    done = rescore(result, "--max-tokens", 7, "--tokenizer", tmp_path / "lcb")
+    assert "--tokenizer NAME" in done.output
+    done = rescore(result, "--tokenizer", words)
+    assert done.exit_code == 2
