@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 import click
 
 from sandbox.commands.console import report_user_errors, require_extra
-from train.commands.options import ConfigSource, config_options
+from train.commands.options import ConfigSource, FiniteRange, config_options
 from train.errors import TrainError
 
 if TYPE_CHECKING:
+    from train.planning.simulate import Workload
     from train.planning.split import GpuSplit
 
 _MAX_STALENESS = 4  # what AReaL's and INTELLECT-2's ablations find harmless
@@ -37,9 +38,14 @@ _NEARLY = 0.97  # of two ways that are this close, the one with less staleness i
     show_default=True,
     help="Share of the groups that teach nothing and are replaced by others.",
 )
+@click.option(
+    "--price-gpu-hour", type=FiniteRange(0), metavar="AMOUNT",
+    help="Price of a GPU for an hour, in any currency.  [default: the cost is not computed]",
+)  # fmt: skip
 def command(
-    config: ConfigSource, gpus: int, gpu: str, mean_tokens: float | None, sigma: float, rejected: float
-) -> None:
+    config: ConfigSource, gpus: int, gpu: str, mean_tokens: float | None, sigma: float, rejected: float,
+    price_gpu_hour: float | None,
+) -> None:  # fmt: skip
     """Simulate a run on N GPUs and recommend a split between learner and engines.
 
     CONFIG is the file of `curate train`; --preset with --model and --data can take its place. Groups are asked and
@@ -74,7 +80,10 @@ def command(
             raise click.ClickException(
                 f"{gpus} GPUs are too few for a learner and an engine. Give --gpus a higher number."
             )
-        click.echo(_advice(splits, cluster.tensor_parallel))
+        advised = _advised(splits)
+        click.echo(_advice(advised, cluster.tensor_parallel))
+        if price_gpu_hour is not None:
+            click.echo(_cost(advised, workload, gpus * price_gpu_hour / 3600, settings.run.steps))
 
 
 def _line(split: "GpuSplit", first: "GpuSplit", gpus: int, tensor_parallel: int) -> str:
@@ -92,11 +101,15 @@ def _line(split: "GpuSplit", first: "GpuSplit", gpus: int, tensor_parallel: int)
     )
 
 
-def _advice(splits: Sequence["GpuSplit"], tensor_parallel: int) -> str:
-    """Return the settings of the fastest way that is known to learn as well, or of one that is nearly as fast."""
+def _advised(splits: Sequence["GpuSplit"]) -> "GpuSplit":
+    """Return the fastest way that is known to learn as well, or one that is nearly as fast."""
     sound = [split for split in splits if split.mode.staleness <= _MAX_STALENESS]
     most = max(split.result.tokens_per_second for split in sound)
-    split = next(split for split in sound if split.result.tokens_per_second >= _NEARLY * most)
+    return next(split for split in sound if split.result.tokens_per_second >= _NEARLY * most)
+
+
+def _advice(split: "GpuSplit", tensor_parallel: int) -> str:
+    """Return the settings of a way."""
     lines = [f"advice: {split.mode}", f"  --set rollout.pipeline={split.mode.pipeline}"]
     if split.mode.pipeline == "async":
         lines[-1] += (
@@ -108,3 +121,10 @@ def _advice(splits: Sequence["GpuSplit"], tensor_parallel: int) -> str:
         each = f" of {tensor_parallel} GPUs" if tensor_parallel > 1 else ""
         lines.append(f"  torchrun with {split.learner_gpus} ranks for the learner, and {split.engines} engines{each}")
     return "\n".join(lines)
+
+
+def _cost(split: "GpuSplit", workload: "Workload", price_second: float, steps: int) -> str:
+    """Return what a way costs. price_second: of all GPUs"""
+    step = split.result.step_seconds * price_second
+    n_answers = workload.groups * workload.completions
+    return f"cost: {step:,.2f} a step, {step / n_answers:,.4f} an answer, {steps * step:,.0f} for run.steps = {steps}"

@@ -28,6 +28,17 @@ def test_every_pipeline_is_simulated_and_one_is_advised(small):
     assert small_runs.read(small, *advised).rollout.pipeline in lines[8]
 
 
+def test_a_price_gives_the_cost_of_a_step_an_answer_and_the_run(small):
+    done = plan(small, "--gpus", 8, "--mean-tokens", 12, "--price-gpu-hour", 3600 / 8, "--set", "run.steps=1000")
+    assert done.exit_code == 0, done.output
+    *_, line = done.output.splitlines()
+    step, answer, run = (
+        float(number.replace(",", "")) for number in re.findall(r"[\d.,]*\d(?= )|(?<= )[\d,]+(?= for)", line)[:3]
+    )
+    assert step == pytest.approx(18 * answer, rel=0.05)
+    assert run == pytest.approx(1000 * step, rel=0.05)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
