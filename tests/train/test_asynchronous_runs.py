@@ -92,6 +92,16 @@ def test_a_finished_run_is_trained_again_from_its_journal_to_the_same_weights(st
     ]
 
 
+def test_answers_that_are_not_interrupted_are_drawn_with_one_version_of_the_weights(small, tmp_path):
+    def versions(run):
+        taken = (group for _, groups in journal.read_batches(run / journal.FOLDER, 0) for group in groups)
+        return [set(rollout.versions) for group in taken for rollout in group]
+
+    whole = trained(small, tmp_path / "whole", *ASYNC, "rollout.staleness=2", "run.steps=6", "rollout.interrupt=false")
+    assert {len(of_answer) for of_answer in versions(whole)} == {1}
+    assert len(set().union(*versions(whole))) > 1
+
+
 def test_another_objective_is_trained_on_the_same_samples(stale, tmp_path):
     run, _ = stale
     words = replayed(run, "--set", "objective.entropy=0.1", "--out", str(tmp_path / "other"))

@@ -210,6 +210,12 @@ def test_an_asynchronous_run_corrects_for_stale_answers_if_it_can_have_any(file)
         assert config.read_config(file(SMALL), changes).rollout.pipeline == "async"
 
 
+def test_only_asynchronous_runs_have_answers_that_can_be_interrupted(file):
+    assert not config.read_config(file(SMALL), [*ASYNC, "rollout.interrupt=false"]).rollout.interrupt
+    with pytest.raises(ConfigError, match='rollout.interrupt = false is for rollout.pipeline = "async"'):
+        config.read_config(file(SMALL), ["rollout.interrupt=false"])
+
+
 @pytest.mark.parametrize(("staleness", "words"), [(4, []), (5, ["--set rollout.staleness=4"])])
 def test_more_staleness_than_is_proven_is_doubted(staleness, words, file):
     read = config.read_config(file(SMALL), [*ASYNC, f"rollout.staleness={staleness}", "engine.gpus=[1]"])

@@ -202,7 +202,9 @@ def _worker_in_thread(
         try:
             use_own_stream()
             with closing(open_engine_in_process(config)) as engine:
-                worker = RolloutWorker(controller, engine, source, name="trainer", loaded=loaded)
+                worker = RolloutWorker(
+                    controller, engine, source, name="trainer", whole_leases=not config.rollout.interrupt, loaded=loaded
+                )
                 started.set_result(worker)
                 worker.run()
         except BaseException as error:

@@ -87,6 +87,7 @@ class RolloutProcess:
                     source,
                     name=self._name,
                     patience_seconds=self._options.retry_timeout_seconds,
+                    whole_leases=spec.whole_leases,
                     loaded=self._loaded,
                 )
                 if not self._leaves:

@@ -82,6 +82,8 @@ def _sampling(config: "Config") -> Iterator[str]:
             f"rollout.max_seconds = {rollout.max_seconds:g} ends the run before a single answer of {longest} tokens "
             "can be finished. Give the time that a whole batch may take, such as 7200"
         )
+    if rollout.pipeline != "async" and not rollout.interrupt:
+        yield f'rollout.interrupt = false is for rollout.pipeline = "async"; answers of "{rollout.pipeline}" are whole'
     if rollout.pipeline != "async" or rollout.staleness == 0:
         return
     correct = 'Set objective.old = "learner" and objective.truncation = 2.0'

@@ -84,6 +84,9 @@ class RolloutConfig:
     # Under "async", the most groups that are sampled at once; 0: as many as `staleness` allows. A value that just keeps
     # the engines busy makes answers younger.
     most_running: int = 0
+    # Under "async", whether engines load new weights in the midst of answers, which go on under them. false: only when
+    # all answers that have begun are finished, as in AReaL's ablation.
+    interrupt: bool = True
     online_filter: bool = True  # replace groups whose advantages are all zero by those of further prompts
     # A batch is used as it is, or ends the run if it is empty, once max_rounds * prompts groups were sampled for it.
     max_rounds: PositiveInt = 4

@@ -26,6 +26,7 @@ class EngineSpec(Struct, frozen=True):
     model           a folder or a name on the Hub; other weights are loaded before anything is sampled
     context_tokens  tokens of prompt and answer together
     vllm            options of vLLM, by vLLM's names
+    whole_leases    new weights are loaded only between groups of answers
     """
 
     run: str
@@ -33,6 +34,7 @@ class EngineSpec(Struct, frozen=True):
     kind: Literal["vllm", "transformers"]
     context_tokens: int
     vllm: dict[str, Any] = {}
+    whole_leases: bool = False
 
 
 def start_engine(

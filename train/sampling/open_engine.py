@@ -95,7 +95,7 @@ def engine_spec(config: Config, run: str = "") -> EngineSpec:
     model = str(path.resolve() if path.exists() else path)
     engine = config.engine
     if engine.kind != "vllm":
-        return EngineSpec(run, model, engine.kind, context_tokens)
+        return EngineSpec(run, model, engine.kind, context_tokens, whole_leases=not config.rollout.interrupt)
     options = EngineOptions(engine.concurrency or None, engine.options).for_vllm()
     if config.model.head_dtype == "float32":
         options["hf_overrides"] = {**options.get("hf_overrides", {}), "head_dtype": "float32"}
@@ -105,7 +105,7 @@ def engine_spec(config: Config, run: str = "") -> EngineSpec:
         "tensor_parallel_size": engine.tensor_parallel,
         "dtype": config.model.dtype,
     }
-    return EngineSpec(run, model, engine.kind, context_tokens, options)
+    return EngineSpec(run, model, engine.kind, context_tokens, options, whole_leases=not config.rollout.interrupt)
 
 
 def _vllm_options(config: Config, spec: EngineSpec) -> dict[str, Any]:
