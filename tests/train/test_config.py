@@ -166,6 +166,7 @@ def test_a_written_configuration_is_read_back_unchanged(file):
         pytest.param(SMALL, ["engine.options=3"], "engine.options must be a table, not 3", id="no options"),
         pytest.param(SMALL, ["sandbox.backend=http"], "sandbox: the backend http needs an address", id="no address"),
         pytest.param(SMALL, ["objective.reference_steps=5"], "needs objective.kl", id="no reference"),
+        pytest.param(SMALL, ["objective.reference_mix=0.6"], "needs objective.reference_steps", id="no new reference"),
         pytest.param(SMALL, ["objective.mismatch_low=0.9"], "no completion would be left", id="no bounds"),
         pytest.param(
             SMALL, ["rollout.pipeline=fast"], "must be one of 'sync', 'minibatch', 'one-off', 'async', not", id="choice"

@@ -181,6 +181,8 @@ def _learning(config: "Config") -> Iterator[str]:
         yield "objective.delta must be at least 1 + clip_high: below that it would clip what is meant to be learned"
     if objective.reference_steps > 0 and not objective.kl:
         yield "objective.reference_steps needs objective.kl: without it there is no reference"
+    if objective.reference_mix < 1 and not objective.reference_steps:
+        yield "objective.reference_mix needs objective.reference_steps: without it the reference stays what it is"
     if objective.mismatch_high < objective.mismatch_low:
         yield "objective.mismatch_high must be at least mismatch_low: no completion would be left"
     for name in ("mismatch_high", "truncation"):

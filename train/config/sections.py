@@ -207,6 +207,8 @@ class ObjectiveConfig:
     delta: float | None = None  # bound of the ratio where the advantage is negative (INTELLECT-2: 4); none: no bound
     kl: float = 0.0  # coefficient of the k3 estimate against the reference
     reference_steps: int = 0  # steps after which the policy becomes the reference (DeepSeekMath); 0: never
+    # What the reference then moves to the policy: 1 is all of the way, 0.6 what TR-DPO and TRL advise.
+    reference_mix: PositiveShare = 1.0
     entropy: float = 0.0  # coefficient of the entropy bonus
     # "token_mean": every token of the batch counts the same. "sequence_mean": every answer does. "constant_length":
     # sums over answers, divided by the longest length allowed (Dr.GRPO).

@@ -173,7 +173,10 @@ class Learner:
             yield from self._everywhere("_gathered", names)
 
     def update_reference(self) -> None:
-        """Make the current weights the reference of the objective's k3, as in DeepSeekMath's iterative GRPO."""
+        """Make the current weights the reference of the objective's k3, as in DeepSeekMath's iterative GRPO.
+
+        With objective.reference_mix = a, it becomes a * weights + (1 - a) * reference, as in TR-DPO (arXiv 2404.09656).
+        """
         self._everywhere("_refresh_reference")
 
     @property
@@ -260,7 +263,11 @@ class Learner:
             self.__dict__.pop(name, None)
 
     def _refresh_reference(self) -> None:
-        self._reference = {name: weight.detach().clone() for name, weight in self._trained.items()}
+        mix, before = self._objective.reference_mix, self._reference
+        self._reference = {
+            name: torch.lerp(before[name], weight.detach(), mix) if before and mix < 1 else weight.detach().clone()
+            for name, weight in self._trained.items()
+        }
 
     @torch.no_grad()
     def _gathered(self, names: list[str]) -> list[tuple[str, Tensor]]:

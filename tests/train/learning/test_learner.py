@@ -229,6 +229,22 @@ def test_a_refreshed_reference_equals_the_policy(path):
     assert kl[3] > 1e-4
 
 
+def test_a_mixed_reference_is_between_the_one_before_and_the_policy(path):
+    def kl(mix):
+        one = learner(
+            path, ObjectiveConfig(kl=0.1, reference_mix=mix or 1.0), OptimizerConfig(row_tokens=64, learning_rate=0.01)
+        )
+        given = random_models.sequences()
+        for number in range(3):
+            if number == 2 and mix:
+                one.update_reference()
+            one.begin_batch(given)
+            found = one.update(given)["kl"]
+        return found
+
+    assert kl(1.0) < 1e-6 < 0.1 * kl(0.9) < kl(0.5) < kl(0.0)
+
+
 def test_old_log_probabilities_are_those_at_the_beginning_of_the_batch(path):
     one = learner(
         path, ObjectiveConfig(old="learner", overlong="none"), OptimizerConfig(row_tokens=64, learning_rate=0.05)
