@@ -1,12 +1,13 @@
 """Whole builds, as the command runs them: made-up rows on one core and on all, real programs, and a Ray cluster.
 
-    python -m benchmarks.build [rows] [programs] [ray] [--rows N ...]    (default: all, with 100,000 and 1,000,000 rows)
+    python -m benchmarks.build [rows] [programs] [ray] [--rows N ...] [--raw FOLDER]
+                                                                (default: all, with 100,000 and 1,000,000 rows)
 
 rows      Made-up rows without solutions, so nothing is executed: statements of 40 to 160 words, one in twenty a copy of
           an earlier one with a word changed, and five tests each. Memory is the largest sum of resident pages over
           all processes, mapped files included, sampled five times a second.
-programs  The sample in examples/. The ratio is wall time / (CPU time of the programs / cores). It would be 1 if the
-          build did nothing but execute programs on all cores.
+programs  The sample in examples/, or the folders taco, synthetic1 and livecodebench in FOLDER. The ratio is wall time /
+          (CPU time of the programs / cores). It would be 1 if the build did nothing but execute programs on all cores.
 ray       Weak scaling on a loopback cluster: rows with solutions that sleep, so many on each node. Ideal is the rate of
           one node times the number of nodes.
 """
@@ -33,6 +34,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.machine import describe
 from curate.dataset.output_folder import read_manifest
+from curate.json_records import to_json
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "build.json"
@@ -156,13 +158,15 @@ def measure_rows(counts: Iterable[int]) -> list[dict[str, Any]]:
     return measured
 
 
-def measure_programs() -> dict[str, Any]:
-    """Build the sample, whose solutions and mutants are executed on all cores."""
+def measure_programs(raw: Path) -> dict[str, Any]:
+    """Build real problems, whose solutions and mutants are executed on all cores."""
     cores = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as folder:
-        sources = [f"{name}={ROOT}/examples/raw/{name}" for name in ("taco", "synthetic1", "livecodebench")]
-        found = run_build(sources, Path(folder) / "out")
-    return {**found, "workers": cores, "ratio": found["wall_seconds"] / (found["executed_cpu_seconds"] / cores)}
+        out = Path(folder) / "out"
+        found = run_build([f"{name}={raw / name}" for name in ("taco", "synthetic1", "livecodebench")], out)
+        funnel = {source: to_json(counts) for source, counts in read_manifest(out).counts.items()}
+    ratio = found["wall_seconds"] / (found["executed_cpu_seconds"] / cores)
+    return {**found, "workers": cores, "ratio": ratio, "funnel": funnel}
 
 
 def measure_ray() -> list[dict[str, Any]]:
@@ -185,10 +189,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help=", ".join(EXPERIMENTS))
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("--raw", type=Path, default=ROOT / "examples" / "raw")
     chosen = parser.parse_args()
     if unknown := set(chosen.experiments) - set(EXPERIMENTS):
         parser.error(f"no experiment {', '.join(sorted(unknown))}; choose among {', '.join(EXPERIMENTS)}")
-    measure = {"rows": lambda: measure_rows(chosen.rows), "programs": measure_programs, "ray": measure_ray}
+    measure = {
+        "rows": lambda: measure_rows(chosen.rows),
+        "programs": lambda: measure_programs(chosen.raw),
+        "ray": measure_ray,
+    }
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name in chosen.experiments or EXPERIMENTS:
         results[name] = {"machine": describe(), "measured": measure[name]()}

@@ -144,6 +144,7 @@ def build_tables(measured: dict[str, Any]) -> str:
             f" the programs it executed needed {found['executed_cpu_seconds']:.0f} s of CPU time:"
             f" wall time is {found['ratio']:.2f} times CPU time divided by cores. Measured on {programs['machine']}."
         )
+        parts += [_funnel_table(found["funnel"])] if "funnel" in found else []
     if rows := measured.get("rows"):
         lines = [
             "| made-up rows | cores | minutes | rows per second | peak MB | raw MB | MB on the way | dataset MB |",
@@ -166,6 +167,22 @@ def build_tables(measured: dict[str, Any]) -> str:
         about = f"`curate build-dataset --backend ray` with solutions that sleep. Measured on {ray['machine']}."
         parts += ["\n".join(lines), about]
     return "\n\n".join(parts)
+
+
+def _funnel_table(funnel: dict[str, Any]) -> str:
+    """Return what became of the rows of each source, beside the rows of DeepCoder's training set."""
+    theirs = {"taco": 7436, "synthetic1": 16252, "livecodebench": 599}
+    stages = list(dict.fromkeys(stage for counts in funnel.values() for stage in counts["rejected"]))
+    lines = [
+        f"| source | read | {' | '.join(f'rejected: {stage}' for stage in stages)} | kept | share | kept by DeepCoder |",
+        "|---" + "|---:" * (len(stages) + 4) + "|",
+    ]
+    for source, counts in funnel.items():
+        rejected = [sum(counts["rejected"].get(stage, {}).values()) for stage in stages]
+        share = counts["kept"] / counts["read"]
+        cells = [source, counts["read"], *rejected, counts["kept"], f"{share:.0%}", f"{theirs[source]:,}"]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
 
 
 def strength_table(measured: dict[str, Any]) -> str:
