@@ -173,8 +173,9 @@ def _funnel_table(funnel: dict[str, Any]) -> str:
     """Return what became of the rows of each source, beside the rows of DeepCoder's training set."""
     theirs = {"taco": 7436, "synthetic1": 16252, "livecodebench": 599}
     stages = list(dict.fromkeys(stage for counts in funnel.values() for stage in counts["rejected"]))
+    rejecting = " | ".join(f"rejected: {stage}" for stage in stages)
     lines = [
-        f"| source | read | {' | '.join(f'rejected: {stage}' for stage in stages)} | kept | share | kept by DeepCoder |",
+        f"| source | read | {rejecting} | kept | share | kept by DeepCoder |",
         "|---" + "|---:" * (len(stages) + 4) + "|",
     ]
     for source, counts in funnel.items():
