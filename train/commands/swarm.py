@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from curate.errors import CurateError
-from sandbox import SandboxError
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from train.commands.options import (
     ConfigSource,
@@ -269,7 +268,7 @@ def verifier(invite: str, model: str, key: Path | None, patience: float) -> None
     CUDA_VISIBLE_DEVICES says which GPU it gets. Ctrl-C and SIGTERM finish the file in hand, and leave.
     """
     require_extra("train")
-    with report_user_errors(TrainError, SandboxError):
+    with report_user_errors(TrainError):
         from train.swarm.verifier.verifier_process import DEFAULT_KEY, VerifierOptions, VerifierProcess
 
         process = VerifierProcess(VerifierOptions(invite, model, key or Path(DEFAULT_KEY), patience), note=click.echo)

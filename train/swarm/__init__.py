@@ -1,6 +1,6 @@
 """Training with workers that nobody has to trust.
 
-    trainer  <-HTTP-  coordinator  <-signed-  nodes: sample, commit to what they computed, upload files
+    trainer  <-HTTP-  coordinator  <-signed-  nodes: sample, commit to what they computed, upload completions
                         |     ^-------signed-  verifiers: repeat the computation by prefill, and compare
                       relays: signed versions of the weights, in shards
 
@@ -18,7 +18,7 @@ ledger/            what happened between the coordinator and its nodes, in a cha
 node_lifecycle.py  the life of a node
 folder.py          the folder of a coordinator
 operator.py        the operator's calls of a coordinator
-files/             the answers to a lease, as nodes upload them and verifiers read them
+lease_file.py      the completions of a lease, as nodes upload them and verifiers read them
 node/              a worker whose coordinator has its answers checked
 verification/      are these answers the model's own words?
 verifier/          takes files from a coordinator, and says what they are worth

@@ -2,7 +2,7 @@
 
     POST /join        JoinRequest -> JoinResponse               with an invite; the node is on probation
     POST /lease       NodeLeaseRequest -> NodeLeaseResponse     groups to sample
-    POST /upload/ID   a rollout file -> UploadStatus            the completions of a lease; once
+    POST /upload/ID   a lease file -> UploadStatus              the completions of a lease; once
     POST /beat        NodeHeartbeat -> NodeHeartbeatResponse    a sign of life, every 10 seconds
     POST /leave       None -> None
     POST /step        None -> CurrentVersion                    the newest version

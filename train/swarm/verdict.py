@@ -16,10 +16,8 @@ Reason = Literal[
     "different",  # a second file for the same lease
     "size",  # of the file
     "digest",  # the file is not what was announced
-    "file",  # it is not Parquet of the schema, or costs too much to read
-    "prompt",  # not the prompt that was leased
-    "seeds",  # or not the seeds, or not the version
-    "version",
+    "file",  # it does not hold a completion for each seed of the lease
+    "version",  # sampled with another version than that of the lease
     "tokens",  # an id that the vocabulary does not have
     "length",  # too many tokens, or none
     "logprobs",  # log-probabilities that cannot be any

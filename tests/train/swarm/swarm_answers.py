@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from train.asynchronous.messages import Lease
+from train.asynchronous.messages import Lease, SampleResult, pack_logprobs, pack_tokens
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import Engine, SampledCompletion, SamplingParams
-from train.swarm.files.rows import RolloutFile, RolloutRow
+from train.swarm.lease_file import encode_lease_file
 from train.swarm.messages import SwarmLease
 from train.swarm.settings import SwarmSettings, Thresholds
 
@@ -77,19 +77,16 @@ def drawn(engine: Engine, lease: SwarmLease, **changed: Any) -> list[SampledComp
     return [found[str(number)] for number in range(len(seeds))]
 
 
-def file_of(lease: SwarmLease, answers: Sequence[SampledCompletion]) -> RolloutFile:
-    """Return the file that claims that these are the answers to the lease."""
-    rows = tuple(
-        RolloutRow(
-            sample_index=number,
-            version=lease.lease.version,
-            seed=seed,
-            prompt_ids=lease.lease.prompt,
-            token_ids=answer.token_ids,
-            logprobs=answer.logprobs,
-            finish_reason="length" if answer.finish_reason == "length" else "stop",
-            commitments=answer.commitments,
-        )
-        for number, (seed, answer) in enumerate(zip(lease.lease.seeds, answers, strict=True))
-    )
-    return RolloutFile(rows, bytes(32), lease.id, "transformers 5")
+def lease_file(lease: SwarmLease, answers: Sequence[SampledCompletion]) -> bytes:
+    """Return the file with which a node claims that these are the answers to the lease."""
+    asked = lease.lease
+    return encode_lease_file(
+        [
+            SampleResult(
+                asked.group, number, asked.attempt, pack_tokens(answer.token_ids), pack_logprobs(answer.logprobs),
+                ((asked.version, 0, answer.n_tokens),), "length" if answer.finish_reason == "length" else "stop",
+                answer.commitments,
+            )
+            for number, answer in enumerate(answers)
+        ]
+    )  # fmt: skip

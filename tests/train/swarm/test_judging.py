@@ -1,6 +1,5 @@
 """A verifier judges files in the stated order, and never takes its own failures for those of a node."""
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,12 +11,10 @@ import torch
 from blake3 import blake3
 from safetensors.torch import load_file, save_file
 
-from sandbox.errors import SandboxError
 from train.asynchronous.messages import unpack_tokens
 from train.errors import SamplerError, TransferError
 from train.sampling.protocol import SampledCompletion
 from train.sampling.transformers import TransformersSampler
-from train.swarm.files.writer import write_rollout_file
 from train.swarm.messages import SwarmLease, VerificationJob
 from train.swarm.settings import SwarmSettings
 from train.swarm.verdict import ACCEPTED, LeaseVerdict
@@ -46,10 +43,7 @@ class Node:
         return FileVerifier(self.settings, VerifierModel(self.folder / "model"), files_of or self.weights)
 
     def content(self, lease: SwarmLease = LEASE) -> bytes:
-        path = self.folder / "answers.parquet"
-        rows = swarm_answers.file_of(lease, self.answers).rows
-        write_rollout_file(path, rows, node=bytes(32), lease=lease, engine=ENGINE)
-        return path.read_bytes()
+        return swarm_answers.lease_file(lease, self.answers)
 
 
 def job(content: bytes, lease: SwarmLease = LEASE) -> VerificationJob:
@@ -81,10 +75,10 @@ def test_nothing_is_loaded_for_a_file_that_is_refused_by_a_cheap_check(node: Nod
         raise AssertionError("weights were asked for")
 
     judge, content = node.judge(no_weights), node.content()
-    other_prompt = msgspec.structs.replace(LEASE.lease, prompt=(1, 2, 3))
-    other = msgspec.structs.replace(LEASE, lease=other_prompt)
+    other_version = msgspec.structs.replace(LEASE.lease, version=LEASE.lease.version + 1)
+    other = msgspec.structs.replace(LEASE, lease=other_version)
     assert judge.verify(job(b"PAR1PAR1"), b"PAR1PAR1").verdict == LeaseVerdict("hard", "file")
-    assert judge.verify(job(content, other), content).verdict == LeaseVerdict("hard", "prompt")
+    assert judge.verify(job(content, other), content).verdict == LeaseVerdict("soft", "version")
     assert judge.verify(job(content), content[:-1] + b"?").verdict == LeaseVerdict("unknown", "digest")
 
 
@@ -121,11 +115,13 @@ def test_a_check_that_fails_leaves_the_file_unknown_and_the_next_one_is_judged(n
     assert judge.verify(job(content), content).verdict == ACCEPTED
 
 
-def test_a_verifier_that_cannot_read_files_any_more_ends(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    judge, content = node.judge(), node.content()
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(SandboxError, match="does not start"):
-        judge.verify(job(content), content)
+def test_another_prompt_or_other_seeds_than_those_leased_are_found_by_the_computation(node: Node) -> None:
+    content = node.content()
+    other_prompt = msgspec.structs.replace(LEASE.lease, prompt=(1, 2, 3))
+    other_seeds = msgspec.structs.replace(LEASE.lease, seeds=tuple(seed + 1 for seed in LEASE.lease.seeds))
+    for asked, reason in ((other_prompt, "commitments"), (other_seeds, "replay")):
+        other = msgspec.structs.replace(LEASE, lease=asked)
+        assert node.judge().verify(job(content, other), content).verdict == LeaseVerdict("hard", reason)
 
 
 def test_a_verifier_that_computes_no_numbers_any_more_ends(node: Node, tmp_path: Path) -> None:

@@ -21,9 +21,8 @@ from train.asynchronous.messages import (
 from train.errors import ConfigError, ControllerUnreachable, TransferError
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SamplingParams
-from train.swarm.files.reader import read_rollout_file
-from train.swarm.files.rows import RolloutFile
 from train.swarm.folder import SwarmAddress, SwarmFolder
+from train.swarm.lease_file import read_lease_file
 from train.swarm.messages import NodeHeartbeatResponse, NodeLeaseResponse, SwarmLease
 from train.swarm.node.identity_key import load_or_create_key
 from train.swarm.node.swarm_controller import SwarmController
@@ -83,9 +82,9 @@ class Relays:
 
 
 @pytest.fixture
-def node(tmp_path):
+def node():
     def made(coordinator, relays=None, **options):
-        given = {"join": lambda: None, "engine": "transformers 5", "folder": tmp_path, **options}
+        given = {"join": lambda: None, **options}
         return SwarmController(coordinator, relays or Relays(5), **given)
 
     return made
@@ -111,12 +110,10 @@ def test_a_group_is_uploaded_once_it_is_whole_and_can_be_read(node):
     assert controller.submit_results(SubmitRequest("n", (answer(lease, 1),))) == ["taken"]
     ((path, content),) = coordinator.files
     assert path == f"/upload/{given.id.hex()}"
-    file = read_rollout_file(content, given, SETTINGS)
-    assert isinstance(file, RolloutFile), file
-    assert [row.token_ids for row in file.rows] == [(0, 4, 5), (1, 4, 5), (2, 4, 5)]
-    assert [row.seed for row in file.rows] == [10, 11, 12]
-    assert {(row.version, row.finish_reason, row.commitments) for row in file.rows} == {(5, "stop", b"commitment")}
-    assert (file.node, file.lease, file.engine) == (coordinator.node, given.id, "transformers 5")
+    completions = read_lease_file(content, given.lease, SETTINGS)
+    assert not isinstance(completions, LeaseVerdict), completions
+    assert [one.token_ids for one in completions] == [(0, 4, 5), (1, 4, 5), (2, 4, 5)]
+    assert {(one.finish_reason, one.commitments) for one in completions} == {("stop", b"commitment")}
 
 
 def test_after_a_failure_of_the_network_the_same_bytes_are_sent_again(node):
@@ -165,9 +162,7 @@ def test_a_prompt_that_the_engine_does_not_take_is_refused_for_the_whole_group(n
     controller = node(coordinator)
     (lease,) = asked(controller)
     controller.submit_results(SubmitRequest("n", (SampleResult(lease.group, 0, 0, b"", b"", (), "refused"),)))
-    file = read_rollout_file(coordinator.files[0][1], given, SETTINGS)
-    assert isinstance(file, RolloutFile), file
-    assert file.is_refused
+    assert read_lease_file(coordinator.files[0][1], given.lease, SETTINGS) == ()
 
 
 def test_beats_bring_orders_and_verdicts(node):

@@ -19,7 +19,7 @@ from train.swarm.settings import Thresholds
 from train.swarm.verdict import ACCEPTED
 from train.swarm.verification.mismatch_tolerance import max_mismatches
 from train.swarm.verification.threshold_fitting import fit_thresholds, measure_completions, sample_completions
-from train.swarm.verification.verdicts import verdict_on_file
+from train.swarm.verification.verdicts import verdict_on_completions
 from train.swarm.verification.verifier_model import VerifierModel
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
@@ -57,20 +57,18 @@ class World:
 
     def verdict(self, *answers: list[int]) -> VerificationResult:
         """Judge a file with these answers, whose commitments and log-probabilities are right."""
-        file = swarm_answers.file_of(
-            LEASE, [SampledCompletion("", "length", len(ids), token_ids=tuple(ids)) for ids in answers]
-        )
-        views = list(self.prefill.recompute_file(file, LEASE.lease))
+        completions = [SampledCompletion("", "length", len(ids), token_ids=tuple(ids)) for ids in answers]
+        views = self.prefill.recompute_lease(completions, LEASE.lease)
         rows = tuple(
             replace(
                 row,
                 commitments=commit(view.hidden_TH),
                 logprobs=tuple(view.logprobs.tolist()),
             )
-            for row, view in zip(file.rows, views, strict=True)
+            for row, view in zip(completions, views, strict=True)
         )
         settings = swarm_answers.settings(self.path, {"": self.bars}, 640)
-        return verdict_on_file(replace(file, rows=rows), LEASE, views, self.bars, settings, ends=self.prefill.ends)
+        return verdict_on_completions(rows, LEASE.lease, views, self.bars, settings, ends=self.prefill.ends)
 
 
 @pytest.fixture(scope="module", params=["float32", "bfloat16"])

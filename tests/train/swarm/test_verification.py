@@ -16,7 +16,6 @@ from train.asynchronous.messages import unpack_logprobs, unpack_tokens
 from train.errors import ConfigError, SamplerError
 from train.sampling.protocol import SampledCompletion
 from train.sampling.transformers import TransformersSampler
-from train.swarm.files.rows import RolloutFile
 from train.swarm.messages import SwarmLease, VerificationResult
 from train.swarm.settings import SwarmSettings, Thresholds
 from train.swarm.verdict import ACCEPTED, LeaseVerdict
@@ -26,12 +25,13 @@ from train.swarm.verification.mismatch_tolerance import max_mismatches
 from train.swarm.verification.recomputation import Recomputation
 from train.swarm.verification.threshold_fitting import fit_thresholds
 from train.swarm.verification.threshold_lookup import thresholds_for
-from train.swarm.verification.verdicts import verdict_on_file
+from train.swarm.verification.verdicts import verdict_on_completions
 from train.swarm.verification.verifier_model import VerifierModel
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
 LEASES = swarm_answers.leases(3, tokens=64)
+Completions = tuple[SampledCompletion, ...]
 PAIRS = ["float32", "bfloat16"]  # the engine draws in float32; in bfloat16, the verifier differs as other engines do
 COARSE_FIRST = ["bfloat16", pytest.param("float32", marks=pytest.mark.thorough)]  # bfloat16 hides more of a cheat
 
@@ -44,27 +44,27 @@ class World:
     engine: TransformersSampler
     prefills: dict[str, VerifierModel]
     settings: SwarmSettings
-    honest: dict[bytes, RolloutFile] = field(default_factory=dict)  # by lease
+    honest: dict[bytes, Completions] = field(default_factory=dict)  # by lease
     views: dict[tuple[bytes, str], list[Recomputation]] = field(
         default_factory=dict
     )  # of honest files, by lease and pair
 
-    def verdict_on(self, lease: SwarmLease, file: RolloutFile, pair: str) -> VerificationResult:
+    def verdict_on(self, lease: SwarmLease, file: Completions, pair: str) -> VerificationResult:
         views = self.views_of(lease, file, pair)
-        return verdict_on_file(
-            file, lease, views, self.settings.thresholds[pair], self.settings, ends=self.prefills[pair].ends
+        return verdict_on_completions(
+            file, lease.lease, views, self.settings.thresholds[pair], self.settings, ends=self.prefills[pair].ends
         )
 
-    def views_of(self, lease: SwarmLease, file: RolloutFile, pair: str) -> list[Recomputation]:
+    def views_of(self, lease: SwarmLease, file: Completions, pair: str) -> list[Recomputation]:
         """Return what a verifier computes; for an honest file, compute it once."""
         if file is not self.honest.get(lease.id):
-            return list(self.prefills[pair].recompute_file(file, lease.lease))
+            return self.prefills[pair].recompute_lease(file, lease.lease)
         key = lease.id, pair
         if key not in self.views:
-            self.views[key] = list(self.prefills[pair].recompute_file(file, lease.lease))
+            self.views[key] = self.prefills[pair].recompute_lease(file, lease.lease)
         return self.views[key]
 
-    def verdicts(self, pair: str, make: Callable[[SwarmLease], RolloutFile]) -> list[VerificationResult]:
+    def verdicts(self, pair: str, make: Callable[[SwarmLease], Completions]) -> list[VerificationResult]:
         return [self.verdict_on(lease, make(lease), pair) for lease in LEASES]
 
 
@@ -117,33 +117,33 @@ def moved(rate: float) -> Callable[[torch.nn.Module], None]:
     return change
 
 
-def honest(world: World, lease: SwarmLease, **other: Any) -> RolloutFile:
+def honest(world: World, lease: SwarmLease, **other: Any) -> Completions:
     """Return the file of an honest engine; draw it once, unless something is other than leased."""
     if other:
-        return swarm_answers.file_of(lease, swarm_answers.drawn(world.engine, lease, **other))
+        return tuple(swarm_answers.drawn(world.engine, lease, **other))
     if lease.id not in world.honest:
-        world.honest[lease.id] = swarm_answers.file_of(lease, swarm_answers.drawn(world.engine, lease))
+        world.honest[lease.id] = tuple(swarm_answers.drawn(world.engine, lease))
     return world.honest[lease.id]
 
 
-def with_right_commitments(world: World, lease: SwarmLease, answers: list[SampledCompletion]) -> RolloutFile:
+def with_right_commitments(world: World, lease: SwarmLease, answers: list[SampledCompletion]) -> Completions:
     """Return a file whose commitments and log-probabilities are those of the right model, whatever drew the tokens."""
-    file = swarm_answers.file_of(lease, answers)
-    views = world.prefills["float32"].recompute_file(file, lease.lease)
+    file = tuple(answers)
+    views = world.prefills["float32"].recompute_lease(file, lease.lease)
     rows = [
         replace(
             row,
             commitments=commit(view.hidden_TH),
             logprobs=tuple(view.logprobs.tolist()),
         )
-        for row, view in zip(file.rows, views, strict=True)
+        for row, view in zip(file, views, strict=True)
     ]
-    return replace(file, rows=tuple(rows))
+    return tuple(rows)
 
 
-def with_row(file: RolloutFile, **fields: Any) -> RolloutFile:
+def with_row(file: Completions, **fields: Any) -> Completions:
     """Return the file with something else in its first row."""
-    return replace(file, rows=(replace(file.rows[0], **fields), *file.rows[1:]))
+    return (replace(file[0], **fields), *file[1:])
 
 
 def no_views() -> Iterator[Recomputation]:
@@ -157,7 +157,7 @@ def test_honest_answers_are_accepted_with_the_log_probabilities_of_the_verifier(
         file = honest(world, lease)
         found = world.verdict_on(lease, file, pair)
         assert found.verdict == ACCEPTED
-        for row, view, answer in zip(file.rows, world.views_of(lease, file, pair), found.answers, strict=True):
+        for row, view, answer in zip(file, world.views_of(lease, file, pair), found.answers, strict=True):
             assert tuple(unpack_tokens(answer.tokens)) == row.token_ids
             assert list(unpack_logprobs(answer.logprobs)) == view.logprobs.tolist()
             assert answer.finish_reason == row.finish_reason
@@ -211,14 +211,14 @@ def test_a_temperature_nearby_is_rejected_if_there_are_enough_tokens(world, temp
 def test_other_weights_are_rejected(world, change, outcomes):
     engine = changed(world, change)
     for pair in PAIRS:
-        found = world.verdicts(pair, lambda lease: swarm_answers.file_of(lease, swarm_answers.drawn(engine, lease)))
+        found = world.verdicts(pair, lambda lease: tuple(swarm_answers.drawn(engine, lease)))
         assert {one.verdict.outcome for one in found} <= outcomes[pair]
         assert {one.verdict.reason for one in found} <= {"commitments", "replay"}
 
 
 def test_weights_of_one_step_before_cannot_be_told_apart_and_need_not_be(world):
     engine = changed(world, moved(1e-6))
-    found = world.verdicts("bfloat16", lambda lease: swarm_answers.file_of(lease, swarm_answers.drawn(engine, lease)))
+    found = world.verdicts("bfloat16", lambda lease: tuple(swarm_answers.drawn(engine, lease)))
     assert {one.verdict for one in found} == {ACCEPTED}
 
 
@@ -240,9 +240,9 @@ def test_without_a_replay_a_cheap_model_is_found_by_its_unlikely_tokens(world):
             (honest(world, lease), ACCEPTED),
             (with_right_commitments(world, lease, swarm_answers.drawn(cheap, lease)), LeaseVerdict("soft", "unlikely")),
         ):
-            views = prefill.recompute_file(file, lease.lease)
-            found = verdict_on_file(
-                file, lease, views, world.settings.thresholds["float32"], settings, ends=prefill.ends
+            views = prefill.recompute_lease(file, lease.lease)
+            found = verdict_on_completions(
+                file, lease.lease, views, world.settings.thresholds["float32"], settings, ends=prefill.ends
             )
             assert found.verdict == verdict
 
@@ -260,7 +260,7 @@ def test_the_best_of_several_answers_is_not_the_answer_that_was_asked_for(world,
     ]
     best = [max(answers, key=lambda answer: sum(answer.logprobs)) for answers in zip(*tries, strict=True)]
     assert best != list(tries[0])
-    assert world.verdict_on(lease, swarm_answers.file_of(lease, best), pair).verdict == LeaseVerdict("hard", "replay")
+    assert world.verdict_on(lease, tuple(best), pair).verdict == LeaseVerdict("hard", "replay")
 
 
 @pytest.mark.parametrize("pair", COARSE_FIRST)
@@ -279,12 +279,16 @@ def test_an_answer_ends_where_it_may_end(world):
     lease, prefill = LEASES[0], world.prefills["float32"]
     (end,) = prefill.ends
     file = honest(world, lease)
-    first = file.rows[0]
+    first = file[0]
     for ids in (first.token_ids[:-1], (*first.token_ids[:5], end, *first.token_ids[6:])):
-        short = with_row(file, token_ids=ids, commitments=first.commitments[: COMMITMENT_BYTES * -(-len(ids) // 32)])
-        found = verdict_on_file(short, lease, no_views(), Thresholds(), world.settings, ends=prefill.ends)
+        short = with_row(
+            file,
+            token_ids=ids,
+            commitments=first.commitments[: COMMITMENT_BYTES * -(-len(ids) // 32)],
+        )
+        found = verdict_on_completions(short, lease.lease, no_views(), Thresholds(), world.settings, ends=prefill.ends)
         assert found.verdict == LeaseVerdict("soft", "termination")
-    ended = [replace(first, token_ids=(*first.token_ids[:20], end)), *file.rows[1:]]
+    ended = [replace(first, token_ids=(*first.token_ids[:20], end)), *file[1:]]
     answers = [SampledCompletion("", row.finish_reason, len(row.token_ids), token_ids=row.token_ids) for row in ended]
     forged = with_right_commitments(world, lease, answers)
     assert world.verdict_on(lease, forged, "float32").verdict == LeaseVerdict("hard", "replay")
@@ -298,18 +302,18 @@ def test_without_a_replay_an_end_needs_a_chance(world):
     ]
     file = with_right_commitments(world, lease, answers)
     bars = Thresholds(end_probability=1.0, unlikely_share=1.0)
-    views = prefill.recompute_file(file, lease.lease)
-    found = verdict_on_file(file, lease, views, bars, replace_replays(world.settings), ends=prefill.ends)
+    views = prefill.recompute_lease(file, lease.lease)
+    found = verdict_on_completions(file, lease.lease, views, bars, replace_replays(world.settings), ends=prefill.ends)
     assert found.verdict == LeaseVerdict("soft", "termination")
 
 
 def test_malformed_commitments_are_rejected_before_anything_is_computed(world):
     lease = LEASES[0]
     file = honest(world, lease)
-    for data in (b"", file.rows[0].commitments[:-1], b"\0" * len(file.rows[0].commitments)):
+    for data in (b"", file[0].commitments[:-1], b"\0" * len(file[0].commitments)):
         forged = with_row(file, commitments=data)
-        found = verdict_on_file(
-            forged, lease, no_views(), Thresholds(), world.settings, ends=world.prefills["float32"].ends
+        found = verdict_on_completions(
+            forged, lease.lease, no_views(), Thresholds(), world.settings, ends=world.prefills["float32"].ends
         )
         assert found.verdict == LeaseVerdict("hard", "malformed")
 
@@ -318,7 +322,7 @@ def test_whatever_the_commitments_are_there_is_a_verdict(world):
     lease = LEASES[0]
     file = honest(world, lease)
     views = list(world.views_of(lease, file, "float32"))
-    sizes = [len(row.commitments) for row in file.rows]
+    sizes = [len(row.commitments) for row in file]
     rng, reasons = random.Random(0), set()
     for _ in range(10_000):
         size = rng.choice((*sizes[:1] * 2, 0, 1, COMMITMENT_BYTES, rng.randrange(1000)))
@@ -327,7 +331,9 @@ def test_whatever_the_commitments_are_there_is_a_verdict(world):
             data = bytearray(np.frombuffer(data[: size // 2 * 2], dtype=">u2").clip(0, 65000).tobytes())
             data[::COMMITMENT_BYTES] = b"\xf0" * len(data[::COMMITMENT_BYTES])
         forged = with_row(file, commitments=bytes(data))
-        found = verdict_on_file(forged, lease, views, Thresholds(), world.settings, ends=world.prefills["float32"].ends)
+        found = verdict_on_completions(
+            forged, lease.lease, views, Thresholds(), world.settings, ends=world.prefills["float32"].ends
+        )
         assert found.verdict.outcome == "hard"
         reasons.add(found.verdict.reason)
     assert reasons == {"malformed", "commitments"}
@@ -336,7 +342,7 @@ def test_whatever_the_commitments_are_there_is_a_verdict(world):
 def test_log_probabilities_that_are_not_the_models_are_noticed_and_never_used(world):
     lease = LEASES[0]
     file = honest(world, lease)
-    lying = with_row(file, logprobs=tuple(logprob - 1 for logprob in file.rows[0].logprobs))
+    lying = with_row(file, logprobs=tuple(logprob - 1 for logprob in file[0].logprobs))
     assert world.verdict_on(lease, lying, "float32").verdict == LeaseVerdict("soft", "probabilities")
 
 
@@ -345,14 +351,17 @@ def test_a_verifier_that_computes_no_numbers_does_not_know(world):
     file = honest(world, lease)
     views = list(world.views_of(lease, file, "float32"))
     views[1] = replace(views[1], logprobs=views[1].logprobs * np.float32(np.nan))
-    found = verdict_on_file(file, lease, views, Thresholds(), world.settings, ends=world.prefills["float32"].ends)
+    found = verdict_on_completions(
+        file, lease.lease, views, Thresholds(), world.settings, ends=world.prefills["float32"].ends
+    )
     assert found.verdict == LeaseVerdict("unknown", "crashed")
 
 
 def test_answers_that_are_computed_together_look_as_they_do_alone(world):
     prefill, file = world.prefills["float32"], honest(world, LEASES[1])
-    for row, view in zip(file.rows, prefill.recompute_file(file, LEASES[1].lease), strict=True):
-        alone = prefill.recompute(row.prompt_ids, row.token_ids, 0.8, row.seed)
+    views = prefill.recompute_lease(file, LEASES[1].lease)
+    for row, seed, view in zip(file, LEASES[1].lease.seeds, views, strict=True):
+        alone = prefill.recompute(LEASES[1].lease.prompt, row.token_ids, 0.8, seed)
         assert np.allclose(alone.logprobs, view.logprobs, atol=1e-5)
         assert alone.n_seed_matches == view.n_seed_matches == len(row.token_ids)
     assert prefill.recompute_many([]) == []
@@ -363,13 +372,13 @@ def test_a_verifier_loads_versions_as_engines_do(world, tmp_path):
 
     engine, prefill = changed(world, moved(0.01)), VerifierModel(world.path)
     save_file({name: one.clone() for name, one in engine._model.named_parameters()}, tmp_path / "new.safetensors")
-    file = swarm_answers.file_of(LEASES[0], swarm_answers.drawn(engine, LEASES[0]))
+    file = tuple(swarm_answers.drawn(engine, LEASES[0]))
     for loaded, verdict in ((False, "hard"), (True, "accepted")):
         if loaded:
             prefill.load([tmp_path / "new.safetensors"])
-        views = prefill.recompute_file(file, LEASES[0].lease)
-        found = verdict_on_file(
-            file, LEASES[0], views, world.settings.thresholds["float32"], world.settings, ends=prefill.ends
+        views = prefill.recompute_lease(file, LEASES[0].lease)
+        found = verdict_on_completions(
+            file, LEASES[0].lease, views, world.settings.thresholds["float32"], world.settings, ends=prefill.ends
         )
         assert found.verdict.outcome == verdict
     save_file({"other": torch.zeros(1)}, tmp_path / "other.safetensors")

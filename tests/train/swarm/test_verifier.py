@@ -21,7 +21,6 @@ from blake3 import blake3
 from train.errors import RunError
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.transformers import TransformersSampler
-from train.swarm.files.writer import write_rollout_file
 from train.swarm.messages import SwarmLease
 from train.swarm.node.identity_key import load_or_create_key, lock_key
 from train.swarm.verdict import ACCEPTED, LeaseVerdict
@@ -76,12 +75,10 @@ def verifier(invite: str, folder: Path) -> Iterator[forked.Popen]:
         process.communicate()
 
 
-def answered(node: swarms.Member, engine: TransformersSampler, folder: Path) -> LeaseVerdict:
+def answered(node: swarms.Member, engine: TransformersSampler) -> LeaseVerdict:
     """Let a node draw the answers to a lease, and return the verdict on them."""
     [lease, *_] = node.ask(VERSION, slots=RULES.completions_per_prompt)
-    rows = swarm_answers.file_of(lease, swarm_answers.drawn(engine, lease)).rows
-    write_rollout_file(folder / "answers", rows, node=node.client.node, lease=lease, engine=node.engine)
-    assert node.upload(lease, (folder / "answers").read_bytes()) == "taken"
+    assert node.upload(lease, swarm_answers.lease_file(lease, swarm_answers.drawn(engine, lease))) == "taken"
     return verdict_on(node, lease)
 
 
@@ -103,15 +100,15 @@ def test_a_verifier_outlives_its_coordinator_and_leaves_when_told_to(
     with verifier(swarms.invite(world.place, "verifier").text, tmp_path) as process:
         with coordinator(world, model):
             node = world.member()
-            assert answered(node, engine, tmp_path) == ACCEPTED
+            assert answered(node, engine) == ACCEPTED
         with coordinator(world, model):
             node.join()
-            assert answered(node, engine, tmp_path) == ACCEPTED
+            assert answered(node, engine) == ACCEPTED
             batch = world.controller.wait_for_batch(0, 20)
             assert [len(group) for group in batch] == [2, 2]
             attacker = world.member()
             [lease, *_] = attacker.ask(VERSION, slots=RULES.completions_per_prompt)
-            attacker.upload(lease, b"PAR1" * 100)
+            attacker.upload(lease, b"\x91" * 400)
             with pytest.raises(RunError, match="banned"):
                 verdict_on(attacker, lease)
             process.send_signal(signal.SIGTERM)

@@ -20,7 +20,7 @@ from train.swarm.coordinator.recovery import recover
 from train.swarm.coordinator.refusals import Forbidden, NotFound, NotJoined, RetryLater
 from train.swarm.coordinator.result_conversion import to_sample_results
 from train.swarm.coordinator.spot_checks import SpotCheck, SpotCheckPool, matches_spot_check
-from train.swarm.files.sizes import max_file_bytes
+from train.swarm.lease_file import max_file_bytes
 from train.swarm.ledger.entries import (
     JoinEntry,
     LeaseEntry,

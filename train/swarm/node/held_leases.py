@@ -6,12 +6,12 @@ business, and a node may get the same group twice.
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-import msgspec
+from msgspec.structs import replace
 
-from train.asynchronous.messages import Lease, LeaseKey, SampleResult, unpack_logprobs, unpack_tokens
-from train.swarm.files.rows import RolloutRow
+from train.asynchronous.messages import Lease, LeaseKey, SampleResult
+from train.swarm.lease_file import encode_lease_file
 from train.swarm.messages import SwarmLease
 
 
@@ -26,19 +26,22 @@ class HeldLease:
     @property
     def is_complete(self) -> bool:
         """Whether all answers are there; the first one speaks for all if the engine cannot take the prompt."""
-        return len(self.answers) == len(self.lease.lease.seeds) or self._is_refused
+        return len(self.answers) == len(self.lease.lease.seeds) or self._refusal is not None
 
-    def rows(self) -> tuple[RolloutRow, ...]:
-        """Return the answers as rows of a rollout file, in the order of their numbers."""
-        lease = self.lease.lease
-        if self._is_refused:
-            refused = RolloutRow(0, lease.version, 0, lease.prompt, (), (), "refused", b"")
-            return tuple(replace(refused, sample_index=number, seed=seed) for number, seed in enumerate(lease.seeds))
-        return tuple(_row(self.answers[number], seed, lease) for number, seed in enumerate(lease.seeds))
+    def content(self) -> bytes:
+        """Return the file of the lease: the same bytes however often they have to be sent."""
+        lease, refusal = self.lease.lease, self._refusal
+        answers = [refusal or self.answers[number] for number in range(len(lease.seeds))]
+        return encode_lease_file(
+            [
+                replace(answer, group=lease.group, attempt=lease.attempt, number=number)
+                for number, answer in enumerate(answers)
+            ]
+        )
 
     @property
-    def _is_refused(self) -> bool:
-        return any(answer.finish_reason == "refused" for answer in self.answers.values())
+    def _refusal(self) -> SampleResult | None:
+        return next((answer for answer in self.answers.values() if answer.finish_reason == "refused"), None)
 
 
 class HeldLeases:
@@ -55,7 +58,7 @@ class HeldLeases:
         taken = []
         for given in leases:
             self._held[self._n_taken] = HeldLease(given, self._now() + given.lease.expires_in_seconds)
-            taken.append(msgspec.structs.replace(given.lease, group=self._n_taken, attempt=0))
+            taken.append(replace(given.lease, group=self._n_taken, attempt=0))
             self._n_taken += 1
         return tuple(taken)
 
@@ -86,17 +89,3 @@ class HeldLeases:
         for number in numbers:
             del self._held[number]
         return tuple((number, 0) for number in numbers)
-
-
-def _row(answer: SampleResult, seed: int, lease: Lease) -> RolloutRow:
-    ((version, _, _),) = answer.spans  # the worker draws a whole lease under one version
-    return RolloutRow(
-        answer.number,
-        version,
-        seed,
-        lease.prompt,
-        tuple(unpack_tokens(answer.tokens)),
-        tuple(unpack_logprobs(answer.logprobs)),
-        answer.finish_reason,
-        answer.commitments,
-    )

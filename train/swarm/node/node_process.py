@@ -1,7 +1,6 @@
 """What `curate rollout --join` does: join a swarm, start the engine that it asks for, and sample for it."""
 
 import logging
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
@@ -99,8 +98,6 @@ class NodeProcess:
                 self._client,
                 source,
                 join=lambda: self._join(words),
-                engine=words,
-                folder=Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="curate-node-"))),
                 note=lambda line: self._note(f"node {self._name}: {line}"),
             )
             self._worker = RolloutWorker(

@@ -1,8 +1,7 @@
 """The coordinator of a swarm, as the worker of a node sees a controller.
 
-Answers are kept until the group is whole; then they go as one file, which is written once and sent until there is a
-receipt, however often the network fails. The weights come from relays: what they name is believed only with the
-signature of the run.
+Answers are kept until the group is whole; then they go as one file, the same bytes until there is a receipt, however
+often the network fails. The weights come from relays: what they name is believed only with the signature of the run.
 """
 
 import logging
@@ -10,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Protocol
 
 from train.asynchronous.messages import (
@@ -24,7 +22,6 @@ from train.asynchronous.messages import (
 )
 from train.errors import ControllerUnreachable, TransferError
 from train.swarm import messages
-from train.swarm.files.writer import write_rollout_file
 from train.swarm.node.held_leases import HeldLease, HeldLeases
 from train.swarm.protocol.client import JoinRequired, SignedClient
 from train.swarm.verdict import LeaseVerdict
@@ -47,10 +44,8 @@ class NewestManifestSource(Protocol):
 class SwarmController:
     """Calls of a controller (train/asynchronous/messages.py), answered by a coordinator and relays.
 
-    join    has the node admitted once more, after the coordinator has missed it for too long
-    engine  as in `Join`
-    folder  for files that have no receipt yet
-    note    is called with lines about verdicts
+    join  has the node admitted once more, after the coordinator has missed it for too long
+    note  is called with lines about verdicts
     """
 
     def __init__(
@@ -59,12 +54,9 @@ class SwarmController:
         relays: NewestManifestSource,
         *,
         join: Callable[[], object],
-        engine: str,
-        folder: Path,
         note: MessageCallback = log.info,
     ) -> None:
-        self._client, self._relays, self._join, self._engine = client, relays, join, engine
-        self._folder, self._note = folder, note
+        self._client, self._relays, self._join, self._note = client, relays, join, note
         self._held = HeldLeases()
         self._lock = threading.Lock()  # of what is held
         self._joining = threading.Lock()
@@ -119,16 +111,11 @@ class SwarmController:
 
     def _upload(self, number: int, held: HeldLease) -> bool:
         """Upload a group, and return whether it came in time."""
-        lease = held.lease
-        path = self._folder / f"{lease.id.hex()}.parquet"
-        if not path.exists():  # a second file would have to be the same to the last byte
-            write_rollout_file(path, held.rows(), node=self._client.node, lease=lease, engine=self._engine)
         receipt: messages.UploadStatus = self._send(
-            f"/upload/{lease.id.hex()}", path.read_bytes(), messages.UploadStatus
+            f"/upload/{held.lease.id.hex()}", held.content(), messages.UploadStatus
         )
         with self._lock:
             self._held.discard(number)
-        path.unlink()
         return receipt != "late"
 
     def _call(self, path: str, message: Any, kind: Any) -> Any:

@@ -11,7 +11,7 @@ distances.py           how far an answer is from a view
 mismatch_tolerance.py  how many tokens may differ by honest rounding
 threshold_checks.py    which distances are within the bars of the run
 threshold_lookup.py    the bars of a pair of engines
-verdicts.py            check: the verdict on a file
+verdicts.py            the verdict on the file of a lease
 threshold_fitting.py   bars from answers that are known to be honest
 calibrate.py           such answers, drawn by a run's engine to its own prompts
 thresholds_file.py     bars as a TOML file

@@ -19,7 +19,7 @@ from train.sampling.commitment import decode_commitments
 from train.sampling.protocol import Engine, SampledCompletion, SamplingParams
 from train.swarm.settings import Thresholds
 from train.swarm.verification.distances import Distances, measure_distances, pool_distances
-from train.swarm.verification.verifier_model import CompletionToVerify, VerifierModel
+from train.swarm.verification.verifier_model import VerifierModel
 
 # Multiples of the largest honest distance: of one chunk or token, of a mean over a file, of log-probabilities.
 _ONE, _MEAN, _LOGPROB = 2.0, 1.5, 5.0
@@ -68,17 +68,13 @@ def measure_completions(
     verifier_model: VerifierModel, lease: Lease, completions: Sequence[SampledCompletion]
 ) -> list[Distances]:
     """Return how far the answers to a lease are from what a verifier computes."""
-    recomputations = verifier_model.recompute_many(
-        [
-            CompletionToVerify(lease.prompt, completion.token_ids, lease.sampling_params.temperature, seed)
-            for seed, completion in zip(lease.seeds, completions, strict=True)
-        ]
-    )
     return [
         measure_distances(
             decode_commitments(completion.commitments, completion.n_tokens), completion.logprobs, recomputation
         )
-        for completion, recomputation in zip(completions, recomputations, strict=True)
+        for completion, recomputation in zip(
+            completions, verifier_model.recompute_lease(completions, lease), strict=True
+        )
     ]
 
 

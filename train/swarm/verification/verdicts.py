@@ -1,7 +1,6 @@
 """The verdict on a file: pure, given what the verifier computes. Cheap checks come first.
 
-By now it is known that the file answers the lease (train/swarm/files/validation.py). What is checked here, in this
-order:
+By now it is known that the file answers the lease (train/swarm/lease_file.py). What is checked here, in this order:
 
     malformed      commitments have the right length and are numbers of the field: before anything is computed
     termination    each answer ends where an answer may end: before anything is computed
@@ -18,13 +17,14 @@ One hard fault decides about the file at once; else the first soft one does. Onl
 believed, with the verifier's log-probabilities.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, replace
+from typing import Literal
 
 from train.asynchronous.messages import Lease, pack_logprobs, pack_tokens
 from train.sampling.commitment import Int64Array, MalformedCommitment, decode_commitments
-from train.swarm.files.rows import RolloutFile, RolloutRow
-from train.swarm.messages import SwarmLease, VerificationResult, VerifiedCompletion
+from train.sampling.protocol import SampledCompletion
+from train.swarm.messages import VerificationResult, VerifiedCompletion
 from train.swarm.settings import SwarmSettings, Thresholds
 from train.swarm.verdict import ACCEPTED, LeaseVerdict
 from train.swarm.verification.distances import Distances, measure_distances, pool_distances
@@ -32,43 +32,42 @@ from train.swarm.verification.recomputation import Recomputation
 from train.swarm.verification.threshold_checks import completion_violations, file_violations
 
 
-def verdict_on_file(
-    file: RolloutFile,
-    lease: SwarmLease,
+def verdict_on_completions(
+    completions: Sequence[SampledCompletion],
+    lease: Lease,
     recomputations: Iterable[Recomputation],
     thresholds: Thresholds,
     settings: SwarmSettings,
     *,
     ends: Collection[int],
 ) -> VerificationResult:
-    """Return the verdict on a file that answers its lease.
+    """Return the verdict on the completions of a lease, as `read_lease_file` returns them.
 
-    recomputations  one for each answer, in their order; they are only asked for once the cheap checks have passed
-    ends            ids of the tokens that end an answer
+    recomputations  one for each completion, in their order; they are only asked for once the cheap checks have passed
+    ends            ids of the tokens that end a completion
 
-    Nothing in the file makes this raise anything.
+    Nothing in the completions makes this raise anything.
     """
-    if file.is_refused:
-        return VerificationResult(ACCEPTED, tuple(VerifiedCompletion(b"", b"", "refused") for _ in file.rows))
+    if not completions:
+        return VerificationResult(ACCEPTED, tuple(VerifiedCompletion(b"", b"", "refused") for _ in lease.seeds))
     try:
-        commitments = [decode_commitments(row.commitments, len(row.token_ids)) for row in file.rows]
+        commitments = [decode_commitments(one.commitments, len(one.token_ids)) for one in completions]
     except MalformedCommitment:
         return VerificationResult(LeaseVerdict("hard", "malformed"))
-    if not all(_ends_well(row, lease.lease, settings, ends) for row in file.rows):
+    if not all(_ends_well(one.token_ids, lease, settings, ends) for one in completions):
         return VerificationResult(LeaseVerdict("soft", "termination"))
-    return _compared(file, lease.lease, commitments, recomputations, thresholds, settings, ends)
+    return _compared(completions, commitments, recomputations, thresholds, settings, ends)
 
 
-def _ends_well(row: RolloutRow, lease: Lease, settings: SwarmSettings, ends: Collection[int]) -> bool:
-    if any(token in ends for token in row.token_ids[:-1]):
+def _ends_well(token_ids: Sequence[int], lease: Lease, settings: SwarmSettings, ends: Collection[int]) -> bool:
+    if any(token in ends for token in token_ids[:-1]):
         return False
     budget = min(lease.sampling_params.max_tokens, settings.engine.context_tokens - len(lease.prompt))
-    return row.token_ids[-1] in ends or len(row.token_ids) == budget
+    return token_ids[-1] in ends or len(token_ids) == budget
 
 
 def _compared(
-    file: RolloutFile,
-    lease: Lease,
+    completions: Sequence[SampledCompletion],
     commitments: list[Int64Array],
     recomputations: Iterable[Recomputation],
     thresholds: Thresholds,
@@ -78,13 +77,13 @@ def _compared(
     faults: list[LeaseVerdict] = []
     measured: list[Distances] = []
     answers: list[VerifiedCompletion] = []
-    for row, committed, recomputation in zip(file.rows, commitments, recomputations, strict=True):
+    for completion, committed, recomputation in zip(completions, commitments, recomputations, strict=True):
         if not recomputation.is_finite:
             return VerificationResult(LeaseVerdict("unknown", "crashed"), figures=_figures(measured))
-        has_end = row.token_ids[-1] in ends
-        found = measure_distances(committed, row.logprobs, recomputation)
+        has_end = completion.token_ids[-1] in ends
+        found = measure_distances(committed, completion.logprobs, recomputation)
         measured.append(found if has_end else replace(found, end_probability=1.0))
-        answers.append(_believed(row, recomputation, has_end=has_end))
+        answers.append(_verified(completion, recomputation, has_end=has_end))
         faults += completion_violations(found, thresholds, check_seeds=settings.check_seeds)
         if any(fault.outcome == "hard" for fault in faults):
             break
@@ -96,9 +95,10 @@ def _compared(
     return VerificationResult(ACCEPTED, tuple(answers), _figures(measured))
 
 
-def _believed(row: RolloutRow, recomputation: Recomputation, *, has_end: bool) -> VerifiedCompletion:
+def _verified(completion: SampledCompletion, recomputation: Recomputation, *, has_end: bool) -> VerifiedCompletion:
     logprobs = [min(float(logprob), 0.0) for logprob in recomputation.logprobs]  # sums round
-    return VerifiedCompletion(pack_tokens(row.token_ids), pack_logprobs(logprobs), "stop" if has_end else "length")
+    finish_reason: Literal["stop", "length"] = "stop" if has_end else "length"
+    return VerifiedCompletion(pack_tokens(completion.token_ids), pack_logprobs(logprobs), finish_reason)
 
 
 def _figures(measured: list[Distances]) -> dict[str, float]:

@@ -13,7 +13,7 @@ import numpy as np
 from train.asynchronous.messages import Lease
 from train.errors import SamplerError
 from train.sampling.engine_spec import EngineSpec
-from train.swarm.files.rows import RolloutFile
+from train.sampling.protocol import SampledCompletion
 from train.swarm.verification.recomputation import Recomputation
 
 if TYPE_CHECKING:
@@ -82,15 +82,13 @@ class VerifierModel:
         if unknown:
             raise SamplerError(f"{', '.join(unknown[:3])} are not weights of this model")
 
-    def recompute_file(self, file: RolloutFile, lease: Lease) -> Iterator[Recomputation]:
-        """Yield the views of the answers to a lease, in their order. Nothing is computed before the first is asked for.
-
-        Prompt, temperature and seeds are those of the lease, not those of the file.
-        """
-        yield from self.recompute_many(
+    def recompute_lease(self, completions: Sequence[SampledCompletion], lease: Lease) -> list[Recomputation]:
+        """Return the views of the completions of a lease, in their order."""
+        temperature = lease.sampling_params.temperature
+        return self.recompute_many(
             [
-                CompletionToVerify(lease.prompt, row.token_ids, lease.sampling_params.temperature, seed)
-                for row, seed in zip(file.rows, lease.seeds, strict=True)
+                CompletionToVerify(lease.prompt, completion.token_ids, temperature, seed)
+                for completion, seed in zip(completions, lease.seeds, strict=True)
             ]
         )
 

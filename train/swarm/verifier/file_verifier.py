@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from blake3 import blake3
 from msgspec.structs import replace
 
+from train.asynchronous.messages import Lease
 from train.errors import SamplerError, TransferError
-from train.swarm.files.reader import read_rollout_file
-from train.swarm.files.rows import RolloutFile
-from train.swarm.files.self_test import self_test
+from train.sampling.protocol import SampledCompletion
+from train.swarm.lease_file import read_lease_file
 from train.swarm.messages import VerificationJob, VerificationResult
 from train.swarm.settings import SwarmSettings
 from train.swarm.verdict import LeaseVerdict
 from train.swarm.verification.threshold_lookup import thresholds_for
-from train.swarm.verification.verdicts import verdict_on_file
+from train.swarm.verification.verdicts import verdict_on_completions
 
 if TYPE_CHECKING:
     from train.swarm.verification.recomputation import Recomputation
@@ -45,8 +45,7 @@ class FileVerifier:
     def verify(self, job: VerificationJob, content: bytes) -> VerificationResult:
         """Return the verdict on a file. The outcome "unknown" says that the fault is on this side.
 
-        Raises SandboxError or SamplerError if this verifier cannot read files or compute any more, so that it does not
-        call everything unknown.
+        Raises SamplerError if this verifier cannot compute any more, so that it does not call everything unknown.
         """
         try:
             verified = self._judged(job, content)
@@ -65,25 +64,24 @@ class FileVerifier:
             return VerificationResult(
                 LeaseVerdict("unknown", "digest")
             )  # the coordinator has checked it, so it was damaged since
-        file = read_rollout_file(content, job.lease, self._settings)
-        if isinstance(file, LeaseVerdict):
-            return VerificationResult(file)
+        lease = job.lease.lease
+        completions = read_lease_file(content, lease, self._settings)
+        if isinstance(completions, LeaseVerdict):
+            return VerificationResult(completions)
         thresholds = thresholds_for(self._settings, job.engine)
-        return verdict_on_file(
-            file, job.lease, self._views(file, job), thresholds, self._settings, ends=self._verifier_model.ends
-        )
+        views, ends = self._views(completions, lease), self._verifier_model.ends
+        return verdict_on_completions(completions, lease, views, thresholds, self._settings, ends=ends)
 
-    def _views(self, file: RolloutFile, job: VerificationJob) -> Iterator["Recomputation"]:
+    def _views(self, completions: Sequence[SampledCompletion], lease: Lease) -> Iterator["Recomputation"]:
         """Compute what the answers should be. Nothing is loaded before the first view is asked for."""
-        version = job.lease.lease.version
+        version = lease.version
         if self._loaded != version:
             files, self._loaded = self._files_of(version), None
             self._verifier_model.load(files)
             self._loaded = version
-        yield from self._verifier_model.recompute_file(file, job.lease.lease)
+        yield from self._verifier_model.recompute_lease(completions, lease)
 
     def _check_itself(self) -> None:
-        self_test()
         self._loaded = None
         try:
             is_fine = self._verifier_model.recompute(_PROMPT, _ANSWER, 1.0, 0).is_finite

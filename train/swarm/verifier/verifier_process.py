@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from train.asynchronous.controller_threads import RetryPolicy
 from train.errors import ConfigError, ControllerUnreachable, RunError
 from train.sampling.model_check import check_model
-from train.swarm.files.self_test import self_test
-from train.swarm.files.sizes import max_file_bytes
+from train.swarm.lease_file import max_file_bytes
 from train.swarm.messages import VerificationJob, VerificationJobResponse, VerificationResult
 from train.swarm.node.identity_key import load_or_create_key, lock_key
 from train.swarm.protocol.client import JoinRequired, SignedClient
@@ -75,11 +74,9 @@ class VerifierProcess:
         """Verify until the run is over, or `leave` is called.
 
         Raises ConfigError if another process uses the key, ControllerUnreachable when the coordinator has been away for
-        too long, RunError if it refuses this verifier, TransferError if there are no weights, SamplerError if the model
-        cannot be loaded, or computes nothing any more, and SandboxError if this machine cannot confine the process that
-        reads files.
+        too long, RunError if it refuses this verifier, TransferError if there are no weights, and SamplerError if the
+        model cannot be loaded, or computes nothing any more.
         """
-        self_test()
         with lock_key(self._options.key_path), closing(self._client):
             settings = self._patiently(self._join)
             if settings is None:
