@@ -4,406 +4,185 @@ This process belongs to the suite. It holds the tests, which the submission must
 sends, which may be anything.
 """
 
-import collections
-import json
-import os
 import sys
-import threading
 import traceback
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from sandbox.languages import _pytest
-from sandbox.languages._object_protocol import (
-    WRAPPER_ATTRIBUTES,
-    Codec,
-    FrameStream,
-    ObjectGraph,
-    PeerDisconnected,
-    ProtocolError,
-)
-from sandbox.languages._proxies import (
+from sandbox.languages._assertion_report import AssertionReportWriter
+from sandbox.languages._codec import FrameStream, ObjectGraph, PeerDisconnected, ProtocolError
+from sandbox.languages._guard import (
+    Guard,
     RemoteClass,
+    RemoteKind,
+    RemoteObject,
     RemoteProxy,
-    has_suite_base,
+    RemoteState,
     make_remote_class,
-    mark_suite_class,
-    returns_self,
-    set_tested,
 )
-from sandbox.languages._read_cache import READ_ONLY_OPERATIONS, ReadCache
-from sandbox.languages._submission_server import builtin_name, resolve_data_type, resolve_library_error
+from sandbox.languages._peer import Peer, encode_plain, is_data_type, library_name
 
 MODULE = "tests"  # the name of the module in which the tests run
 FILE = "<test>"  # the name of the file that holds a test
 _MAX_ITERATOR = 1_000_000  # items of an iterator that is passed as an argument
 _LEVELS = 200_000
-_MAX_DETAIL_CHARS = 1000  # characters for people
 _MAX_CLASSES = 10_000
+_WRAPPER_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__")  # what functools.wraps copies
 
 
-class AssertionReportWriter:
-    """Writer of the report from which the judge learns how far the tests came and how they ended.
+class TestsPeer(Peer):
+    """The side of the tests.
 
-    Each record is a line of ASCII JSON, so no text of a submission can end it; see sandbox/jail/assertion_runner.py.
-    Only this process holds the file.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._noted: set[str] = set()
-
-    def mark_stage(self, stage: str) -> None:
-        """Record that a stage was reached."""
-        if stage not in self._noted:
-            self._noted.add(stage)
-            self._write({"stage": stage})
-
-    def write_verdict(self, verdict: str, detail: str = "") -> NoReturn:
-        """Record the verdict and exit, without running any cleanup of this process."""
-        self._write(
-            {"verdict": verdict, "detail": detail[:_MAX_DETAIL_CHARS].encode("utf-8", "backslashreplace").decode()}
-        )
-        os._exit(0)
-
-    def _write(self, record: dict[str, str]) -> None:
-        os.write(self._descriptor, json.dumps(record).encode("ascii") + b"\n")
-
-
-class SubmissionClient:
-    """Asks the process of the submission.
-
-    wire        the connection to it
     report      where the tests' progress is noted
     namespace   the namespace of the tests
     names       the names that the tests use of the submission
     """
 
     def __init__(
-        self, wire: FrameStream, report: AssertionReportWriter, namespace: dict[str, Any], names: tuple[str, ...]
+        self, stream: FrameStream, report: AssertionReportWriter, namespace: dict[str, Any], names: tuple[str, ...]
     ) -> None:
-        self._wire, self._report = wire, report
-        self._namespace, self._names = namespace, names
-        self._number = 0
+        super().__init__(stream)
+        self._report, self._namespace, self._names = report, namespace, names
         self._classes: dict[int, RemoteClass] = {}
-        self._objects: dict[int, Any] = {}
-        self._functions: list[Callable[..., Any]] = []
-        self._foreign: list[Any] = []
-        self._shared: dict[str, type] = {}  # the classes whose instances travel by value
-        self._turn = threading.RLock()  # tests may have threads
-        self.read_caches: dict[Any, ReadCache] = {}
-        self.exhausted_iterators: set[Any] = set()
-        self._codec = Codec(
-            class_of=self._shared.get,
-            name_of=self._name_of,
-            reference=self._reference,
-            referred=self._referred,
-            hides=callable,
-        )
+        self._guard = Guard(self, report)
+
+    def perform(self, operation: Any, arguments: Any, named: Any) -> Any:
+        """Call a function of the tests for the submission."""
+        match operation, arguments, named:
+            case "call", (function, *others), dict() if id(function) in self._export_numbers and callable(function):
+                try:
+                    return function(*others, **named)
+                except (AssertionError, _pytest.Failed) as error:  # which the submission could swallow
+                    self._guard.fail_test(_told(error))
+        self._report.write_verdict("unreadable", "it calls a function that it was not given")
+
+    def refusal(self, error: Exception) -> str:
+        raise ProtocolError(str(error)) from None
 
     def fetch_objects(self, classes: tuple[str, ...]) -> dict[str, Any]:
         """Return the submission's objects that the tests use: name -> proxy. Raises ProtocolError.
 
         classes   the names of classes that are tested
         """
-        for kind in list(self._namespace.values()):  # only classes of the given code: the submission has them, too
-            if self._is_ours(kind):
-                self._name_of(kind)
-        answer, graph = self._exchange("names", ObjectGraph(self._codec), {})
-        known: dict[str, Any] = {}
-        match answer:
-            case {"value": raw}:
-                for pair in _list(graph.decode(raw)):
-                    match pair:
-                        case (str(name), value) if name in self._names and name not in known:
-                            known[name] = value
-                        case _:
-                            raise ProtocolError("it has a name that was not asked for")
-            case _:
-                raise ProtocolError("it does not say which names it has")
+        for value in list(self._namespace.values()):  # only classes of the given code: the submission has them, too
+            if isinstance(value, type):
+                self.name_of(value)
+        found = self.ask("names")
+        if type(found) is not dict or not set(self._names).issuperset(found):
+            raise ProtocolError("it does not say which names it has")
         for kind in self._classes.values():
-            is_used = any(kind is value for value in known.values())
-            if is_used or has_suite_base(kind.__bases__):  # bases come before the classes that inherit them
-                mark_suite_class(kind)
-        for name, value in known.items():
+            is_used = any(kind is value for value in found.values())
+            kind.__kind__.is_named |= is_used or _has_named_base(
+                kind
+            )  # bases come before the classes that inherit them
+        for name, value in found.items():
             if _catches_failures(value):
-                self.fail_test(f"{name} stands for a class of which failures of tests are instances")
+                self._guard.fail_test(f"{name} stands for a class of which failures of tests are instances")
             if isinstance(value, RemoteClass):  # one that also stands in place of a function is not tested
-                set_tested(value, all(other in classes for other, same in known.items() if same is value))
-        return known
+                value.__kind__.is_tested = all(other in classes for other, same in found.items() if same is value)
+        return found
 
-    def fail_test(self, reason: str) -> NoReturn:
-        """End the test, since it would have to ask for something that discloses what it expects: it has failed."""
-        self._report.write_verdict("failed", reason)
-
-    def request(self, operation: str, /, *arguments: Any, **named: Any) -> Any:
-        """Have the submission carry out an operation of _submission_server.py; return its result or raise its
-        exception."""
-        self._report.mark_stage("called")
-        with self._turn:
-            if operation not in READ_ONLY_OPERATIONS:
-                self.read_caches.clear()
-            return self._asked(operation, arguments, named)
-
-    def _asked(self, operation: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        is_subject = returns_self(operation, arguments)
-        try:
-            graph = ObjectGraph(self._codec)
-            question = {"arguments": graph.encode(arguments), "named": graph.encode(named)}
-            answer, graph = self._exchange(operation, graph, question)
-            is_subject = is_subject and arguments[0]._is_subject  # a changed argument may hold it, in place of data
-            error = answer.get("error")
-            if error is None:
-                value = graph.decode(answer.get("value"))
-                if is_subject and value is arguments[0]:
-                    value._is_subject = True
-                return value
-            failure = self._failure(graph, error)
-        except ProtocolError as unreadable:
-            self._report.write_verdict("unreadable", str(unreadable))
-        if (
-            isinstance(failure, StopIteration)
-            and operation != "next"
-            and arguments[1:2] not in (("__next__",), ("send",))
-        ):
-            failure = RuntimeError("the submission raised StopIteration")  # which would end a loop of the tests
-        raise failure
-
-    def _exchange(
-        self, operation: str, graph: ObjectGraph, question: dict[str, Any]
-    ) -> tuple[dict[str, Any], ObjectGraph]:
-        """Send a question; return the answer, and the graph with the nodes of both. Raises ProtocolError."""
-        self._number += 1
-        number = self._number  # a function of ours that is called back may ask for more
-        before = len(graph.objects)
-        frame = {
-            "number": number,
-            "do": operation,
-            "nodes": graph.bodies,
-            "shared": list(self._shared),
-            **question,
-        }
-        try:
-            self._wire.send(frame)
-            answer = self._wire.receive()
-            while "ask" in answer:
-                self._wire.send(self._called_back(answer))
-                answer = self._wire.receive()
-        except PeerDisconnected:
-            self._report.write_verdict("gone")
-        if answer.get("number") != number:
-            raise ProtocolError("it answers another request")
-        if "refused" in answer:  # an exception would be taken for one of the submission
-            self._report.write_verdict("failed", f"the submission cannot be asked this: {answer['refused']}")
-        self._learn(answer.get("news"))
-        graph.add(answer.get("nodes"))
-        for change in _list(answer.get("changed")):
-            match change:
-                case [int(place), body] if 0 <= place < before:
-                    graph.fill(graph.objects[place], body)
-                case _:
-                    raise ProtocolError("it changes an object that it was not given")
-        return answer, graph
-
-    def _called_back(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Call a function of ours for the submission; return the answer. Raises ProtocolError."""
-        self._learn(question.get("news"))
-        graph = ObjectGraph(self._codec)
-        graph.add(question.get("nodes"))
-        arguments, named = graph.decode(question.get("arguments")), graph.decode(question.get("named"))
-        function = self._function(question.get("ask"))
-        if type(arguments) is not tuple or type(named) is not dict or not all(type(name) is str for name in named):
-            raise ProtocolError("it calls back without arguments")
-        graph = ObjectGraph(self._codec)
-        try:
-            value, raised = graph.encode(function(*arguments, **named)), False
-        except (AssertionError, _pytest.Failed) as error:  # which the submission could swallow
-            self._report.write_verdict("failed", _told(error))
-        except Exception as error:
-            value, raised = graph.encode(error), True
-        return {"value": value, "raised": raised, "nodes": graph.bodies}
-
-    def _function(self, number: Any) -> Callable[..., Any]:
-        if type(number) is not int or not 0 <= number < len(self._functions):
-            raise ProtocolError("it calls a function that it was not given")
-        return self._functions[number]
-
-    def _is_ours(self, kind: Any) -> bool:
-        if not isinstance(kind, type) or isinstance(kind, RemoteClass) or kind.__name__ in self._names:
-            return False
-        return kind.__module__ == MODULE and self._namespace.get(kind.__name__) is kind
-
-    def _name_of(self, kind: type) -> str | None:
-        """Return the name of a class that the tests' side has defined, whose instances travel by value."""
+    def name_of(self, kind: type) -> str | None:
         name = kind.__name__
-        if name not in self._shared and self._is_ours(kind):
-            self._shared[name] = kind
-        return name if self._shared.get(name) is kind else None
+        is_ours = kind.__module__ == MODULE and name not in self._names and self._namespace.get(name) is kind
+        if is_ours and not isinstance(kind, RemoteClass):
+            self.shared.setdefault(name, kind)
+        return super().name_of(kind)
 
-    def _reference(self, graph: ObjectGraph, value: Any) -> Any:
-        if isinstance(value, RemoteProxy):
-            return ["h", value._remote]
-        if isinstance(value, RemoteClass):
-            return ["C", value._number - 1]
-        builtin = builtin_name(value)
-        if builtin is not None:
-            return ["B", builtin]
-        if isinstance(value, type) and self._name_of(value) is not None:
-            return ["V", value.__name__]
-        if isinstance(value, Exception):
-            return ["E", type(value).__name__, [graph.encode(part) for part in value.args]]
+    def encode_object(self, graph: ObjectGraph, value: Any) -> Any:
         if isinstance(value, Iterator):
             items = []
             for item in value:
                 items.append(graph.encode(item))
                 if len(items) > _MAX_ITERATOR:
-                    self._report.write_verdict("failed", "an endless iterator cannot be passed to the submission")
-            return ["I", items]
+                    self._guard.fail_test("an endless iterator cannot be passed to the submission")
+            return ["iterator", *items]
+        name = library_name(value)
+        if name is not None:
+            return ["library", name]
         if callable(value):
-            self._functions.append(value)
-            texts = [getattr(value, name, None) for name in WRAPPER_ATTRIBUTES]
-            return ["F", len(self._functions) - 1, [text if type(text) is str else None for text in texts]]
-        bases: tuple[Callable[[Any], Any], ...] = (list, dict, set, str, int, float, tuple)
-        for base in bases:
-            if isinstance(value, base):  # type: ignore[arg-type]  # a Counter of its own, say
-                return graph.encode(base(value))
-        if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
-            return graph.encode(value.tolist())
-        self._foreign.append(value)
-        return ["O", len(self._foreign) - 1]
+            texts = [getattr(value, name, None) for name in _WRAPPER_ATTRIBUTES]
+            return ["mine", self.export(value), *[text if type(text) is str else None for text in texts]]
+        plain = encode_plain(graph, value)
+        return ["mine", self.export(value)] if plain is None else plain
 
-    def _referred(self, graph: ObjectGraph, raw: list[Any]) -> Any:
-        match raw:
-            case ["h", int(number), int(kind)]:
-                return self._proxy(number, kind)
-            case ["C", int(number)] if number in self._classes:
-                set_tested(self._classes[number], False)
-                return self._classes[number]
-            case ["B", str(name)]:
-                return resolve_data_type(name)
-            case ["F", number]:
-                return self._function(number)
-            case ["O", int(number)] if 0 <= number < len(self._foreign):
-                return self._foreign[number]
-            case ["N", str(name), list(fields), list(parts)]:
-                values = [graph.decode(part) for part in parts]
-                made = collections.namedtuple(name, fields)(*values)
-                if any(self._codec.hides(value) for value in values):
-                    raise ProtocolError("it has a field that would act as a method")
-                return made
-        raise ProtocolError("it has a value of an unknown kind")
+    def encode_class(self, kind: type, *, is_base: bool = False) -> list[Any]:
+        name = library_name(kind)
+        if name is not None:
+            return ["library", name]
+        if self.name_of(kind) is not None:
+            return ["shared", kind.__name__]
+        if is_base:
+            return ["library", "builtins.Exception"]
+        return ["mine", self.export(kind), kind.__name__, kind.__qualname__, kind.__module__, None]
 
-    def _proxy(self, number: int, kind_number: int) -> Any:
-        known = self._objects.get(number)
-        if known is not None:
-            object.__setattr__(known, "_is_subject", False)
-            return known
-        kind = self._classes.get(kind_number)
-        if kind is None:
-            raise ProtocolError("it has an object without a class")
-        if issubclass(kind, BaseException):
-            return self._made_error(kind, number, [], "")
-        proxy = object.__new__(kind)
-        object.__setattr__(proxy, "_remote", number)
-        object.__setattr__(proxy, "_is_subject", None)
-        self._objects[number] = proxy
-        return proxy
+    def stand_in(self, number: int, *description: Any) -> Any:
+        known = self._imported.get(number)
+        match description:
+            case () if isinstance(known, RemoteClass):
+                known.__kind__.is_tested = False
+                return known
+            case (int(kind_number),) if isinstance(kind := self._classes.get(kind_number), RemoteClass):
+                if isinstance(known, RemoteProxy):
+                    known.__reference__.n_mentions += 1
+                    return known
+                if known is None and issubclass(kind, RemoteObject):
+                    proxy = object.__new__(kind)
+                    proxy.__reference__ = RemoteState(number)
+                    return self.stand_for(number, proxy)
+        raise ProtocolError("it has an object of an unknown class")
 
-    def _made_error(self, kind: Any, number: int, arguments: list[Any], text: str) -> Any:
-        error = kind.__new__(kind, *arguments)
-        for name, value in (("_remote", number), ("_is_subject", False), ("_text", text)):
-            object.__setattr__(error, name, value)
-        self._objects[number] = error
+    def stand_in_error(self, number: int, error: Exception, text: str) -> Exception:
+        if isinstance(error, RemoteProxy):
+            object.__setattr__(error, "__reference__", RemoteState(number))
+            object.__setattr__(error, "__text__", text)
+            self.stand_for(number, error)
         return error
 
-    def _failure(self, graph: ObjectGraph, raw: Any) -> Exception:
-        """Return the exception that the submission has raised. Raises ProtocolError."""
+    def decode_class(self, raw: list[Any]) -> type:
         match raw:
-            case [int(number), list(reference), list(arguments), list(held), str(text)]:
-                known = self._objects.get(number)
-                if isinstance(known, Exception):
-                    return known
-                values = [graph.decode(argument) for argument in arguments]
-                parts = [(name, graph.decode(part)) for name, part in held]
-                return self._new_failure(reference, number, values, parts, text)
-        raise ProtocolError("it raises something that is not an exception")
+            case ["mine", int(number)] if number in self._classes:
+                return self._classes[number]
+        return super().decode_class(raw)
 
-    def _new_failure(
-        self, reference: list[Any], number: int, arguments: list[Any], held: list[tuple[str, Any]], text: str
-    ) -> Exception:
-        kind: Any = None
-        try:
-            match reference:
-                case ["B", str(name)]:
-                    kind = resolve_data_type(name)
-                case ["G", str(name)]:
-                    kind = self._shared.get(name)
-                case ["M", str(module), str(name)]:
-                    kind = resolve_library_error(module, name)
-                case ["C", int(place)]:
-                    kind = self._classes.get(place)
-            if not (isinstance(kind, type) and issubclass(kind, Exception)):
-                raise ProtocolError("it raises something that is not an exception")
-            if isinstance(kind, RemoteClass):
-                failure: Exception = self._made_error(kind, number, arguments, text)
-                return failure
-            failure = kind.__new__(kind, *arguments)
-            if reference[0] == "B":
-                failure.__init__(*arguments)  # type: ignore[misc]
-            for name, part in held:
-                if type(name) is str and not name.startswith("__") and not callable(part):
-                    failure.__dict__[name] = part
-            return failure
-        except (TypeError, ValueError, AttributeError) as error:
-            raise ProtocolError(f"it raises an impossible exception: {error}"[:200]) from None
+    def library_object(self, name: str) -> Any:
+        value = super().library_object(name)
+        if not is_data_type(value):
+            raise ProtocolError(f"{name[:80]!r} is not data")
+        return value
 
-    def _learn(self, news: Any) -> None:
-        """Make proxies of the classes that the submission describes. Raises ProtocolError."""
-        for told in _list(news):
-            match told:
+    def check_attribute(self, value: Any) -> None:
+        if callable(value):
+            raise ProtocolError("it has an attribute that would act as a method")
+
+    def learn(self, classes: list[Any], shared: list[Any]) -> None:
+        for description in classes:
+            match description:
                 case [int(number), str(name), list(bases), list(has), list(methods)] if (
-                    number not in self._classes and len(self._classes) < _MAX_CLASSES
+                    number not in self._imported and len(self._classes) < _MAX_CLASSES
                 ):
-                    self._classes[number] = self._new_class(number, name, bases, _texts(has), _texts(methods))
+                    kind = RemoteKind(self._guard, _texts(has), _texts(methods))
+                    self._classes[number] = self.stand_for(number, self._make_class(kind, name, bases))
                 case _:
                     raise ProtocolError("it describes a class in an unknown way")
 
-    def _new_class(
-        self, number: int, name: str, bases: list[Any], has: frozenset[str], methods: frozenset[str]
-    ) -> RemoteClass:
-        kinds: list[type] = []
-        for base in bases:
-            match base:
-                case ["B", str(builtin)]:
-                    kind = resolve_data_type(builtin)
-                    if not issubclass(kind, Exception):
-                        raise ProtocolError("it has a class with an impossible base")
-                case ["G", str(shared)] if issubclass(self._shared.get(shared, int), Exception):
-                    kind = self._shared[shared]
-                case ["M", str(module), str(name)]:
-                    kind = resolve_library_error(module, name)
-                case ["C", int(place)] if place in self._classes:
-                    kind = self._classes[place]
-                case _:
-                    raise ProtocolError("it has a class with an unknown base")
-            kinds.append(kind)
-        if any(issubclass(kind, BaseException) for kind in kinds):
-            kinds = [kind for kind in kinds if issubclass(kind, BaseException)]
+    def _make_class(self, kind: RemoteKind, name: str, raw_bases: list[Any]) -> RemoteClass:
+        bases = [self.decode_class(base) for base in raw_bases]
+        errors: list[type] = [base for base in bases if issubclass(base, Exception)]
+        kept = errors or [base for base in bases if isinstance(base, RemoteClass)]
         short = name[:200] if name[:200].isprintable() else "?"
         try:
-            made = make_remote_class(self, number + 1, short, tuple(dict.fromkeys(kinds)), has, methods)
+            made = make_remote_class(kind, short, tuple(dict.fromkeys(kept)))
         except TypeError:  # they have no order of resolution, or do not fit together
-            made = make_remote_class(self, number + 1, short, tuple(kinds[:1]), has, methods)
-        if has_suite_base(made.__bases__):
-            mark_suite_class(made)
+            made = make_remote_class(kind, short, tuple(kept[:1]))
+        kind.is_named = _has_named_base(made)
         return made
 
 
-def _list(raw: Any) -> list[Any]:
-    if type(raw) is not list:
-        raise ProtocolError("a part of it is not a list")
-    return raw
+def _has_named_base(kind: RemoteClass) -> bool:
+    return any(base.__dict__["__kind__"].is_named for base in kind.__bases__ if "__kind__" in base.__dict__)
 
 
 def _texts(raw: list[Any]) -> frozenset[str]:
@@ -418,7 +197,7 @@ def run(
     statements: str,
     names: tuple[str, ...],
     classes: tuple[str, ...],
-    report: AssertionReportWriter,
+    report_fd: int,
     wire: FrameStream,
 ) -> NoReturn:
     """Run the tests, and end this process.
@@ -427,14 +206,15 @@ def run(
     statements     the tests
     names          the names that the tests use of the submission
     classes        those of the names that are classes
-    report         where it is noted how far the tests have come, and how they end
+    report_fd      the descriptor of the file for the report
     wire           the connection to the submission's process
     """
+    report = AssertionReportWriter(report_fd)
     module = types.ModuleType(MODULE)
     namespace = vars(module)
     solution = _Solution(names, report)
     sys.modules |= {MODULE: module, "solution": solution, "pytest": _pytest}
-    submission = SubmissionClient(wire, report, namespace, names)
+    submission = TestsPeer(wire, report, namespace, names)
     sys.setrecursionlimit(_LEVELS)  # for linked structures of many thousand nodes
     stage = "its given code"
     try:
@@ -452,6 +232,8 @@ def run(
         report.mark_stage("ready")
         stage = "a test"
         exec(code, namespace)
+    except PeerDisconnected:
+        report.write_verdict("gone")
     except ProtocolError as unreadable:
         report.write_verdict("unreadable", str(unreadable))
     except BaseException as error:

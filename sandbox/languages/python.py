@@ -27,8 +27,8 @@ from importlib import import_module
 from typing import Any
 
 from sandbox.languages import _purity
-from sandbox.languages._object_protocol import FrameStream
-from sandbox.languages._submission_server import SubmissionServer
+from sandbox.languages._codec import FrameStream
+from sandbox.languages._submission_peer import SubmissionPeer
 
 SOURCE_FILE = "solution.py"
 SELF_TEST = "print(sum(map(int, input().split())))"
@@ -54,7 +54,7 @@ _FRAMES_BELOW = 6  # our own frames below a program, which expects none
 # Exit statuses of a referee that an exception ended: EOFError if its partner has said too little, or any other. Neither
 # is a score of testlib, and no text has to be read to find out.
 REFEREE_CRASHED, REFEREE_LEFT_ALONE = 170, 171
-_FRAMES_OF_SERVER = 8  # our own frames below what the tests call
+_FRAMES_OF_SERVER = 10  # our own frames below what the tests call
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.items()))  # == takes them for sets
 _ATOMS = frozenset([int, float, str, bool, type(None)])
 
@@ -279,12 +279,12 @@ def serve(artifact: bytes, preamble: bytes, names: list[str]) -> int:
     """
     wire = _taken_streams()
     namespace = _namespace_of_solution()
-    server = SubmissionServer(wire, namespace, tuple(names))
+    peer = SubmissionPeer(wire, namespace, tuple(names))
     sys.setrecursionlimit(sys.getrecursionlimit() + _FRAMES_OF_SERVER)
     try:
         exec(_code(preamble), namespace)
         exec(_code(artifact), namespace)
-        server.serve()
+        peer.serve()
         return 0
     except BaseException as error:
         return _report(error) or 1  # SystemExit(0) in place of an answer is not a success
@@ -314,7 +314,7 @@ def run_tests(
     wire = _taken_streams()
     sys.set_int_max_str_digits(0)  # as for programs
     return test_runner.run(  # type: ignore[no-any-return]
-        _code(artifact), _code(preamble), statements, names, classes, test_runner.AssertionReportWriter(report), wire
+        _code(artifact), _code(preamble), statements, names, classes, report, wire
     )
 
 

@@ -178,33 +178,33 @@ AGAINST_US = {
     "json is replaced": (
         "import json\njson.dumps = lambda *a, **k: '{\"value\": 123456789}'\njson.loads = lambda *a, **k: {}\ndef f(x): return 0", EQUAL),
     "the server is replaced": (
-        "import gc\nfor o in gc.get_objects():\n    if type(o).__name__ in ('Server', 'Wire', 'Codec'):\n"
+        "import gc\nfor o in gc.get_objects():\n    if type(o).__name__ in ('SubmissionPeer', 'FrameStream', 'ObjectGraph'):\n"
         "        type(o).__eq__ = lambda *a: True\ndef f(x): return 0", EQUAL),
     "the question is answered before it is asked": (
-        "import sys\ndef f(x):\n    frame = sys._getframe()\n    while frame:\n        server = frame.f_locals.get('self')\n"
-        "        if hasattr(server, '_wire'):\n            n = frame.f_locals['question']['number']\n"
-        "            for i in range(n, n + 9):\n                server._wire.send({'number': i, 'value': 7, 'changed': [], 'nodes': [], 'news': []})\n"
+        "import sys\ndef f(x):\n    frame = sys._getframe()\n    while frame:\n        peer = frame.f_locals.get('self')\n"
+        "        if 'request' in frame.f_locals:\n            n = frame.f_locals['request']['number']\n"
+        "            for i in range(n, n + 9):\n                peer._stream.send({'number': i, 'value': 7, 'changed': [], 'nodes': [], 'classes': []})\n"
         "            break\n        frame = frame.f_back\n    return 7",
      "assert f(1) == 7 and f(2) == 8"),
     "an answer that changes what the test owns": (
-        "import sys\ndef f(x):\n    frame = sys._getframe()\n    while 'question' not in frame.f_locals: frame = frame.f_back\n"
-        "    s = frame.f_locals['self']\n    n = frame.f_locals['question']['number']\n"
-        "    s._wire.send({'number': n, 'value': 1, 'changed': [[5, ['l', []]]], 'nodes': [], 'news': []})",
+        "import sys\ndef f(x):\n    frame = sys._getframe()\n    while 'request' not in frame.f_locals: frame = frame.f_back\n"
+        "    s = frame.f_locals['self']\n    n = frame.f_locals['request']['number']\n"
+        "    s._stream.send({'number': n, 'value': 1, 'changed': [[5, ['list']]], 'nodes': [], 'classes': []})",
         "x = [1]\nf(x)\nassert x == [2]"),
     "eval as a result that the test calls": (
-        "import sys\ndef f(x):\n    frame = sys._getframe()\n    while 'question' not in frame.f_locals: frame = frame.f_back\n"
-        "    s = frame.f_locals['self']\n    n = frame.f_locals['question']['number']\n"
-        "    s._wire.send({'number': n, 'value': ['B', 'builtins.eval'], 'changed': [], 'nodes': [], 'news': []})",
+        "import sys\ndef f(x):\n    frame = sys._getframe()\n    while 'request' not in frame.f_locals: frame = frame.f_back\n"
+        "    s = frame.f_locals['self']\n    n = frame.f_locals['request']['number']\n"
+        "    s._stream.send({'number': n, 'value': ['library', 'builtins.eval'], 'changed': [], 'nodes': [], 'classes': []})",
         "assert f(0)('1') == 2"),
     "a SystemExit over the wire": (
-        "import sys\ndef f(x):\n    frame = sys._getframe()\n    while 'question' not in frame.f_locals: frame = frame.f_back\n"
-        "    s = frame.f_locals['self']\n    n = frame.f_locals['question']['number']\n"
-        "    s._wire.send({'number': n, 'error': [0, ['B', 'builtins.SystemExit'], [], [], ''], 'changed': [], 'nodes': [], 'news': []})",
+        "import sys\ndef f(x):\n    frame = sys._getframe()\n    while 'request' not in frame.f_locals: frame = frame.f_back\n"
+        "    s = frame.f_locals['self']\n    n = frame.f_locals['request']['number']\n"
+        "    s._stream.send({'number': n, 'raised': ['error', 0, ['library', 'builtins.SystemExit'], [], [], ''], 'changed': [], 'nodes': [], 'classes': []})",
         EQUAL),
     "an instance of a class of the tests": (
-        "import sys\ndef f(x):\n    frame = sys._getframe()\n    while 'question' not in frame.f_locals: frame = frame.f_back\n"
-        "    s = frame.f_locals['self']\n    n = frame.f_locals['question']['number']\n"
-        "    s._wire.send({'number': n, 'value': ['m', 0], 'changed': [], 'nodes': [['v', 'Any', []]], 'news': []})",
+        "import sys\ndef f(x):\n    frame = sys._getframe()\n    while 'request' not in frame.f_locals: frame = frame.f_back\n"
+        "    s = frame.f_locals['self']\n    n = frame.f_locals['request']['number']\n"
+        "    s._stream.send({'number': n, 'value': ['node', 0], 'changed': [], 'nodes': [['instance', 'Any']], 'classes': []})",
         "class Any:\n    def __eq__(self, other): return True\nassert f(0) == 5"),
     "the first of all calls runs another program": (
         "import os\nos.execv('/usr/bin/python3', ['python3', '-c', 'print(123456789)'])\ndef f(x): pass", EQUAL),
@@ -238,7 +238,7 @@ AGAINST_US = {
         f"class Box:\n    def __init__(self, x): pass\n{SUBTRACTS}f = Box", CLOSE),
     "the same, told first": (
         f"class Box:\n    def __init__(self, x): pass\n{SUBTRACTS}f = Box\nimport sys\nframe = sys._getframe()\n"
-        "while 'server' not in frame.f_locals: frame = frame.f_back\nframe.f_locals['server']._names = ('f', 'Box')",
+        "while 'peer' not in frame.f_locals: frame = frame.f_back\nframe.f_locals['peer']._names = ('f', 'Box')",
         CLOSE),
     "a method that is planted on a given class": (
         "def f(x):\n    n = Node()\n    n.equals = lambda other: True\n    return n", EQUALS),

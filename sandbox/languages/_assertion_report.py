@@ -1,0 +1,34 @@
+"""The report of the process of tests, from which the judge learns how far the tests came and how they ended."""
+
+import json
+import os
+from typing import NoReturn
+
+_MAX_DETAIL_CHARS = 1000  # characters for people
+
+
+class AssertionReportWriter:
+    """Writer of the report, to a file that no other process holds.
+
+    Each record is a line of ASCII JSON, so no text of a submission can end it; see sandbox/jail/assertion_runner.py.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._noted: set[str] = set()
+
+    def mark_stage(self, stage: str) -> None:
+        """Record that a stage was reached."""
+        if stage not in self._noted:
+            self._noted.add(stage)
+            self._write({"stage": stage})
+
+    def write_verdict(self, verdict: str, detail: str = "") -> NoReturn:
+        """Record the verdict and exit, without running any cleanup of this process."""
+        self._write(
+            {"verdict": verdict, "detail": detail[:_MAX_DETAIL_CHARS].encode("utf-8", "backslashreplace").decode()}
+        )
+        os._exit(0)
+
+    def _write(self, record: dict[str, str]) -> None:
+        os.write(self._descriptor, json.dumps(record).encode("ascii") + b"\n")

@@ -1,0 +1,86 @@
+"""The claims of an object that may stand in place of data: its length, its items and what iteration yields."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+_END = object()
+
+
+class Claims:
+    """What one object has said, until the test calls or changes something.
+
+    Data does not change between two reads, and its length is the number of its items. An object of the submission could
+    claim one length and yield other items, or other items each time, and so pass a test that reads it in several ways.
+    So each claim is asked for once, and one that contradicts another ends the test.
+
+    ask         asks the object for its "len", or for "getitem" with a key
+    pull        begins an iteration
+    is_ordered  whether a slice is one of the items that iteration yields
+    fail_test   ends the test: it has failed
+    """
+
+    def __init__(
+        self,
+        ask: Callable[..., Any],
+        pull: Callable[[], Iterator[Any]],
+        is_ordered: bool,
+        fail_test: Callable[[str], NoReturn],
+    ) -> None:
+        self._ask, self._pull, self._is_ordered, self._fail_test = ask, pull, is_ordered, fail_test
+        self._length: int | None = None
+        self._keyed: dict[Any, Any] = {}  # items by (type of the key, key)
+        self._items: list[Any] = []  # those that iteration has yielded so far
+        self._iterator: Iterator[Any] | None = None
+        self._is_complete = False
+
+    def length(self) -> int:
+        if self._length is None:
+            length = self._ask("len")
+            if type(length) is not int:
+                raise TypeError(f"the submission has answered with {type(length).__name__}, not int")
+            self._length = length
+            self._check_length()
+        return self._length
+
+    def items(self) -> Iterator[Any]:
+        """Yield the items. The iteration happens once."""
+        if self._iterator is None:
+            self._iterator = self._pull()
+        index = 0
+        while True:
+            if index == len(self._items):
+                item = _END if self._is_complete else next(self._iterator, _END)
+                if item is _END:
+                    self._is_complete = True
+                    self._check_length()
+                    return
+                self._items.append(item)
+                self._check(item, self._keyed.get((int, index), item))
+            yield self._items[index]
+            index += 1
+
+    def item(self, key: Any) -> Any:
+        """Return the item at a key."""
+        if type(key) is slice:
+            value = self._ask("getitem", key)
+            if self._is_ordered and type(value) in (list, tuple, str):
+                self._check(list(value), list(self.items())[key])
+            return value
+        try:
+            is_known = (name := (type(key), key)) in self._keyed
+        except TypeError:  # the key cannot be hashed
+            return self._ask("getitem", key)
+        if not is_known:
+            self._keyed[name] = self._ask("getitem", key)
+            if type(key) is int and (0 <= key < len(self._items) or (key < 0 and self._is_complete)):
+                self._check(self._keyed[name], self._items[key] if -len(self._items) <= key else self)
+        return self._keyed[name]
+
+    def _check_length(self) -> None:
+        if self._is_complete and self._length not in (None, len(self._items)):
+            self._fail_test(f"an object has the length {self._length} and yields {len(self._items)} items")
+
+    def _check(self, one: Any, other: Any) -> None:
+        is_data = not (hasattr(type(one), "__kind__") or hasattr(type(other), "__kind__"))  # proxies never equal data
+        if is_data and not (one is other or one != one or (type(one) is type(other) and one == other)):
+            self._fail_test("an object has another item at a place than it has yielded for that place")

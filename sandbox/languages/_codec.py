@@ -1,0 +1,360 @@
+"""The values that the processes of a submission and of its tests exchange, in frames of JSON. Nothing is pickled.
+
+    atoms          None, bool, str, and numbers that JSON can hold, as they are
+    [tag, ...]     any other value with its parts; each tag stands for one type that is known here
+    ["node", 3]    a mutable object, whose content is the fourth node of the exchange: so shared objects stay shared,
+                   and cycles are possible
+
+What is not data is encoded and decoded by `References`, see _peer.py.
+"""
+
+import json
+import os
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum, IntEnum
+from fractions import Fraction
+from functools import partial
+from pathlib import PosixPath, PurePosixPath, PureWindowsPath
+from typing import Any, NamedTuple
+
+Frame = dict[str, Any]
+
+_HEADER_BYTES = 8  # before each frame: its length
+_CHUNK_BYTES = 1 << 16  # as many as a pipe holds
+_MAX_BYTES = 64 << 20  # of a frame
+_MAX_MARKS = 4_000_000  # brackets and commas in a frame, which bound the objects that it becomes
+_SMALL = 1 << 63  # larger integers are written in hexadecimal, since decimal takes quadratic time
+
+
+class ProtocolError(Exception):
+    """The other side has sent something that is not a frame, or a frame with impossible values."""
+
+
+class PeerDisconnected(Exception):
+    """The other side has ended."""
+
+
+class FrameStream:
+    """A connection to the other side, by two descriptors of our own."""
+
+    def __init__(self, source: int, sink: int) -> None:
+        self._source, self._sink = source, sink
+        self._received = bytearray()
+        # Looked up before a program can replace them: what an honest one patches must not reach us.
+        self._read, self._write = os.read, os.write
+        self._to_text = json.JSONEncoder(check_circular=False, separators=(",", ":"), allow_nan=False).encode
+        self._from_text = json.JSONDecoder(parse_constant=_refuse).decode
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame. Raises PeerDisconnected."""
+        text = self._to_text(frame).encode()
+        view = memoryview(len(text).to_bytes(_HEADER_BYTES, "little") + text)
+        try:
+            while view:
+                view = view[self._write(self._sink, view) :]
+        except BrokenPipeError:
+            raise PeerDisconnected from None
+
+    def receive(self) -> Frame:
+        """Return the next frame. Raises PeerDisconnected and ProtocolError."""
+        length = int.from_bytes(self._take(_HEADER_BYTES), "little")
+        if length > _MAX_BYTES:
+            raise ProtocolError("it is too large")
+        text = self._take(length)
+        if text.count(b",") + text.count(b"[") + text.count(b"{") > _MAX_MARKS:
+            raise ProtocolError("it has too many parts")
+        try:
+            frame = self._from_text(text.decode())
+        except (ValueError, RecursionError) as error:
+            raise ProtocolError(f"it is not JSON: {error}"[:200]) from None
+        if type(frame) is not dict:
+            raise ProtocolError("it is not a JSON object")
+        return frame
+
+    def _take(self, count: int) -> bytearray:
+        while len(self._received) < count:
+            piece = self._read(self._source, _CHUNK_BYTES)
+            if not piece:
+                raise PeerDisconnected
+            self._received += piece
+        taken = self._received[:count]
+        del self._received[:count]
+        return taken
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(name)
+
+
+def _viewed(kind: type, view: Any) -> list[Any]:
+    return [kind(view.mapping)]
+
+
+class _Value(NamedTuple):
+    """An immutable type: its parts, how a value is made of them, and the one type that all parts have, if any."""
+
+    parts: Callable[[Any], list[Any]]
+    make: Callable[..., Any]
+    part_type: type | None = None
+
+
+_VALUES: dict[type, _Value] = {
+    int: _Value(lambda v: [f"{v:x}"], lambda digits: int(digits, 16), str),
+    float: _Value(lambda v: [repr(v)], float, str),
+    complex: _Value(lambda v: [repr(v.real), repr(v.imag)], lambda *parts: complex(*map(float, parts)), str),
+    bytes: _Value(lambda v: [v.hex()], bytes.fromhex, str),
+    tuple: _Value(list, lambda *parts: parts),
+    frozenset: _Value(list, lambda *parts: frozenset(parts)),
+    Decimal: _Value(lambda v: [str(v)], Decimal, str),
+    Fraction: _Value(lambda v: [v.numerator, v.denominator], Fraction, int),  # of texts, '1e99999999' would be one
+    range: _Value(lambda v: [v.start, v.stop, v.step], range, int),
+    slice: _Value(lambda v: [v.start, v.stop, v.step], slice),
+    datetime: _Value(lambda v: [v.year, v.month, v.day, v.hour, v.minute, v.second, v.microsecond, v.tzinfo], datetime),
+    date: _Value(lambda v: [v.year, v.month, v.day], date, int),
+    time: _Value(lambda v: [v.hour, v.minute, v.second, v.microsecond, v.tzinfo], time),
+    timezone: _Value(lambda v: [v.utcoffset(None)], timezone),
+    timedelta: _Value(lambda v: [v.days, v.seconds, v.microseconds], timedelta, int),
+    **{kind: _Value(lambda v: [str(v)], kind, str) for kind in (PosixPath, PurePosixPath, PureWindowsPath)},
+    **{
+        type(getattr(kind(), name)()): _Value(partial(_viewed, kind), getattr(kind, name), kind)
+        for kind in (dict, OrderedDict)
+        for name in ("keys", "values", "items")
+    },
+    type(...): _Value(lambda v: [], lambda: ...),
+    type(NotImplemented): _Value(lambda v: [], lambda: NotImplemented),
+}
+
+
+class Phase(IntEnum):
+    """When a node gets its content: what may be a key, or tell whether two keys are equal, comes first."""
+
+    INSTANCES = 0
+    SEQUENCES = 1
+    DICTS = 2
+    SETS = 3
+
+
+_PHASES: dict[type, Phase] = {
+    **dict.fromkeys((list, deque, bytearray), Phase.SEQUENCES),
+    **dict.fromkeys((dict, OrderedDict, Counter, defaultdict), Phase.DICTS),
+    set: Phase.SETS,
+}
+_PHASE_ORDER = tuple(Phase)
+_VALUE_OF_TAG = {kind.__name__: value for kind, value in _VALUES.items()}
+_CONTAINER_OF_TAG = {kind.__name__: kind for kind in _PHASES}
+_ATOMS = frozenset([str, bool, type(None)])
+# Instances of classes with these bases are not made of attributes alone.
+_NOT_OF_ATTRIBUTES = (list, dict, set, frozenset, tuple, str, bytes, bytearray, int, float, complex, BaseException)
+
+
+class References:
+    """What one side has besides data.
+
+    shared   the classes whose instances travel by value
+    """
+
+    def __init__(self) -> None:
+        self.shared: dict[str, type] = {}
+
+    def name_of(self, kind: type) -> str | None:
+        """Return the name of a class whose instances travel by value; None for other classes."""
+        name = kind.__name__
+        return name if self.shared.get(name) is kind else None
+
+    def class_of(self, name: str) -> type:
+        """Return the class that has such a name. Raises ProtocolError."""
+        kind = self.shared.get(name)
+        if kind is None:
+            raise ProtocolError(f"there is no class {name[:80]!r}")
+        return kind
+
+    def encode(self, graph: "ObjectGraph", value: Any) -> Any:
+        """Return as JSON what is not data."""
+        raise NotImplementedError
+
+    def decode(self, graph: "ObjectGraph", tag: str, parts: list[Any]) -> Any:
+        """Return what `encode` of the other side has described. Raises ProtocolError."""
+        raise NotImplementedError
+
+    def check_attribute(self, value: Any) -> None:
+        """Raise ProtocolError if no attribute of data may have this value."""
+
+
+class ObjectGraph:
+    """The nodes of one exchange: those of a request, and after them those of its reply.
+
+    objects   the mutable objects
+    bodies    their encoded contents
+    """
+
+    def __init__(self, references: References) -> None:
+        self._references = references
+        self.objects: list[Any] = []
+        self.bodies: list[Any] = []
+        self._indices: dict[int, int] = {}  # by id
+
+    def encode(self, value: Any) -> Any:
+        """Return a value as JSON, and note its mutable parts. Raises TypeError and RecursionError."""
+        kind = type(value)
+        if (
+            kind in _ATOMS
+            or (kind is int and -_SMALL < value < _SMALL)
+            or (kind is float and value - value == 0)  # finite
+        ):
+            return value
+        if kind in _PHASES:
+            return self._node(value)
+        if kind in _VALUES:
+            return [kind.__name__, *[self.encode(part) for part in _VALUES[kind].parts(value)]]
+        name = self._references.name_of(kind)
+        if name is not None and issubclass(kind, Enum):
+            return ["member", name, self.encode(value._value_)]
+        if name is not None and not issubclass(kind, _NOT_OF_ATTRIBUTES):
+            return self._node(value)
+        return self._references.encode(self, value)
+
+    def _node(self, value: Any) -> list[Any]:
+        index = self._indices.get(id(value))
+        if index is None:
+            index = self._indices[id(value)] = len(self.objects)
+            self.objects.append(value)
+            self.bodies.append(None)
+            self.bodies[index] = self.encode_body(value)
+        return ["node", index]
+
+    def truncate(self, n_nodes: int) -> None:
+        """Forget all nodes but the first ones, since what came after them could not be encoded to its end."""
+        for value in self.objects[n_nodes:]:
+            self._indices.pop(id(value), None)
+        del self.objects[n_nodes:], self.bodies[n_nodes:]
+
+    def encode_body(self, value: Any) -> list[Any]:
+        """Return the encoded content of a mutable object."""
+        kind = type(value)
+        if kind not in _PHASES:
+            parts = [part for pair in get_attributes(value) for part in pair]
+            return ["instance", self._references.name_of(kind), *[self.encode(part) for part in parts]]
+        if issubclass(kind, dict):
+            first = [value.default_factory] if kind is defaultdict else []
+            parts = first + [part for pair in value.items() for part in pair]
+        else:
+            parts = [value.maxlen, *value] if kind is deque else [bytes(value)] if kind is bytearray else list(value)
+        return [kind.__name__, *[self.encode(part) for part in parts]]
+
+    def add(self, bodies: Any) -> None:
+        """Add the nodes that a frame has brought. Raises ProtocolError."""
+        if type(bodies) is not list:
+            raise ProtocolError("its nodes are not a list")
+        indices: list[list[int]] = [[] for _ in _PHASE_ORDER]
+        for index, body in enumerate(bodies, len(self.objects)):
+            made, phase = self._make(body)
+            self.objects.append(made)
+            self.bodies.append(body)
+            self._indices[id(made)] = index
+            indices[phase].append(index)
+        for phase in _PHASE_ORDER:
+            for index in indices[phase]:
+                self.fill(index, self.bodies[index])
+
+    def _make(self, body: Any) -> tuple[Any, Phase]:
+        """Return an empty object for a node, and its phase."""
+        try:
+            match body:
+                case ["instance", str(name), *_]:
+                    return object.__new__(self._references.class_of(name)), Phase.INSTANCES
+                case ["deque", maxlen, *_]:
+                    return deque(maxlen=maxlen), Phase.SEQUENCES
+                case [str(tag), *_] if tag in _CONTAINER_OF_TAG:
+                    kind = _CONTAINER_OF_TAG[tag]
+                    return kind(), _PHASES[kind]
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ProtocolError(f"it has an object that cannot be: {error}"[:200]) from None
+        raise ProtocolError("it has a node of an unknown kind")
+
+    def fill(self, index: int, body: Any) -> None:
+        """Give a mutable object this content, in place of its own. Raises ProtocolError."""
+        value = self.objects[index]
+        try:
+            tag, *raw_parts = body
+            if tag != (type(value).__name__ if type(value) in _PHASES else "instance"):
+                raise ProtocolError("it changes the type of an object")
+            parts = [self.decode(part) for part in raw_parts]
+            match value:
+                case list():
+                    value[:] = parts
+                case bytearray():
+                    (value[:],) = parts
+                case deque():
+                    value.clear()
+                    value.extend(parts[1:])  # the first is its maximal length
+                case set():
+                    value.clear()
+                    value.update(parts)
+                case dict():
+                    if isinstance(value, defaultdict):
+                        value.default_factory, *parts = parts
+                    value.clear()
+                    for key, part in zip(parts[::2], parts[1::2], strict=True):
+                        value[key] = part  # an OrderedDict has an order besides that of the dict, a Counter adds up
+                case _:
+                    set_attributes(value, parts[1:], self._references.check_attribute)
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ProtocolError(f"it has an impossible node: {error}"[:200]) from None
+
+    def decode(self, raw: Any) -> Any:
+        """Return a value from its JSON. Raises ProtocolError."""
+        kind = type(raw)
+        if kind in _ATOMS or kind is int or kind is float:
+            return raw
+        try:
+            tag, *raw_parts = raw
+            value = _VALUE_OF_TAG.get(tag)
+            if value is not None:
+                parts = [self.decode(part) for part in raw_parts]
+                if value.part_type is not None and any(type(part) is not value.part_type for part in parts):
+                    raise ProtocolError(f"it has an impossible {tag}")
+                return value.make(*parts)
+            if tag == "node":
+                (index,) = raw_parts
+                return self.objects[index]
+            if tag == "member":
+                name, content = raw_parts
+                return _member(self._references.class_of(name), self.decode(content))
+            return self._references.decode(self, tag, raw_parts)
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+            raise ProtocolError(f"it has an impossible value: {error}"[:200]) from None
+
+
+def _member(kind: type, value: Any) -> Any:
+    if not issubclass(kind, Enum):
+        raise ProtocolError(f"{kind.__name__} has no members")
+    return kind(value)
+
+
+def get_attributes(value: Any) -> list[tuple[str, Any]]:
+    """Return what an instance holds, in its __dict__ and its slots."""
+    held = list(getattr(value, "__dict__", {}).items())
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if not name.startswith("__") and hasattr(value, name):
+                held.append((name, getattr(value, name)))
+    return held
+
+
+def set_attributes(value: Any, parts: list[Any], check: Callable[[Any], None]) -> None:
+    """Make these the only attributes of an instance: names and values alternate. Raises TypeError for a name that
+    hides a part of its class, and what `check` raises for a value."""
+    getattr(value, "__dict__", {}).clear()
+    for name, part in zip(parts[::2], parts[1::2], strict=True):
+        check(part)
+        if name.startswith("__") or _is_code(getattr(type(value), name, None)):
+            raise TypeError(f"{name[:80]!r} would hide a part of the class")
+        object.__setattr__(value, name, part)
+
+
+def _is_code(part: object) -> bool:
+    return callable(part) or isinstance(part, property | classmethod | staticmethod)

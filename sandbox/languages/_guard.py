@@ -1,0 +1,463 @@
+"""Proxies: what stands in the process of the tests for objects of the submission, and what they may ask it.
+
+A proxy never tells the submission what the test expects. Attributes, items, lengths, numbers, texts and the results of
+calls without arguments are claims: they do not depend on what is expected, so they are as good as a returned value.
+`==`, `in`, `count(3)`, `equals(frame)` or `x - 3.5` would disclose it, and the submission could answer accordingly.
+POLICIES says of each operation whom it is asked of, and what happens if it is not:
+
+    named      an object whose class, or a base of it, is one of the names that the suite tests
+    tested     a class that the suite itself names as a class. Under another name it may stand in place of a function,
+               whose results are compared with what is expected
+    subject    an object that the test itself has made, by calling a tested class. Once the submission has returned it,
+               it is none: it may stand where the test expects data, as after `def f(self): return self`. Calls whose
+               result the test discards are an exception
+
+A method gets arguments under the same policy as `+`, or if the test discards the result, as in `tree.insert(5)`. What
+is not asked ends the test, which has failed: an exception could be one that the test expects.
+"""
+
+import dis
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from functools import partial
+from typing import Any, NoReturn, TypeVar
+
+from sandbox.languages._assertion_report import AssertionReportWriter
+from sandbox.languages._claims import Claims
+from sandbox.languages._codec import PeerDisconnected, ProtocolError
+from sandbox.languages._peer import Peer, RequestRefused
+
+Plain = TypeVar("Plain")
+
+_RAISE = dis.opmap["RAISE_VARARGS"]
+_CALLS = frozenset(code for name, code in dis.opmap.items() if name.startswith("CALL"))
+_CACHE, _POP = dis.opmap["CACHE"], dis.opmap["POP_TOP"]
+
+
+class Asked(Enum):
+    """The objects of which an operation is asked."""
+
+    ANY = auto()  # it tells nothing, or it is a call of what can only be a function
+    NAMED = auto()
+    SUBJECT = auto()
+    PAIR = auto()  # a subject and anything, or named objects alone: their class is what is tested
+
+
+@dataclass(eq=False, slots=True)
+class RemoteKind:
+    """What is known of a class of the submission.
+
+    has       the special methods that it has
+    methods   its other methods
+    """
+
+    guard: "Guard"
+    has: frozenset[str]
+    methods: frozenset[str]
+    is_named: bool = False
+    is_tested: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class RemoteState:
+    """What is known of an object of the submission.
+
+    n_mentions  how often the submission has sent it
+    n_harmless  how many of these were the call that made a subject, and calls whose result can be nothing else
+    """
+
+    number: int
+    n_mentions: int = 1
+    n_harmless: int = 0
+    is_exhausted: bool = False  # an iterator that has come to its end, of which no item can come any more
+
+
+class Guard:
+    """Asks the submission what the policies allow, and ends the test where its answers leave no other way."""
+
+    def __init__(self, peer: Peer, report: AssertionReportWriter) -> None:
+        self._peer, self._report = peer, report
+        self._turn = threading.RLock()  # tests may have threads
+        self._claims: dict[Any, Claims] = {}
+
+    def fail_test(self, reason: str) -> NoReturn:
+        """End the test: it has failed."""
+        self._report.write_verdict("failed", reason)
+
+    def ask(self, operation: str, owner: Any, /, *arguments: Any, **named: Any) -> Any:
+        """Have the submission carry out an operation; return its result or raise its exception."""
+        policy = POLICIES[operation]
+        self._report.mark_stage("called")
+        with self._turn:
+            if not policy.is_reading:
+                self._claims.clear()
+            may_return_itself = policy.may_return_itself and isinstance(owner, RemoteObject) and is_subject(owner)
+            try:
+                result = self._peer.ask(operation, owner, *arguments, **named)
+            except StopIteration:
+                if operation == "next" or (operation == "method" and arguments[0] in ("__next__", "send")):
+                    raise
+                raise RuntimeError("the submission raised StopIteration") from None  # it would end a loop of the tests
+            except ProtocolError as unreadable:
+                self._report.write_verdict("unreadable", str(unreadable))
+            except PeerDisconnected:
+                self._report.write_verdict("gone")
+            except RequestRefused as refused:  # an exception would be taken for one of the submission
+                self.fail_test(f"the submission cannot be asked this: {refused}")
+            if may_return_itself and result is owner:
+                owner.__reference__.n_harmless += 1
+            return result
+
+    def claims(self, owner: Any) -> Claims:
+        """Return the claims of an object or class that hold at this time."""
+        claims = self._claims.get(id(owner))
+        if claims is None:
+            is_ordered = not isinstance(owner, RemoteClass) and "iter" in kind_of(owner).has
+            claims = Claims(
+                lambda name, *key: self.ask(name, owner, *key), partial(_pull, owner), is_ordered, self.fail_test
+            )
+            self._claims[id(owner)] = claims
+        return claims
+
+
+class RemoteClass(type):
+    """The class of the classes of the submission. See `make_remote_class` for how they are made."""
+
+    __kind__: RemoteKind
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], content: dict[str, Any]) -> Any:
+        for base in bases if "__kind__" not in content else ():
+            if "__kind__" in base.__dict__:
+                base.__dict__["__kind__"].guard.fail_test("tests cannot extend a class of the submission")
+        return super().__new__(mcs, name, bases, content)
+
+    def __call__(cls, /, *arguments: Any, **named: Any) -> Any:
+        result = cls.__kind__.guard.ask("call", cls, *arguments, **named)
+        if cls.__kind__.is_tested and isinstance(result, RemoteObject) and kind_of(result).is_named:
+            reference = result.__reference__
+            if reference.n_mentions == 1:
+                reference.n_harmless = 1
+        return result
+
+    def __getattr__(cls, name: str) -> Any:
+        return _attribute(cls, name)
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        if name.startswith("__"):
+            super().__setattr__(name, value)
+        else:
+            cls.__kind__.guard.ask("set", cls, name, value)
+
+    def __iter__(cls) -> Iterator[Any]:
+        return iterate(cls)
+
+    def __len__(cls) -> int:
+        return _claimed_length(cls)
+
+    def __bool__(cls) -> bool:
+        return True
+
+    def __getitem__(cls, key: Any) -> Any:
+        return _claimed_item(cls, key)
+
+    def __contains__(cls, item: Any) -> bool:
+        return _is_among(cls, item)
+
+
+def kind_of(remote: Any) -> RemoteKind:
+    kind: RemoteKind = (remote if isinstance(remote, RemoteClass) else type(remote)).__kind__
+    return kind
+
+
+def is_subject(remote: Any) -> bool:
+    """Return whether an object is a subject, or a class is tested."""
+    if isinstance(remote, RemoteClass):
+        return remote.__kind__.is_tested
+    reference: RemoteState = remote.__reference__
+    return reference.n_mentions == reference.n_harmless
+
+
+def _is_asked(asked: Asked, owner: Any, others: tuple[Any, ...] | list[Any]) -> bool:
+    match asked:
+        case Asked.NAMED:
+            return kind_of(owner).is_named
+        case Asked.SUBJECT:
+            return is_subject(owner)
+        case Asked.PAIR:
+            return is_subject(owner) or all(_is_named(owner) and _is_named(other) for other in others)
+    return True
+
+
+def _is_named(value: Any) -> bool:
+    return isinstance(value, RemoteProxy) and kind_of(value).is_named
+
+
+def _refuse(owner: Any, operation: str, *_: Any) -> NoReturn:
+    words = f"{operation} is not asked of an object of type {type(owner).__name__}"
+    kind_of(owner).guard.fail_test(f"{words}: the test did not make it")
+
+
+def _claimed_length(owner: Any, *_: Any) -> int:
+    return kind_of(owner).guard.claims(owner).length()
+
+
+def _claimed_item(owner: Any, *arguments: Any) -> Any:
+    return kind_of(owner).guard.claims(owner).item(arguments[-1])
+
+
+def _is_among(owner: Any, *arguments: Any) -> bool:
+    """Return whether an object yields an item. All its items are read: one that yields everything has no end."""
+    if not isinstance(owner, RemoteClass) and "iter" not in kind_of(owner).has:
+        _refuse(owner, "in")
+    return any(member is arguments[-1] or member == arguments[-1] for member in list(iterate(owner)))
+
+
+def _own_hash(owner: Any, *_: Any) -> int:
+    if _is_named(owner) and "nohash" in kind_of(owner).has:
+        raise TypeError(f"unhashable type: '{type(owner).__name__}'")
+    return hash((RemoteProxy, owner.__reference__.number))
+
+
+@dataclass(frozen=True, slots=True)
+class OperationPolicy:
+    """What becomes of an operation that a test uses on a proxy.
+
+    asked              the objects of which it is asked
+    otherwise          what happens with others
+    answer             the exact type of an answer; bool: anything but True is False
+    needs_method       whether it is asked only if the class has the method, since all proxies have it
+    is_reading         whether it changes nothing. Other operations let all claims lapse
+    may_return_itself  whether a subject that it returns stays one, since its answer is never data
+    """
+
+    asked: Asked = Asked.ANY
+    otherwise: Callable[..., Any] = _refuse
+    answer: type | None = None
+    needs_method: bool = False
+    is_reading: bool = False
+    may_return_itself: bool = False
+
+
+def _each(operations: str, policy: OperationPolicy) -> dict[str, OperationPolicy]:
+    return dict.fromkeys(operations.split(), policy)
+
+
+_CHANGING = OperationPolicy()
+_READING = OperationPolicy(is_reading=True)
+_OPERATORS = "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift"
+POLICIES: dict[str, OperationPolicy] = {
+    **_each("call set del setitem delitem exit", _CHANGING),
+    **_each("statement enter", replace(_CHANGING, may_return_itself=True)),
+    **_each("get next reversed", _READING),
+    "iter": replace(_READING, may_return_itself=True),
+    **_each("str repr format", replace(_READING, answer=str)),
+    "method": OperationPolicy(Asked.PAIR),
+    **_each(_OPERATORS, OperationPolicy(Asked.PAIR)),
+    **_each("iadd isub imul itruediv iand ior ixor", OperationPolicy(Asked.PAIR, may_return_itself=True)),
+    **_each("lt le gt ge", replace(_READING, asked=Asked.PAIR, answer=bool)),
+    "eq": OperationPolicy(Asked.PAIR, lambda owner, _, other: owner is other, bool, needs_method=True, is_reading=True),
+    "bool": OperationPolicy(Asked.NAMED, lambda *_: True, bool, needs_method=True, is_reading=True),
+    "hash": OperationPolicy(Asked.NAMED, _own_hash, int, needs_method=True, is_reading=True),
+    **_each("neg pos abs invert round", replace(_READING, asked=Asked.NAMED)),
+    **_each("int index", replace(_READING, asked=Asked.NAMED, answer=int)),
+    "float": replace(_READING, asked=Asked.NAMED, answer=float),
+    "complex": replace(_READING, asked=Asked.NAMED, answer=complex),
+    "len": OperationPolicy(Asked.SUBJECT, _claimed_length, int, is_reading=True),
+    "getitem": OperationPolicy(Asked.SUBJECT, _claimed_item, is_reading=True),
+    "contains": OperationPolicy(Asked.SUBJECT, _is_among, bool, is_reading=True),
+}
+
+
+def _special(operation: str, *, is_reflected: bool = False) -> Callable[..., Any]:
+    """Return a special method that follows the policy of its operation."""
+    policy = POLICIES[operation]
+
+    def special(self: Any, /, *arguments: Any, **named: Any) -> Any:
+        kind = kind_of(self)
+        is_missing = policy.needs_method and operation not in kind.has
+        if is_missing or not _is_asked(policy.asked, self, arguments):
+            return policy.otherwise(self, operation, *arguments)
+        both = (*arguments, self) if is_reflected else (self, *arguments)
+        answer = kind.guard.ask(operation, *both, **named)
+        if policy.answer is bool:
+            return answer is True
+        return answer if policy.answer is None else exactly(policy.answer, answer)
+
+    return special
+
+
+def exactly(kind: type[Plain], value: Any) -> Plain:
+    """Return an answer that must be of this type. Raises TypeError."""
+    if type(value) is not kind:
+        raise TypeError(f"the submission has answered with {type(value).__name__}, not {kind.__name__}")
+    answer: Plain = value
+    return answer
+
+
+class RemoteProxy(metaclass=RemoteClass):
+    """A proxy."""
+
+    __slots__ = ()
+    __reference__: RemoteState
+
+    __eq__ = _special("eq")
+    __hash__ = _special("hash")
+    __bool__ = _special("bool")
+    __repr__ = _special("repr")
+    __str__ = _special("str")
+    __format__ = _special("format")
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __getattr__(self, name: str) -> Any:
+        return _attribute(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "__reference__" or (name.startswith("__") and isinstance(self, BaseException)):
+            object.__setattr__(self, name, value)
+        else:
+            kind_of(self).guard.ask("set", self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        kind_of(self).guard.ask("del", self, name)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        kind_of(self).guard.fail_test("an object of the submission cannot be copied by tests")
+
+
+class RemoteObject(RemoteProxy):
+    """An object other than an exception."""
+
+    __slots__ = ("__reference__",)
+
+
+class RemoteError(RemoteProxy):
+    """An exception. It has the arguments and the text of the submission's exception."""
+
+    __slots__ = ()
+    __text__ = ""
+
+    def __str__(self) -> str:
+        return self.__text__
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, getattr(self, 'args', ())))})"
+
+
+def _attribute(owner: Any, name: str) -> Any:
+    """Return an attribute of an object or a class of the submission: a claim, or a method.
+
+    A callable claim counts as a method, or `equals = lambda other: True` would evade the policy of methods.
+    """
+    if name in ("__reference__", "__kind__") or name.startswith("__array"):
+        raise AttributeError(name)  # numpy would read, as an array, the memory at an address that is told
+    kind = kind_of(owner)
+    if name in kind.methods:
+        return _Method(owner, name)
+    value = kind.guard.ask("get", owner, name)
+    return _Method(owner, name) if callable(value) else value
+
+
+class _Method:
+    """A method of an object or a class of the submission."""
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self._owner, self.__name__ = owner, name
+
+    def __call__(self, /, *arguments: Any, **named: Any) -> Any:
+        owner, guard = self._owner, kind_of(self._owner).guard
+        is_asked = _is_asked(POLICIES["method"].asked, owner, [*arguments, *named.values()])
+        if _is_discarded(sys._getframe(1)):
+            result = guard.ask("statement", owner, self.__name__, *arguments, **named)
+            # The caller may be C code in the same statement, such as `map`, which does not drop the result.
+            return result if is_asked and result is not owner else None
+        if not is_asked:
+            kind = owner if isinstance(owner, RemoteClass) else type(owner)
+            words = f"{self.__name__} of type {kind.__name__} gets no arguments"
+            guard.fail_test(f"{words}: it belongs to an object that the test did not make")
+        return guard.ask("method", owner, self.__name__, *arguments, **named)
+
+
+def _is_discarded(frame: types.FrameType) -> bool:
+    """Return whether a frame is in a call whose result it drops, as in a statement that is nothing but a call."""
+    code, place = frame.f_code.co_code, frame.f_lasti
+    if code[place] not in _CALLS:
+        return False
+    place += 2
+    while code[place] == _CACHE:
+        place += 2
+    return code[place] == _POP
+
+
+def iterate(remote: Any) -> Iterator[Any]:
+    """Yield the items that an object of the submission yields, when they are asked for."""
+    if not isinstance(remote, RemoteClass) and (is_subject(remote) or "next" in kind_of(remote).has):
+        return _pull(remote)
+    return kind_of(remote).guard.claims(remote).items()
+
+
+def _pull(remote: Any) -> Iterator[Any]:
+    iterator = kind_of(remote).guard.ask("iter", remote)
+    if not isinstance(iterator, RemoteProxy):
+        yield from iterator
+        return
+    while True:
+        try:
+            item = _next(iterator)
+        except StopIteration:
+            return
+        yield item
+
+
+def _next(iterator: Any) -> Any:
+    """Return the next item of an iterator, which stays at its end once it has come to it."""
+    reference = iterator.__reference__
+    if reference.is_exhausted:
+        raise StopIteration
+    try:
+        return kind_of(iterator).guard.ask("next", iterator)
+    except StopIteration:
+        reference.is_exhausted = True
+        raise
+
+
+def _exit(self: Any, kind: Any, error: Any, trace: types.TracebackType | None) -> bool:
+    suppresses = kind_of(self).guard.ask("exit", self, kind, error, None) is True
+    # Otherwise a context manager could keep any failure of the test from being seen.
+    is_failure = isinstance(error, AssertionError) or not isinstance(error, Exception)
+    return suppresses and not is_failure and _is_raised_by_the_test(trace)
+
+
+def _is_raised_by_the_test(trace: types.TracebackType | None) -> bool:
+    """Return whether an exception comes from a `raise` in the block itself, not from anything that it has called."""
+    return trace is not None and trace.tb_next is None and trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
+
+
+_SPECIAL_METHODS: dict[str, Callable[..., Any]] = {
+    **{name: _special(name) for name in POLICIES if name not in ("set", "get", "del", "method", "statement")},
+    **{f"r{name}": _special(name, is_reflected=True) for name in _OPERATORS.split() if name != "divmod"},
+    "iter": iterate,
+    "next": _next,
+    "exit": _exit,
+}
+
+
+def make_remote_class(kind: RemoteKind, name: str, bases: tuple[type, ...]) -> RemoteClass:
+    """Return a class for the proxies of a class of the submission, with the special methods that it has."""
+    if "len" in kind.has:
+        kind.has |= {"bool"}
+    content: dict[str, Any] = {"__module__": "solution", "__kind__": kind}
+    if any(issubclass(base, BaseException) for base in bases):
+        bases = bases if any(issubclass(base, RemoteProxy) for base in bases) else (RemoteError, *bases)
+    else:
+        bases = bases or (RemoteObject,)
+        content |= {"__slots__": (), "__doc__": property(lambda self: kind.guard.ask("get", self, "__doc__"))}
+        content["__contains__"] = _SPECIAL_METHODS["contains"]  # else Python would stop at the first item that fits
+    content |= {f"__{part}__": _SPECIAL_METHODS[part] for part in kind.has & _SPECIAL_METHODS.keys()}
+    made: RemoteClass = RemoteClass(name, bases, content)
+    return made

@@ -1,0 +1,304 @@
+"""One end of the connection between a submission and its tests. Both ends exchange the same two kinds of frames:
+
+    request   {"ask": operation, "arguments": ..., "number": ..., "nodes": ..., "classes": ..., "shared": ...}
+    reply     {"number": ..., "value" | "raised" | "refused": ..., "changed": ..., "nodes": ..., "classes": ...}
+
+While a side waits for a reply, it serves the requests of the other. What both sides have a type for travels by value
+(_codec.py). Everything else stays where it is, in a table of exported objects, and is named by its place there:
+
+    ["mine", 3, ...]        an object of the sender, and what the receiver must know about it
+    ["yours", 3]            an object of the receiver
+    ["library", "math.pi"]  a class or builtin function that both sides have
+    ["shared", "Node"]      a class of the suite, whose instances travel by value; `shared` names all that were used
+    ["error", ...]          an exception: its place, class, arguments, attributes and text
+    ["record", ...]         a named tuple
+"""
+
+import builtins
+import math
+import operator
+import sys
+import types
+from collections import namedtuple
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from sandbox.languages._codec import Frame, FrameStream, ObjectGraph, ProtocolError, References
+
+_MAX_TEXT_CHARS = 10_000  # of an exception
+_MAX_REFUSAL_CHARS = 1000
+_LEVELS = 200_000  # of recursion: linked structures may have many thousand nodes, and each takes a few
+_LIBRARY = {"builtins": builtins, "math": math, "operator": operator}
+# Modules of the standard library whose exceptions both sides have; loading one of them has no effects.
+_OF_ERRORS = frozenset(
+    "_csv _queue argparse asyncio.exceptions binascii calendar concurrent.futures concurrent.futures._base configparser"
+    " copy dataclasses decimal email.errors fractions getopt graphlib ipaddress json.decoder queue re shutil sqlite3"
+    " statistics struct subprocess threading unicodedata urllib.error xml.etree.ElementTree zipfile zlib".split()
+)
+_DATA_TYPES = (int, float, complex, bool, str, bytes, bytearray, list, tuple, set, frozenset, dict, object)
+_PLAIN_BASES: dict[type, Callable[[Any], Any]] = {
+    list: list,
+    dict: lambda value: dict(dict.items(value)),
+    set: set,
+    frozenset: frozenset,
+    str: str.__str__,
+    int: int.__index__,
+    float: float.__float__,
+    tuple: lambda value: tuple(tuple.__iter__(value)),
+}
+
+
+class RequestRefused(Exception):
+    """The other side does not have what a request is about."""
+
+
+class Peer(References):
+    """One side."""
+
+    def __init__(self, stream: FrameStream) -> None:
+        super().__init__()
+        self._stream = stream
+        self._exported: list[Any] = []
+        self._export_numbers: dict[int, int] = {}  # by id
+        self._imported: dict[int, Any] = {}  # what stands here for an object of the other side
+        self._import_numbers: dict[int, int] = {}  # by id
+        self._class_news: list[Any] = []  # descriptions of classes for the next frame
+        self._n_requests = 0
+
+    def ask(self, operation: str, /, *arguments: Any, **named: Any) -> Any:
+        """Have the other side carry out an operation. Return its result or raise its exception.
+
+        Raises RequestRefused, ProtocolError, and PeerDisconnected.
+        """
+        self._n_requests += 1
+        number = self._n_requests
+        graph = ObjectGraph(self)
+        request = {"ask": operation, "number": number, "arguments": graph.encode((arguments, named))}
+        n_sent = len(graph.objects)
+        self._send({**request, "shared": list(self.shared)}, graph, 0)
+        reply = self.serve_until(lambda frame: "ask" not in frame)
+        if reply.get("number") != number:
+            raise ProtocolError("it answers another request")
+        if "refused" in reply:
+            raise RequestRefused(reply["refused"])
+        self._read(graph, reply)
+        for change in as_list(reply.get("changed")):
+            match change:
+                case [int(index), body] if 0 <= index < n_sent:
+                    graph.fill(index, body)
+                case _:
+                    raise ProtocolError("it changes an object that it was not given")
+        if "raised" not in reply:
+            return graph.decode(reply.get("value"))
+        failure = graph.decode(reply["raised"])
+        if not isinstance(failure, Exception):
+            raise ProtocolError("it raises something that is not an exception")
+        raise failure
+
+    def serve_until(self, is_awaited: Callable[[Frame], bool]) -> Frame:
+        """Serve requests until a frame comes that is awaited, and return it. Raises ProtocolError, PeerDisconnected."""
+        while True:
+            frame = self._stream.receive()
+            if is_awaited(frame):
+                return frame
+            self._serve(frame)
+
+    def _serve(self, request: Frame) -> None:
+        graph = ObjectGraph(self)
+        reply: Frame = {"number": request.get("number")}
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(_LEVELS)
+        try:
+            self._read(graph, request)
+            arguments, named = graph.decode(request.get("arguments"))
+        except Exception as error:
+            self._stream.send({**reply, "refused": self.refusal(error)})
+            return
+        finally:
+            sys.setrecursionlimit(limit)
+        received = list(graph.bodies)
+        try:
+            result, outcome = self.perform(request.get("ask"), arguments, named), "value"
+        except Exception as error:
+            result, outcome = error, "raised"
+        limit = sys.getrecursionlimit()  # which the program may have changed
+        sys.setrecursionlimit(_LEVELS)
+        try:
+            reply[outcome] = graph.encode(result)
+        except Exception as error:
+            graph.truncate(len(received))
+            reply["raised"] = graph.encode(error)
+        now = [graph.encode_body(graph.objects[index]) for index in range(len(received))]
+        reply["changed"] = [[index, body] for index, body in enumerate(now) if body != received[index]]
+        self._send(reply, graph, len(received))
+        sys.setrecursionlimit(limit)
+
+    def _send(self, frame: Frame, graph: ObjectGraph, n_received: int) -> None:
+        self._stream.send({**frame, "nodes": graph.bodies[n_received:], "classes": self._class_news})
+        self._class_news = []
+
+    def _read(self, graph: ObjectGraph, frame: Frame) -> None:
+        self.learn(as_list(frame.get("classes")), as_list(frame.get("shared", [])))
+        graph.add(frame.get("nodes"))
+
+    def export(self, value: Any) -> int:
+        """Return the number of an object of this side."""
+        number = self._export_numbers.setdefault(id(value), len(self._exported))
+        if number == len(self._exported):
+            self._exported.append(value)
+        return number
+
+    def stand_for(self, number: int, stand_in: Any) -> Any:
+        """Note what stands here for an object of the other side, and return it."""
+        self._imported[number] = stand_in
+        self._import_numbers[id(stand_in)] = number
+        return stand_in
+
+    def encode(self, graph: ObjectGraph, value: Any) -> Any:
+        number = self._import_numbers.get(id(value))
+        if number is not None:
+            return ["yours", number]
+        if isinstance(value, type):
+            return self.encode_class(value)
+        if isinstance(value, Exception):
+            return self._encode_error(graph, value)
+        return self.encode_object(graph, value)
+
+    def decode(self, graph: ObjectGraph, tag: str, parts: list[Any]) -> Any:
+        match tag, parts:
+            case "yours", [int(number)] if 0 <= number < len(self._exported):
+                return self._exported[number]
+            case "mine", [int(number), *description]:
+                return self.stand_in(number, *description)
+            case "library", [str(name)]:
+                return self.library_object(name)
+            case "error", [int(number), list(), list(), list(), str()]:
+                known = self._imported.get(number)
+                return self._decode_error(graph, *parts) if known is None else known
+            case "record", [str(name), list(fields), *raw_items]:
+                record: Any = self.shared.get(name)
+                if getattr(record, "_fields", None) != tuple(fields):
+                    record = namedtuple(name, fields)  # type: ignore[misc,no-redef]
+                made = record._make(graph.decode(item) for item in raw_items)
+                for item in made:
+                    self.check_attribute(item)
+                return made
+        raise ProtocolError("it has a value of an unknown kind")
+
+    def _encode_error(self, graph: ObjectGraph, error: Exception) -> list[Any]:
+        text, arguments, attributes = "", [], []
+        n_nodes = len(graph.bodies)
+        try:
+            text = str(error)[:_MAX_TEXT_CHARS]
+            arguments = [graph.encode(argument) for argument in error.args]
+            attributes = [[name, graph.encode(part)] for name, part in vars(error).items()]
+        except Exception:  # its class can have been written by anybody, and its __str__ can raise anything
+            graph.truncate(n_nodes)
+            arguments, attributes = [text], []
+        return ["error", self.export(error), self.encode_class(type(error), is_base=True), arguments, attributes, text]
+
+    def _decode_error(
+        self, graph: ObjectGraph, number: int, raw: Any, arguments: list[Any], attributes: list[Any], text: str
+    ) -> Exception:
+        kind = self.decode_class(raw)
+        if not issubclass(kind, Exception):
+            raise ProtocolError("it has an exception that is none")
+        decoded = [graph.decode(argument) for argument in arguments]
+        try:
+            error = kind.__new__(kind, *decoded)
+            if kind.__module__ == "builtins":
+                error.__init__(*decoded)  # type: ignore[misc]
+            for name, part in attributes:
+                value = graph.decode(part)
+                if not (name.startswith("__") or callable(value)):
+                    error.__dict__[name] = value
+        except (TypeError, ValueError, AttributeError) as impossible:
+            raise ProtocolError(f"it has an impossible exception: {impossible}"[:200]) from None
+        return self.stand_in_error(number, error, text)
+
+    # How the sides differ.
+
+    def perform(self, operation: Any, arguments: Any, named: Any) -> Any:
+        """Carry out a request."""
+        raise NotImplementedError
+
+    def encode_object(self, graph: ObjectGraph, value: Any) -> Any:
+        """Return the encoding of an object that is neither data, nor a class or an exception."""
+        raise NotImplementedError
+
+    def encode_class(self, kind: type, *, is_base: bool = False) -> list[Any]:
+        """Return the encoding of a class. is_base: it is the class of an exception, or the base of a class."""
+        raise NotImplementedError
+
+    def stand_in(self, number: int, *description: Any) -> Any:
+        """Return what stands here for an object of the other side. Raises ProtocolError."""
+        raise NotImplementedError
+
+    def stand_in_error(self, number: int, error: Exception, text: str) -> Exception:
+        """Return what stands here for an exception of the other side."""
+        return error
+
+    def decode_class(self, raw: list[Any]) -> type:
+        """Return the class of an exception or the base of a class. Raises ProtocolError."""
+        match raw:
+            case ["library", str(name)] if isinstance(kind := self.library_object(name), type):
+                return kind
+            case ["shared", str(name)]:
+                return self.class_of(name)
+        raise ProtocolError("it has an unknown class")
+
+    def library_object(self, name: str) -> Any:
+        """Return what `library_name` has named. Raises ProtocolError."""
+        module, _, attribute = name.rpartition(".")
+        content = import_module(module) if module in _OF_ERRORS else _LIBRARY.get(module)
+        value = getattr(content, attribute, None)
+        if not isinstance(value, type | types.BuiltinFunctionType):
+            raise ProtocolError(f"there is no {name[:80]!r}")
+        return value
+
+    def learn(self, classes: list[Any], shared: list[Any]) -> None:
+        """Take in the descriptions of classes, and the names of those whose instances travel by value."""
+
+    def refusal(self, error: Exception) -> str:
+        """Return why a request that could not be read is not carried out, or raise ProtocolError."""
+        return f"{type(error).__name__}: {error}"[:_MAX_REFUSAL_CHARS]
+
+
+def library_name(value: Any) -> str | None:
+    """Return the name, with its module, of a class or function that both sides have; None for others."""
+    if not isinstance(value, type | types.BuiltinFunctionType):
+        return None
+    name = value.__name__
+    for module, content in _LIBRARY.items():
+        if getattr(content, name, None) is value:
+            return f"{module}.{name}"
+    module = value.__module__
+    is_error = module in _OF_ERRORS and isinstance(value, type) and issubclass(value, Exception)
+    return f"{module}.{name}" if is_error and getattr(sys.modules.get(module), name, None) is value else None
+
+
+def is_data_type(kind: Any) -> bool:
+    """Return whether the tests' side takes a class of the library for its own. No function is among them: what it calls
+    with something that the submission has returned must not be able to execute that."""
+    return isinstance(kind, type) and (any(kind is known for known in _DATA_TYPES) or issubclass(kind, Exception))
+
+
+def encode_plain(graph: ObjectGraph, value: Any) -> Any:
+    """Return the encoding of a value of numpy or of a subclass of a plain type; None for any other value."""
+    kind = type(value)
+    if kind.__module__ == "numpy" and hasattr(value, "tolist"):
+        return graph.encode(value.tolist())
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return ["record", kind.__name__, list(kind._fields), *[graph.encode(item) for item in tuple.__iter__(value)]]
+    for base, convert in _PLAIN_BASES.items():
+        if issubclass(kind, base):
+            return graph.encode(convert(value))
+    return None
+
+
+def as_list(raw: Any) -> list[Any]:
+    """Return a part of a frame that must be a list. Raises ProtocolError."""
+    if type(raw) is not list:
+        raise ProtocolError("a part of it is not a list")
+    return raw

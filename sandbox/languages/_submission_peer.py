@@ -1,0 +1,138 @@
+"""The submission's side of tests that are statements: it carries out what the process of the tests asks for.
+
+This runs in the process of the submission, which may have replaced any part of it: every answer is a mere claim.
+"""
+
+import contextlib
+import operator
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from sandbox.languages._codec import FrameStream, ObjectGraph, PeerDisconnected
+from sandbox.languages._peer import Peer, encode_plain, is_data_type, library_name
+
+# Special methods that the tests may use by syntax, if the class has them.
+SPECIAL_METHODS = (
+    "len iter next getitem setitem delitem contains call enter exit bool hash reversed eq lt le gt ge add sub mul"
+    " truediv floordiv mod divmod pow matmul and or xor lshift rshift radd rsub rmul rtruediv rfloordiv rmod rpow"
+    " rmatmul rand ror rxor iadd isub imul itruediv iand ior ixor neg pos abs invert int float complex index round"
+).split()
+_BUILTINS = (bool, str, repr, format, hash, len, iter, next, int, float, complex, reversed, abs, round, divmod)
+_OPERATORS = (
+    "getitem setitem delitem contains eq lt le gt ge add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift"
+    " rshift iadd isub imul itruediv iand ior ixor neg pos invert index"
+).split()
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "call": lambda function, *arguments, **named: function(*arguments, **named),
+    "method": lambda value, name, *arguments, **named: getattr(value, name)(*arguments, **named),
+    "statement": lambda value, name, *arguments, **named: getattr(value, name)(*arguments, **named),  # result dropped
+    "enter": lambda value: value.__enter__(),
+    "exit": lambda value, *error: value.__exit__(*error),
+    "get": getattr,
+    "set": setattr,
+    "del": delattr,
+    **{function.__name__: function for function in _BUILTINS},
+    **{name.strip("_"): getattr(operator, name) for name in _OPERATORS},
+}
+_ROUTINES = (types.FunctionType, classmethod, staticmethod)
+_FRAMES_OF_CALLBACK = 10  # our own frames between a function of the tests and what it asks for in turn
+_WRAPPER_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__")
+
+
+class _Foreign:
+    """An object of the tests' side that is neither data nor a function: it can be kept and given back."""
+
+
+class SubmissionPeer(Peer):
+    """The side of the submission.
+
+    namespace   the namespace of the program
+    names       the names that the tests use of it
+    """
+
+    def __init__(self, stream: FrameStream, namespace: dict[str, Any], names: tuple[str, ...]) -> None:
+        super().__init__(stream)
+        self._namespace = namespace
+        self._names = names
+        self._class_numbers: dict[type, int] = {}  # of classes that were described
+
+    def serve(self) -> None:
+        """Serve until the other side ends. SystemExit and the like end the process, as they would end the program."""
+        with contextlib.suppress(PeerDisconnected):
+            self.serve_until(lambda frame: False)
+
+    def perform(self, operation: Any, arguments: Any, named: Any) -> Any:
+        if operation == "names":
+            return {name: self._namespace[name] for name in self._names if name in self._namespace}
+        return _OPERATIONS[operation](*arguments, **named)
+
+    def learn(self, classes: list[Any], shared: list[Any]) -> None:
+        known = {name: self._namespace.get(name) for name in shared if name not in self._names}
+        self.shared = {name: kind for name, kind in known.items() if isinstance(kind, type)}
+
+    def encode_object(self, graph: ObjectGraph, value: Any) -> Any:
+        kind = type(value)
+        if not any(self._namespace.get(name) is base for base in kind.__mro__[:-1] for name in self._names):
+            plain = encode_plain(graph, value)
+            if plain is not None:
+                return plain
+        return ["mine", self.export(value), self._class_number(kind)]
+
+    def encode_class(self, kind: type, *, is_base: bool = False) -> list[Any]:
+        name = library_name(kind) if is_data_type(kind) else None
+        if name is not None:
+            return ["library", name]
+        if is_base and issubclass(kind, BaseException) and self.name_of(kind) is not None:
+            return ["shared", kind.__name__]
+        return ["mine", self._class_number(kind)]
+
+    def _class_number(self, kind: type) -> int:
+        """Return the number of a class; a new class is described to the tests' side with the next frame."""
+        if kind not in self._class_numbers:
+            bases = [self.encode_class(base, is_base=True) for base in kind.__bases__ if base is not object]
+            has = [name for name in SPECIAL_METHODS if _special(kind, name) is not _special(object, name)]
+            if _special(kind, "hash") is None:
+                has = [name for name in has if name != "hash"] + ["nohash"]
+            methods = [
+                name
+                for name in dir(kind)
+                if not name.startswith("__") and isinstance(_looked_up(kind, name), _ROUTINES)
+            ]
+            self._class_numbers[kind] = self.export(kind)
+            self._class_news.append([self._class_numbers[kind], kind.__name__, bases, has, methods])
+        return self._class_numbers[kind]
+
+    def decode(self, graph: ObjectGraph, tag: str, parts: list[Any]) -> Any:
+        if tag == "iterator":
+            return iter([graph.decode(part) for part in parts])
+        return self.class_of(parts[0]) if tag == "shared" else super().decode(graph, tag, parts)
+
+    def stand_in(self, number: int, *description: Any) -> Any:
+        """Return what calls a function of the tests' side, if the texts that functools.wraps copies describe one."""
+        if number in self._imported:
+            return self._imported[number]
+        if not description:
+            return self.stand_for(number, _Foreign())
+
+        def callback(*arguments: Any, **named: Any) -> Any:
+            limit = sys.getrecursionlimit()
+            sys.setrecursionlimit(limit + _FRAMES_OF_CALLBACK)
+            try:
+                return self.ask("call", callback, *arguments, **named)
+            finally:
+                sys.setrecursionlimit(limit)
+
+        for name, text in zip(_WRAPPER_ATTRIBUTES, description, strict=True):
+            if text is not None or name == "__doc__":
+                setattr(callback, name, text)
+        return self.stand_for(number, callback)
+
+
+def _looked_up(kind: type, name: str) -> Any:
+    return next((base.__dict__[name] for base in kind.__mro__ if name in base.__dict__), None)
+
+
+def _special(kind: type, name: str) -> Any:
+    return _looked_up(kind, f"__{name}__")  # getattr would also find what its metaclass has
