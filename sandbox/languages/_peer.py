@@ -175,7 +175,7 @@ class Peer(References):
                 return self.library_object(name)
             case "error", [int(number), list(), list(), list(), str()]:
                 known = self._imported.get(number)
-                return self._decode_error(graph, *parts) if known is None else known
+                return known if isinstance(known, Exception) else self._decode_error(graph, *parts)
             case "record", [str(name), list(fields), *raw_items]:
                 record: Any = self.shared.get(name)
                 if getattr(record, "_fields", None) != tuple(fields):

@@ -72,16 +72,12 @@ class TestsPeer(Peer):
         found = self.ask("names")
         if type(found) is not dict or not set(self._names).issuperset(found):
             raise ProtocolError("it does not say which names it has")
-        for kind in self._classes.values():
-            is_used = any(kind is value for value in found.values())
-            kind.__kind__.is_named |= is_used or _has_named_base(
-                kind
-            )  # bases come before the classes that inherit them
-        for name, value in found.items():
-            if _catches_failures(value):
-                self._guard.fail_test(f"{name} stands for a class of which failures of tests are instances")
-            if isinstance(value, RemoteClass):  # one that also stands in place of a function is not tested
-                value.__kind__.is_tested = all(other in classes for other, same in found.items() if same is value)
+        likely = classes or [name for name in found if name[:1].isupper()]  # a suite need not say which are classes
+        for kind in self._classes.values():  # bases come before the classes that inherit them
+            names = {name for name, value in found.items() if value is kind}
+            # One that also stands in place of a function counts as a function.
+            kind.__kind__.is_tested = bool(names) and names.issubset(classes)
+            kind.__kind__.is_named = (bool(names) and names.issubset(likely)) or _has_named_base(kind)
         return found
 
     def name_of(self, kind: type) -> str | None:
@@ -136,10 +132,18 @@ class TestsPeer(Peer):
 
     def stand_in_error(self, number: int, error: Exception, text: str) -> Exception:
         if isinstance(error, RemoteProxy):
+            if number in self._imported:
+                raise ProtocolError("it has an exception in the place of something else")
             object.__setattr__(error, "__reference__", RemoteState(number))
             object.__setattr__(error, "__text__", text)
             self.stand_for(number, error)
         return error
+
+    def decode(self, graph: ObjectGraph, tag: str, parts: list[Any]) -> Any:
+        value = super().decode(graph, tag, parts)
+        if tag == "library" and issubclass(AssertionError, value):
+            self._guard.fail_test(f"{value.__name__} is a class of which failures of tests are instances")
+        return value
 
     def decode_class(self, raw: list[Any]) -> type:
         match raw:
@@ -244,13 +248,6 @@ def run(
 def _is_as_named(value: Any, must_be_class: bool) -> bool:
     """Tell whether what the submission defines is of the kind that a setup may expect."""
     return isinstance(value, RemoteClass) or (isinstance(value, RemoteProxy) and callable(value) and not must_be_class)
-
-
-def _catches_failures(value: Any) -> bool:
-    """Return whether a failure of a test is an instance of what the submission calls its own class."""
-    if isinstance(value, tuple):
-        return any(map(_catches_failures, value))
-    return isinstance(value, type) and not isinstance(value, RemoteClass) and issubclass(AssertionError, value)
 
 
 class _Solution(types.ModuleType):
