@@ -227,8 +227,6 @@ def _is_among(owner: Any, *arguments: Any) -> bool:
 
 
 def _own_hash(owner: Any, *_: Any) -> int:
-    if _is_named(owner) and "nohash" in kind_of(owner).has:
-        raise TypeError(f"unhashable type: '{type(owner).__name__}'")
     return hash((RemoteProxy, owner.__reference__.number))
 
 

@@ -28,6 +28,7 @@ from sandbox.languages._codec import Frame, FrameStream, ObjectGraph, ProtocolEr
 
 _MAX_TEXT_CHARS = 10_000  # of an exception
 _MAX_REFUSAL_CHARS = 1000
+WRAPPER_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__")  # what functools.wraps copies
 _LEVELS = 200_000  # of recursion: linked structures may have many thousand nodes, and each takes a few
 _LIBRARY = {"builtins": builtins, "math": math, "operator": operator}
 # Modules of the standard library whose exceptions both sides have; loading one of them has no effects.

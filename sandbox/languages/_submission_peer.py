@@ -3,6 +3,7 @@
 This runs in the process of the submission, which may have replaced any part of it: every answer is a mere claim.
 """
 
+import builtins
 import contextlib
 import operator
 import sys
@@ -11,21 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 from sandbox.languages._codec import FrameStream, ObjectGraph, PeerDisconnected
-from sandbox.languages._peer import Peer, encode_plain, is_data_type, library_name
+from sandbox.languages._peer import WRAPPER_ATTRIBUTES, Peer, encode_plain, is_data_type, library_name
 
-# Special methods that the tests may use by syntax, if the class has them.
-SPECIAL_METHODS = (
-    "len iter next getitem setitem delitem contains call enter exit bool hash reversed eq lt le gt ge add sub mul"
-    " truediv floordiv mod divmod pow matmul and or xor lshift rshift radd rsub rmul rtruediv rfloordiv rmod rpow"
-    " rmatmul rand ror rxor iadd isub imul itruediv iand ior ixor neg pos abs invert int float complex index round"
-).split()
-_BUILTINS = (bool, str, repr, format, hash, len, iter, next, int, float, complex, reversed, abs, round, divmod)
-_OPERATORS = (
-    "getitem setitem delitem contains eq lt le gt ge add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift"
-    " rshift iadd isub imul itruediv iand ior ixor neg pos invert index"
-).split()
+# By the names of their policies, see _guard.py; looked up before a program can replace them.
 _OPERATIONS: dict[str, Callable[..., Any]] = {
-    "call": lambda function, *arguments, **named: function(*arguments, **named),
+    **vars(builtins),
+    **vars(operator),
+    "and": operator.and_,
+    "or": operator.or_,
     "method": lambda value, name, *arguments, **named: getattr(value, name)(*arguments, **named),
     "statement": lambda value, name, *arguments, **named: getattr(value, name)(*arguments, **named),  # result dropped
     "enter": lambda value: value.__enter__(),
@@ -33,12 +27,9 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "get": getattr,
     "set": setattr,
     "del": delattr,
-    **{function.__name__: function for function in _BUILTINS},
-    **{name.strip("_"): getattr(operator, name) for name in _OPERATORS},
 }
 _ROUTINES = (types.FunctionType, classmethod, staticmethod)
 _FRAMES_OF_CALLBACK = 10  # our own frames between a function of the tests and what it asks for in turn
-_WRAPPER_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__")
 
 
 class _Foreign:
@@ -92,14 +83,10 @@ class SubmissionPeer(Peer):
         """Return the number of a class; a new class is described to the tests' side with the next frame."""
         if kind not in self._class_numbers:
             bases = [self.encode_class(base, is_base=True) for base in kind.__bases__ if base is not object]
-            has = [name for name in SPECIAL_METHODS if _special(kind, name) is not _special(object, name)]
-            if _special(kind, "hash") is None:
-                has = [name for name in has if name != "hash"] + ["nohash"]
-            methods = [
-                name
-                for name in dir(kind)
-                if not name.startswith("__") and isinstance(_looked_up(kind, name), _ROUTINES)
-            ]
+            defined = {name: _looked_up(kind, name) for name in dir(kind)}
+            own = [name for name in defined if defined[name] is not vars(object).get(name)]
+            has = [name.strip("_") for name in own if name.startswith("__")]
+            methods = [name for name in own if not name.startswith("__") and isinstance(defined[name], _ROUTINES)]
             self._class_numbers[kind] = self.export(kind)
             self._class_news.append([self._class_numbers[kind], kind.__name__, bases, has, methods])
         return self._class_numbers[kind]
@@ -124,7 +111,7 @@ class SubmissionPeer(Peer):
             finally:
                 sys.setrecursionlimit(limit)
 
-        for name, text in zip(_WRAPPER_ATTRIBUTES, description, strict=True):
+        for name, text in zip(WRAPPER_ATTRIBUTES, description, strict=True):
             if text is not None or name == "__doc__":
                 setattr(callback, name, text)
         return self.stand_for(number, callback)
@@ -132,7 +119,3 @@ class SubmissionPeer(Peer):
 
 def _looked_up(kind: type, name: str) -> Any:
     return next((base.__dict__[name] for base in kind.__mro__ if name in base.__dict__), None)
-
-
-def _special(kind: type, name: str) -> Any:
-    return _looked_up(kind, f"__{name}__")  # getattr would also find what its metaclass has

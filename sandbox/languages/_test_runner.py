@@ -22,14 +22,13 @@ from sandbox.languages._guard import (
     RemoteState,
     make_remote_class,
 )
-from sandbox.languages._peer import Peer, encode_plain, is_data_type, library_name
+from sandbox.languages._peer import WRAPPER_ATTRIBUTES, Peer, encode_plain, is_data_type, library_name
 
 MODULE = "tests"  # the name of the module in which the tests run
 FILE = "<test>"  # the name of the file that holds a test
 _MAX_ITERATOR = 1_000_000  # items of an iterator that is passed as an argument
 _LEVELS = 200_000
 _MAX_CLASSES = 10_000
-_WRAPPER_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__")  # what functools.wraps copies
 
 
 class TestsPeer(Peer):
@@ -99,7 +98,7 @@ class TestsPeer(Peer):
         if name is not None:
             return ["library", name]
         if callable(value):
-            texts = [getattr(value, name, None) for name in _WRAPPER_ATTRIBUTES]
+            texts = [getattr(value, name, None) for name in WRAPPER_ATTRIBUTES]
             return ["mine", self.export(value), *[text if type(text) is str else None for text in texts]]
         plain = encode_plain(graph, value)
         return ["mine", self.export(value)] if plain is None else plain

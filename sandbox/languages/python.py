@@ -262,7 +262,7 @@ def evaluate(artifact: bytes, preamble: bytes, result_fd: int) -> int:
     try:
         exec(_code(preamble), namespace)
         exec(_code(artifact), namespace)
-        _write(result_fd, dumps(to_literal_json(eval(expression, namespace)), check_circular=False))
+        _write(result_fd, dumps(to_json(eval(expression, namespace), is_literal=True), check_circular=False))
         return 0
     except BaseException as error:
         return _report(error) or 1
@@ -356,56 +356,43 @@ def _write(descriptor: int, text: str) -> None:
         encoded = encoded[os.write(descriptor, encoded) :]
 
 
-def to_json(value: Any) -> Any:
+def to_json(value: Any, is_literal: bool = False) -> Any:
     """Return the value in terms of JSON: lists and atoms as they are, every other container as a one-key object.
 
     Only what a value is counts, never what its class says about it: an overridden __eq__, __repr__ or __int__ is not
     called. Raises TypeError for anything that is not plain data.
+
+    is_literal  take all that a Python literal can express, and fractions and decimals; what cannot be compared becomes
+                an object that equals nothing
     """
     kind = type(value)
     if kind in _ATOMS:
         return value
-    if isinstance(value, list):
-        return value if _ATOMS.issuperset(map(type, value)) else [to_json(item) for item in value]
-    if isinstance(value, tuple):
-        return {"tuple": [to_json(item) for item in value]}
-    if isinstance(value, set | frozenset):
-        return {"set": [to_json(item) for item in value]}
-    if isinstance(value, dict):
-        return {"dict": [[to_json(key), to_json(item)] for key, item in dict.items(value)]}
-    if isinstance(value, int):
+    if issubclass(kind, list):
+        return value if _ATOMS.issuperset(map(type, value)) else [to_json(item, is_literal) for item in value]
+    if issubclass(kind, tuple):
+        return {"tuple": [to_json(item, is_literal) for item in value]}
+    if issubclass(kind, set | frozenset) or (is_literal and kind in _VIEWS):
+        return {"set": [to_json(item, is_literal) for item in value]}
+    if issubclass(kind, dict):
+        pairs = dict.items(value)
+        return {"dict": [[to_json(key, is_literal), to_json(item, is_literal)] for key, item in pairs]}
+    if issubclass(kind, int):
         return int.__index__(value)
-    if isinstance(value, float):
+    if issubclass(kind, float):
         return float.__float__(value)
-    if isinstance(value, str):
+    if issubclass(kind, str):
         return str.__str__(value)
     if kind.__module__ == "numpy" and hasattr(value, "tolist"):
-        return to_json(value.tolist())
-    raise TypeError(f"a value of type {kind.__name__} cannot be compared")
-
-
-def to_literal_json(value: Any) -> Any:
-    """Return the value in terms of JSON, as `plain` does, but with all that a Python literal can express, and fractions
-    and decimals. What cannot be compared becomes an object that equals nothing."""
-    kind = type(value)
-    if kind in _ATOMS:
-        return value
-    if issubclass(kind, list):
-        return value if _ATOMS.issuperset(map(type, value)) else [to_literal_json(item) for item in value]
-    if issubclass(kind, tuple):
-        return {"tuple": [to_literal_json(item) for item in value]}
-    if issubclass(kind, set | frozenset) or kind in _VIEWS:
-        return {"set": [to_literal_json(item) for item in value]}
-    if issubclass(kind, dict):
-        return {"dict": [[to_literal_json(key), to_literal_json(item)] for key, item in dict.items(value)]}
+        return to_json(value.tolist(), is_literal)
+    if not is_literal:
+        raise TypeError(f"a value of type {kind.__name__} cannot be compared")
     if issubclass(kind, bytes | bytearray):
         return {"bytes": value.hex()}
     if issubclass(kind, complex):
         return {"complex": [value.real, value.imag]}
     if kind is Fraction or (kind is Decimal and value.is_finite()):
         return {"ratio": list(value.as_integer_ratio())}
-    if issubclass(kind, int | float | str) or (kind.__module__ == "numpy" and hasattr(value, "tolist")):
-        return to_literal_json(to_json(value)) if kind.__module__ == "numpy" else to_json(value)
     return {"other": kind.__name__}
 
 

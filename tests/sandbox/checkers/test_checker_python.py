@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sandbox import literals, return_values
 from sandbox.checkers import python
 from sandbox.checkers._python_values import OpaqueValue, ReturnedDict, ReturnedSet, describe
-from sandbox.languages.python import to_literal_json
+from sandbox.languages.python import to_json
 
 finite = st.floats(allow_nan=False)
 atoms = (
@@ -34,7 +34,7 @@ values = st.recursive(
 
 
 def encoded(value: Any) -> bytes:
-    return json.dumps(to_literal_json(value)).encode()
+    return json.dumps(to_json(value, is_literal=True)).encode()
 
 
 def rebuilt(value: Any) -> Any:
