@@ -170,7 +170,7 @@ class AssertionRunner:
 
 @dataclass(frozen=True, slots=True)
 class AssertionReport:
-    """What the process of the tests has written about them; see languages/_test_runner.py.
+    """What the process of the tests has written about them; see languages/_assertion_report.py.
 
     stages   the stages that it has reached: given, met (the submission has told what it defines), ready (setup is
              done), called (the submission has been asked for something)
@@ -184,7 +184,7 @@ class AssertionReport:
 
     @classmethod
     def read(cls, written: bytes) -> "AssertionReport":
-        """Read the records of languages/_test_runner.py, up to the verdict. A last line without its end is ignored."""
+        """Read the records of an AssertionReportWriter, up to the verdict. A last line without its end is ignored."""
         stages: set[str] = set()
         for line in written.split(b"\n")[:-1]:
             match json.loads(line):
@@ -210,27 +210,29 @@ def _ran(ended: InteractionResult, report: AssertionReport, hurried: bool) -> Ca
     hurried: whether the tests had less time than they otherwise have, since the submission has used up its budget
     """
     result, tests = ended.program.result, ended.referee.result
+    score: RefereeResult | None = None
+    ruled_first = report.verdict in ("failed", "unreadable") and ended.referee_ended_first
     if ended.output_exceeded:
-        return CaseRun(replace(result, outcome=Outcome.OUTPUT_LIMIT), None, ended.referee_extra_seconds)
-    if report.is_suite_fault and not report.has_reached("ready"):
-        if hurried and tests.outcome is Outcome.TIMED_OUT:
-            return CaseRun(referee.mark_timed_out(result), None, ended.referee_extra_seconds)
-        raise RefereeError(f"before they used the submission: {tests.outcome.value} {report.detail or _tail(tests)}")
-    has_ruling = report.verdict in ("failed", "unreadable")
-    if has_failed(result) and not (has_ruling and ended.referee_ended_first):
-        return CaseRun(result, None, ended.referee_extra_seconds)
-    if has_ruling:
-        words = "what the program said cannot be read: " if report.verdict == "unreadable" else ""
-        result = replace(result, outcome=Outcome.EXITED, exit_code=0)
-        return CaseRun(
-            result, RefereeResult(0.0, f"{words}{report.detail}"[:_MAX_DETAIL_CHARS]), ended.referee_extra_seconds
-        )
-    if report.verdict == "passed":
-        return CaseRun(result, RefereeResult(1.0), ended.referee_extra_seconds)
-    if report.verdict == "gone":
-        message = b"the program ended while its tests were running"
-        return CaseRun(replace(result, exit_code=1, stderr=message), None, ended.referee_extra_seconds)
-    return CaseRun(_without_verdict(result, tests), None, ended.referee_extra_seconds)
+        result = replace(result, outcome=Outcome.OUTPUT_LIMIT)
+    elif report.is_suite_fault and not report.has_reached("ready"):
+        if not (hurried and tests.outcome is Outcome.TIMED_OUT):
+            raise RefereeError(
+                f"before they used the submission: {tests.outcome.value} {report.detail or _tail(tests)}"
+            )
+        result = referee.mark_timed_out(result)
+    elif ruled_first or not has_failed(result):
+        match report.verdict:
+            case "passed":
+                score = RefereeResult(1.0)
+            case "failed" | "unreadable":
+                words = "what the program said cannot be read: " if report.verdict == "unreadable" else ""
+                result = replace(result, outcome=Outcome.EXITED, exit_code=0)
+                score = RefereeResult(0.0, f"{words}{report.detail}"[:_MAX_DETAIL_CHARS])
+            case "gone":
+                result = replace(result, exit_code=1, stderr=b"the program ended while its tests were running")
+            case _:
+                result = _without_verdict(result, tests)
+    return CaseRun(result, score, ended.referee_extra_seconds)
 
 
 def _without_verdict(result: RunResult, tests: RunResult) -> RunResult:

@@ -26,7 +26,7 @@ for one run, never in a trusted process.
                                                     the artifact of code that runs before
     serve(artifact, given, names) -> int            if CALLABLE: does what the tests at the other end of its streams
                                                     ask of the program
-    examine(artifact, given, statements, names, report) -> int
+    run_tests(artifact, given, statements, names, classes, report) -> int
                                                     if CALLABLE: runs tests of the program at the other end
     warm_for_tests()                                if CALLABLE: once, in a zygote for referees; loads what tests need
 """
