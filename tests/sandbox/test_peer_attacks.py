@@ -215,6 +215,27 @@ WITH_PYTHON: dict[str, tuple[str, str]] = {
     "an addition that the test's number cannot be told": (
         "class K:\n    def __add__(self, other): return other + 1\ndef f(x): return K()", "assert f(3) + 76 == 77"),
 }  # fmt: skip
+# Ways in which a subject comes back: it may then stand where the test expects data, and is asked no more.
+WAYS = {
+    "an iterator": ("def __iter__(self): return self\n    def __next__(self): return self", "x = next(box)"),
+    "its items": ("def __iter__(self): return iter([self])", "(x,) = box"),
+    "an item": ("def __getitem__(self, key): return self", "x = box['x']"),
+    "a call": ("def __call__(self, x): return self", "x = box(3)"),
+    "an addition": ("def __add__(self, x): return self", "x = box + 3"),
+    "a sign": ("def __neg__(self): return self", "x = -box"),
+    "a rounding": ("def __round__(self, n): return self", "x = round(box, 2)"),
+    "an argument of an exception": ("def f(self): raise KeyError(self)", "try: box.f()\nexcept KeyError as e: x = e.args[0]"),
+    "an attribute of an exception": (
+        "def f(self):\n        e = KeyError()\n        e.x = self\n        raise e", "try: box.f()\nexcept KeyError as e: x = e.x"),
+    "an attribute of an argument": ("def f(self, node): node.val = self", "n = Node()\nbox.f(n)\nx = n.val"),
+    "an argument of a statement": ("def f(self, x):\n        x.append(self)\n        return self", "y = []\nbox.f(y)\nx = y[0]"),
+    "an argument of an operator": ("def __iadd__(self, x):\n        x.append(self)\n        return self", "y = []\nbox += y\nx = y[0]"),
+    "a with block": ("def __enter__(self): return [self]\n    def __exit__(self, *_): pass", "with box as y: (x,) = y"),
+}  # fmt: skip
+WITH_PYTHON |= {
+    f"a subject by {way}": (f"class Box:\n{YES}    {method}", f"box = Box()\n{statements}\nassert x == 424242")
+    for way, (method, statements) in WAYS.items()
+}
 ENDLESS = {"callbacks without an end", "callbacks into callbacks"}
 
 
