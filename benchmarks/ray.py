@@ -10,6 +10,7 @@ This time is measured with nodes whose workers only wait and answer: all communi
 import contextlib
 import json
 import os
+import queue
 import shutil
 import statistics
 import tempfile
@@ -107,26 +108,36 @@ def computing(cores: int, rounds: int = 5) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in rates.items()}
 
 
-class SleepingSupervisor(NodeSupervisor):
-    """A node with many workers that judge nothing: each waits as long as a judgement would take and then accepts."""
+class SleepingBox:
+    """Many workers that judge nothing: each waits as long as a judgement would take and then accepts."""
 
-    def start(self, *about: Any) -> tuple[int, dict[str, str]]:
+    workers = LARGE
+
+    def __init__(self) -> None:
+        self._requests: queue.SimpleQueue[tuple[JudgeRequest, Callable[[Judgement], None]]] = queue.SimpleQueue()
         for _ in range(LARGE):
             threading.Thread(target=self._wait, daemon=True).start()
-        self._enough = LARGE // 4
-        return LARGE, {}
+
+    def submit(self, request: JudgeRequest, done: Callable[[Judgement], None]) -> None:
+        self._requests.put((request, done))
+
+    def close(self) -> None: ...
 
     def _wait(self) -> None:
         while True:
-            number, request = self._requests.get()
-            assert isinstance(request, JudgeRequest)
+            request, done = self._requests.get()
             time.sleep(float(request.program.source))
             suite = request.suite
             accepted = CaseJudgement(Verdict.ACCEPTED, 0.01, 0.01, 1.0)
-            judgement = Judgement(Verdict.ACCEPTED, tuple(replace(accepted) for _ in suite.cases), len(suite.cases))
-            with self._changed:
-                self._answers.append((number, judgement))
-                self._changed.notify_all()
+            done(Judgement(Verdict.ACCEPTED, tuple(replace(accepted) for _ in suite.cases), len(suite.cases)))
+
+
+class SleepingSupervisor(NodeSupervisor):
+    """A node whose workers judge nothing."""
+
+    def start(self, *about: Any) -> tuple[int, dict[str, str]]:
+        self._box = SleepingBox()  # type: ignore[assignment]
+        return LARGE, {}
 
 
 def asking(nodes: int = 2) -> list[dict[str, float]]:

@@ -15,16 +15,15 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import describe
 from sandbox import Case, Judgement, Program, Suite, Verdict
-from sandbox.backends._pool import Pool
-from sandbox.jail.channel import Channel, request_message
+from sandbox.backends._workers import AnswerReader, SocketLane, WorkerBackend
+from sandbox.jail.channel import Channel
 from sandbox.judge import CaseJudgement
-from sandbox.request import JudgeRequest, Request
+from sandbox.request import JudgeRequest
 
 RESULTS = Path(__file__).parent / "results" / "supervisor.json"
 WORKERS = (1, 16, 64, 128)
@@ -78,36 +77,10 @@ def serve(listeners: list[socket.socket]) -> None:
                 heapq.heappop(due)
 
 
-class _Worker(Channel):
-    """The caller's side of a worker that sleeps; see _workers.Worker."""
+class _Lane(SocketLane):
+    """The caller's side of a worker that sleeps."""
 
     layers: dict[str, str] = {}
-
-    def __init__(self, ends: list[socket.socket], level: str, refused: str) -> None:
-        self._socket = ends.pop()
-        super().__init__(self._socket.fileno(), self._socket.fileno())
-
-    def fileno(self) -> int:
-        return self._socket.fileno()
-
-    def begin(self, request: Request[Any]) -> bool:
-        self._socket.sendall(request_message(request))
-        return True
-
-    def flush(self) -> bool:
-        return True
-
-    def receive(self, request: Request[Any]) -> Any:
-        return self.take_answer(self._socket.recv(1 << 16), request)
-
-    def stderr_tail(self) -> str:
-        return ""
-
-    def abort(self) -> None:
-        self._socket.shutdown(socket.SHUT_RDWR)
-
-    def join(self) -> None:
-        self._socket.close()
 
 
 def requests(seconds: float) -> Iterator[JudgeRequest]:
@@ -132,7 +105,8 @@ def measure(workers: int) -> Iterator[dict[str, Any]]:
     for _, theirs in pairs:
         theirs.close()
     ends = [ours for ours, _ in pairs]
-    pool = Pool(partial(_Worker, ends), workers=workers, isolation="full", memory_mb=1 << 20)
+    reader = AnswerReader()
+    pool = WorkerBackend(lambda *_: _Lane(ends.pop(), reader), workers=workers, isolation="full", memory_mb=1 << 20)
 
     def judge_many() -> int:
         return sum(judged.accepted for _, judged in pool.execute_many(requests(ROUND_SECONDS)))
@@ -156,6 +130,7 @@ def measure(workers: int) -> Iterator[dict[str, Any]]:
             "cpu_microseconds": (time.process_time() - cpu_seconds) / count * 1e6,
         }
     pool.close()
+    reader.close()
     os.waitpid(child, 0)
 
 

@@ -6,10 +6,10 @@ ray              the nodes of a Ray cluster
 http             a service elsewhere, `curate serve`
 
 _protocol        the methods that every backend has
-_pool            what local and docker share: workers with one request at a time, replaced when they die
-_workers         these workers, as the pool has them
+_dispatch        one queue of requests, and the lanes that carry them out; of all backends but http
+_workers         lanes that are one worker each, of local and docker
 _container       what a container of the docker backend may do
-_cluster         hands out the requests of the ray backend to the nodes
+_cluster         lanes that are the nodes of a cluster, of ray
 _supervisor      carries out the requests that one node is given
 """
 

@@ -1,236 +1,196 @@
-"""Hands out requests to the supervisors of many nodes (see _supervisor.py), so that all are busy and nothing is lost.
+"""The nodes of a cluster as lanes, each with a supervisor of its own (see _supervisor.py), while they come and go.
 
-    callers -> events -> dispatcher -> supervisor of a node -> worker
-
-One thread, the dispatcher, owns everything that is known about nodes and requests; it learns from events what happens.
-A second thread, the clerk, makes the calls that block if the cluster does not answer. The backend decides how to reach
-its cluster.
-
-A node is given about twice as many requests as it has workers: enough to keep it busy, and few to lose. When no more
-requests are waiting, idle nodes get those that other nodes have not begun. The requests that a lost node had not
-answered go to other nodes. Nodes that join the cluster later are used, too.
+A node is given a quarter more requests than it has workers: enough to keep it busy while answers travel, and few to
+lose. Nodes that join the cluster later are used, too. The backend decides how to reach its cluster.
 """
 
 import atexit
-import contextlib
 import itertools
 import logging
 import math
 import os
-import pickle
-import queue
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent import futures
-from concurrent.futures import Future, InvalidStateError
-from dataclasses import dataclass, field
+from concurrent.futures import Future
 from functools import partial
-from typing import Any, Protocol
+from typing import TypeVar
 
+from sandbox.backends._dispatch import ATTEMPTS, SHUTDOWN_SECONDS, BackendLost, Job, Lane, RequestDispatcher
 from sandbox.backends._supervisor import pack, unpack
-from sandbox.errors import BackendUnavailable, ExecutionLost, SandboxError
-from sandbox.request import Answer, Request
+from sandbox.errors import BackendUnavailable, SandboxError
 
 log = logging.getLogger(__name__)
 
-_ATTEMPTS = 3  # attempts at a request whose node is lost, and at a node whose supervisor is lost
-_START_SECONDS = 60  # time within which the supervisor of a node must be ready
 _POLL_SECONDS = 2  # time between two looks at the list of nodes
 _COOLDOWN_SECONDS = 60  # how long a node rests whose supervisors are lost one after another
 _NO_NODE_SECONDS = 90  # time without any node after which requests are given up
 _LIVENESS_SECONDS = 45  # silence of the cluster after which requests are given up; Ray ends this process after 60
-_SHUTDOWN_SECONDS = 10
-_FAILURES = 8  # SandboxErrors in a row until a node counts as lost: what fails at once would draw all work to itself
 _MESSAGE_BYTES = 4 << 20  # size of the requests in one call; a single one may be larger
-_QUEUED_BYTES = 64 << 20  # size of the requests waiting at a node whose workers are all busy
-_EVENTS = 1000  # number of events handled at once
 _CALLS = 2  # open calls to a supervisor: one that waits for answers, one that brings requests
 
-
-class ClusterLost(SandboxError):
-    """No request can be answered any more, or not soon."""
+Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class NodeInfo:
-    """A node that can be used.
+class NodeLane(Lane):
+    """The workers of one node, and the caller's side of its supervisor.
 
-    name       for people
-    cpu_count  number of processors that it offers
+    id, node         the node, and its name for people
+    workers, layers  see NodeSupervisor.start
+    lost             why it was lost; "" while it is not
     """
 
-    name: str
-    cpu_count: int
+    max_failures = 8  # what fails at once would draw all work to itself
+    loss = "{} nodes were lost with the same request, at last {}"
+
+    def __init__(self, id: str, node: str, workers: int, layers: dict[str, str]) -> None:
+        super().__init__(workers=workers, slots=workers * 5 // 4, name=id)
+        self.node, self.layers = node, layers
+        self.lost, self.has_answered = "", False
+        self._changed = threading.Condition()
+        self._numbers = itertools.count()
+        self._open: dict[int, Job] = {}
+        self._outbox: list[int] = []
+        self._cancelled: list[int] = []
+        self._n_calls = 0
+
+    @abstractmethod
+    def exchange(self, message: bytes, cancelled: Sequence[int]) -> bytes:
+        """Deliver requests and bring back answers; see NodeSupervisor.exchange. Raises any exception if it is lost."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """End the supervisor's workers, and then the supervisor."""
+
+    def open(self) -> None:
+        for _ in range(_CALLS):
+            threading.Thread(target=self._call, daemon=True, name="sandbox-node").start()
+
+    def send(self, jobs: Sequence[Job]) -> None:
+        with self._changed:
+            for job in jobs:
+                self._outbox.append(number := next(self._numbers))
+                self._open[number] = job
+            self._changed.notify()
+
+    def cancel(self, job: Job) -> None:
+        with self._changed:
+            self._cancelled += [number for number, each in self._open.items() if each is job]
+            self._changed.notify()
+
+    def join(self, why: str) -> str:
+        if not self.dispatcher.over:
+            log.warning("lost node %s (%s); requeued its %d requests", self.node, why, len(self.jobs))
+        with self._changed:
+            self.lost = why
+            self._changed.notify_all()
+        self.dispatcher.help(self.end)  # it may take long, but others can do what the node had
+        return f"{self.node}: {why}"
+
+    def max_attempts(self, error: Exception) -> int:
+        return ATTEMPTS
+
+    def _call(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(self._has_call)
+                if self.lost:
+                    return
+                batch, self._outbox = self._outbox, []
+                self._n_calls += 1
+            try:
+                message, unsent = self._pack(batch)
+                with self._changed:
+                    self._outbox = unsent + self._outbox
+                    cancelled, self._cancelled = self._cancelled, []
+                reply = unpack(self.exchange(message, cancelled))
+            except Exception as error:
+                self.dispatcher.lose(self, str(error))
+                return
+            with self._changed:
+                self._n_calls -= 1
+                answers = [(self, self._open.pop(number), answer) for number, answer in reply]
+            self.has_answered |= any(not isinstance(answer, SandboxError | None) for _, _, answer in answers)
+            self.dispatcher.settle(answers)
+
+    def _has_call(self) -> bool:
+        """Return whether there is something to send, or an answer to wait for that no other call waits for."""
+        waits = self._open and not self._n_calls
+        return bool(self.lost or self._outbox or self._cancelled or waits)
+
+    def _pack(self, batch: list[int]) -> tuple[bytes, list[int]]:
+        """Return a message with the first requests of a batch, and the others. One that cannot be sent is answered."""
+        try:
+            message, sizes = pack(((number, self._open[number].request) for number in batch), _MESSAGE_BYTES)
+            return message, batch[len(sizes) :]
+        except Exception as error:
+            if batch[1:]:
+                return self._pack(batch[:1])[0], batch[1:]
+            self.dispatcher.settle([(self, self._open.pop(batch[0]), error)])
+            return b"", []
 
 
-class SupervisorHandle(Protocol):
-    """The caller's side of a supervisor. If a future raises anything but BackendUnavailable, the supervisor is lost.
+class ClusterNodes(ABC):
+    """The nodes of a cluster: each is a lane of the dispatcher while it is there.
 
-    ready_future  completes with the number of its workers and the layers that isolate their runs; see
-                  _supervisor.NodeSupervisor.start
+    name   the cluster, for people
     """
 
-    ready_future: "Future[tuple[int, dict[str, str]]]"
+    def __init__(self, name: str, dispatcher: RequestDispatcher) -> None:
+        self.name, self._dispatcher = name, dispatcher
+        self._owner = os.getpid()
+        self._lanes: dict[str, NodeLane | None] = {}  # None: its supervisor is starting
+        self._losses: Counter[str] = Counter()  # of a node's supervisors since it last answered
+        self._refused: dict[str, tuple[str, float]] = {}  # nodes that are not used: id -> reason, and until when
+        self._alive: Collection[str] | None = None  # None: we do not know yet
+        self._lock = threading.Lock()
+        self._settled, self._closing = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="sandbox-cluster")
+        atexit.register(self.close)  # from now on, so that it comes before what the cluster's library does at exit
+        self._thread.start()
 
-    def exchange(self, message: bytes, n_recalled: int) -> "Future[bytes]":
-        """Deliver requests and bring back answers; see _supervisor.NodeSupervisor.exchange."""
+    # How to reach the cluster. These may block, and may raise any exception.
 
-    def close(self) -> "Future[None]":
-        """End the supervisor's workers."""
+    @abstractmethod
+    def nodes(self) -> Mapping[str, str]:
+        """Return the nodes that are alive: id -> name for people."""
 
-    def kill(self) -> None:
-        """End the supervisor at once. May block."""
+    @abstractmethod
+    def start_node(self, id: str, name: str) -> NodeLane:
+        """Start a supervisor on a node. Raises BackendUnavailable if another attempt would not help."""
 
-
-class Cluster(Protocol):
-    """A cluster, whose nodes come and go. All methods may block, and may raise any exception.
-
-    name   for people
-    """
-
-    name: str
-
-    def nodes(self) -> Mapping[str, NodeInfo]:
-        """Return the nodes that are alive: id -> place."""
-
-    def start_supervisor(self, id: str, node: NodeInfo) -> SupervisorHandle:
-        """Start a supervisor on a node and return the caller's side of it."""
-
+    @abstractmethod
     def disconnect(self) -> None:
         """Give up the connection to the cluster."""
 
-
-@dataclass(eq=False, slots=True)
-class _PendingRequest:
-    """A request that somebody waits for.
-
-    lost_on   ids of the nodes that were lost while they had it, or that could not carry it out
-    """
-
-    request: Request[object]
-    future: "Future[Any]" = field(default_factory=Future)
-    lost_on: list[str] = field(default_factory=list)
-
-    def answer(self, answer: Any) -> None:
-        with contextlib.suppress(InvalidStateError):  # nobody waits any more
-            if isinstance(answer, Exception):
-                self.future.set_exception(answer)
-            else:
-                self.future.set_result(answer)
-
-
-@dataclass(eq=False, slots=True)
-class _Node:
-    """A node and what it has to do.
-
-    workers    0 until its supervisor is ready
-    open       the requests that it has: number -> the submission, and the bytes that this takes in a message
-    bytes      sum of these bytes
-    calls      open calls of its supervisor
-    recalled   number of requests that it was asked to give back
-    failures   SandboxErrors in a row that it answered
-    gone       whether it is lost
-    """
-
-    id: str
-    place: NodeInfo
-    supervisor: SupervisorHandle | None = None
-    workers: int = 0
-    layers: dict[str, str] = field(default_factory=dict)
-    starting_seconds: float = 0
-    open: dict[int, tuple[_PendingRequest, int]] = field(default_factory=dict)
-    bytes: int = 0
-    calls: int = 0
-    recalled: int = 0
-    failures: int = 0
-    gone: bool = False
-
-    def room(self) -> int:
-        """Return how many requests it should be given: none as long as it has enough, then several at once."""
-        if not self.workers or self.calls >= _CALLS:
-            return 0
-        if len(self.open) >= self.workers and self.bytes >= _QUEUED_BYTES:
-            return 0
-        room = 2 * self.workers - len(self.open)
-        return room if room >= max(1, self.workers // 2) else 0
-
-    def load(self) -> float:
-        """Return the number of its requests per worker."""
-        return len(self.open) / self.workers
-
-
-class ClusterScheduler:
-    """Has the nodes of a cluster answer requests. Closing it also gives up the connection to the cluster."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.workers = 0  # on all nodes
-        self._owner = os.getpid()
-        self._cluster = cluster
-        self._events: queue.SimpleQueue[tuple[Callable[..., object], tuple[Any, ...]]] = queue.SimpleQueue()
-        self._errands: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()  # None: the last
-        self._waiting: deque[_PendingRequest] = deque()
-        self._numbers = itertools.count()
-        self._alive: Mapping[str, NodeInfo] | None = None  # None: we do not know yet
-        self._nodes: dict[str, _Node] = {}
-        self._losses: Counter[str] = Counter()  # of a node's supervisors since it last answered
-        self._refused: dict[str, tuple[str, float]] = {}  # nodes that are not used: id -> reason, and until when
-        self._looked = time.monotonic()
-        self._silent_seconds = self._nobody_seconds = 0.0
-        self._settled = threading.Event()
-        self._lock = threading.Lock()
-        self._over: SandboxError | None = None  # why nothing is done any more
-        self._clerk = threading.Thread(target=self._run_background_calls, daemon=True, name="sandbox-clerk")
-        self._thread = threading.Thread(target=self._run, daemon=True, name="sandbox-dispatcher")
-        atexit.register(self.close)  # from now on, so that it comes before what the cluster's library does at exit
-        self._clerk.start()
-        self._thread.start()
-
-    # For any thread.
+    # What is done with it.
 
     def wait_until_ready(self) -> None:
         """Wait until each node has started, or has failed to. Raises BackendUnavailable if none has started."""
         self._settled.wait()
-        if self._over:
-            raise BackendUnavailable(str(self._over))
-        if not self.workers:
+        if self._dispatcher.over:
+            raise BackendUnavailable(str(self._dispatcher.over))
+        if not self._dispatcher.n_workers:
             reasons = self._reasons() or "none offers processors"
-            raise BackendUnavailable(f"{self._cluster.name} has no node that can be used: {reasons}")
-
-    @property
-    def max_in_flight(self) -> int:
-        """The number of requests that the nodes and the queue before them should hold."""
-        return max(1, 3 * self.workers)
+            raise BackendUnavailable(f"{self.name} has no node that can be used: {reasons}")
 
     def layers(self) -> dict[str, str]:
         """Return what isolates runs on all nodes, and how many nodes there are."""
-        nodes = [node for node in list(self._nodes.values()) if node.workers]
-        names = {name: None for node in nodes for name in node.layers}
-        layers = {name: _common([(node.place.name, node.layers.get(name, "none")) for node in nodes]) for name in names}
-        size = f"nodes: {len(nodes)}, workers: {sum(node.workers for node in nodes)}"
+        with self._lock:
+            lanes = [lane for lane in self._lanes.values() if lane and not lane.lost]
+        names = {name: None for lane in lanes for name in lane.layers}
+        layers = {name: _common([(lane.node, lane.layers.get(name, "none")) for lane in lanes]) for name in names}
+        size = f"nodes: {len(lanes)}, workers: {sum(lane.workers for lane in lanes)}"
         reasons = self._reasons()
         return layers | {"cluster": f"{size}; left out: {reasons}" if reasons else size}
 
-    def _reasons(self) -> str:
-        return "; ".join(sorted({f"node {reason}" for reason, _ in list(self._refused.values())}))
-
-    def submit(self, request: Request[Answer]) -> "Future[Answer]":
-        """Queue a request; return a future of its answer, to be cancelled once nobody waits for it. Never raises."""
-        submission = _PendingRequest(request)
-        with self._lock:
-            over = self._over
-            if not over:
-                self._events.put((self._submitted, (submission,)))
-        if over:
-            submission.answer(type(over)(*over.args))  # each thread raises its own
-        return submission.future
-
-    def stop(self, error: SandboxError | None = None) -> None:
-        """Begin to end everything, and return at once. Open requests raise `error`."""
-        with self._lock:
-            self._over = self._over or error or SandboxError("this Sandbox is closed")
-            self._events.put((bool, ()))  # nothing, to wake it up
+    def stop(self) -> None:
+        """Begin to end everything, and return at once."""
+        self._dispatcher.stop()
+        self._closing.set()
 
     def close(self) -> None:
         """End everything, and wait until it has ended."""
@@ -238,278 +198,105 @@ class ClusterScheduler:
             return  # a fork of the owner that ends: the cluster does not belong to it
         self.stop()
         if threading.current_thread() is not self._thread:
-            self._thread.join(3 * _SHUTDOWN_SECONDS)
-
-    # The dispatcher's thread.
+            self._thread.join(3 * SHUTDOWN_SECONDS)
 
     def _run(self) -> None:
         try:
-            while not self._over:
-                self._process_events()
-                self._check_timeouts()
-                self._dispatch()
-                self._rebalance()
-                self._open_polls()
+            self._watch()
         except Exception as error:
-            log.exception("the dispatcher of a cluster failed")
-            self.stop(ClusterLost(f"the dispatcher failed: {error!r}"))
-        self._drain_events()
-        self._waiting.extend(submission for node in self._nodes.values() for submission, _ in node.open.values())
-        assert self._over is not None
-        self._fail_waiting(self._over)
+            log.exception("watching %s failed", self.name)
+            self._dispatcher.stop(BackendLost(f"watching {self.name} failed: {error!r}"))
         self._settled.set()
-        self._shut_down_nodes()
+        self._dispatcher.close()
+        futures.wait([_in_thread(self.disconnect)], SHUTDOWN_SECONDS)
         atexit.unregister(self.close)
 
-    def _process_events(self) -> None:
-        """Handle the events that are there, waiting at most a second for the first one."""
-        with contextlib.suppress(queue.Empty):
-            for number in itertools.count():
-                handle, arguments = self._events.get(timeout=0 if number else 1)
-                handle(*arguments)
-                if number >= _EVENTS:
-                    break
+    def _watch(self) -> None:
+        """Look at the list of nodes again and again, until the dispatcher has stopped."""
+        silent_seconds = nobody_seconds = 0  # counted in turns, since this process may be stopped and continued
+        look: Future[Mapping[str, str]] | None = None
+        while not self._dispatcher.over:
+            look = look or _in_thread(self.nodes)
+            futures.wait([look], _POLL_SECONDS)
+            silent_seconds += _POLL_SECONDS
+            if look.done():
+                if not look.exception():
+                    silent_seconds = 0
+                    self._use(look.result())
+                look = None
+                self._closing.wait(_POLL_SECONDS)
+            nobody_seconds = 0 if self._dispatcher.n_workers else nobody_seconds + _POLL_SECONDS
+            if silent_seconds > _LIVENESS_SECONDS:
+                why = f"{self.name} has not answered for {_LIVENESS_SECONDS} s: is its head node gone?"
+                self._dispatcher.stop(BackendLost(why))
+            if nobody_seconds > _NO_NODE_SECONDS:
+                why = f"{self.name} has no nodes left"
+                self._dispatcher.fail_waiting(BackendLost(": ".join(filter(None, (why, self._reasons())))))
 
-    def _drain_events(self) -> None:
-        """Take the requests out of the remaining events, which nobody will handle."""
-        with contextlib.suppress(queue.Empty):
-            while True:
-                handle, arguments = self._events.get_nowait()
-                if handle == self._submitted:
-                    handle(*arguments)
-
-    def _submitted(self, submission: _PendingRequest) -> None:
-        self._waiting.append(submission)
-
-    def _check_timeouts(self) -> None:
+    def _use(self, alive: Mapping[str, str]) -> None:
+        """Use the nodes that the cluster says are alive, and no others."""
+        for lane in [lane for lane in self._lanes.values() if lane]:
+            if lane.lost:
+                if lane.has_answered:
+                    self._losses.pop(lane.name, None)
+                self._count_loss(lane.name, lane.node, lane.lost)
+            elif lane.name not in alive:
+                self._dispatcher.lose(lane, "it left the cluster")
         now = time.monotonic()
-        seconds = min(now - self._looked, 2)  # no more: this process may have been stopped and continued
-        self._looked = now
-        for node in [node for node in self._nodes.values() if not node.workers]:
-            node.starting_seconds += seconds
-            if node.starting_seconds > _START_SECONDS:
-                self._drop_node(node, f"its supervisor was not ready after {_START_SECONDS} s")
-        self._silent_seconds += seconds
-        if self._silent_seconds > _LIVENESS_SECONDS:
-            self.stop(
-                ClusterLost(f"{self._cluster.name} has not answered for {_LIVENESS_SECONDS} s: is its head node gone?")
-            )
-        self._nobody_seconds = 0 if self.workers else self._nobody_seconds + seconds
-        if self._nobody_seconds > _NO_NODE_SECONDS:
-            reasons = self._reasons()
-            why = f"{self._cluster.name} has no nodes left"
-            self._fail_waiting(ClusterLost(f"{why}: {reasons}" if reasons else why))
-        if not self._settled.is_set() and self._alive is not None:
-            ready = self._ready()
-            if all(id in ready or id in self._refused for id in self._alive):
-                self._settled.set()
+        with self._lock:
+            self._alive = alive.keys()
+            self._refused = {id: refusal for id, refusal in self._refused.items() if id in alive}
+            new = [id for id in alive if id not in self._lanes and self._refused.get(id, ("", 0))[1] < now]
+            self._lanes |= dict.fromkeys(new)
+        for id in new:
+            _in_thread(partial(self._start, id, alive[id]))
+        self._check_settled()
 
-    def _seen(self, alive: Mapping[str, NodeInfo]) -> None:
-        """Compare the nodes that we use with those that the cluster says are alive."""
-        self._silent_seconds = 0
-        self._alive = alive
-        self._refused = {id: refusal for id, refusal in self._refused.items() if id in alive}
-        for node in [node for id, node in self._nodes.items() if id not in alive]:
-            self._drop_node(node, "it left the cluster")
-        for id, place in alive.items():
-            if id not in self._nodes and self._refused.get(id, ("", 0))[1] < time.monotonic():
-                self._nodes[id] = node = _Node(id, place)
-                self._errands.put(partial(self._begin, node))
-
-    def _started(self, node: _Node, future: "Future[tuple[int, dict[str, str]]]") -> None:
-        if node.gone:
-            return
-        error = future.exception()
-        if error is None:
-            node.workers, node.layers = future.result()
-            self._count()
+    def _start(self, id: str, name: str) -> None:
+        try:
+            lane = self.start_node(id, name)
+        except Exception as error:
+            self._count_loss(id, name, str(error), again=not isinstance(error, BackendUnavailable))
+            if id in self._refused:
+                log.warning("node %s cannot be used: %s", name, error)
         else:
-            self._drop_node(node, str(error), again=not isinstance(error, BackendUnavailable))
+            with self._lock:
+                self._lanes[id] = lane
+            self._dispatcher.attach(lane)
+        self._check_settled()
 
-    def _answered(self, node: _Node, recalled: int, future: "Future[bytes]") -> None:
-        if node.gone:
-            return  # others have its requests
-        node.calls -= 1
-        node.recalled -= recalled
-        error = future.exception()
-        if error is not None:
-            self._drop_node(node, str(error))
-            return
-        for number, answer in unpack(future.result()):
-            submission, size = node.open.pop(number)
-            node.bytes -= size
-            if answer is None:
-                self._waiting.appendleft(submission)
-            elif isinstance(answer, SandboxError):
-                node.failures += not isinstance(answer, BackendUnavailable)  # a compiler it does not have, say
-                self._retry(submission, node, answer)
-            else:
-                node.failures = 0
-                self._losses.pop(node.id, None)
-                submission.answer(answer)
-        if node.failures >= _FAILURES:
-            self._drop_node(node, f"it failed {node.failures} times in a row")
-
-    def _drop_node(self, node: _Node, why: str, *, again: bool = True) -> None:
+    def _count_loss(self, id: str, name: str, why: str, *, again: bool = True) -> None:
         """Stop using a node. If it is still in the cluster, a supervisor is started there again, but only after a rest
         if several were lost in a row. With again=False the node is never used again.
         """
-        node.gone = True
-        del self._nodes[node.id]
-        self._count()
-        self._losses[node.id] += 1
-        if not again or self._losses[node.id] >= _ATTEMPTS:
-            until = time.monotonic() + _COOLDOWN_SECONDS if again else math.inf
-            self._refused[node.id] = f"{node.place.name}: {why}", until
-        if node.workers:
-            log.warning("lost node %s (%s); requeued its %d requests", node.place.name, why, len(node.open))
-        elif node.id in self._refused:
-            log.warning("node %s cannot be used: %s", node.place.name, why)
-        words = f"{_ATTEMPTS} nodes were lost with the same request, at last {node.place.name}: {why}"
-        for submission, _ in reversed(node.open.values()):
-            self._retry(submission, node, ExecutionLost(words))
-        if node.supervisor is not None:
-            self._errands.put(node.supervisor.kill)
+        with self._lock:
+            self._lanes.pop(id, None)
+            self._losses[id] += 1
+            if not again or self._losses[id] >= ATTEMPTS:
+                self._refused[id] = f"{name}: {why}", time.monotonic() + _COOLDOWN_SECONDS if again else math.inf
 
-    def _retry(self, submission: _PendingRequest, node: _Node, error: SandboxError) -> None:
-        """Give the request to another node, or answer it with the error if it has been tried often enough."""
-        submission.lost_on.append(node.id)
-        if len(submission.lost_on) < _ATTEMPTS:
-            self._waiting.appendleft(submission)
-        else:
-            submission.answer(error)
+    def _check_settled(self) -> None:
+        with self._lock:
+            if self._alive is not None and all(self._lanes.get(id) or id in self._refused for id in self._alive):
+                self._settled.set()
 
-    def _count(self) -> None:
-        self.workers = sum(node.workers for node in self._nodes.values())
+    def _reasons(self) -> str:
+        with self._lock:
+            return "; ".join(sorted({f"node {reason}" for reason, _ in self._refused.values()}))
 
-    def _dispatch(self) -> None:
-        """Give each node that has room an equal share of the waiting requests, beginning with the least busy node."""
-        if not self._waiting:
-            return
-        ready = sorted((node for node in self._nodes.values() if node.room()), key=_Node.load)
-        for left, node in zip(range(len(ready), 0, -1), ready, strict=True):
-            batch = self._next_for(node, min(node.room(), math.ceil(len(self._waiting) / left)))
-            if batch:
-                self._hand(node, batch)
 
-    def _next_for(self, node: _Node, count: int) -> list[_PendingRequest]:
-        """Take requests for a node from the front of the queue.
+def _in_thread(function: Callable[[], Result]) -> "Future[Result]":
+    """Call a function that may block for ever; return a future of its result."""
+    future: Future[Result] = Future()
 
-        A request that was lost on this node is taken only if there is no other node for it.
-        """
-        taken: list[_PendingRequest] = []
-        passed: list[_PendingRequest] = []
-        while self._waiting and len(taken) < count:
-            submission = self._waiting.popleft()
-            if submission.future.cancelled():
-                continue
-            if node.id in submission.lost_on and self._ready().difference(submission.lost_on):
-                passed.append(submission)
-            else:
-                taken.append(submission)
-        self._waiting.extendleft(reversed(passed))
-        return taken
-
-    def _ready(self) -> set[str]:
-        return {node.id for node in self._nodes.values() if node.workers}
-
-    def _hand(self, node: _Node, batch: list[_PendingRequest]) -> None:
-        numbered = {next(self._numbers): submission for submission in batch}
+    def run() -> None:
         try:
-            message, sizes = pack(((number, item.request) for number, item in numbered.items()), _MESSAGE_BYTES)
-        except Exception:
-            self._fail_unpicklable(batch)
-            return
-        for (number, submission), size in zip(numbered.items(), sizes, strict=False):
-            node.open[number] = submission, size
-        node.bytes += sum(sizes)
-        self._waiting.extendleft(reversed(batch[len(sizes) :]))
-        self._call(node, message)
-
-    def _fail_unpicklable(self, batch: list[_PendingRequest]) -> None:
-        """Answer each request that cannot be pickled with the error that pickling raises; the others keep waiting."""
-        for submission in reversed(batch):
-            try:
-                pickle.dumps(submission.request)
-            except Exception as error:
-                submission.answer(error)
-            else:
-                self._waiting.appendleft(submission)
-
-    def _rebalance(self) -> None:
-        """Ask nodes to give back requests that they have not begun, for idle workers of other nodes."""
-        nodes = [node for node in self._nodes.values() if node.workers]
-        idle = sum(max(0, node.workers - len(node.open)) - node.recalled for node in nodes)
-        if self._waiting or idle <= 0:
-            return
-        for node in sorted(nodes, key=_Node.load, reverse=True):
-            surplus = min(idle, len(node.open) - node.workers - node.recalled)
-            if surplus > 0 and node.calls < _CALLS:
-                self._call(node, b"", give_back=surplus)
-                idle -= surplus
-
-    def _open_polls(self) -> None:
-        """Open a call at each node that has requests and no call: only calls bring answers back."""
-        for node in list(self._nodes.values()):
-            if node.open and not node.calls:
-                self._call(node, b"")
-
-    def _call(self, node: _Node, message: bytes, *, give_back: int = 0) -> None:
-        assert node.supervisor is not None
-        node.calls += 1
-        node.recalled += give_back
-        try:
-            future = node.supervisor.exchange(message, give_back)
+            future.set_result(function())
         except Exception as error:
-            self._drop_node(node, str(error))
-        else:
-            self._when_done(future, self._answered, node, give_back)
+            future.set_exception(error)
 
-    def _when_done(self, future: "Future[Any]", handle: Callable[..., object], *about: Any) -> None:
-        future.add_done_callback(lambda future: self._events.put((handle, (*about, future))))
-
-    def _fail_waiting(self, why: SandboxError) -> None:
-        while self._waiting:
-            self._waiting.popleft().answer(type(why)(*why.args))
-
-    def _shut_down_nodes(self) -> None:
-        """End the workers of all nodes. Those that do not answer end with our connection, or with this process."""
-        supervisors = [node.supervisor for node in self._nodes.values() if node.supervisor is not None]
-        with contextlib.suppress(Exception):
-            futures.wait([supervisor.close() for supervisor in supervisors], timeout=_SHUTDOWN_SECONDS)
-        for supervisor in supervisors:
-            self._errands.put(supervisor.kill)
-        self._errands.put(self._cluster.disconnect)
-        self._errands.put(None)
-        self._clerk.join(_SHUTDOWN_SECONDS)
-
-    # The clerk's thread.
-
-    def _run_background_calls(self) -> None:
-        while True:
-            if not self._over:
-                with contextlib.suppress(Exception):  # the dispatcher notices the silence
-                    self._events.put((self._seen, (self._cluster.nodes(),)))
-            end = time.monotonic() + _POLL_SECONDS
-            while (left := end - time.monotonic()) > 0:
-                try:
-                    errand = self._errands.get(timeout=left)
-                except queue.Empty:
-                    break
-                if errand is None:
-                    return
-                with contextlib.suppress(Exception):  # to kill what is dead
-                    errand()
-
-    def _begin(self, node: _Node) -> None:
-        try:
-            node.supervisor = self._cluster.start_supervisor(node.id, node.place)
-        except Exception as error:
-            ready: Future[Any] = Future()
-            ready.set_exception(error)
-        else:
-            ready = node.supervisor.ready_future
-        self._when_done(ready, self._started, node)
+    threading.Thread(target=run, daemon=True, name="sandbox-cluster-call").start()
+    return future
 
 
 def _common(values: list[tuple[str, str]]) -> str:

@@ -42,7 +42,7 @@ class Backend(Protocol):
         """
 
     def execute_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
-        """Yield the index of each request and its answer, or the exception that `ask` would raise, as they finish.
+        """Yield the index of each request and its answer, or the exception that `execute` would raise, as they finish.
 
         The requests are read in the thread that consumes the answers, and only a little ahead of the workers, so
         there may be endlessly many. Raises SandboxError if no further request can be answered.

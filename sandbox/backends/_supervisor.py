@@ -5,24 +5,22 @@ be those to the requests that it delivered. So one open call at a time is enough
 answers travel together.
 """
 
-import contextlib
 import hashlib
 import pickle
-import queue
 import threading
 from collections import deque
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Iterable, Sequence
+from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 
 import sandbox
 from sandbox import machine
+from sandbox.backends._dispatch import Job
 from sandbox.backends.local import Backend
 from sandbox.errors import BackendUnavailable
 from sandbox.packages import Package
-from sandbox.request import Request
 
 _STAY_SECONDS = 10  # how long a call waits for an answer; some networks cut connections that are silent for long
 _LINGER_SECONDS = 0.1  # how long a call waits for more answers while the workers have enough to do
@@ -77,33 +75,25 @@ def unpack(message: bytes) -> list[Numbered[Any]]:
 
 
 class NodeSupervisor:
-    """The workers of one node, and the queues before and behind them."""
+    """The workers of one node, and the answers that they have given."""
 
     def __init__(self) -> None:
         self._box: Backend | None = None
-        self._requests: queue.SimpleQueue[Numbered[Request[object]]] = queue.SimpleQueue()
-        self._answers: deque[Numbered[Any]] = deque()  # None: a request that is given back
+        self._jobs: dict[int, Job] = {}
+        self._cancelled: set[int] = set()
+        self._answers: deque[Numbered[Any]] = deque()
         self._changed = threading.Condition()
         self._calls = 0
 
     def start(
-        self,
-        code: str,
-        workers: int | None,
-        isolation: str,
-        seed: int | None,
-        packages: tuple[str, ...],
-        packages_from: str,
-        callers_packages: tuple[Package, ...],
-        processors: int,
+        self, code: str, callers_packages: tuple[Package, ...], options: dict[str, Any], processors: int
     ) -> tuple[int, dict[str, str]]:
         """Start the workers; return their number, and the layers that isolate their runs.
 
-        code                     the fingerprint of the caller's sandbox
-        workers                  number of workers; by default one for each processor that the node offers
-        packages, packages_from  see Sandbox
-        callers_packages         what the caller has found for them, which this node must have as well
-        processors               number of processors that the node offers
+        code              the fingerprint of the caller's sandbox
+        callers_packages  what the caller has found for the packages of `options`, which this node must have as well
+        options           the keywords of the local backend; by default, a worker for each processor of this node
+        processors        number of processors that the node offers
 
         Raises BackendUnavailable if the workers cannot isolate as asked, or if the code of this sandbox or the packages
         differ from the caller's.
@@ -113,38 +103,36 @@ class NodeSupervisor:
                 f"it has another version of curate-code ({Path(sandbox.__file__).parent}) than the caller;"
                 " install the same one everywhere"
             )
-        number = workers or max(1, min(processors, machine.cpu_count()))
-        box = Backend(workers=number, isolation=isolation, seed=seed, packages=packages, packages_from=packages_from)
-        self._box = box
+        workers = options["workers"] or max(1, min(processors, machine.cpu_count()))
+        self._box = box = Backend(**{**options, "workers": workers})
         if difference := _difference(box.packages, callers_packages):
             raise BackendUnavailable(f"{difference}; install the same packages on every node")
-        for _ in range(number):
-            threading.Thread(target=self._work, args=(box,), daemon=True).start()
-        self._enough = max(1, number // 4)
-        return number, box.layers
+        return workers, box.layers
 
-    def exchange(self, message: bytes, n_recalled: int = 0) -> bytes:
+    def exchange(self, message: bytes, cancelled: Sequence[int]) -> bytes:
         """Take requests and return the answers that are ready, waiting for one if there is none.
 
-        message     the requests, packed
-        n_recalled  number of requests to give back; those that have not begun are answered with None
+        message    the requests, packed
+        cancelled  numbers of requests to end; they are answered soon, with any error
 
         If several calls are open, the last one waits and the others return at once. May return no answer.
         """
-        for item in unpack(message):
-            self._requests.put(item)
+        box = self._box
+        assert box is not None
         with self._changed:
-            with contextlib.suppress(queue.Empty):
-                for _ in range(n_recalled):
-                    self._answers.append((self._requests.get_nowait()[0], None))
+            for number, request in unpack(message):
+                self._jobs[number] = box.submit(request, partial(self._take_answer, number))
+            self._cancelled.update(cancelled)  # a call may overtake the one with the request
+            for number in self._cancelled & self._jobs.keys():
+                self._cancelled.remove(number)
+                box.dispatcher.cancel(self._jobs[number])
             self._calls += 1
             call = self._calls
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._answers or call != self._calls, _STAY_SECONDS)
-            if self._requests.qsize() >= self._enough:  # nobody waits for one answer if so many are under way
-                self._changed.wait_for(
-                    lambda: len(self._answers) >= self._enough or call != self._calls, _LINGER_SECONDS
-                )
+            enough = box.workers // 8
+            if len(self._jobs) - box.workers >= enough:  # nobody waits for one answer if so many are under way
+                self._changed.wait_for(lambda: len(self._answers) >= enough or call != self._calls, _LINGER_SECONDS)
             answers, sizes = pack(self._answers, _REPLY_BYTES)
             for _ in sizes:
                 self._answers.popleft()
@@ -155,16 +143,11 @@ class NodeSupervisor:
         if self._box is not None:
             self._box.close()
 
-    def _work(self, box: Backend) -> None:
-        while True:
-            number, request = self._requests.get()
-            try:
-                answer = box.execute(request)
-            except Exception as error:
-                answer = error
-            with self._changed:
-                self._answers.append((number, answer))
-                self._changed.notify_all()
+    def _take_answer(self, number: int, answer: Any) -> None:
+        with self._changed:
+            self._jobs.pop(number, None)
+            self._answers.append((number, answer))
+            self._changed.notify_all()
 
 
 def _difference(here: Iterable[Package], there: Iterable[Package]) -> str:

@@ -1,128 +1,238 @@
-"""Worker processes (sandbox/jail/worker.py) as the pool has them: it waits for none, and one thread for all."""
+"""Lanes that are one worker (sandbox/jail/worker.py) each, and what the backends with such lanes have in common."""
 
+import contextlib
+import logging
 import os
 import queue
+import select
+import socket
 import threading
-from collections.abc import Callable
-from typing import Any, Protocol
+import weakref
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
 
+from sandbox import limit_bounds
+from sandbox.backends._dispatch import Job, Lane, LaneLost, QueuedBackend, RequestDispatcher
+from sandbox.errors import BackendUnavailable, CannotIsolate
+from sandbox.jail.channel import Channel, request_message
+from sandbox.jail.worker_config import CONFINING_LEVELS, NONE
 from sandbox.request import Answer, Request
 
+log = logging.getLogger(__name__)
 
-class WorkerLost(Exception):
-    """A worker ended while it started; starting another may help."""
+# Starts a worker. The arguments: the level of isolation, and why there is no stronger one ("" if there is).
+# Raises BackendUnavailable, among them CannotIsolate, or LaneLost.
+WorkerStarter = Callable[[str, str], Lane]
 
 
-class Worker(Protocol):
-    """A worker process that is ready for requests. Only `join` blocks.
+class WorkerBackend(QueuedBackend):
+    """What the local and the docker backend have in common. Raises BackendUnavailable.
 
-    `begin`, `flush` and `receive` raise EOFError or ConnectionError if the worker is gone.
+    start      starts one worker
+    workers    number of workers
+    isolation  "full" or "best-effort"; see Sandbox
+    memory_mb  megabytes that the workers' machine has. No run gets more, and runs at the same time share them
+    levels     the levels of isolation to try, in this order; empty: what `isolation` says
     """
 
-    layers: dict[str, str]
+    def __init__(
+        self, start: WorkerStarter, *, workers: int, isolation: str, memory_mb: int, levels: Sequence[str] = ()
+    ) -> None:
+        levels = levels or (CONFINING_LEVELS if isolation == "full" else (*CONFINING_LEVELS, NONE))
+        refused: dict[str, str] = {}
 
-    def fileno(self) -> int: ...
+        def start_lane() -> Lane:
+            return start(levels[len(refused)], "; ".join(f"{level}: {why}" for level, why in refused.items()))
 
-    def begin(self, request: Request[Any]) -> bool:
-        """Send a request; return whether all of it is sent. Raises ValueError or TypeError for one that cannot be."""
+        super().__init__(RequestDispatcher(start_lane, max_lanes=workers, memory_mb=memory_mb))
+        self._maxima = limit_bounds.LimitClamp(limit_bounds.machine_limits(memory_mb))
+        self._end = weakref.finalize(self, self.dispatcher.close)
+        try:
+            self.layers = self._start_first(levels, refused)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start_first(self, levels: Sequence[str], refused: dict[str, str]) -> dict[str, str]:
+        """Start the first worker at the first level that the machine does not refuse; return its layers."""
+        for level in levels:
+            try:
+                layers = self.dispatcher.start_lane().layers
+            except CannotIsolate as error:
+                refused[level] = str(error)
+                continue
+            if level == NONE:
+                why = "; ".join(refused.values())
+                log.warning("submissions can read expected outputs: there is no wall (%s)", why)
+            return layers
+        tried = ". ".join(f"Tried {level}: {why}" for level, why in refused.items())
+        raise BackendUnavailable(
+            f"cannot isolate programs on this machine. {tried}. To judge without a wall, so that submissions can read"
+            ' expected outputs, say isolation="best-effort" (--isolation best-effort)'
+        )
+
+    def submit(self, request: Request[Any], done: Callable[[Any], object]) -> Job:
+        return super().submit(self._maxima.clamp_request(request), done)
+
+    def close(self) -> None:
+        """End all workers; see Backend.close."""
+        self._end()
+
+
+class AnswerReader:
+    """One thread that reads the answers of all workers of a backend that are connected by sockets."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[int, SocketLane] = {}
+        self._epoll = select.epoll()
+        self._wake = os.eventfd(0)
+        self._epoll.register(self._wake, select.EPOLLIN)
+        self._thread = threading.Thread(target=self._run, daemon=True, name="sandbox-answers")
+        self._thread.start()
+
+    def add(self, lane: "SocketLane") -> None:
+        self._lanes[lane.fileno()] = lane
+        self._epoll.register(lane.fileno(), select.EPOLLIN)
+
+    def wait_to_write(self, lane: "SocketLane", wait: bool) -> None:
+        """Have `lane.flush` called when more of a request can be sent, or no longer. Raises OSError if it is gone."""
+        self._epoll.modify(lane.fileno(), select.EPOLLIN | (select.EPOLLOUT if wait else 0))
+
+    def remove(self, lane: "SocketLane") -> None:
+        if self._lanes.pop(lane.fileno(), None) is not None:
+            with contextlib.suppress(ValueError):  # this has ended
+                self._epoll.unregister(lane.fileno())
+
+    def close(self) -> None:
+        """End the thread."""
+        os.eventfd_write(self._wake, 1)
+
+    def _run(self) -> None:
+        with self._epoll:
+            while True:
+                answers: list[tuple[Lane, Job, Any]] = []
+                for descriptor, events in self._epoll.poll():
+                    if descriptor == self._wake:
+                        os.close(self._wake)
+                        return
+                    if (lane := self._lanes.get(descriptor)) is not None:
+                        self._read(lane, events, answers)
+                if answers:
+                    answers[0][0].dispatcher.settle(answers)
+
+    def _read(self, lane: "SocketLane", events: int, answers: list[tuple[Lane, Job, Any]]) -> None:
+        try:
+            if events & select.EPOLLOUT and lane.flush():
+                self.wait_to_write(lane, False)
+            if events & ~select.EPOLLOUT and (answer := lane.receive()) is not None:
+                answers.append((lane, *answer))
+        except Exception as error:  # whatever it is, this thread goes on
+            self.remove(lane)
+            lane.dispatcher.lose(lane, str(error))
+
+
+class SocketLane(Channel, Lane):
+    """A worker at the other end of a socket."""
+
+    def __init__(self, connected: socket.socket, reader: AnswerReader) -> None:
+        Channel.__init__(self, connected.fileno(), connected.fileno())
+        Lane.__init__(self)
+        self._socket = connected
+        self._reader = reader
+        self._job: Job | None = None
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def open(self) -> None:
+        self._reader.add(self)
+
+    def send(self, jobs: Sequence[Job]) -> None:
+        self._unsent = memoryview(request_message(jobs[0].request))
+        self._job = jobs[0]
+        if not self.flush():
+            self._reader.wait_to_write(self, True)
 
     def flush(self) -> bool:
         """Send more of a request; return whether all of it is sent."""
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[self._socket.send(self._unsent, socket.MSG_DONTWAIT) :]
+        except BlockingIOError:
+            return False
+        return True
 
-    def receive(self, request: Request[Answer]) -> Answer | Exception | None:
-        """Read what there is; return the answer, or the error that was sent, once it is complete."""
+    def receive(self) -> tuple[Job, Any] | None:
+        """Read what there is; return the answer, or the error that was sent, once it is complete.
 
-    def stderr_tail(self) -> str:
-        """Return what the worker wrote to stderr before it ended, for people to read."""
+        Raises EOFError or ConnectionError if the worker is gone.
+        """
+        try:
+            data = self._socket.recv(1 << 16, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return None
+        job = self._job
+        if job is None:
+            raise EOFError("it ended, or says something without being asked")
+        answer = self.take_answer(data, job.request)
+        if answer is None:
+            return None
+        self._job = None
+        return job, answer
 
-    def abort(self) -> None:
-        """Make the worker abandon its request and end. Raises OSError."""
+    def cancel(self, job: Job | None) -> None:
+        # Not a plain close: it would tell the worker nothing if another process has inherited the socket.
+        with contextlib.suppress(OSError):  # it has ended already
+            self._socket.shutdown(socket.SHUT_RDWR)
 
-    def join(self) -> None:
-        """Wait until the worker has ended, and remove what it may have left behind."""
+    def join(self, why: str) -> str:
+        self._reader.remove(self)
+        self.cancel(None)
+        self._socket.close()
+        return why
 
 
-# Starts a worker. The arguments: the level of isolation, and why there is no stronger one ("" if there is).
-# Raises BackendUnavailable, among them CannotIsolate, or WorkerLost.
-WorkerStarter = Callable[[str, str], Worker]
+class ThreadLane(Lane):
+    """A worker with a thread that waits for it."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
 
-class BlockingConnection(Protocol):
-    """A connection to a worker that can only be waited for."""
-
-    layers: dict[str, str]
-
+    @abstractmethod
     def execute(self, request: Request[Answer]) -> Answer | Exception:
         """Send a request and wait for its answer. An error that the worker answers is returned, not raised.
 
-        Raises EOFError or ConnectionError if the worker is gone, and ValueError or TypeError for a request that
-        cannot be sent.
+        Raises EOFError, OSError or LaneLost if the worker is gone, and any other Exception if the request cannot be
+        sent.
         """
 
-    def stderr_tail(self) -> str: ...
-    def abort(self) -> None: ...
-    def join(self) -> None: ...
+    @abstractmethod
+    def abort(self) -> None:
+        """Make the worker abandon its request and end."""
 
+    def open(self) -> None:
+        threading.Thread(target=self._run, daemon=True, name="sandbox-worker").start()
 
-class WaitingWorker:
-    """A worker with a thread that waits for it."""
+    def send(self, jobs: Sequence[Job]) -> None:
+        self._jobs.put(jobs[0])
 
-    def __init__(self, connection: BlockingConnection) -> None:
-        self._connection = connection
-        self.layers = connection.layers
-        self.stderr_tail, self.abort = connection.stderr_tail, connection.abort
-        self._requests: queue.SimpleQueue[Request[Any] | None] = queue.SimpleQueue()
-        self._outcome: Any = None
-        self._ready = os.eventfd(0, os.EFD_NONBLOCK)
-        self._thread = in_thread(self._execute)
+    def cancel(self, job: Job) -> None:
+        self.abort()
 
-    def fileno(self) -> int:
-        return self._ready
+    def join(self, why: str) -> str:
+        self._jobs.put(None)
+        return why
 
-    def begin(self, request: Request[Any]) -> bool:
-        self._requests.put(request)
-        return True
-
-    def flush(self) -> bool:
-        return True
-
-    def receive(self, request: Request[Answer]) -> Any:
-        try:
-            os.eventfd_read(self._ready)
-        except BlockingIOError:
-            return None
-        outcome, self._outcome = self._outcome, None
-        if isinstance(outcome, EOFError | ConnectionError):
-            raise outcome
-        return outcome
-
-    def join(self) -> None:
-        self._requests.put(None)
-        self._connection.join()
-        self._thread.join()
-        os.close(self._ready)
-
-    def _execute(self) -> None:
-        while (request := self._requests.get()) is not None:
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
             try:
-                self._outcome = self._connection.execute(request)
+                answer: Any = self.execute(job.request)
+            except (EOFError, OSError, LaneLost) as error:
+                self.dispatcher.lose(self, str(error))
+                return
             except Exception as error:
-                self._outcome = error
-                abort(self._connection)  # half of a message may have been sent or received
-            os.eventfd_write(self._ready, 1)
-
-
-def abort(worker: Worker | BlockingConnection | None) -> None:
-    """Make a worker abandon its request and end, if there is one."""
-    if worker is not None:
-        try:
-            worker.abort()
-        except OSError:
-            return  # it has ended already
-
-
-def in_thread(function: Callable[..., None], *arguments: Any) -> threading.Thread:
-    """Call a function in a thread of its own."""
-    thread = threading.Thread(target=function, args=arguments, daemon=True, name="sandbox-worker")
-    thread.start()
-    return thread
+                answer = error
+                self.abort()  # half of a message may have been sent or received
+            self.dispatcher.settle([(self, job, answer)])

@@ -18,8 +18,8 @@ from typing import Any
 
 from sandbox import image as images
 from sandbox.backends._container import MAX_PROCESSES, host_config
-from sandbox.backends._pool import Pool
-from sandbox.backends._workers import WaitingWorker, WorkerLost
+from sandbox.backends._dispatch import LaneLost
+from sandbox.backends._workers import ThreadLane, WorkerBackend
 from sandbox.errors import BackendUnavailable
 from sandbox.extras import install_command
 from sandbox.jail import stale_resources
@@ -52,7 +52,7 @@ def find_packages(words: Sequence[str], folder: str, image: str = images.TAG) ->
         return tuple(each.package for each in engine.installed(words))
 
 
-class Backend(Pool):
+class Backend(WorkerBackend):
     """Runs programs in containers of the engine that DOCKER_HOST names, by default this machine's.
 
     workers          number of containers; by default one for each processor of the engine's machine
@@ -83,16 +83,12 @@ class Backend(Pool):
         try:
             self._engine = _Engine(image, silence_seconds)
             self._engine.sweep()
-        except WorkerLost as error:
+        except LaneLost as error:
             raise BackendUnavailable(str(error)) from error
         installed = self._engine.installed(packages)
         self.packages = tuple(each.package for each in installed)
-        in_container = partial(_ContainerWorker, self._engine, seed, to_jail_packages(installed, images.NUMPY, modules))
+        start = partial(_ContainerLane, self._engine, seed, to_jail_packages(installed, images.NUMPY, modules))
         number = workers or self._engine.processors
-
-        def start(level: str, refused: str) -> WaitingWorker:
-            return WaitingWorker(in_container(level, refused))
-
         super().__init__(start, workers=number, isolation=isolation, memory_mb=self._engine.memory_mb)
 
     def close(self) -> None:
@@ -108,11 +104,11 @@ def _build_command(image: str, packages: Sequence[str] = ()) -> str:
 
 @contextlib.contextmanager
 def _engine_errors() -> Iterator[None]:
-    """Raise WorkerLost if the engine refuses a request, and BackendUnavailable if there is no engine."""
+    """Raise LaneLost if the engine refuses a request, and BackendUnavailable if there is no engine."""
     try:
         yield
     except docker.errors.APIError as error:
-        raise WorkerLost(f"the Docker engine says: {error.explanation or error}") from error
+        raise LaneLost(f"the Docker engine says: {error.explanation or error}") from error
     except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
         raise BackendUnavailable(
             f"no Docker engine answers, or it is gone: {error}. Start one (as root: dockerd; on Debian and Ubuntu it is"
@@ -197,7 +193,7 @@ class _Engine:
 
     def remove(self, container: str) -> None:
         """Kill and remove a container. An engine that is down removes it when it starts again."""
-        with contextlib.suppress(WorkerLost, BackendUnavailable), _engine_errors():
+        with contextlib.suppress(LaneLost, BackendUnavailable), _engine_errors():
             try:
                 self._api.remove_container(container, force=True, v=True)
             except docker.errors.NotFound:
@@ -220,18 +216,19 @@ class _Engine:
         self._api.close()
 
 
-class _ContainerWorker(Channel):
+class _ContainerLane(Channel, ThreadLane):
     """A container with a worker in it.
 
     packages        the packages of programs
     level, refused  see Configuration
 
-    Raises WorkerLost if it ends while it starts, and BackendUnavailable if it says that it cannot isolate, or if there
+    Raises LaneLost if it ends while it starts, and BackendUnavailable if it says that it cannot isolate, or if there
     is no engine.
     """
 
     def __init__(self, engine: _Engine, seed: int | None, packages: JailPackages, level: str, refused: str) -> None:
-        super().__init__(-1, -1)
+        Channel.__init__(self, -1, -1)
+        ThreadLane.__init__(self)
         self._engine = engine
         self._words = b""
         self._left = 0  # bytes that are still to come of a piece of its stdout
@@ -248,12 +245,10 @@ class _ContainerWorker(Channel):
             if isinstance(layers, Exception):
                 raise layers
             self._socket.settimeout(engine.silence_seconds)
-        except (EOFError, ConnectionError) as error:
-            words = self.stderr_tail()
-            self.join()
-            raise WorkerLost(words or str(error)) from error
-        except BaseException:
-            self.join()
+        except (EOFError, OSError) as error:
+            raise LaneLost(self.join(str(error))) from error
+        except BaseException as error:
+            self.join(str(error))
             raise
         self.layers: dict[str, str] = {
             "container": "an ordinary user without capabilities and network, read-only root, bounds for everything",
@@ -261,22 +256,16 @@ class _ContainerWorker(Channel):
         }
 
     def execute(self, request: Request[Answer]) -> Answer | Exception:
-        """See Worker.ask. Raises ValueError for a request that no container can hold."""
+        """See ThreadLane.execute. Raises ValueError for a request that no container can hold."""
         needed_mb = _needed_mb(request)
         if needed_mb > self._memory_mb:
-            try:
-                self._engine.resize(self._container, needed_mb)
-            except WorkerLost as error:
-                raise ConnectionError(str(error)) from error
+            self._engine.resize(self._container, needed_mb)
             self._memory_mb = needed_mb
         self.send_request(request)
         return self.receive_answer(request)
 
     def write(self, data: memoryview) -> int:
-        try:
-            return self._socket.send(data)
-        except OSError as error:
-            raise self._gone(error) from error
+        return self._socket.send(data)
 
     def read(self, max_bytes: int) -> bytes:
         while not self._left:
@@ -298,31 +287,24 @@ class _ContainerWorker(Channel):
     def _more(self, count: int) -> bytes:
         try:
             data = self._socket.recv(count)
-        except OSError as error:
-            raise self._gone(error) from error
+        except TimeoutError:
+            raise TimeoutError(f"the container said nothing for {self._socket.gettimeout():g} s") from None
         if not data:
             raise EOFError("the container is gone")
         return data
 
-    def _gone(self, error: OSError) -> ConnectionError:
-        silent = isinstance(error, TimeoutError)
-        said = f"the container said nothing for {self._socket.gettimeout():g} s" if silent else str(error)
-        self._words += said.encode()
-        return ConnectionError(said)
-
-    def stderr_tail(self) -> str:
-        return self._words.decode("utf-8", "replace").strip()[-500:]
-
     def abort(self) -> None:
-        self._socket.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):  # it may have hung up itself
+            self._socket.shutdown(socket.SHUT_RDWR)
 
-    def join(self) -> None:
+    def join(self, why: str) -> str:
+        super().join(why)
         if self._stream is not None:
-            with contextlib.suppress(OSError):  # it may have hung up itself
-                self.abort()
+            self.abort()
             self._socket.close()
             self._stream.close()
         self._engine.remove(self._container)
+        return self._words.decode("utf-8", "replace").strip()[-500:] or why
 
 
 def _needed_mb(request: Request[object]) -> int:

@@ -2,8 +2,13 @@
 
 A request that fails on the way is repeated for some time. If there is still no answer, SandboxError is raised: such a
 failure is never a verdict. Judging changes nothing, so any request may be repeated.
+
+There is no dispatcher here: the service has the queue, the workers and their replacement. What is left to this side is
+to repeat, and that is bounded by the time for which a service may be away rather than by a number of attempts.
 """
 
+import logging
+import math
 import os
 import random
 import shlex
@@ -11,11 +16,10 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 from sandbox import json_codec
-from sandbox.backends._retry_budget import VARIABLE, RetryBudget, parse_budget_seconds
 from sandbox.concurrency.cancellation import CancelToken
 from sandbox.concurrency.thread_map import map_results
 from sandbox.errors import (
@@ -35,6 +39,9 @@ try:
 except ImportError as error:
     raise BackendUnavailable(f"the http backend: {error}; type: {install_command('http')}") from error
 
+log = logging.getLogger(__name__)
+
+_VARIABLE = "CURATE_RETRY_SECONDS"  # the default of retry_seconds
 _JSON = {"content-type": "application/json"}
 _FULL = 429
 _REPEATED = {_FULL, 502, 503, 504}
@@ -72,8 +79,8 @@ class Backend:
                    environment variable CURATE_TOKEN
     workers        the most programs of this Sandbox that run at once; by default as many as the service can run
     retry_seconds  time for which requests are repeated, from the first failure on, while the service cannot be reached
-                   or stops: one budget for all requests and all their attempts; see _retry_budget.py. The default is
-                   that of the environment variable CURATE_RETRY_SECONDS, or 60
+                   or stops: one budget for all requests and all their attempts. The default is that of the environment
+                   variable CURATE_RETRY_SECONDS, or 60
     packages       packages that the service must have, see Sandbox. The service decides which packages there are
 
     Raises BackendUnavailable if no service answers there, or if it does not isolate as asked, and ValueError for a
@@ -106,8 +113,7 @@ class Backend:
             self._client.headers["authorization"] = f"Bearer {token}"
         self._url = self._client.url
         self._owner = os.getpid()
-        self._retry_seconds = parse_budget_seconds(os.environ.get(VARIABLE)) if retry_seconds is None else retry_seconds
-        self._outage = RetryBudget(self._url, self._retry_seconds)
+        self._retry_budget = _RetryBudget(self._url, _default_seconds() if retry_seconds is None else retry_seconds)
         self._closed = threading.Event()
         about = self._fetch_health(isolation)
         self.workers: int = workers or about["workers"]
@@ -163,13 +169,10 @@ class Backend:
         self._client.close()
 
     def _send_with_retries(self, request: Request[Answer], cancellation: CancelToken) -> Answer:
-        """Send a request until it is answered, or until repeating it makes no sense. Raises as ask does."""
+        """Send a request until it is answered, or until repeating it makes no sense. Raises as execute does."""
         path = "/judge_suite" if isinstance(request, JudgeRequest) else "/run"
-        body = json_codec.dumps(request)
-        patience_seconds = _response_timeout(request)
-        begun = time.monotonic()
-        first_failed: float | None = None
-        tries = 0
+        body, timeout_seconds = json_codec.dumps(request), _response_timeout(request)
+        begun, first_failed, tries = time.monotonic(), math.inf, 0
         while True:
             if os.getpid() != self._owner:
                 raise SandboxError("this Sandbox belongs to the process that made it; make one in each process")
@@ -177,26 +180,26 @@ class Backend:
                 raise SandboxError("this Sandbox is closed")
             cancellation.raise_if_cancelled()
             tries += 1
-            pause = min(_MAX_BACKOFF_SECONDS, 0.1 * 2**tries)
+            pause, is_full = min(_MAX_BACKOFF_SECONDS, 0.1 * 2**tries), False
             try:
-                answer = self._client.request("POST", path, body, read_seconds=patience_seconds, headers=_JSON)
+                reply = self._client.request("POST", path, body, read_seconds=timeout_seconds, headers=_JSON)
             except ServerUnreachable as error:
                 if self._closed.is_set() or cancellation.cancelled:
                     continue  # we have ended the connection ourselves
-                trouble, is_full = str(error), False
+                trouble = str(error)
             else:
-                if answer.status not in _REPEATED or answer.status == _FULL:
-                    self._outage.record_success()
-                if answer.status == 200:
-                    return self._decode_response(answer, request.result_type)
-                trouble, is_full = self._retry_reason(answer), answer.status == _FULL
-                pause = max(pause, answer.retry_after_seconds)
+                is_full = reply.status == _FULL
+                if is_full or reply.status not in _REPEATED:
+                    self._retry_budget.record_success()
+                if reply.status == 200:
+                    return self._decode_response(reply, request.result_type)
+                trouble, pause = self._retry_reason(reply), max(pause, reply.retry_after_seconds)
             now = time.monotonic()
             if is_full:
                 left = begun + _FULL_SECONDS - now
             else:
-                first_failed = now if first_failed is None else first_failed
-                left = min(first_failed + self._retry_seconds - now, self._outage.record_failure(trouble))
+                first_failed = min(first_failed, now)
+                left = self._retry_budget.record_failure(trouble, first_failed)
             if left <= 0:
                 raise ExecutionLost(f"the service at {self._url} did not answer, asked {tries} times: {trouble}")
             self._back_off(min(left, pause * random.uniform(1, 1.3)), cancellation)
@@ -225,6 +228,51 @@ class Backend:
         if answer.status in _REPEATED:
             return f"{answer.status}, {words}"
         raise SandboxError(f"the service at {self._url} answered {answer.status}: {words}")
+
+
+class _RetryBudget:
+    """The time for which the requests to a service that is down are repeated, shared by all threads.
+
+    seconds   the time from the first failure on. When it is used up, each further request is tried once, until the
+              service answers one
+    """
+
+    def __init__(self, url: str, seconds: float) -> None:
+        self._url, self._seconds = url, seconds
+        self._lock = threading.Lock()
+        self._began: float | None = None
+
+    def record_failure(self, message: str, first_failed: float) -> float:
+        """Note that a request has no answer, `first_failed` for the first time. Return the seconds that it has left."""
+        now = time.monotonic()
+        with self._lock:
+            is_first = self._began is None
+            began = self._began = now if self._began is None else self._began
+        if is_first:
+            log.warning(
+                "the service at %s does not answer: %s. Requests are repeated for %g s (%s changes that); after that, "
+                "nothing is known about their programs. Check that `curate serve` runs at that address.",
+                self._url,
+                message,
+                self._seconds,
+                _VARIABLE,
+            )
+        return min(began, first_failed) + self._seconds - now
+
+    def record_success(self) -> None:
+        """Note that the service has answered."""
+        with self._lock:
+            began, self._began = self._began, None
+        if began is not None:
+            log.warning("the service at %s answers again, after %.0f s", self._url, time.monotonic() - began)
+
+
+def _default_seconds() -> float:
+    text = os.environ.get(_VARIABLE) or "60"
+    with suppress(ValueError):
+        if 0 <= (seconds := float(text)) < math.inf:
+            return seconds
+    raise ValueError(f"{_VARIABLE} must be a number of seconds, such as 60, not {text!r}")
 
 
 def _response_timeout(request: Request[object]) -> float:

@@ -3,7 +3,6 @@
 Workers notice when our process has ended, in whatever way, and take everything they own with them.
 """
 
-import contextlib
 import importlib.util
 import json
 import os
@@ -18,20 +17,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from sandbox import machine
-from sandbox.backends._pool import Pool
-from sandbox.backends._workers import WorkerLost
+from sandbox.backends._dispatch import SHUTDOWN_SECONDS, LaneLost
+from sandbox.backends._workers import AnswerReader, SocketLane, WorkerBackend
 from sandbox.errors import CannotIsolate
 from sandbox.jail import delegation, image, isolation_diagnosis, stale_resources
-from sandbox.jail.channel import Channel, request_message
 from sandbox.jail.packages import JailPackages
 from sandbox.jail.worker_config import LANDLOCK, NAMESPACES, NEWEST_ABI, WorkerConfig
 from sandbox.packages import Package, find, to_jail_packages
-from sandbox.request import Answer, Request
 
-_SHUTDOWN_SECONDS = 10
 _IMAGE_SECONDS = 120
 
 
@@ -40,7 +35,7 @@ def find_packages(words: Sequence[str], folder: str) -> tuple[Package, ...]:
     return tuple(each.package for each in find(words, folder))
 
 
-class Backend(Pool):
+class Backend(WorkerBackend):
     """Runs programs in worker processes of this machine.
 
     workers        number of worker processes; by default one for each processor that this process may keep busy
@@ -65,6 +60,7 @@ class Backend(Pool):
         levels: Sequence[str] = (),
         abi: int = NEWEST_ABI,
     ) -> None:
+        self._owner = os.getpid()
         found = find(packages, packages_from)
         self.packages = tuple(each.package for each in found)
         seen = to_jail_packages(found, _numpy(), modules)
@@ -72,7 +68,10 @@ class Backend(Pool):
         self._shared = stale_resources.make_run_directory()
         self._remove_shared = weakref.finalize(self, _remove, self._shared, os.getpid())
         self._image = _Image(seen)
-        start = partial(_ProcessWorker, seed, seen, self._shared, self._image, abi, delegation.scope_failure_reason())
+        reader = AnswerReader()
+        self._end_reader = weakref.finalize(self, reader.close)
+        failure = delegation.scope_failure_reason()
+        start = partial(_ProcessLane, reader, seed, seen, self._shared, self._image, abi, failure)
         number = workers or machine.cpu_count()
         memory_mb = machine.available_memory_mb()
         super().__init__(start, workers=number, isolation=isolation, memory_mb=memory_mb, levels=levels)
@@ -82,6 +81,7 @@ class Backend(Pool):
         # Removed before the workers end: for a caller that is killed they remove it, but only as long as they live.
         _remove(self._shared, self._owner)
         super().close()
+        self._end_reader()
         self._remove_shared()
         self._image.close()
 
@@ -142,20 +142,22 @@ class _Image:
             self._remove()
 
 
-class _ProcessWorker(Channel):
+class _ProcessLane(SocketLane):
     """A worker process.
 
+    reader                         reads its answers
     seed                           see Sandbox
     packages                       the packages of programs
     shared                         directory in which the workers share results of long compilations
     image                          the image of programs
     abi, scope_failure, level, refused  see Configuration
 
-    Raises WorkerLost if it ends while it starts, and BackendUnavailable if it says that it cannot isolate.
+    Raises LaneLost if it ends while it starts, and BackendUnavailable if it says that it cannot isolate.
     """
 
     def __init__(
         self,
+        reader: AnswerReader,
         seed: int | None,
         packages: JailPackages,
         shared: str,
@@ -174,14 +176,14 @@ class _ProcessWorker(Channel):
         namespaces = image.namespaces() if level == NAMESPACES else ()
         copy = image.copy() if level != NAMESPACES else ""
         self._words = os.memfd_create("worker")  # holds what the worker says on stderr if it fails
-        self._socket, theirs = socket.socketpair()
-        super().__init__(self._socket.fileno(), self._socket.fileno())
+        ours, theirs = socket.socketpair()
+        super().__init__(ours, reader)
         try:
             with theirs:
                 arguments = f"{theirs.fileno()}, {os.getpid()}"
                 self._process = _start("worker", arguments, [theirs.fileno(), *namespaces], self._words, scope)
         except BaseException:
-            self._socket.close()
+            ours.close()
             os.close(self._words)
             raise
         try:
@@ -200,53 +202,25 @@ class _ProcessWorker(Channel):
             layers = self.receive_layers()
             if isinstance(layers, Exception):
                 raise layers
+            self.layers = layers
         except (EOFError, ConnectionError) as error:
-            words = self.stderr_tail()
-            self.join()
-            raise WorkerLost(words or "killed") from error
-        except BaseException:
-            self.join()
+            raise LaneLost(self.join(str(error))) from error
+        except BaseException as error:
+            self.join(str(error))
             raise
-        self.layers: dict[str, str] = layers
 
-    def fileno(self) -> int:
-        return self._socket.fileno()
-
-    def begin(self, request: Request[Any]) -> bool:
-        self._unsent = memoryview(request_message(request))
-        return self.flush()
-
-    def flush(self) -> bool:
-        with contextlib.suppress(BlockingIOError):
-            while self._unsent:
-                self._unsent = self._unsent[self._socket.send(self._unsent, socket.MSG_DONTWAIT) :]
-        return not self._unsent
-
-    def receive(self, request: Request[Answer]) -> Answer | Exception | None:
+    def join(self, why: str) -> str:
+        super().join(why)
         try:
-            return self.take_answer(self._socket.recv(1 << 16, socket.MSG_DONTWAIT), request)
-        except BlockingIOError:
-            return None
-
-    def stderr_tail(self) -> str:
-        return os.pread(self._words, 1 << 16, 0).decode("utf-8", "replace").strip()[-500:]
-
-    def abort(self) -> None:
-        # Not a plain close: it would tell the worker nothing if another process has inherited the socket.
-        self._socket.shutdown(socket.SHUT_RDWR)
-
-    def join(self) -> None:
-        with contextlib.suppress(OSError):  # it may have hung up itself
-            self.abort()
-        self._socket.close()
-        try:
-            self._process.wait(_SHUTDOWN_SECONDS)
+            self._process.wait(SHUTDOWN_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
         if self._process.returncode != 0:
             _sweep()
+        words = os.pread(self._words, 1 << 16, 0).decode("utf-8", "replace").strip()[-500:]
         os.close(self._words)
+        return words or "killed"
 
 
 def _start(

@@ -1,33 +1,32 @@
-"""A Ray cluster: on each node one actor with that node's own workers (_supervisor.py); _cluster.py hands out the work.
+"""A Ray cluster: on each node one actor with that node's own workers (_supervisor.py), which is a lane (_cluster.py).
 
 The actors claim no processors from Ray, since its tasks, such as a trainer's, may hold all of them as long as they
 live. A node that offers Ray no processors, as the head of a large cluster often does, is not used. Actors, their
 workers and the programs that these run end with the process that started them, however it ends.
 """
 
+import contextlib
 import logging
 import math
 import os
-import queue
 import socket
 import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future
+from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
 import sandbox
-from sandbox.backends._cluster import ClusterLost, ClusterScheduler, NodeInfo
+from sandbox.backends._cluster import ClusterNodes, NodeLane
+from sandbox.backends._dispatch import SHUTDOWN_SECONDS, QueuedBackend, RequestDispatcher
 from sandbox.backends._supervisor import NodeSupervisor, code_fingerprint
-from sandbox.concurrency.cancellation import CancelToken
-from sandbox.errors import BackendUnavailable, Cancelled, SandboxError
+from sandbox.errors import BackendUnavailable
 from sandbox.extras import install_command
 from sandbox.packages import Package, find
-from sandbox.request import Answer, Request
 
 _SILENCER = "RAY_DEDUP_LOGS_SKIP_REGEX"  # is read when Ray is imported
 # Ray prints each death, with pages of its log, to the stdout of every connected process. We report it in one line.
@@ -45,6 +44,7 @@ except ImportError as error:
     raise BackendUnavailable(f"the ray backend: {error}; type: {install_command('ray')}") from error
 
 _CONNECT_SECONDS = 30
+_START_SECONDS = 60  # time within which the supervisor of a node must be ready
 _CALLS = 5  # calls that one supervisor may have open: exchanges, its start and its end
 # Otherwise Ray would kill the workers before the actor ends, and they could not remove their cgroups.
 _ENVIRONMENT = {"env_vars": {"RAY_kill_child_processes_on_worker_exit": "0"}}
@@ -55,7 +55,7 @@ def find_packages(words: Sequence[str], folder: str, address: str = "auto") -> t
     return tuple(each.package for each in find(words, folder))
 
 
-class Backend:
+class Backend(QueuedBackend):
     """Runs programs on the nodes of a Ray cluster.
 
     workers        number of workers on each node; by default one for each processor that the node offers to Ray
@@ -79,88 +79,40 @@ class Backend:
         packages_from: str = "",
         address: str = "auto",
     ) -> None:
-        self._owner = os.getpid()
+        super().__init__(RequestDispatcher())
         self.packages = tuple(each.package for each in find(packages, packages_from))
-        start = code_fingerprint(), workers, isolation, seed, tuple(packages), packages_from, self.packages
-        self._dispatcher = ClusterScheduler(_Ray(address, start))
-        weakref.finalize(self, self._dispatcher.stop).atexit = False
+        options: dict[str, Any] = {"workers": workers, "isolation": isolation, "seed": seed}
+        options |= {"packages": tuple(packages), "packages_from": packages_from}
+        self._nodes = _RayNodes(address, (code_fingerprint(), self.packages, options), self.dispatcher)
+        weakref.finalize(self, self._nodes.stop).atexit = False
         try:
-            self._dispatcher.wait_until_ready()
+            self._nodes.wait_until_ready()
         except BaseException:
             self.close()
             raise
 
     @property
-    def workers(self) -> int:
-        """The number of programs that run at once, on all nodes that the cluster has now."""
-        return self._dispatcher.workers
-
-    @property
     def layers(self) -> dict[str, str]:
         """The layers that isolate a run, on all nodes; see Backend.layers."""
-        return self._dispatcher.layers()
-
-    def execute(self, request: Request[Answer], cancellation: CancelToken | None = None) -> Answer:
-        """See Backend.ask. If a node has begun the request when the caller cancels, the node still finishes it."""
-        future = self._submit(request)
-        try:
-            if cancellation is None:
-                return future.result()
-            with cancellation.on_cancel(future.cancel):
-                return future.result()
-        except CancelledError:
-            raise Cancelled("the request was cancelled") from None
-        finally:
-            future.cancel()
-
-    def execute_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
-        """See Backend.execute_many. Raises ClusterLost, since no further request could be answered then."""
-        finished: queue.SimpleQueue[int] = queue.SimpleQueue()
-        open: dict[int, Future[Answer]] = {}
-
-        def next_answer() -> tuple[int, Answer | Exception]:
-            index = finished.get()
-            future = open.pop(index)
-            error = future.exception()
-            if error is None:
-                return index, future.result()
-            if isinstance(error, ClusterLost) or not isinstance(error, Exception):
-                raise error
-            return index, error
-
-        try:
-            for index, request in enumerate(requests):
-                open[index] = self._submit(request)
-                open[index].add_done_callback(lambda _, index=index: finished.put(index))  # type: ignore[misc]
-                while len(open) >= self._dispatcher.max_in_flight or not finished.empty():
-                    yield next_answer()
-            while open:
-                yield next_answer()
-        finally:
-            for future in open.values():
-                future.cancel()
+        return self._nodes.layers()
 
     def close(self) -> None:
         """End the workers of all nodes; see Backend.close."""
-        self._dispatcher.close()
-
-    def _submit(self, request: Request[Answer]) -> "Future[Answer]":
-        if os.getpid() != self._owner:
-            raise SandboxError("this Sandbox belongs to the process that made it; make one in each process")
-        return self._dispatcher.submit(request)
+        self._nodes.close()
 
 
-class _Ray:
-    """A Ray cluster as _cluster.py needs it. Raises BackendUnavailable if there is none."""
+class _RayNodes(ClusterNodes):
+    """The nodes of a Ray cluster. Raises BackendUnavailable if there is none."""
 
-    _lock = threading.Lock()
-    _sharing: list["_Ray"] = []  # those that share a connection of ours; the last one ends it
+    _connecting = threading.Lock()
+    _sharing: list["_RayNodes"] = []  # those that share a connection of ours; the last one ends it
 
-    def __init__(self, address: str, start: tuple[Any, ...]) -> None:
-        self._start = start  # the arguments of SupervisorHandle.start, except the last
-        self.name = f"the Ray cluster at {address}"
-        with self._lock:
-            if self._sharing and self._sharing[0].name != self.name:
+    def __init__(self, address: str, start: tuple[Any, ...], dispatcher: RequestDispatcher) -> None:
+        self._start_arguments = start  # of NodeSupervisor.start, except the last
+        self._processors: dict[str, int] = {}
+        name = f"the Ray cluster at {address}"
+        with self._connecting:
+            if self._sharing and self._sharing[0].name != name:
                 raise BackendUnavailable(
                     f"this process is connected to {self._sharing[0].name}; close that Sandbox first"
                 )
@@ -169,17 +121,16 @@ class _Ray:
                     connect(address)
                 self._sharing.append(self)
             else:
-                self.name = "the Ray cluster of this process"
+                name = "the Ray cluster of this process"
+            super().__init__(name, dispatcher)
 
-    def nodes(self) -> dict[str, NodeInfo]:
+    def nodes(self) -> dict[str, str]:
         _check_connected()
-        return {
-            node["NodeID"]: NodeInfo(node["NodeManagerAddress"], math.ceil(node["Resources"]["CPU"]))
-            for node in ray.nodes()  # type: ignore[no-untyped-call]
-            if node["Alive"] and node["Resources"].get("CPU")
-        }
+        nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]  # type: ignore[no-untyped-call]
+        self._processors = {node["NodeID"]: math.ceil(node["Resources"]["CPU"]) for node in nodes}
+        return {node["NodeID"]: node["NodeManagerAddress"] for node in nodes}
 
-    def start_supervisor(self, id: str, place: NodeInfo) -> "_Actor":
+    def start_node(self, id: str, name: str) -> "_ActorLane":
         _check_connected()
         options: dict[str, Any] = {
             "num_cpus": 0,
@@ -187,35 +138,37 @@ class _Ray:
             "scheduling_strategy": NodeAffinitySchedulingStrategy(id, soft=False),
             "runtime_env": _ENVIRONMENT,
         }
-        actor: Any = ray.remote(NodeSupervisor).options(**options).remote()
-        return _Actor(actor, actor.start.remote(*self._start, place.cpu_count))
+        actor = ray.remote(NodeSupervisor).options(**options).remote()
+        try:
+            about = _call(actor.start, *self._start_arguments, self._processors[id], seconds=_START_SECONDS)
+        except TimeoutError:
+            _kill(actor)
+            raise TimeoutError(f"its supervisor was not ready after {_START_SECONDS} s") from None
+        return _ActorLane(actor, id, name, *about)
 
     def disconnect(self) -> None:
-        with self._lock:
+        with self._connecting:
             if self in self._sharing:
                 self._sharing.remove(self)
                 if not self._sharing:
                     ray.shutdown()
 
 
-class _Actor:
-    """The actor of a supervisor on its node; see _cluster.SupervisorHandle."""
+class _ActorLane(NodeLane):
+    """A node whose supervisor is an actor."""
 
-    def __init__(self, actor: Any, started: Any) -> None:
+    def __init__(self, actor: Any, *about: Any) -> None:
+        super().__init__(*about)
         self._actor = actor
-        self.ready_future: Future[tuple[int, dict[str, str]]] = _future(started)
 
-    def exchange(self, message: bytes, give_back: int) -> "Future[bytes]":
-        _check_connected()
-        return _future(self._actor.exchange.remote(message, give_back))
+    def exchange(self, message: bytes, cancelled: Sequence[int]) -> bytes:
+        reply: bytes = _call(self._actor.exchange, message, cancelled)
+        return reply
 
-    def close(self) -> "Future[None]":
-        _check_connected()
-        return _future(self._actor.close.remote())
-
-    def kill(self) -> None:
-        _check_connected()
-        ray.kill(self._actor)
+    def end(self) -> None:
+        with contextlib.suppress(Exception):  # it may be gone
+            _call(self._actor.close, seconds=SHUTDOWN_SECONDS)
+        _kill(self._actor)
 
 
 def _check_connected() -> None:
@@ -224,19 +177,22 @@ def _check_connected() -> None:
         raise ConnectionError("somebody shut down the connection to Ray")
 
 
-def _future(reference: Any) -> "Future[Any]":
-    """Return a Python future of what a call returns or raises."""
-    outcome: Future[Any] = Future()
+def _call(method: Any, *arguments: Any, seconds: float | None = None) -> Any:
+    """Call a method of an actor; return what it returns, or raise what it raises. Raises TimeoutError."""
+    _check_connected()
+    future = method.remote(*arguments).future()  # ray.get would not survive the end of the connection
+    try:
+        return future.result(seconds)
+    except TimeoutError:
+        raise
+    except Exception as error:
+        raise _plain(error) from None
 
-    def done(future: "Future[Any]") -> None:
-        error = future.exception()
-        if error is None:
-            outcome.set_result(future.result())
-        else:
-            outcome.set_exception(_plain(error))
 
-    reference.future().add_done_callback(done)
-    return outcome
+def _kill(actor: Any) -> None:
+    with contextlib.suppress(Exception):  # to kill what is dead
+        _check_connected()
+        ray.kill(actor)
 
 
 def _plain(error: BaseException) -> Exception:

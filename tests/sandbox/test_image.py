@@ -81,7 +81,7 @@ def test_nothing_is_in_the_image_that_no_worker_imports() -> None:
         ("service/app.py", False, False),
         ("judge_record.py", False, False),
         ("options.py", False, False),
-        ("backends/_pool.py", False, True),
+        ("backends/_dispatch.py", False, True),
         ("judge.py", True, True),
         ("jail/runner.py", True, True),
     ],

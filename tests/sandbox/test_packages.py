@@ -158,10 +158,11 @@ def test_a_service_has_the_packages_that_it_was_started_with(folder: Path) -> No
 @pytest.mark.thorough
 def test_a_node_with_other_packages_is_left_out(folder: Path) -> None:
     others = (Package("tables", "2.1", hashlib.sha256().hexdigest(), True),)
+    options = {"workers": 1, "isolation": "full", "seed": None, "packages": ("tables",), "packages_from": str(folder)}
     supervisor = NodeSupervisor()
     try:
         with pytest.raises(BackendUnavailable, match=r"it has tables 2\.1 \(.*\), but the caller has tables 2\.1 \("):
-            supervisor.start(code_fingerprint(), 1, "full", None, ("tables",), str(folder), others, 1)
+            supervisor.start(code_fingerprint(), others, options, 1)
     finally:
         supervisor.close()
 

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,7 @@ from sandbox import (
     Verdict,
     machine,
 )
-from sandbox.backends._pool import Pool
-from sandbox.backends._workers import WaitingWorker
+from sandbox.backends._workers import ThreadLane, WorkerBackend
 from sandbox.limit_bounds import MAX_PROCESSES
 from sandbox.machine import available_memory_mb, cgroup_limits, cpu_quotas
 from sandbox.request import Request, RunRequest
@@ -170,12 +168,13 @@ def test_there_are_no_more_workers_than_the_cpu_quota_can_keep_busy() -> None:
 # Memory.
 
 
-class Gated:
+class Gated(ThreadLane):
     """A worker whose requests end when the test says so. They are known by their memory."""
 
     layers: dict[str, str] = {}
 
     def __init__(self, *_: object) -> None:
+        super().__init__()
         self.aborted = threading.Event()
 
     def execute(self, request: Request[Any]) -> Any:
@@ -186,14 +185,12 @@ class Gated:
             raise EOFError
         return request.memory_mb
 
-    def stderr_tail(self) -> str:
-        return ""
-
     def abort(self) -> None:
         self.aborted.set()
 
-    def join(self) -> None:
+    def join(self, why: str) -> str:
         self.abort()
+        return super().join(why)
 
 
 began: list[int] = []
@@ -201,10 +198,10 @@ ended: set[int] = set()
 
 
 @pytest.fixture
-def gated() -> Iterator[Pool]:
+def gated() -> Iterator[WorkerBackend]:
     began.clear()
     ended.clear()
-    gated = Pool(lambda *_: WaitingWorker(Gated()), workers=3, isolation="full", memory_mb=100)
+    gated = WorkerBackend(lambda *_: Gated(), workers=3, isolation="full", memory_mb=100)
     yield gated
     gated.close()
 
@@ -213,11 +210,11 @@ def needs(memory_mb: int) -> RunRequest:
     return RunRequest(ECHO, limits=Limits(memory_mb=memory_mb))
 
 
-def n_waiting(pool: Pool) -> int:
-    return len(pool._lanes._waiting)
+def n_waiting(pool: WorkerBackend) -> int:
+    return len(pool.dispatcher._waiting)
 
 
-def test_memory_is_not_promised_twice_and_nobody_waits_for_ever(gated: Pool) -> None:
+def test_memory_is_not_promised_twice_and_nobody_waits_for_ever(gated: WorkerBackend) -> None:
     with ThreadPoolExecutor(4) as threads:
         threads.submit(gated.execute, needs(60))
         assert becomes(lambda: began == [60])
@@ -237,7 +234,7 @@ def test_memory_is_not_promised_twice_and_nobody_waits_for_ever(gated: Pool) -> 
         assert last.result(20) == 100
 
 
-def test_a_request_that_leaves_the_queue_blocks_nobody(gated: Pool) -> None:
+def test_a_request_that_leaves_the_queue_blocks_nobody(gated: WorkerBackend) -> None:
     cancellation = CancelToken()
     with ThreadPoolExecutor(3) as threads:
         threads.submit(gated.execute, needs(60))
@@ -255,12 +252,12 @@ def test_a_request_that_leaves_the_queue_blocks_nobody(gated: Pool) -> None:
 def test_requests_one_by_one_need_one_worker() -> None:
     started: list[Gated] = []
 
-    def start(*_: object) -> WaitingWorker:
+    def start(*_: object) -> ThreadLane:
         started.append(Gated())
-        return WaitingWorker(started[-1])
+        return started[-1]
 
     ended.add(10)
-    pool = Pool(start, workers=3, isolation="full", memory_mb=100)
+    pool = WorkerBackend(start, workers=3, isolation="full", memory_mb=100)
     assert [pool.execute(needs(10)) for _ in range(3)] == [10] * 3
     assert len(started) == 1
     pool.close()
@@ -280,30 +277,29 @@ def test_runs_that_need_all_memory_come_one_after_another(box: Sandbox) -> None:
 # Kills from outside.
 
 
-@dataclass
-class Scripted:
+class Scripted(ThreadLane):
     """A worker that gives prepared answers."""
 
-    answers: list[Any]
-    ended: list["Scripted"]
-    layers: dict[str, str] = field(default_factory=lambda: {"processes": "all"})
+    layers = {"processes": "all"}
+
+    def __init__(self, answers: list[Any], ended: list["Scripted"]) -> None:
+        super().__init__()
+        self.answers, self.ended = answers, ended
 
     def execute(self, request: Request[Any]) -> Any:
         return self.answers.pop(0)
 
-    def stderr_tail(self) -> str:
-        return ""
-
     def abort(self) -> None: ...
 
-    def join(self) -> None:
+    def join(self, why: str) -> str:
         self.ended.append(self)
+        return super().join(why)
 
 
 def asked_of(answers: list[Any]) -> tuple[Any, int]:
     """Return a pool's answer if its workers give these answers, and the number of workers that it ended."""
     ended: list[Scripted] = []
-    scripted = Pool(lambda *_: WaitingWorker(Scripted(answers, ended)), workers=1, isolation="full", memory_mb=1000)
+    scripted = WorkerBackend(lambda *_: Scripted(answers, ended), workers=1, isolation="full", memory_mb=1000)
     try:
         answer = scripted.execute(RunRequest(ECHO))
     except SandboxError as error:

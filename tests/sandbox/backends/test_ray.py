@@ -11,8 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,22 @@ from typing import Any
 import pytest
 from test_survival import ECHO, LONG, SLEEP, alive, becomes, below, echo, processes, traces
 
-from sandbox import BackendUnavailable, Case, ExecutionLost, Limits, Program, Sandbox, SandboxError, Suite, Verdict
+from sandbox import (
+    BackendUnavailable,
+    Cancelled,
+    CancelToken,
+    Case,
+    ExecutionLost,
+    Limits,
+    Program,
+    Sandbox,
+    SandboxError,
+    Suite,
+    Verdict,
+)
 from sandbox.backends import _cluster
-from sandbox.backends._cluster import ClusterScheduler, NodeInfo
+from sandbox.backends._cluster import ClusterNodes, NodeLane
+from sandbox.backends._dispatch import QueuedBackend, RequestDispatcher
 from sandbox.backends._supervisor import NodeSupervisor, code_fingerprint, pack, unpack
 from sandbox.conformance import run
 from sandbox.request import JudgeRequest
@@ -146,6 +158,18 @@ def test_large_inputs_and_outputs_get_through(box: Sandbox) -> None:
     assert box.run(Program("print(input(), end='')"), text).text == text
     suites = [Suite([Case(f"{n}{text}", f"{n}{text}")]) for n in range(3)]
     assert all(judgement.accepted for _, judgement in box.judge_many((ECHO, suite) for suite in suites))
+
+
+def test_cancelling_ends_the_program_on_its_node(box: Sandbox) -> None:
+    cancellations = [CancelToken() for _ in range(4)]  # two programs run, two wait
+    with ThreadPoolExecutor(4) as threads:
+        asked = [threads.submit(box.judge, SLEEP, LONG, cancellation=each) for each in cancellations]
+        for cancellation in cancellations:
+            cancellation.cancel()
+        for each in asked:
+            with pytest.raises(Cancelled):
+                each.result(timeout=20)
+    assert box.judge(ECHO, echo(1)).accepted  # within the time that a test may take: workers are free again
 
 
 @pytest.mark.thorough
@@ -313,93 +337,87 @@ def test_a_message_is_bounded_and_holds_shared_parts_once() -> None:
     assert unpack(b"") == []
 
 
-class Here:
+class Here(ClusterNodes):
     """A cluster whose nodes are supervisors in this process, created by `make`."""
 
-    name = "a cluster in this process"
+    def __init__(self, names: str, make: Callable[[str], NodeSupervisor], dispatcher: RequestDispatcher) -> None:
+        self._names, self._make = names, make
+        super().__init__("a cluster in this process", dispatcher)
 
-    def __init__(self, names: str, make: Callable[[str], NodeSupervisor]) -> None:
-        self._places = {name: NodeInfo(name, 1) for name in names}
-        self._make = make
+    def nodes(self) -> dict[str, str]:
+        return {name: name for name in self._names}
 
-    def nodes(self) -> dict[str, NodeInfo]:
-        return self._places
-
-    def start_supervisor(self, id: str, place: NodeInfo) -> "Near":
-        return Near(self._make(id))
+    def start_node(self, id: str, name: str) -> "Near":
+        return Near(self._make(id), id)
 
     def disconnect(self) -> None:
         pass
 
 
-class Near:
-    def __init__(self, supervisor: NodeSupervisor) -> None:
+class Near(NodeLane):
+    def __init__(self, supervisor: NodeSupervisor, id: str) -> None:
+        options = {"workers": 1, "isolation": "full", "seed": None}
+        super().__init__(id, id, *supervisor.start(code_fingerprint(), (), options, 1))
         self._supervisor = supervisor
-        self.ready_future = self._call(supervisor.start, code_fingerprint(), 1, "full", None, (), "", (), 1)
 
-    def exchange(self, message: bytes, give_back: int) -> "Future[bytes]":
-        return self._call(self._supervisor.exchange, message, give_back)
+    def exchange(self, message: bytes, cancelled: Sequence[int]) -> bytes:
+        return self._supervisor.exchange(message, cancelled)
 
-    def close(self) -> "Future[None]":
-        return self._call(self._supervisor.close)
-
-    def kill(self) -> None:
+    def end(self) -> None:
         self._supervisor.close()
 
-    def _call(self, method: Callable[..., Any], *arguments: Any) -> "Future[Any]":
-        future: Future[Any] = Future()
 
-        def work() -> None:
-            try:
-                future.set_result(method(*arguments))
-            except Exception as error:
-                future.set_exception(error)
+@contextlib.contextmanager
+def here(names: str, make: Callable[[str], NodeSupervisor]) -> Iterator[tuple[QueuedBackend, ClusterNodes]]:
+    """Yield a backend and its nodes, which are in this process."""
+    box = QueuedBackend(RequestDispatcher())
+    nodes = Here(names, make, box.dispatcher)
+    try:
+        yield box, nodes
+    finally:
+        nodes.close()
 
-        threading.Thread(target=work, daemon=True).start()
-        return future
+
+def submitted(box: QueuedBackend, *about: Any) -> "Future[Any]":
+    """Submit a judge request; return a future of what is answered."""
+    answer: Future[Any] = Future()
+    box.submit(JudgeRequest(*about), answer.set_result)
+    return answer
 
 
 class Doomed(NodeSupervisor):
-    def exchange(self, message: bytes, give_back: int = 0) -> bytes:
+    def exchange(self, *_: Any) -> bytes:
         raise ConnectionError("it went up in smoke")
 
 
 class Sick(NodeSupervisor):
-    def _work(self, box: Any) -> None:
-        while True:
-            number, _ = self._requests.get()
-            with self._changed:
-                self._answers.append((number, ExecutionLost("no memory is left")))
-                self._changed.notify_all()
+    def _take_answer(self, number: int, answer: Any) -> None:
+        super()._take_answer(number, ExecutionLost("no memory is left"))
 
 
 def test_no_request_waits_behind_a_long_one_while_a_node_is_idle() -> None:
-    dispatcher = ClusterScheduler(Here("ab", lambda name: NodeSupervisor()))
-    dispatcher.wait_until_ready()
-    long = dispatcher.submit(JudgeRequest(SLEEP, LONG))
-    short = [dispatcher.submit(JudgeRequest(ECHO, echo(number))) for number in range(40)]
-    assert {answer.result().verdict for answer in short} == {Verdict.ACCEPTED}
-    assert not long.done()
-    dispatcher.close()
+    with here("ab", lambda name: NodeSupervisor()) as (box, nodes):
+        nodes.wait_until_ready()
+        long = submitted(box, SLEEP, LONG)
+        short = [submitted(box, ECHO, echo(number)) for number in range(40)]
+        assert {answer.result().verdict for answer in short} == {Verdict.ACCEPTED}
+        assert not long.done()
 
 
 @pytest.mark.thorough
 def test_a_request_that_kills_every_node_is_given_up() -> None:
-    dispatcher = ClusterScheduler(Here("abcd", lambda name: Doomed()))
-    dispatcher.wait_until_ready()
-    answer = dispatcher.submit(JudgeRequest(ECHO, echo(1)))
-    with pytest.raises(ExecutionLost, match="3 nodes were lost with the same request.*smoke"):
-        answer.result()
-    dispatcher.close()
+    with here("abcd", lambda name: Doomed()) as (box, nodes):
+        nodes.wait_until_ready()
+        with pytest.raises(ExecutionLost, match="3 nodes were lost with the same request.*smoke"):
+            box.execute(JudgeRequest(ECHO, echo(1)))
 
 
 @pytest.mark.thorough
 def test_a_node_that_fails_at_everything_costs_no_verdict() -> None:
-    dispatcher = ClusterScheduler(Here("ab", lambda name: Sick() if name == "a" else NodeSupervisor()))
-    dispatcher.wait_until_ready()
-    answers = [dispatcher.submit(JudgeRequest(ECHO, echo(number))) for number in range(60)]
-    assert {answer.result().verdict for answer in answers} == {Verdict.ACCEPTED}
-    dispatcher.close()
+    with here("ab", lambda name: Sick() if name == "a" else NodeSupervisor()) as (box, nodes):
+        nodes.wait_until_ready()
+        answers = [submitted(box, ECHO, echo(number)) for number in range(60)]
+        assert {answer.result().verdict for answer in answers} == {Verdict.ACCEPTED}
 
 
 @pytest.mark.thorough
@@ -409,10 +427,9 @@ def test_differences_between_nodes_show_in_the_layers() -> None:
             workers, layers = super().start(*arguments)
             return workers, layers | {"memory": "none: it has none"}
 
-    dispatcher = ClusterScheduler(Here("abc", lambda name: Another() if name == "b" else NodeSupervisor()))
-    dispatcher.wait_until_ready()
-    layers = dispatcher.layers()
-    dispatcher.close()
+    with here("abc", lambda name: Another() if name == "b" else NodeSupervisor()) as (_, nodes):
+        nodes.wait_until_ready()
+        layers = nodes.layers()
     with Sandbox(workers=1) as local:
         memory = local.layers.pop("memory")
         assert layers["memory"] == f"none: it has none (on 1 nodes, such as b); {memory} (on 2 nodes, such as a)"
@@ -424,7 +441,8 @@ def test_an_error_of_all_nodes_is_reported() -> None:
         def start(self, *arguments: Any) -> Any:
             raise BackendUnavailable("it is out of order")
 
-    dispatcher = ClusterScheduler(Here("ab", lambda name: Refusing()))
-    with pytest.raises(BackendUnavailable, match="node a: it is out of order; node b: it is out of order"):
-        dispatcher.wait_until_ready()
-    dispatcher.close()
+    with (
+        here("ab", lambda name: Refusing()) as (_, nodes),
+        pytest.raises(BackendUnavailable, match="node a: it is out of order; node b: it is out of order"),
+    ):
+        nodes.wait_until_ready()

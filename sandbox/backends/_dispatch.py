@@ -1,0 +1,433 @@
+"""One queue of requests, and the lanes that carry them out.
+
+A lane is a worker process, a container, or the workers of a cluster's node. It says how many requests it takes at once,
+sends them, and brings back answers or the news that it is lost. The dispatcher has everything else: the order of
+requests, the memory that they may use together, repeated attempts, cancellation, and new lanes in place of lost ones.
+
+Whoever makes room in a lane sends it the next request: the thread that brings an answer, or a caller that finds a lane
+free. What blocks, such as starting a worker, has a thread of its own.
+"""
+
+import os
+import queue
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+from typing import Any
+
+from sandbox.concurrency.cancellation import CancelToken
+from sandbox.errors import BackendUnavailable, Cancelled, ExecutionLost, KilledExternally, SandboxError
+from sandbox.request import Answer, Request
+
+ATTEMPTS = 3  # attempts at a request whose lane is lost, and at starting a lane
+SHUTDOWN_SECONDS = 10
+_PREFETCH = 3  # requests per worker that execute_many holds
+
+
+class LaneLost(Exception):
+    """A lane ended; another one may do better."""
+
+
+class BackendLost(SandboxError):
+    """No request can be answered any more, or not soon."""
+
+
+@dataclass(eq=False, slots=True)
+class Job:
+    """A request that somebody waits for.
+
+    done       gets its answer, or the exception to raise, once
+    lane       the lane that has it
+    failures   the lanes that could not answer it, each with the kind of its error
+    error      the answer after which its lane is ended
+    """
+
+    request: Request[Any]
+    memory_mb: int
+    done: Callable[[Any], object]
+    lane: "Lane | None" = None
+    failures: tuple[tuple[str, type[Exception]], ...] = ()
+    error: SandboxError | None = None
+    cancelled: bool = False
+
+
+class Lane(ABC):
+    """Workers that requests can be sent to. Only `join` may block.
+
+    layers     what isolates runs there; see Backend.layers
+    workers    number of requests that it carries out at once
+    slots      number of requests that it takes
+    name       a request that this lane could not answer goes to lanes with other names, if there are any; "": no matter
+    """
+
+    max_failures = 1  # times in a row that it answers ExecutionLost, after which it may be damaged and is ended
+    loss = "{} sandbox workers died with the same request: {}"
+
+    layers: dict[str, str]
+    dispatcher: "RequestDispatcher"
+
+    def __init__(self, *, workers: int = 1, slots: int = 1, name: str = "") -> None:
+        self.workers, self.slots, self.name = workers, slots, name
+        self.jobs: dict[Job, None] = {}  # these two are the dispatcher's: what the lane has, and failures in a row
+        self.n_failures = 0
+
+    @abstractmethod
+    def open(self) -> None:
+        """Begin to call `dispatcher.settle` with answers, and `dispatcher.lose` if the lane is lost."""
+
+    @abstractmethod
+    def send(self, jobs: Sequence[Job]) -> None:
+        """Begin with requests.
+
+        Raises EOFError or OSError if the lane is lost, and any other Exception for a single request that cannot be
+        sent.
+        """
+
+    @abstractmethod
+    def cancel(self, job: Job) -> None:
+        """Have the request answered soon, with any error. The lane may be lost by that."""
+
+    @abstractmethod
+    def join(self, why: str) -> str:
+        """End the lane, and return why it was lost: its own last words, or else `why`.
+
+        When this returns, nothing runs any more that others would have to wait for.
+        """
+
+    def max_attempts(self, error: Exception) -> int:
+        """Return how many lanes may fail at a request in this way, until it is answered with the error."""
+        return {LaneLost: ATTEMPTS, KilledExternally: 2}.get(type(error), 1)
+
+
+class RequestDispatcher:
+    """The lanes and the queue before them.
+
+    start      starts a lane, blocking. Raises BackendUnavailable, or LaneLost if another attempt may help
+    max_lanes  number of lanes that it may start; they are started when requests wait for them
+    memory_mb  megabytes that all requests in progress may use together
+
+    Only the first request of the queue may be admitted, so that one that needs much memory does not wait forever behind
+    a stream of small ones. Nothing blocks while the lock is held.
+    """
+
+    def __init__(self, start: Callable[[], Lane] | None = None, *, max_lanes: int = 0, memory_mb: float = inf) -> None:
+        self._start = start
+        self._max_lanes, self._memory_mb, self._used_mb = max_lanes, memory_mb, 0
+        self._owner = os.getpid()
+        self._lanes: set[Lane] = set()
+        self._free: dict[Lane, None] = {}  # those with room; the last one freed comes last: its caches are warm
+        self._waiting: deque[Job] = deque()
+        self._lock = threading.RLock()  # a garbage collection that closes us may come while it is held
+        self._changed = threading.Condition(self._lock)
+        self._n_helpers = 0  # threads that start and end lanes
+        self.over: SandboxError | None = None  # why nothing is done any more
+
+    @property
+    def n_workers(self) -> int:
+        """The number of requests that are carried out at once."""
+        with self._lock:
+            return self._max_lanes or sum(lane.workers for lane in self._lanes)
+
+    # Requests.
+
+    def submit(self, request: Request[Any], done: Callable[[Any], object]) -> Job:
+        """Queue a request; `done` is called with its answer, or with the exception to raise. Never raises."""
+        job = Job(request, request.memory_mb, done)
+        if os.getpid() != self._owner:
+            done(SandboxError("this Sandbox belongs to the process that made it; make one in each process"))
+            return job
+        with self._lock:
+            over = self.over
+            if over is None:
+                self._waiting.append(job)
+            batches = self._admit()
+        self._proceed(batches, [(job, copy(over))] if over else ())
+        return job
+
+    def withdraw(self, job: Job) -> bool:
+        """Take a request back if it is still waiting; return whether it was."""
+        with self._lock:
+            if job.lane is not None or job not in self._waiting:
+                return False
+            self._waiting.remove(job)
+            batches = self._admit()  # it may have been in the way of others
+        self._proceed(batches)
+        return True
+
+    def cancel(self, job: Job) -> None:
+        """Take a request back; if it has begun, end it, and give it Cancelled once its worker serves others."""
+        if self.withdraw(job):
+            job.done(Cancelled("the request was cancelled"))
+            return
+        with self._lock:
+            job.cancelled = True
+            if job.lane is not None:
+                job.lane.cancel(job)
+
+    def settle(self, answers: Iterable[tuple[Lane, Job, Any]]) -> None:
+        """Take what lanes answer: results, or exceptions to raise."""
+        finished: list[tuple[Job, Any]] = []
+        with self._lock:
+            for lane, job, answer in answers:
+                if job.lane is not lane:
+                    continue  # the lane was lost
+                lane.n_failures = lane.n_failures + 1 if isinstance(answer, ExecutionLost) else 0
+                if lane.n_failures >= lane.max_failures:
+                    job.error = answer
+                    self.lose(lane, f"it failed {lane.n_failures} times in a row")
+                elif isinstance(answer, SandboxError):
+                    self._fail(lane, job, answer, finished)
+                else:
+                    self._release(lane, job)
+                    finished.append((job, answer))
+            batches = self._admit()
+        self._proceed(batches, finished)
+
+    def _fail(self, lane: Lane, job: Job, error: Exception, finished: list[tuple[Job, Any]]) -> None:
+        """Give a request to another lane, or answer it with the error if it has been tried often enough."""
+        self._release(lane, job)
+        job.failures += ((lane.name, type(error)),)
+        if job.cancelled:
+            error = Cancelled("the request was cancelled")
+        elif self.over:
+            error = copy(self.over)
+        elif sum(kind is type(error) for _, kind in job.failures) < lane.max_attempts(error):
+            self._waiting.appendleft(job)
+            return
+        elif isinstance(error, LaneLost):
+            error = ExecutionLost(lane.loss.format(ATTEMPTS, error))
+        finished.append((job, error))
+
+    def _admit(self) -> dict[Lane, list[Job]]:
+        """Give waiting requests to lanes that have room; return those that have to be sent."""
+        batches: dict[Lane, list[Job]] = {}
+        passed: list[Job] = []
+        while self._waiting and self._free and self._fits(job := self._waiting[0]):
+            lane = self._choose(job)
+            if lane is None and not job.failures:
+                break
+            self._waiting.popleft()
+            if lane is None:
+                passed.append(job)
+                continue
+            self._used_mb += job.memory_mb
+            job.lane = lane
+            lane.jobs[job] = None
+            if len(lane.jobs) == lane.slots:
+                del self._free[lane]
+            batches.setdefault(lane, []).append(job)
+        if passed:
+            self._waiting.extendleft(reversed(passed))
+        if self._waiting and not self._free:
+            n_possible = min(len(self._waiting), self._max_lanes - len(self._lanes))
+            if self._n_helpers < n_possible and self._fits(self._waiting[0]):
+                self.help(self._start_lane)
+        return batches
+
+    def _fits(self, job: Job) -> bool:
+        return not self._used_mb or self._used_mb + job.memory_mb <= self._memory_mb
+
+    def _choose(self, job: Job) -> Lane | None:
+        """Return a lane with room: the last one freed if it is idle, otherwise the least busy one.
+
+        A request that other lanes could not answer goes to them again only if there are no others. None waits behind
+        another one in a lane if it may soon find an idle worker elsewhere, as few others are waiting.
+        """
+        last = next(reversed(self._free))
+        if not last.jobs and not job.failures:
+            return last
+        tried = {name for name, _ in job.failures}
+        if tried.issuperset(lane.name for lane in self._lanes):
+            tried = set()
+        untried = (lane for lane in self._free if lane.name not in tried)
+        lane = min(untried, key=lambda lane: len(lane.jobs) / lane.workers, default=None)
+        is_behind = lane is not None and len(lane.jobs) >= lane.workers
+        return None if is_behind and len(self._waiting) <= self.n_workers else lane
+
+    def _release(self, lane: Lane, job: Job) -> None:
+        del lane.jobs[job]
+        job.lane = None
+        self._used_mb -= job.memory_mb
+        if lane in self._lanes:
+            self._free[lane] = None
+
+    def _proceed(self, batches: Mapping[Lane, list[Job]], finished: Iterable[tuple[Job, Any]] = ()) -> None:
+        """Send requests, then pass on answers: each of these wakes a thread that wants the interpreter's lock."""
+        for lane, jobs in batches.items():
+            try:
+                lane.send(jobs)
+            except (EOFError, OSError) as error:
+                self.lose(lane, str(error))
+            except Exception as error:
+                self.settle([(lane, jobs[0], error)])
+            except BaseException:  # interrupted: it may have got half of a request
+                self.lose(lane, "interrupted")
+                raise
+        for job, answer in finished:
+            job.done(answer)
+
+    # Lanes.
+
+    def attach(self, lane: Lane) -> None:
+        """Use a lane from now on; end it if nothing is done any more."""
+        lane.dispatcher = self
+        with self._lock:
+            over = self.over
+            if over is None:
+                self._lanes.add(lane)
+                self._free[lane] = None
+                lane.open()
+            batches = self._admit()
+        if over:
+            lane.join(str(over))
+        self._proceed(batches)
+
+    def start_lane(self) -> Lane:
+        """Start a lane and use it. Raises BackendUnavailable."""
+        assert self._start is not None
+        words = ""
+        for _ in range(ATTEMPTS):
+            if self.over:
+                raise copy(self.over)
+            try:
+                lane = self._start()
+            except LaneLost as error:
+                words = str(error)
+            else:
+                self.attach(lane)
+                return lane
+        raise BackendUnavailable(f"{ATTEMPTS} sandbox workers ended while they started: {words}")
+
+    def _start_lane(self) -> list[tuple[Job, Any]]:
+        try:
+            self.start_lane()
+        except Exception as error:
+            with self._lock:
+                return [(self._waiting.popleft(), error)] if self._waiting else []
+        return []
+
+    def lose(self, lane: Lane, why: str) -> None:
+        """Stop using a lane, and give its requests to others once it has ended."""
+        with self._lock:
+            if lane in self._lanes:
+                self._lanes.remove(lane)
+                self._free.pop(lane, None)
+                self.help(self._recover, lane, why)
+
+    def _recover(self, lane: Lane, why: str) -> list[tuple[Job, Any]]:
+        why = lane.join(why)
+        finished: list[tuple[Job, Any]] = []
+        with self._lock:
+            for job in reversed(list(lane.jobs)):
+                error, job.error = job.error, None
+                self._fail(lane, job, error or LaneLost(why), finished)
+        return finished
+
+    def help(self, function: Callable[..., Iterable[tuple[Job, Any]] | None], *arguments: Any) -> None:
+        """Call a function that blocks in a thread of its own. It returns the requests that it finishes."""
+
+        def run() -> None:
+            finished: Iterable[tuple[Job, Any]] = ()
+            try:
+                finished = function(*arguments) or ()
+            finally:
+                with self._changed:
+                    self._n_helpers -= 1
+                    batches = self._admit()
+                    self._changed.notify_all()
+                self._proceed(batches, finished)
+
+        with self._lock:
+            self._n_helpers += 1
+        threading.Thread(target=run, daemon=True, name="sandbox-helper").start()
+
+    # The end.
+
+    def fail_waiting(self, error: SandboxError) -> None:
+        """Answer all requests that wait with the error."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, deque()
+        for job in waiting:
+            job.done(copy(error))
+
+    def stop(self, error: SandboxError | None = None) -> None:
+        """Begin to end all lanes, and return at once. Whoever waits for an answer gets the error."""
+        with self._lock:
+            self.over = self.over or error or SandboxError("this Sandbox is closed")
+            for lane in list(self._lanes):
+                self.lose(lane, str(self.over))
+        self.fail_waiting(self.over)
+
+    def close(self) -> None:
+        """End all lanes, and wait until they have ended."""
+        if os.getpid() != self._owner:
+            return  # a fork of the owner that ends: the lanes do not belong to it
+        self.stop()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._n_helpers, SHUTDOWN_SECONDS)
+
+
+class QueuedBackend:
+    """A backend with a dispatcher; see _protocol.Backend."""
+
+    def __init__(self, dispatcher: RequestDispatcher) -> None:
+        self.dispatcher = dispatcher
+
+    @property
+    def workers(self) -> int:
+        """The number of programs that run at once."""
+        return self.dispatcher.n_workers
+
+    def submit(self, request: Request[Any], done: Callable[[Any], object]) -> Job:
+        """See RequestDispatcher.submit."""
+        return self.dispatcher.submit(request, done)
+
+    def execute(self, request: Request[Answer], cancellation: CancelToken | None = None) -> Answer:
+        """Wait for a free worker and return its answer; see Backend.execute."""
+        answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        if cancellation is not None:
+            cancellation.raise_if_cancelled()
+        job = self.submit(request, answers.put)
+        try:
+            if cancellation is None:
+                answer = answers.get()
+            else:
+                with cancellation.on_cancel(partial(self.dispatcher.cancel, job)):
+                    answer = answers.get()
+        except BaseException:
+            self.dispatcher.cancel(job)
+            raise
+        if isinstance(answer, Exception):
+            if cancellation is not None and isinstance(answer, SandboxError):
+                cancellation.raise_if_cancelled()
+            raise answer
+        result: Answer = answer
+        return result
+
+    def execute_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
+        """Yield the index and the answer of each request as they finish; see Backend.execute_many."""
+        finished: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+        jobs: dict[int, Job] = {}
+
+        def next_answer() -> tuple[int, Any]:
+            index, answer = finished.get()
+            del jobs[index]
+            if isinstance(answer, BackendLost):
+                raise answer
+            return index, answer
+
+        try:
+            for index, request in enumerate(requests):
+                jobs[index] = self.submit(request, lambda answer, index=index: finished.put((index, answer)))  # type: ignore[misc]
+                while len(jobs) >= max(1, _PREFETCH * self.workers) or not finished.empty():
+                    yield next_answer()
+            while jobs:
+                yield next_answer()
+        finally:
+            for job in jobs.values():
+                self.dispatcher.withdraw(job)
