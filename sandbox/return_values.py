@@ -71,6 +71,9 @@ def decode_literal(encoded: bytes) -> Any:
 
 
 def _loaded(encoded: bytes, container: Callable[[dict[str, Any]], Any]) -> Any:
+    text = encoded.decode("ascii")
+    if len(text) <= _DIGITS and "{" not in text:  # neither containers nor more digits than there may be
+        return json.loads(text)
     effort = 0
 
     def integer(digits: str) -> int:
@@ -80,7 +83,7 @@ def _loaded(encoded: bytes, container: Callable[[dict[str, Any]], Any]) -> Any:
             raise ValueError(f"integers of more than {_DIGITS} digits")
         return int(digits)
 
-    return json.loads(encoded.decode("ascii"), object_hook=container, parse_int=integer)
+    return json.loads(text, object_hook=container, parse_int=integer)
 
 
 def _container(tagged: dict[str, Any]) -> Any:

@@ -11,7 +11,8 @@ only in the program's favour, and only within the limits of a single case:
   from what was spent on another. A run that exceeds a limit shows nothing, and from then on each case is run alone.
 
 A run takes as many calls as fit into a slice of CPU time, which is short at first, because the first calls show most
-wrong programs.
+wrong programs. A call that takes much longer ends the run; it is run alone, and so is each case after it until one
+takes less than a slice.
 """
 
 from collections import deque
@@ -51,6 +52,7 @@ class CallRunner:
         self._found: deque[RunResult] = deque()  # of the next cases
         self._slice_seconds = min(_FIRST_SECONDS, self._max_slice_seconds)
         self._n_futile = 0
+        self._is_slow = False  # whether the next case will probably take longer than a slice
 
     @property
     def _max_slice_seconds(self) -> float:
@@ -66,6 +68,7 @@ class CallRunner:
         lost_seconds = 0.0
         if (
             not self._found
+            and not self._is_slow
             and self._n_futile < _FUTILE
             and languages.load("python").may_share_process(compiled.artifact_fd)
         ):
@@ -75,7 +78,9 @@ class CallRunner:
             return CaseRun(
                 self._found.popleft(), rerun_isolated=lambda left: CaseRun(self._alone(case, compiled, left))
             )
-        return CaseRun(self._alone(case, compiled, remaining_seconds - lost_seconds), None, lost_seconds)
+        result = self._alone(case, compiled, remaining_seconds - lost_seconds)
+        self._is_slow = result.cpu_seconds > self._slice_seconds
+        return CaseRun(result, None, lost_seconds)
 
     def run_isolated(self, case: Case, remaining_seconds: float) -> CaseRun:
         """Run the submission on any case, in a process of its own. Raises ExecutionLost."""
@@ -104,7 +109,8 @@ class CallRunner:
         self._found.extend(_results(result, len(inputs)))
         if len(self._found) < len(inputs):
             self._slice_seconds = min(_GROWTH_FACTOR * self._slice_seconds, self._max_slice_seconds)
-        self._n_futile += result.outcome is Outcome.SIGNALLED or not self._found
+        self._is_slow = result.outcome is Outcome.SIGNALLED
+        self._n_futile += self._is_slow or not self._found
         return 0.0 if self._found else result.wall_seconds
 
     def _inputs(self) -> list[bytes]:

@@ -61,6 +61,8 @@ def is_stateless(tree: ast.Module) -> bool:
 class _Program:
     def __init__(self, tree: ast.Module) -> None:
         self._tree = tree
+        self._nodes = [*ast.walk(tree)]
+        self._global_names = global_names(self._nodes)
         self._imported: set[str] = set()  # names of modules that it imports
         self._taken: set[str] = set()  # names that it imports from modules
         self._bound: set[str] = set()  # names that it binds in any scope, other than by imports
@@ -70,7 +72,8 @@ class _Program:
     def check(self) -> None:
         """Raises _Refused."""
         bound = self._bound
-        for node in ast.walk(self._tree):
+        names_limits = _LIMITS in map(_read_name, self._nodes)
+        for node in self._nodes:
             names = names_bound_by(node)
             bound |= names
             allowed = SPECIAL_METHODS if isinstance(node, ast.FunctionDef) else {"__slots__"}
@@ -78,7 +81,8 @@ class _Program:
                 raise _Refused
             if isinstance(node, _REFUSED) or getattr(node, "type_params", None) or _compares_identity(node):
                 raise _Refused
-            if isinstance(node, ast.FunctionDef | ast.Lambda) and _LIMITS in map(_read_name, ast.walk(node)):
+            is_function = isinstance(node, ast.FunctionDef | ast.Lambda)
+            if names_limits and is_function and _LIMITS in map(_read_name, ast.walk(node)):
                 raise _Refused
             if isinstance(node, ast.Import):
                 self._import(node)
@@ -97,10 +101,10 @@ class _Program:
                         self._define(name)
         if (self._imported | self._taken) & bound or self._imported & self._taken:
             raise _Refused
-        self._classes = _plain_classes(self._tree, bound)
+        self._classes = _plain_classes(self._nodes, bound)
         # What calls find without importing it; a name that is bound somewhere is not looked at more closely.
         self._modules = self._imported | (MODULES - bound - self._taken)
-        own = names_bound_in_scope(self._tree.body) | global_names(self._tree)
+        own = names_bound_in_scope(self._tree.body) | self._global_names
         # At the level of the module, such a name means the library's object until it is assigned to.
         if any(name.startswith("__") or (name in _OF_LIBRARY and name not in IMMUTABLE_NAMES) for name in own):
             raise _Refused
@@ -230,7 +234,8 @@ class _Program:
                 self._callee(decorator, own)
             self._annotation(node.returns, own)
             body = [*node.body]
-            names |= names_bound_in_scope(node.body) - global_names(node)
+            declared = global_names(ast.walk(node)) if self._global_names else set()
+            names |= names_bound_in_scope(node.body) - declared
             inside = enclosing | names
         if names & self._modules:
             raise _Refused
@@ -283,11 +288,11 @@ def _is_special(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-def _plain_classes(tree: ast.Module, bound: set[str]) -> set[str]:
+def _plain_classes(nodes: Iterable[ast.AST], bound: set[str]) -> set[str]:
     """Return the names that the program binds by class statements alone, which make classes and nothing else."""
     names: set[str] = set()
     others: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ClassDef) and not node.keywords and _makes_class(node, bound):
             names.add(node.name)
         elif isinstance(node, ast.arg):

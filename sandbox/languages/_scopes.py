@@ -41,6 +41,6 @@ def walk_scope(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
             pending += [(child, is_inner) for child in ast.iter_child_nodes(node)]
 
 
-def global_names(tree: ast.AST) -> set[str]:
-    """Return the names that are declared global anywhere in the tree."""
-    return {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
+def global_names(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the names that these nodes declare global."""
+    return {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
