@@ -34,6 +34,9 @@ _TYPE_NAMES = {
     "object": "an object",
     "bytes": "base64",
 }
+_HUGE = (
+    10**400
+)  # in place of a number that no float can hold: the field that it stands in is refused, not all of the body
 _EXPECTED_BY_REFUSAL = {"Number out of range": "a number in range", "Invalid base64 encoded string": "base64"}
 
 
@@ -71,7 +74,7 @@ def loads(text: bytes | str) -> Any:
 def _number(text: str) -> float:
     number = float(text)
     if not isfinite(number):
-        raise ValueError(f"{text[:40]} is too large")
+        return _HUGE if number > 0 else -_HUGE
     return int(number) if number.is_integer() else number
 
 
@@ -94,8 +97,10 @@ def decode(kind: type[Kind], raw: Any) -> Kind:
         value: Kind = msgspec.convert(raw, closed)
         return value if closed is kind else msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        _check_words(closed, raw, "")
-        raise ValueError(_explain(str(error), raw)) from None
+        refusal = str(error)
+        if refusal.startswith(("Object contains unknown field", "Invalid enum value")):
+            _check_words(closed, raw, "")
+        raise ValueError(_explain(refusal, raw)) from None
 
 
 def schemas(kinds: Iterable[type], ref_template: str) -> dict[str, Any]:
@@ -128,24 +133,38 @@ def _closed_struct(kind: type) -> type[msgspec.Struct]:
     return msgspec.defstruct(kind.__name__, entries, namespace=namespace, kw_only=True, forbid_unknown_fields=True)
 
 
-def _check_words(hint: Any, raw: Any, place: str) -> None:
+def _check_words(kind: Any, raw: Any, place: str) -> None:
     """Raise ValueError for the first field that does not exist, or word that is none of an enumeration."""
-    for kind in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
-        if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(raw, dict):
-            hints = get_type_hints(kind)
-            for name, value in raw.items():
-                inside = f"{place}.{name}" if place else name
-                if name in hints:
-                    _check_words(hints[name], value, inside)
-                elif kind.__struct_config__.forbid_unknown_fields:
-                    raise UnknownField(_unknown_field(name, inside, hints))
-        elif get_origin(kind) is tuple and isinstance(raw, list):
-            for index, value in enumerate(raw):
-                _check_words(get_args(kind)[0], value, f"{place}[{index}]")
-        elif get_origin(kind) is Literal or (isinstance(kind, type) and issubclass(kind, Enum)):
-            words = get_args(kind) or [member.value for member in kind]
-            if isinstance(raw, str) and raw not in words:
-                raise ValueError(_wrong(f"one of {', '.join(words)}", raw, place))
+    if get_origin(kind) is tuple and isinstance(raw, list):
+        for index, value in enumerate(raw):
+            _check_words(get_args(kind)[0], value, f"{place}[{index}]")
+    elif get_origin(kind) is Literal or issubclass(kind, Enum):
+        words = get_args(kind) or [member.value for member in kind]
+        if raw is not None and raw not in words:
+            raise ValueError(_wrong(f"one of {', '.join(words)}", raw, place))
+    elif isinstance(raw, dict):
+        hints, kinds = _field_types(kind)
+        for name, value in raw.items():
+            if name not in hints and kind.__struct_config__.forbid_unknown_fields:
+                raise UnknownField(_unknown_field(name, f"{place}.{name}".lstrip("."), hints))
+            if name in kinds:
+                _check_words(kinds[name], value, f"{place}.{name}".lstrip("."))
+
+
+@cache
+def _field_types(kind: type[msgspec.Struct]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the types of the fields, and the parts of them that _check_words looks into, by name."""
+    hints = get_type_hints(kind)
+    parts = {name: _part_with_words(hint) for name, hint in hints.items()}
+    return hints, {name: part for name, part in parts.items() if part is not None}
+
+
+def _part_with_words(hint: Any) -> Any:
+    for part in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
+        inner = get_args(part)[0] if get_origin(part) is tuple else part
+        if get_origin(inner) is Literal or (isinstance(inner, type) and issubclass(inner, msgspec.Struct | Enum)):
+            return part
+    return None
 
 
 def _unknown_field(name: str, place: str, hints: Mapping[str, Any]) -> str:

@@ -35,7 +35,7 @@ class BatchRecord:
 
 @dataclass(frozen=True, slots=True)
 class JudgeBatch:
-    """The records sent to POST /judge. alone: a single record, which is answered by a single verdict."""
+    """The records sent to POST /judge. is_single: a single record, which is answered by a single verdict."""
 
     records: tuple[BatchRecord, ...]
     is_single: bool

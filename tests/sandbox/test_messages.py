@@ -98,6 +98,13 @@ def test_whole_numbers_may_be_written_with_a_decimal_point() -> None:
     assert request.limits == Limits(memory_mb=64)
 
 
+@pytest.mark.parametrize("number", ["1e400", "-1e400"])
+def test_a_number_that_no_float_can_hold_is_refused_where_it_stands(number: str) -> None:
+    result = loads(b'{"verdict": "accepted", "cpu_seconds": %b, "wall_seconds": 0, "memory_mb": 0}' % number.encode())
+    with pytest.raises(ValueError, match="field 'cpu_seconds' must be a number in range, not -?1000"):
+        decode(CaseJudgement, result)
+
+
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "[-Infinity]", "[" * 100_000, "9" * 5000, "", "{]"])
 def test_what_is_not_json_is_not_read(text: str) -> None:
     with pytest.raises(ValueError, match="."):

@@ -31,6 +31,8 @@ RECORD = {"id": 7, "code": "", "kind": "stdin", "tests": [{"input": "", "output"
         ({"referee": {"code": "", "language": 3}}, r"field 'referee\.language' must be a string, not 3"),
         ({"time_limit": 2}, "unknown field 'time_limit'. Did you mean 'time_limit_s'?"),
         ({"x" * 10**6: 2}, "unknown field 'x{80}'"),
+        ({"x` - at `$.tests[9]": 2}, r"unknown field 'x` - at `\$\.tests\[9\]'\. The fields are id, code,"),
+        ({"kind": "x` - at `$.tests[9]"}, "field 'kind' must be one of stdin, function, assertions, not 'x"),
     ],
 )
 def test_an_error_names_the_field_at_fault(change: dict[str, Any], words: str) -> None:
