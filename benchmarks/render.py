@@ -105,6 +105,30 @@ def _hostile_line(measured: dict[str, Any] | None) -> str:
     )
 
 
+def front_ends_table(measured: dict[str, Any]) -> str:
+    alone = measured["dispatcher"]
+    lines = [
+        "| `curate serve --processes` | CPU µs of a request in the front end | in the dispatcher |",
+        "|---:|---:|---:|",
+    ]
+    for row in measured["rows"]:
+        cells = (row["front_end_cpu_microseconds"], row["dispatcher_cpu_microseconds"])
+        lines.append(f"| {row['processes']} | " + " | ".join(f"{cell:.0f}" for cell in cells) + " |")
+    busiest = measured["rows"][-1]
+    front_ends = busiest["processes"] * 1e6 / busiest["front_end_cpu_microseconds"]
+    dispatcher = 1e6 / busiest["dispatcher_cpu_microseconds"], 1e6 / alone["cpu_microseconds"]
+    return "\n".join(lines) + (
+        f"\n\nRequests with one test to {measured['workers']} workers that only sleep"
+        f" {measured['sleep_seconds'] * 1e3:g} ms and answer. Many requests at once cost the dispatcher less:"
+        f" {alone['cpu_microseconds']:.0f} µs if one process sends what sixteen front ends would send"
+        f" ({alone['per_second']:,.0f} requests per second on these cores, with a load of"
+        f" {measured['load_before']:.0f} from other work)."
+        f" So {busiest['processes']} front ends with a core each would be busy at"
+        f" {front_ends:,.0f} requests per second, and the dispatcher at {dispatcher[0]:,.0f} to {dispatcher[1]:,.0f};"
+        f" computed, not measured. Measured on {measured['machine']}."
+    )
+
+
 def ray_table(measured: dict[str, Any]) -> str:
     columns = list(measured["weak_scaling"][0])
     lines = ["| Ray: " + " | ".join(name.replace("_", " ") for name in columns) + " |", "|" + "---:|" * len(columns)]
@@ -579,6 +603,7 @@ _JUDGE: Tables = (
     ("docker", docker_table),
     ("ray", ray_table),
     ("service", service_line),
+    ("front_ends", front_ends_table),
     ("soak", soak_line),
 )
 _CURATION: Tables = (

@@ -1,6 +1,7 @@
 """Measure `curate serve` under load.
 
-It serves 128 clients with mixed submissions, then 16 clients of /run_code, then 64 clients beside a hostile one.
+It serves 128 clients with mixed submissions, then 16 clients of /run_code, then 64 clients beside a hostile one, which
+reach it by way of nginx, with the configuration of docs/guides/serve.md.
 
     python -m benchmarks.service [SUBMISSIONS] [RUNS]
     python -m benchmarks.service hostile       # only the last part, added to the existing results
@@ -32,7 +33,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks import hostile
+from benchmarks import hostile, nginx
 from benchmarks.machine import describe
 from sandbox import Program, Sandbox
 
@@ -128,9 +129,11 @@ class Service:
         self._seen |= set(psutil.Process(self._process.pid).children(recursive=True))
 
     def cpu_seconds(self) -> float:
-        """Return the CPU seconds of the service itself, without its workers."""
-        times = psutil.Process(self._process.pid).cpu_times()
-        return times.user + times.system
+        """Return the CPU seconds of the service itself, dispatcher and front ends, without its workers."""
+        dispatcher = psutil.Process(self._process.pid)
+        front_ends = [each for each in dispatcher.children() if "sandbox.service.front_end" in " ".join(each.cmdline())]
+        times = [process.cpu_times() for process in (dispatcher, *front_ends)]
+        return sum(each.user + each.system for each in times)
 
     def stop(self) -> int:
         """Stop the service as an operator would, and return the number of processes that it left behind."""
@@ -240,23 +243,29 @@ def beside_a_hostile_client() -> dict[str, Any]:
     result: dict[str, Any] = {"clients": HONEST, "behaviours": {}}
     for behaviour in hostile.BEHAVIOURS:
         service = Service()
-        tests = [{"input": "a\n", "output": "a\n"}]
-        record = {"id": 0, "code": "print(input())", "kind": "stdin", "tests": tests, "time_limit_s": 60}
-        requests = itertools.repeat((0, post("/judge", record)))
-        answers = load(service.port, HONEST, requests, addresses=True)
-        spent(answers, SETTLE_SECONDS)
-        rates: dict[bool, list[float]] = {False: [], True: []}
-        for number in range(2 * SPANS):
-            there = number % 4 in (1, 2)  # so that both are affected alike if the machine becomes slower or faster
-            with hostile_client(behaviour, service.port) if there else nullcontext():
-                spent(answers, SETTLE_SECONDS)
-                rates[there].append(spent(answers, SPAN_SECONDS))
+        with nginx.running(service.port) as port:
+            rates = rates_beside(behaviour, port)
         without, beside = (sum(rates[there]) / SPANS for there in (False, True))
         result["behaviours"][behaviour] = {"without": without, "beside": beside, "share": beside / without}
-        answers.close()
         print(behaviour, result["behaviours"][behaviour], flush=True)
         service.stop()
     return result
+
+
+def rates_beside(behaviour: str, port: int) -> dict[bool, list[float]]:
+    """Return rates in several spans, without (False) and with the hostile client."""
+    tests = [{"input": "a\n", "output": "a\n"}]
+    record = {"id": 0, "code": "print(input())", "kind": "stdin", "tests": tests, "time_limit_s": 60}
+    answers = load(port, HONEST, itertools.repeat((0, post("/judge", record))), addresses=True)
+    spent(answers, SETTLE_SECONDS)
+    rates: dict[bool, list[float]] = {False: [], True: []}
+    for number in range(2 * SPANS):
+        there = number % 4 in (1, 2)  # so that both are affected alike if the machine becomes slower or faster
+        with hostile_client(behaviour, port) if there else nullcontext():
+            spent(answers, SETTLE_SECONDS)
+            rates[there].append(spent(answers, SPAN_SECONDS))
+    answers.close()
+    return rates
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Sandbox: run untrusted programs and judge them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +158,14 @@ class Sandbox(Closeable):
         """Do the same as judge_many, but where judge would raise an exception, yield it in place of the judgement."""
         requests = (self._bounded(JudgeRequest(program, suite, run_all)) for program, suite in pairs)
         return self._backend.execute_many(requests)
+
+    def submit(self, request: Request[Answer], done: Callable[[Any], object]) -> Callable[[], None]:
+        """Carry a request out without waiting for it; return a function that cancels it.
+
+        done   is called once with the answer, or with the exception that run or judge would raise; it may be called
+               from any thread, and must return soon
+        """
+        return self._backend.submit(self._bounded(request), done)
 
     def _bounded(self, request: Request[Answer]) -> Request[Answer]:
         return request if self._maxima is None else self._maxima.clamp_request(request)

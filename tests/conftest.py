@@ -70,6 +70,7 @@ _WANTED = {
     "containers|dockerd": "a Docker engine and `make sandbox-image`",
     "browser": "Chromium: apt-get install chromium",
     "curl": "curl: apt-get install curl",
+    "nginx": "nginx: apt-get install nginx-light",
     r"g\+\+": "g++: apt-get install g++",
     "real data|conformance kit": "the real data: a folder `shared` beside the checkout",
     r"requirements-exports\.txt": "trainers: pip install --no-deps -r tests/requirements-exports.txt",

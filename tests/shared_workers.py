@@ -5,7 +5,7 @@ sandbox of this process has used, if there are such. It shares nothing with pack
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -35,6 +35,9 @@ class _Borrowed:
         if self._closed:
             raise SandboxError("this Sandbox is closed")
         return self._lender.execute(request, cancellation)
+
+    def submit(self, request: Request[Answer], done: Callable[[Any], object]) -> Callable[[], None]:
+        return self._lender.submit(request, done)
 
     def execute_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
         return map_results(self.execute, requests, threads=self.workers)

@@ -45,7 +45,7 @@ DIRECTIONS = {
     "strength options recipe ingestion work dataset dedup report derivation difficulty decontamination "
     "condition row_filter splitting merging stage shards build_state stages exports pipeline audit recipes "
     "commands __main__",
-    "train": "errors interrupts child engine_options config weights sampling evaluation learning rollouts "
+    "train": "errors interrupts child bounded_http engine_options config weights sampling evaluation learning rollouts "
     "asynchronous swarm run planning loop commands",
     "train.learning": "flops sequences attention logprob heartbeats ranks policy model_files sharded_state "
     "objectives loss learner",

@@ -16,7 +16,7 @@ from curate.problem import COLUMNS
 from train.config import presets
 from train.run.step_metrics import METRIC_DESCRIPTIONS
 
-_LANGUAGES = {"console", "python", "toml", "text"}
+_LANGUAGES = {"console", "nginx", "python", "toml", "text"}
 _LINK = re.compile(r"\]\((?P<target>[^()\s#]*)(?:#(?P<anchor>[^()\s]+))?\)")
 
 

@@ -25,8 +25,7 @@ from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks.machine import describe
-from sandbox.service.bounded_http import bounded_config
-from sandbox.service.server import listen
+from sandbox.service.listener import listen
 from train.asynchronous.messages import (
     Heartbeat,
     HeartbeatResponse,
@@ -39,6 +38,7 @@ from train.asynchronous.messages import (
     pack_logprobs,
     pack_tokens,
 )
+from train.bounded_http import bounded_config
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SamplingParams
 from train.swarm.broadcast.manifest import LatestVersion

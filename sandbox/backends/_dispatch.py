@@ -383,8 +383,11 @@ class QueuedBackend:
         """The number of programs that run at once."""
         return self.dispatcher.n_workers
 
-    def submit(self, request: Request[Any], done: Callable[[Any], object]) -> Job:
-        """See RequestDispatcher.submit."""
+    def submit(self, request: Request[Answer], done: Callable[[Any], object]) -> Callable[[], None]:
+        """Carry a request out without waiting for it; see Backend.submit."""
+        return partial(self.dispatcher.cancel, self._submit(request, done))
+
+    def _submit(self, request: Request[Any], done: Callable[[Any], object]) -> Job:
         return self.dispatcher.submit(request, done)
 
     def execute(self, request: Request[Answer], cancellation: CancelToken | None = None) -> Answer:
@@ -392,7 +395,7 @@ class QueuedBackend:
         answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         if cancellation is not None:
             cancellation.raise_if_cancelled()
-        job = self.submit(request, answers.put)
+        job = self._submit(request, answers.put)
         try:
             if cancellation is None:
                 answer = answers.get()
@@ -423,7 +426,7 @@ class QueuedBackend:
 
         try:
             for index, request in enumerate(requests):
-                jobs[index] = self.submit(request, lambda answer, index=index: finished.put((index, answer)))  # type: ignore[misc]
+                jobs[index] = self._submit(request, lambda answer, index=index: finished.put((index, answer)))  # type: ignore[misc]
                 while len(jobs) >= max(1, _PREFETCH * self.workers) or not finished.empty():
                     yield next_answer()
             while jobs:

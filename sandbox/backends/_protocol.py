@@ -1,7 +1,7 @@
 """What every backend can do."""
 
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
 
 from sandbox.concurrency.cancellation import CancelToken
 from sandbox.packages import Package
@@ -39,6 +39,12 @@ class Backend(Protocol):
 
         Raises SandboxError if the sandbox failed: then nothing is known about the program. Raises ValueError or
         TypeError if the request itself is wrong.
+        """
+
+    def submit(self, request: Request[Answer], done: Callable[[Any], object]) -> Callable[[], None]:
+        """Do the same as execute, without waiting; return what cancels the request.
+
+        done   is called once, soon and from any thread, with the answer or the exception that `execute` would raise
         """
 
     def execute_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:

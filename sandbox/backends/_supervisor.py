@@ -9,7 +9,7 @@ import hashlib
 import pickle
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 import sandbox
 from sandbox import machine
-from sandbox.backends._dispatch import Job
 from sandbox.backends.local import Backend
 from sandbox.errors import BackendUnavailable
 from sandbox.packages import Package
@@ -79,7 +78,7 @@ class NodeSupervisor:
 
     def __init__(self) -> None:
         self._box: Backend | None = None
-        self._jobs: dict[int, Job] = {}
+        self._cancel: dict[int, Callable[[], None]] = {}  # what cancels each request in progress
         self._cancelled: set[int] = set()
         self._answers: deque[Numbered[Any]] = deque()
         self._changed = threading.Condition()
@@ -121,17 +120,17 @@ class NodeSupervisor:
         assert box is not None
         with self._changed:
             for number, request in unpack(message):
-                self._jobs[number] = box.submit(request, partial(self._take_answer, number))
+                self._cancel[number] = box.submit(request, partial(self._take_answer, number))
             self._cancelled.update(cancelled)  # a call may overtake the one with the request
-            for number in self._cancelled & self._jobs.keys():
+            for number in self._cancelled & self._cancel.keys():
                 self._cancelled.remove(number)
-                box.dispatcher.cancel(self._jobs[number])
+                self._cancel[number]()
             self._calls += 1
             call = self._calls
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._answers or call != self._calls, _STAY_SECONDS)
             enough = box.workers // 8
-            if len(self._jobs) - box.workers >= enough:  # nobody waits for one answer if so many are under way
+            if len(self._cancel) - box.workers >= enough:  # nobody waits for one answer if so many are under way
                 self._changed.wait_for(lambda: len(self._answers) >= enough or call != self._calls, _LINGER_SECONDS)
             answers, sizes = pack(self._answers, _REPLY_BYTES)
             for _ in sizes:
@@ -145,7 +144,7 @@ class NodeSupervisor:
 
     def _take_answer(self, number: int, answer: Any) -> None:
         with self._changed:
-            self._jobs.pop(number, None)
+            self._cancel.pop(number, None)
             self._answers.append((number, answer))
             self._changed.notify_all()
 

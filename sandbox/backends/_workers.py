@@ -72,8 +72,8 @@ class WorkerBackend(QueuedBackend):
             ' expected outputs, say isolation="best-effort" (--isolation best-effort)'
         )
 
-    def submit(self, request: Request[Any], done: Callable[[Any], object]) -> Job:
-        return super().submit(self._maxima.clamp_request(request), done)
+    def _submit(self, request: Request[Any], done: Callable[[Any], object]) -> Job:
+        return super()._submit(self._maxima.clamp_request(request), done)
 
     def close(self) -> None:
         """End all workers; see Backend.close."""

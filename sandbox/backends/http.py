@@ -15,7 +15,7 @@ import shlex
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from typing import Any
 
@@ -158,6 +158,20 @@ class Backend:
         except SandboxError:
             cancellation.raise_if_cancelled()
             raise
+
+    def submit(self, request: Request[Answer], done: Callable[[Any], object]) -> Callable[[], None]:
+        """Have a thread wait for the answer; see Backend.submit."""
+        cancellation = CancelToken()
+
+        def run() -> None:
+            try:
+                answer: Any = self.execute(request, cancellation)
+            except Exception as error:
+                answer = error
+            done(answer)
+
+        threading.Thread(target=run, daemon=True, name="sandbox-request").start()
+        return cancellation.cancel
 
     def execute_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
         """Yield the index and the answer of each request as they finish; see Backend.execute_many."""

@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     help="Port to listen on; 0 takes a free one.",
 )
 @click.option(
+    "--processes",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help="Processes that speak HTTP; all share one queue and the workers.",
+)
+@click.option(
     "--queue", type=click.IntRange(min=0), default=1024, show_default=True, help="Requests that may wait for a worker."
 )
 @click.option(
@@ -85,6 +92,7 @@ if TYPE_CHECKING:
 def command(
     host: str,
     port: int,
+    processes: int,
     queue: int,
     max_body_mb: float,
     token_file: Path | None,
@@ -108,8 +116,9 @@ def command(
     from sandbox.service.settings import ServiceSettings
 
     token = _token(token_file)
-    listener = _listen(host, port, token)
-    with report_user_errors(SandboxError), listener, sandbox.open() as box:
+    listeners = _listen(host, port, processes, token)
+    greeting = f"listening on {_url(listeners[0])}"
+    with report_user_errors(SandboxError), sandbox.open() as box:
         most = _most(
             box.workers,
             memory_mb=max_memory_mb,
@@ -126,15 +135,15 @@ def command(
             host=host,
             max_limits=most,
         )
-        greeting = f"listening on {_url(listener)} ({box.workers} workers, {'token' if token else 'no token'})"
-        all_answered = server.serve(box, settings, listener, lambda: click.echo(greeting))
+        about = f"({box.workers} workers, {'token' if token else 'no token'})"
+        all_answered = server.serve(box, settings, listeners, lambda: click.echo(f"{greeting} {about}"))
     if not all_answered:
         raise click.ClickException("stopped before all accepted requests were answered")
 
 
-def _listen(host: str, port: int, token: str | None) -> socket.socket:
-    """Return the socket that the service listens on. Without a token, it must not be reachable from other machines."""
-    from sandbox.service import server
+def _listen(host: str, port: int, processes: int, token: str | None) -> list[socket.socket]:
+    """Return a socket to listen on for each process. Without a token, other machines must not reach them."""
+    from sandbox.service.listener import listen_many
     from sandbox.service.settings import is_loopback
 
     try:
@@ -142,7 +151,7 @@ def _listen(host: str, port: int, token: str | None) -> socket.socket:
             raise click.ClickException(
                 f"anyone who reaches {host} could run programs here. Give a token: --token-file FILE, or CURATE_TOKEN"
             )
-        return server.listen(host, port)
+        return listen_many(host, port, processes)
     except OSError as error:
         raise click.ClickException(
             f"cannot listen on {host}, port {port}: {error.strerror}. Choose another address with --host or --port."

@@ -1,26 +1,29 @@
 """A Sandbox over HTTP: what `curate serve` runs.
 
-    settings.py        what the operator chooses
-    server.py          the process: its socket, its signals, its end
-    bounded_http.py    limits on time and size that the HTTP server itself does not set
-    app.py             the paths, the token, and what the service says about itself
-    allowed_hosts.py   the host names and web pages from which requests are accepted
-    request_body.py    one request: its body, and whether its client is still connected
-    rate_limit.py      what a client costs before it gets a worker
-    byte_budget.py     how many bytes are held for each client
-    fair_queue.py      who waits for a worker, and who is turned away
-    executor.py        the Sandbox, shared by all requests
-    request_codec.py   from JSON to requests for the Sandbox, and from its results to JSON
-    json_processes.py  the processes that translate large bodies and answers
-    judge_routes.py    POST /judge: records as `curate judge` reads them
-    run_routes.py      POST /run_code, /run and /judge_suite
-    sandboxfusion.py   the requests and responses of SandboxFusion, for /run_code
-    request_bounds.py  how much a request may ask for
-    responses.py       answers, and clients that do not read them
-    service_errors.py  what is answered when there is no verdict
-    prometheus.py      GET /metrics
-    openapi.py         GET /openapi.json
+Front ends are processes that speak HTTP. One dispatcher, in the main process, has the queue and the Sandbox; it never
+sees JSON.
 
-There are no globals: everything belongs to one app, made from a Sandbox and Settings. One process serves a few hundred
-runs a second; for more, start more processes.
+    settings.py           what the operator chooses
+    server.py             the main process: it starts and replaces front ends, and drains
+    dispatcher.py         the Sandbox and the queue before it, shared by all front ends
+    fair_queue.py         who waits for a worker, and who is turned away
+    prometheus.py         GET /metrics
+    link.py               the connection between the dispatcher and a front end
+    dispatcher_client.py  the dispatcher as a front end sees it
+    front_end.py          a process that speaks HTTP
+    listener.py           the sockets that clients connect to
+    app.py                the paths, the token, and what the service says about itself
+    allowed_hosts.py      the host names and web pages from which requests are accepted
+    request_body.py       one request: its body, and whether its client is still connected
+    rate_limit.py         what a client costs a front end
+    request_bounds.py     how much a request may ask for
+    request_codec.py      from JSON to requests for the Sandbox, and from its results to JSON
+    judge_routes.py       POST /judge: records as `curate judge` reads them
+    run_routes.py         POST /run_code, /run and /judge_suite
+    sandboxfusion.py      the requests and responses of SandboxFusion, for /run_code
+    responses.py          answers in JSON and JSON Lines
+    service_errors.py     what is answered when there is no verdict
+    openapi.py            GET /openapi.json
+
+Clients that trickle heads, bodies or the reading of answers are kept away by a proxy; see docs/guides/serve.md.
 """

@@ -3,7 +3,6 @@
 import base64
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -15,12 +14,12 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from sandbox import json_codec
-from sandbox.box import Sandbox
 from sandbox.limit_bounds import bounds_by_name
-from sandbox.service import judge_routes, openapi, run_routes
+from sandbox.service import judge_routes, openapi, prometheus, run_routes
 from sandbox.service.allowed_hosts import AllowedHosts
-from sandbox.service.executor import RequestExecutor
-from sandbox.service.request_body import IncomingRequest
+from sandbox.service.dispatcher_client import DispatcherClient
+from sandbox.service.request_body import IncomingRequest, RequestReader
+from sandbox.service.request_bounds import RequestBounds
 from sandbox.service.service_errors import (
     ClientDisconnected,
     CrossOriginRequest,
@@ -34,14 +33,20 @@ NAME = "curate"
 _OPEN = {"/v1/ping", "/health"}  # paths that need no token: orchestrators probe them
 _CLIENT_CLOSED_REQUEST = 499  # status if the client has gone: nobody reads it, but it is counted
 
-Handler = Callable[[RequestExecutor, IncomingRequest, Request], Awaitable[Response]]
+Handler = Callable[[DispatcherClient, IncomingRequest, Request], Awaitable[Response]]
 
 
 class ServiceApp:
-    """Serves one Sandbox, which the caller has to close."""
+    """Serves what a dispatcher does.
 
-    def __init__(self, box: Sandbox, settings: ServiceSettings) -> None:
-        self.executor = RequestExecutor(box, settings)
+    draining   whether the service is about to stop
+    """
+
+    def __init__(self, dispatcher: DispatcherClient, settings: ServiceSettings, bounds: RequestBounds) -> None:
+        self.draining = False
+        self._dispatcher = dispatcher
+        self._bounds = bounds
+        reader = RequestReader(dispatcher, settings, bounds)
         self._hosts = AllowedHosts(settings.host, token=settings.token is not None)
         self._token = settings.token.encode() if settings.token is not None else None
         self._open = _OPEN | ({"/metrics"} if settings.open_metrics else set())
@@ -59,7 +64,8 @@ class ServiceApp:
             "/openapi.json": self._openapi,
         }
         routes = [
-            Route(path, _Endpoint(self.executor, handler), methods=["POST"]) for path, handler in post_handlers.items()
+            Route(path, _Endpoint(dispatcher, reader, handler), methods=["POST"])
+            for path, handler in post_handlers.items()
         ]
         routes += [Route(path, endpoint) for path, endpoint in get_endpoints.items()]
         handlers = {ServiceError: _refused, ClientDisconnected: _gone, HTTPException: _http_error}
@@ -72,7 +78,7 @@ class ServiceApp:
 
         async def count_and_send(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self.executor.metrics.responses.labels(path, message["status"]).inc()
+                self._dispatcher.count(path, message["status"])
             await send(message)
 
         try:
@@ -99,43 +105,36 @@ class ServiceApp:
         return _json("pong")
 
     async def _health(self, request: Request) -> Response:
-        queue, box = self.executor.queue, self.executor.box
         authorized = self._has_token(request.scope)
         about: dict[str, Any] = {
             "service": NAME,
-            "status": "draining" if queue.draining else "serving",
+            "status": "draining" if self.draining else "serving",
             "authorized": authorized,
         }
         if authorized:  # clients without the token learn nothing about the machine
-            about |= {
-                "version": self._version,
-                "workers": box.workers,
-                "most": bounds_by_name(self.executor.bounds.max_limits),
-                "layers": box.layers,
-                "packages": [asdict(package) for package in box.packages],
-                "waiting": queue.waiting,
-                "running": queue.n_running,
-            }
-        return _json(about, 503 if queue.draining else 200)
+            about |= {"version": self._version, "most": bounds_by_name(self._bounds.max_limits)}
+            about |= await self._dispatcher.describe()
+        return _json(about, 503 if self.draining else 200)
 
     async def _metrics(self, request: Request) -> Response:
-        return Response(self.executor.metrics.text(), media_type=self.executor.metrics.content_type)
+        return Response(await self._dispatcher.metrics(), media_type=prometheus.CONTENT_TYPE)
 
     async def _openapi(self, request: Request) -> Response:
-        return _json(openapi.build_document(self._version, self.executor.bounds.max_limits))
+        return _json(openapi.build_document(self._version, self._bounds.max_limits))
 
 
 class _Endpoint:
-    """A handler as an ASGI application; the bytes of its request count as held until the answer is sent."""
+    """A handler as an ASGI application."""
 
-    def __init__(self, executor: RequestExecutor, handler: Handler) -> None:
-        self._executor = executor
+    def __init__(self, dispatcher: DispatcherClient, reader: RequestReader, handler: Handler) -> None:
+        self._dispatcher = dispatcher
+        self._reader = reader
         self._handler = handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        with IncomingRequest(request, self._executor) as incoming:
-            response = await self._handler(self._executor, incoming, request)
+        with IncomingRequest(request, self._reader) as incoming:
+            response = await self._handler(self._dispatcher, incoming, request)
             await response(scope, receive, send)
 
 

@@ -8,32 +8,34 @@ is known about it.
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from sandbox import json_codec
-from sandbox.service.executor import RequestExecutor
+from sandbox.service import request_codec
+from sandbox.service.dispatcher_client import DispatcherClient
 from sandbox.service.request_body import IncomingRequest
 from sandbox.service.request_codec import BatchRecord, JudgeBatch
-from sandbox.service.responses import JSON_LINES, JsonLinesResponse, JsonResponse
+from sandbox.service.responses import JSON_LINES, JsonLinesResponse, json_response
 from sandbox.service.service_errors import ClientDisconnected, MalformedRequest, ServiceError
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _PREFETCH = 2  # records of one batch in the queue per worker, so that other requests get turns between them
 
 
-async def judge(executor: RequestExecutor, incoming: IncomingRequest, request: Request) -> Response:
+async def judge(dispatcher: DispatcherClient, incoming: IncomingRequest, request: Request) -> Response:
     run_all = _run_all(request)
     batch = await incoming.read()
     assert isinstance(batch, JudgeBatch)
     if batch.is_single:
-        return JsonResponse(await _judge(executor, incoming, batch.records[0], run_all=run_all), incoming, executor)
-    executor.queue.make_room(incoming.client)
-    answers = _judge_all(executor, incoming, batch.records, run_all=run_all)
+        return json_response(await _judge(dispatcher, incoming, batch.records[0], run_all=run_all))
+    await dispatcher.make_room(incoming.client)
+    answers = _judge_all(dispatcher, incoming, batch.records, run_all=run_all)
     if JSON_LINES in request.headers.get("accept", ""):
         return JsonLinesResponse(answers)
-    return JsonResponse(b"[" + b",".join([answer async for answer in answers]) + b"]", incoming, executor)
+    return json_response(b"[" + b",".join([answer async for answer in answers]) + b"]")
 
 
 def _run_all(request: Request) -> bool:
@@ -47,25 +49,32 @@ def _run_all(request: Request) -> bool:
 
 
 async def _judge(
-    executor: RequestExecutor, incoming: IncomingRequest, record: BatchRecord, *, run_all: bool, admitted: bool = False
+    dispatcher: DispatcherClient,
+    incoming: IncomingRequest,
+    record: BatchRecord,
+    *,
+    run_all: bool,
+    admitted: bool = False,
 ) -> bytes:
     if isinstance(record.request, str):
         raise MalformedRequest(record.request)
-    return await executor.execute_queued(incoming, record.request, record.record_id, run_all=run_all, admitted=admitted)
+    request = replace(record.request, run_all=True) if run_all else record.request
+    judgement = await dispatcher.execute(incoming, request, admitted=admitted)
+    return request_codec.encode(incoming.path, record.record_id, request, judgement)
 
 
 async def _judge_all(
-    executor: RequestExecutor, incoming: IncomingRequest, records: Sequence[BatchRecord], *, run_all: bool
+    dispatcher: DispatcherClient, incoming: IncomingRequest, records: Sequence[BatchRecord], *, run_all: bool
 ) -> AsyncGenerator[bytes]:
-    """Yield the answers in order, each as soon as it and those before it are known. Raises Gone."""
-    window = asyncio.Semaphore(_PREFETCH * executor.box.workers)
+    """Yield the answers in order, each as soon as it and those before it are known. Raises ClientDisconnected."""
+    window = asyncio.Semaphore(_PREFETCH * dispatcher.workers)
 
     async def answer(index: int, record: BatchRecord) -> bytes:
         try:
             async with window:
                 if incoming.disconnect_future().done():
                     raise ClientDisconnected
-                return await _judge(executor, incoming, record, run_all=run_all, admitted=True)
+                return await _judge(dispatcher, incoming, record, run_all=run_all, admitted=True)
         except ServiceError as refusal:
             cause = "malformed record" if isinstance(refusal, MalformedRequest) else "sandbox"
             return json_codec.dumps({"index": index, "id": record.record_id, "error": f"{cause}: {refusal}"})

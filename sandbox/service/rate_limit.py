@@ -1,11 +1,11 @@
-"""What a client costs before it gets a worker: its bodies are received and parsed.
+"""What a client costs a front end: its bodies are received and parsed there.
 
-While several clients are active, each may use at most 4 % of one core for receiving and parsing its requests.
+While several clients have requests at one front end, each may use at most 4 % of its processor for that.
 """
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections import Counter
 
 _SHARE = 0.04  # each client's share of one processor
 _BURST_SECONDS = 0.1  # processor time that a client may use before it has to wait
@@ -18,9 +18,19 @@ REFUSAL_SECONDS = 0.005  # cost of a refused request, in addition to the time it
 class RateLimiter:
     """Seconds used by each client. For one event loop only: it has no locks."""
 
-    def __init__(self, is_crowded: Callable[[str], bool]) -> None:
-        self._is_crowded = is_crowded  # whether clients other than this one are present
+    def __init__(self) -> None:
+        self._open = Counter[str]()  # requests that have not been answered
         self._used: dict[str, tuple[float, float]] = {}  # client -> seconds used, as of when
+
+    def enter(self, client: str) -> None:
+        """Count a request that begins."""
+        self._open[client] += 1
+
+    def leave(self, client: str) -> None:
+        """Count a request that has been answered."""
+        self._open[client] -= 1
+        if not self._open[client]:
+            del self._open[client]
 
     def charge(self, client: str, seconds: float) -> None:
         """Add seconds of processor time to what a client has used."""
@@ -28,14 +38,10 @@ class RateLimiter:
         if len(self._used) > _MAX_TRACKED_CLIENTS:
             self._used = {name: used for name, used in self._used.items() if self._owed(name)}
 
-    async def wait(self, client: str) -> float:
-        """Wait until this client may continue; return the seconds that the wait took."""
-        if self._owed(client) <= _BURST_SECONDS:
-            return 0.0
-        start_time = time.monotonic()
-        while self._owed(client) > _BURST_SECONDS and self._is_crowded(client):
+    async def wait(self, client: str) -> None:
+        """Wait until this client may continue."""
+        while self._owed(client) > _BURST_SECONDS and len(self._open) > 1:
             await asyncio.sleep(_POLL_SECONDS)
-        return time.monotonic() - start_time
 
     def _owed(self, client: str) -> float:
         """Seconds that the client has used above its share."""

@@ -1,19 +1,22 @@
 """One request: its body, which must be small enough and arrive in time, and whether its client is still connected.
 
-`read_body` is for the other servers of this project, which have no queue of clients.
+`read_body` is also for the other servers of this project, which have no queue of clients.
 """
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
 from starlette.requests import ClientDisconnect, Request
 
 from sandbox.service import rate_limit, request_codec
-from sandbox.service.executor import RequestExecutor
+from sandbox.service.dispatcher_client import DispatcherClient
 from sandbox.service.fair_queue import client_key
-from sandbox.service.request_codec import SMALL_BYTES, JudgeBatch
+from sandbox.service.rate_limit import RateLimiter
+from sandbox.service.request_bounds import RequestBounds
+from sandbox.service.request_codec import JudgeBatch
 from sandbox.service.service_errors import (
     ClientDisconnected,
     MalformedRequest,
@@ -22,19 +25,32 @@ from sandbox.service.service_errors import (
     ServiceError,
     UnsupportedMediaType,
 )
+from sandbox.service.settings import ServiceSettings
+
+_SMALL_BYTES = 64 * 1024  # bodies up to this size are bounded by the number of connections
 
 
-async def read_body(request: Request, max_bytes: int, seconds: float, *, keep: bool = True, advice: str = "") -> bytes:
+async def read_body(
+    request: Request,
+    max_bytes: int,
+    seconds: float,
+    *,
+    keep: bool = True,
+    advice: str = "",
+    reserve: Callable[[int], Awaitable[None]] | None = None,
+) -> bytes:
     """Return the body of a request; b"" if it is not to be kept.
 
     seconds  time for all of it: bodies that never end must not fill the memory
     advice   what to do if it is too large; it ends the message
+    reserve  is awaited, once, with the bytes of a body that is not small, before most of it is read
 
     Raises PayloadTooLarge, RequestTimeout, and MalformedRequest if the client goes away.
     """
     too_large = PayloadTooLarge(f"the body must have at most {max_bytes:,} bytes{advice}")
-    length = request.headers.get("content-length", "0")
-    if length.isdecimal() and int(length) > max_bytes:
+    length = request.headers.get("content-length", "")
+    declared = int(length) if length.isdecimal() else None
+    if declared is not None and declared > max_bytes:
         raise too_large
     chunks, size = [], 0
     try:
@@ -45,71 +61,64 @@ async def read_body(request: Request, max_bytes: int, seconds: float, *, keep: b
                     raise too_large
                 if keep:
                     chunks.append(chunk)
+                if reserve is not None and size > _SMALL_BYTES:
+                    await reserve(max_bytes if declared is None else declared)
+                    reserve = None
     except TimeoutError:
-        raise RequestTimeout(f"the body did not arrive within {seconds:.0f} s") from None
+        raise RequestTimeout(f"the body did not arrive within {seconds:g} s") from None
     except ClientDisconnect:
         raise MalformedRequest("the client has gone") from None
     return b"".join(chunks)
 
 
+class RequestReader:
+    """What reads the bodies of all requests of a front end."""
+
+    def __init__(self, dispatcher: DispatcherClient, settings: ServiceSettings, bounds: RequestBounds) -> None:
+        self.dispatcher = dispatcher
+        self.settings = settings
+        self.bounds = bounds
+        self.pace = RateLimiter()
+
+
 class IncomingRequest:
     """A request while it is read and answered."""
 
-    def __init__(self, request: Request, executor: RequestExecutor) -> None:
+    def __init__(self, request: Request, reader: RequestReader) -> None:
+        self.settings = reader.settings
         self._request = request
-        self._executor = executor
-        self._size = 0
+        self._reader = reader
+        self._held: int | None = None
         self._departure: asyncio.Task[None] | None = None
         self.path: str = request.scope["path"]
         self.client = client_key(request.client.host if request.client is not None else "")
 
-    async def read(self) -> "request_codec.Request | bytes | JudgeBatch":
+    async def read(self) -> "request_codec.Request | JudgeBatch":
         """Read the body and return what it asks for. Raises a ServiceError, or ClientDisconnected."""
         # A web page may send other content types to a service on the same machine without a preflight request.
         if self._request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise UnsupportedMediaType("the body must be JSON; send the header content-type: application/json")
-        body_seconds = self._executor.settings.body_seconds
+        settings, pace = self.settings, self._reader.pace
+        await pace.wait(self.client)
+        pace.charge(self.client, int(self._request.headers.get("content-length", 0)) * rate_limit.SECONDS_PER_BYTE)
+        advice = "; `curate serve --max-body-mb N` allows more"
         try:
-            async with asyncio.timeout(body_seconds) as timeout:
-                body = await self._body(timeout)
-        except TimeoutError:
-            raise RequestTimeout(f"the body did not arrive within {body_seconds:g} s") from None
-        except ClientDisconnect:
+            body = await read_body(
+                self._request, settings.max_body, settings.body_seconds, advice=advice, reserve=self._hold
+            )
+        except MalformedRequest:
             raise ClientDisconnected from None
         start_time = time.monotonic()
         try:
-            if len(body) <= SMALL_BYTES:
-                return request_codec.parse(self.path, body, self._executor.bounds)
-            return await self._executor.parse_large_body(self.path, body)
+            return request_codec.parse(self.path, body, self._reader.bounds)
         except ServiceError:
-            self._executor.pace.charge(self.client, rate_limit.REFUSAL_SECONDS)
+            pace.charge(self.client, rate_limit.REFUSAL_SECONDS)
             raise
         finally:
-            self._executor.pace.charge(self.client, time.monotonic() - start_time)
+            pace.charge(self.client, time.monotonic() - start_time)
 
-    async def _body(self, timeout: asyncio.Timeout) -> bytes:
-        most = self._executor.settings.max_body
-        if int(self._request.headers.get("content-length", 0)) > most:
-            raise _too_large(most)
-        await self._let_others_go_first(timeout)
-        chunks = []
-        async for chunk in self._request.stream():
-            chunks.append(chunk)
-            self._size += len(chunk)
-            self._executor.bodies.acquire(self.client, len(chunk), size=self._size)
-            if self._size > most:
-                raise _too_large(most)
-            if self._size > SMALL_BYTES:
-                self._executor.pace.charge(self.client, len(chunk) * rate_limit.SECONDS_PER_BYTE)
-                await self._let_others_go_first(timeout)
-        return b"".join(chunks)
-
-    async def _let_others_go_first(self, timeout: asyncio.Timeout) -> None:
-        waited = await self._executor.pace.wait(self.client)
-        if waited:
-            before = timeout.when()
-            assert before is not None
-            timeout.reschedule(before + waited)
+    async def _hold(self, n_bytes: int) -> None:
+        self._held = await self._reader.dispatcher.hold(self.client, n_bytes)
 
     def disconnect_future(self) -> "asyncio.Future[None]":
         """Return a future that completes when the client goes away. Call it only after the body has been read."""
@@ -122,15 +131,14 @@ class IncomingRequest:
             pass
 
     def __enter__(self) -> Self:
+        self._reader.pace.enter(self.client)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._executor.bodies.release(self.client, self._size)
+        self._reader.pace.leave(self.client)
+        if self._held is not None:
+            self._reader.dispatcher.release(self._held)
         if self._departure is not None:
             self._departure.cancel()
-
-
-def _too_large(most: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"the body must have at most {most:,} bytes; `curate serve --max-body-mb N` allows more")

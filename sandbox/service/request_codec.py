@@ -1,18 +1,15 @@
 """From JSON to requests for the Sandbox, and from its results to JSON.
 
-These are plain functions, because small bodies are translated in the service's own process and large ones in another
-(json_processes.py). A request is a RunRequest or a JudgeRequest, or a pickle of one, which is unpacked when its turn
-has come.
+A request is a RunRequest or a JudgeRequest.
 """
 
-import pickle
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from sandbox import json_codec
 from sandbox.judge import Judgement
 from sandbox.judge_record import JudgeVerdict, Record
-from sandbox.program import Limits, Program, RunResult
+from sandbox.program import RunResult
 from sandbox.request import JudgeRequest, RunRequest
 from sandbox.service import request_bounds, sandboxfusion
 from sandbox.service.request_bounds import RequestBounds
@@ -20,8 +17,6 @@ from sandbox.service.service_errors import MalformedRequest, translate_parse_err
 
 Request = RunRequest | JudgeRequest
 
-SMALL_BYTES = 64 * 1024  # this many are parsed or written in a few milliseconds
-_SMALL_CASES = 200
 _BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
@@ -30,7 +25,7 @@ class BatchRecord:
     """One record of a batch: its request, or a message that says what is wrong with it."""
 
     record_id: str | int | None
-    request: Request | bytes | str
+    request: JudgeRequest | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,46 +60,15 @@ def parse(path: str, body: bytes, bound: RequestBounds) -> Request | JudgeBatch:
         return judge.with_limits(request_bounds.clamp_limits(judge.suite.limits, requested, bound.max_limits))
 
 
-def parse_and_pack(path: str, body: bytes, bound: RequestBounds) -> bytes | JudgeBatch:
-    """Do the same as parse, but pickle each request by itself: there may be many large ones. Raises
-    MalformedRequest."""
-    parsed = parse(path, body, bound)
-    if isinstance(parsed, JudgeBatch):
-        return JudgeBatch(tuple(map(_packed, parsed.records)), parsed.is_single)
-    return pickle.dumps(parsed)
-
-
-def _packed(entry: BatchRecord) -> BatchRecord:
-    return entry if isinstance(entry.request, str) else replace(entry, request=pickle.dumps(entry.request))
-
-
-def unpack(request: Request | bytes) -> Request:
-    """Return a request that came from parse_and_pack or from parse."""
-    if isinstance(request, bytes):
-        request = pickle.loads(request)
-    assert isinstance(request, RunRequest | JudgeRequest)
-    return request
-
-
-def is_small(result: RunResult | Judgement) -> bool:
-    """Return whether the result is written in a few milliseconds."""
-    if isinstance(result, Judgement):
-        return len(result.cases) <= _SMALL_CASES and sum(map(len, result.outputs)) <= SMALL_BYTES
-    outputs = (result.stdout, result.stderr, result.returned or b"", *result.files.values())
-    return sum(map(len, outputs)) <= SMALL_BYTES
-
-
-def encode(
-    path: str, identity: str | int | None, language: str, limits: Limits, result: RunResult | Judgement
-) -> bytes:
+def encode(path: str, record_id: str | int | None, request: Request, result: RunResult | Judgement) -> bytes:
     """Return the answer to a request for `path`, in JSON."""
     if path == "/judge":
         assert isinstance(result, Judgement)
-        assert identity is not None
-        return json_codec.dumps(JudgeVerdict.from_judgement(identity, result))
+        assert record_id is not None
+        return json_codec.dumps(JudgeVerdict.from_judgement(record_id, result))
     if path == "/run_code":
         assert isinstance(result, RunResult)
-        return json_codec.dumps(sandboxfusion.make_response(Program("", language), limits, result))
+        return json_codec.dumps(sandboxfusion.make_response(request.program, request.run_limits, result))
     return json_codec.dumps(result)
 
 
@@ -162,7 +126,7 @@ def _record(raw: Any, bound: RequestBounds) -> BatchRecord:
         return BatchRecord(identity, str(error))
 
 
-def _request(raw: Any, bound: RequestBounds) -> Request:
+def _request(raw: Any, bound: RequestBounds) -> JudgeRequest:
     record = json_codec.decode(Record, raw)
     limits = request_bounds.clamp_limits(record.limits, record.limit_fields, bound.max_limits)
     return JudgeRequest(record.program, record.to_suite(limits))

@@ -1,129 +1,178 @@
-"""The service's process: it bounds connections, handles signals, and stops without losing a request it has accepted."""
+"""The service's main process: it has the dispatcher, starts the front ends, and stops without losing a request that it
+has accepted."""
 
 import asyncio
 import logging
-import math
-import resource
+import pickle
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 import uvicorn
 
 from sandbox.box import Sandbox
+from sandbox.errors import SandboxError
 from sandbox.jail import linux
-from sandbox.service.app import ServiceApp
-from sandbox.service.bounded_http import MAX_CONNECTIONS, bounded_config
+from sandbox.service import request_bounds
+from sandbox.service.dispatcher import ServiceDispatcher, Session
+from sandbox.service.front_end import FrontEndConfig
+from sandbox.service.listener import raise_descriptor_limit
+from sandbox.service.request_bounds import RequestBounds
 from sandbox.service.settings import ServiceSettings
 
 log = logging.getLogger(__name__)
 
-_KEEP_ALIVE_SECONDS = 30  # how long a connection may stay open between requests
-_KEEPALIVE_SECONDS = 60  # time after which a peer that does not respond counts as gone
 _SHUTDOWN_SECONDS = 5  # time to send the last answers once all runs have been abandoned
+_RESTART_SECONDS = 1  # pause before a front end is replaced that ended while it started
+_PROJECT = str(Path(__file__).parents[2])
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 takes a free port. Raises OSError."""
-    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Accepted connections inherit TCP keepalive, so that dead clients are detected.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_SECONDS // 2)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_SECONDS // 6)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _KEEPALIVE_SECONDS * 1000)
-        listener.bind(address)
-        listener.listen(1024)
-    except BaseException:
-        listener.close()
-        raise
-    return listener
-
-
-def serve(box: Sandbox, settings: ServiceSettings, listener: socket.socket, on_ready: Callable[[], object]) -> bool:
-    """Serve until SIGTERM or SIGINT, then close the box; `on_ready` is called once requests can be answered.
+def serve(
+    box: Sandbox, settings: ServiceSettings, listeners: Sequence[socket.socket], on_ready: Callable[[], object]
+) -> bool:
+    """Serve until SIGTERM or SIGINT, with a front end for each of the listening sockets; then close them and the box.
 
     The first signal lets accepted requests finish, for at most settings.drain_seconds; a second one stops at once.
-    Returns whether every accepted request has been answered.
+    `on_ready` is called once requests can be answered. Returns whether every accepted request has been answered.
+    Raises SandboxError if a front end does not start.
     """
     raise_descriptor_limit()
-    linux.enable_malloc_trim()  # memory of large bodies and answers is not kept after use
-    app = ServiceApp(box, settings)
-    config = bounded_config(
-        app,
-        head_seconds=settings.head_seconds,
-        answer_seconds=settings.answer_seconds,
-        keep_alive_seconds=_KEEP_ALIVE_SECONDS,
-        stop_seconds=math.ceil(settings.drain_seconds) + _SHUTDOWN_SECONDS,
-    )
-    server = _Server(config, app, settings.drain_seconds, on_ready)
-    try:
-        server.run(sockets=[listener])
-    finally:
-        box.close()
-        app.executor.close()
-    return not server.gave_up
+    linux.enable_malloc_trim()  # memory of large requests and answers is not kept after use
 
-
-class _Server(uvicorn.Server):
-    """uvicorn's server, with a shutdown of our own."""
-
-    def __init__(
-        self, config: uvicorn.Config, app: ServiceApp, drain_seconds: float, ready: Callable[[], object]
-    ) -> None:
-        super().__init__(config)
-        self.gave_up = False
-        self._executor = app.executor
-        self._drain_seconds = drain_seconds
-        self._ready = ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._ready()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Handle SIGINT and SIGTERM. Unlike uvicorn, do not raise them again at the end: a service that stopped when
-        it was told to has not failed."""
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+    async def run() -> bool:
         try:
-            yield
+            return await _Service(box, settings, listeners).run(on_ready)
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            await asyncio.to_thread(box.close)  # the loop must not close before it: workers may still answer
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.force_exit = self.should_exit
-        self.should_exit = True
-        self._executor.queue.draining = True  # from now on nothing new is accepted
+    with asyncio.Runner(loop_factory=uvicorn.Config("").get_loop_factory()) as runner:
+        return runner.run(run())
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        log.info(
-            "stopping: %d requests are running, %d waiting",
-            self._executor.queue.n_running,
-            self._executor.queue.waiting,
-        )
-        deadline = asyncio.get_running_loop().call_later(self._drain_seconds, self._give_up)
-        await super().shutdown(sockets)
-        deadline.cancel()
-        if self.force_exit and self.server_state.tasks:
+
+class _FrontEnd:
+    """A front end's process, and its session."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self.listener = listener
+        self.is_ready = False
+        self.process: subprocess.Popen[bytes] | None = None
+        self.session: Session | None = None
+
+    def start(self, config: bytes) -> socket.socket:
+        """Start the process; return the socket that connects it."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            descriptors = theirs.fileno(), self.listener.fileno()
+            code = f"import sys; sys.path.insert(0, {_PROJECT!r}); from sandbox.service.front_end import main; "
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-B", "-c", f"{code}main(*{descriptors})"],
+                pass_fds=descriptors,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C must not reach it: it ends when we say so, or end
+            )
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError), self.process.stdin as stdin:  # it may have ended already
+            stdin.write(config)
+        return ours
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+class _Service:
+    """The front ends and their end."""
+
+    def __init__(self, box: Sandbox, settings: ServiceSettings, listeners: Sequence[socket.socket]) -> None:
+        bounds = RequestBounds(settings.max_limits or request_bounds.default_max_limits(box.workers))
+        self._config = pickle.dumps(FrontEndConfig(settings, bounds, box.workers))
+        self._drain_seconds = settings.drain_seconds
+        self._dispatcher = ServiceDispatcher(box, settings)
+        self._front_ends = {_FrontEnd(listener) for listener in listeners}
+        self._loop = asyncio.get_running_loop()
+        self._started = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._all_answered = True
+
+    async def run(self, on_ready: Callable[[], object]) -> bool:
+        """Serve; return whether every accepted request has been answered."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._loop.add_signal_handler(number, self._stop)
+        try:
+            for front_end in self._front_ends:
+                await self._start(front_end)
+            await self._started.wait()
+            is_ready = all(front_end.is_ready for front_end in self._front_ends)
+            if is_ready and not self._is_draining:
+                on_ready()
+            if is_ready or self._is_draining:
+                await self._ended.wait()
+                return self._all_answered
+        finally:
+            for front_end in self._front_ends:
+                front_end.kill()
+        raise SandboxError("a front end of the service ended while it started; its error is above")
+
+    @property
+    def _is_draining(self) -> bool:
+        return self._dispatcher.queue.draining
+
+    async def _start(self, front_end: _FrontEnd) -> None:
+        if self._is_draining:
+            return
+
+        def on_ready() -> None:
+            front_end.is_ready = True
+            if all(each.is_ready for each in self._front_ends):
+                self._started.set()
+
+        front_end.is_ready = False
+        front_end.session = Session(self._dispatcher, on_ready, lambda: self._lose(front_end))
+        link = front_end.session.link
+        await self._loop.create_connection(lambda: link, sock=front_end.start(self._config))
+
+    def _lose(self, front_end: _FrontEnd) -> None:
+        front_end.kill()
+        front_end.session = None
+        if self._is_draining:
+            self._end_if_alone()
+        elif not self._started.is_set():
+            self._started.set()
+        else:
+            log.warning("a front end has ended, and with it its requests; another one replaces it")
+            pause = 0 if front_end.is_ready else _RESTART_SECONDS
+            self._loop.call_later(pause, lambda: asyncio.ensure_future(self._start(front_end)))
+
+    def _stop(self) -> None:
+        queue = self._dispatcher.queue
+        if queue.draining:
             self._give_up()
-            await asyncio.wait(self.server_state.tasks, timeout=_SHUTDOWN_SECONDS)
+            return
+        log.info("stopping: %d requests are running, %d waiting", queue.n_running, queue.waiting)
+        queue.draining = True  # from now on nothing new is accepted
+        for front_end in self._front_ends:
+            front_end.listener.close()
+            if front_end.session is not None:
+                front_end.session.link.call("drain")
+        self._started.set()
+        self._end_if_alone()
+        self._loop.call_later(self._drain_seconds, self._give_up)
 
     def _give_up(self) -> None:
-        self.gave_up = self.gave_up or bool(self.server_state.tasks)
-        self._executor.abort_all()
+        if self._dispatcher.give_up():
+            self._all_answered = False
+        self._loop.call_later(_SHUTDOWN_SECONDS, self._abandon)
 
+    def _abandon(self) -> None:
+        self._all_answered = False  # a front end that has not ended has answers that nobody has read
+        self._ended.set()
 
-def raise_descriptor_limit() -> int:
-    """Let this process open as many files and connections as it may, up to twice MAX_CONNECTIONS; return the limit."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 2 * MAX_CONNECTIONS if hard == resource.RLIM_INFINITY else min(hard, 2 * MAX_CONNECTIONS)
-    if 0 <= soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        return wanted
-    return wanted if soft < 0 else soft
+    def _end_if_alone(self) -> None:
+        if not any(front_end.session for front_end in self._front_ends):
+            self._ended.set()

@@ -7,6 +7,7 @@ for example, says that the sandbox has already retried. All other errors are cau
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
+from typing import Any
 
 from sandbox.errors import error_code
 
@@ -20,6 +21,9 @@ class ServiceError(Exception):
         super().__init__(message)
         self.error = error or error_code(type(self))
         self.retry_after = retry_after
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ServiceError.__new__, (type(self), *self.args), self.__dict__
 
 
 class Unauthorized(ServiceError):

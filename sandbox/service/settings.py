@@ -19,11 +19,7 @@ class ServiceSettings:
     host                   the name or address that the service is bound to and that clients use
     max_limits             upper bounds for the limits of one run; None derives them from the machine
                            (bounds.default_max_limits)
-    head_seconds           time within which the head of a request must arrive on a connection
-    body_seconds           time within which the body of a request must arrive, not counting the time for which the
-                           service itself holds it back in favour of other clients
-    answer_seconds         time within which a client must read an answer, or the next piece of one; then it is
-                           disconnected
+    body_seconds           time within which the body of a request must arrive
     queue_timeout_seconds  time that a /run_code request waits for a worker before it is answered 504. verl gives up 10
                            s after the program's own limits and counts that as the program's failure, but it retries a
                            504
@@ -37,9 +33,7 @@ class ServiceSettings:
     open_metrics: bool = False
     host: str = ""
     max_limits: Limits | None = None
-    head_seconds: float = 10
     body_seconds: float = 60
-    answer_seconds: float = 60
     queue_timeout_seconds: float = 8
     drain_seconds: float = 25
 
@@ -48,9 +42,13 @@ class ServiceSettings:
         """Bytes that the body of one request may have."""
         return int(self.max_body_mb * 2**20)
 
+    @property
+    def max_held_bytes(self) -> int:
+        """Bytes that the bodies of all requests together may have."""
+        return MAX_HELD_BODIES * self.max_body
+
 
 MAX_HELD_BODIES = 32  # bodies of the largest size that may be held at once
-ANSWER_BYTES = 256 << 20  # bytes of answers that may be held at once
 
 
 def is_loopback(host: str) -> bool:

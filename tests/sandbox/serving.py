@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import forked
+import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
 ROOT = Path(__file__).parents[2]
@@ -21,22 +22,21 @@ JSON = {"content-type": "application/json"}
 PREPARED = """
 import sys
 from sandbox import ExecutionLost, Sandbox
-from sandbox.service import bounded_http, server
+from sandbox.service import server
+from sandbox.service.listener import listen_many
 from sandbox.service.settings import ServiceSettings
 
 class Broken(Sandbox):
-    def run(self, *request, **options): raise ExecutionLost("the worker died")
-    judge = run
+    def submit(self, request, done): done(ExecutionLost("the worker died"))
 
 class Bare(Sandbox):
     layers = {{"network": "none: not on this machine", "files": "read-only root", "numpy": "none: not installed"}}
 
-bounded_http._LINGER_SECONDS = {linger_seconds}
 with {box} as box:
-    listener = server.listen("127.0.0.1", 0)
-    port = listener.getsockname()[1]
+    listeners = listen_many("127.0.0.1", 0, {processes})
+    port = listeners[0].getsockname()[1]
     settings = ServiceSettings({settings})
-    done = server.serve(box, settings, listener, lambda: print(f"at 127.0.0.1:{{port}} (", flush=True))
+    done = server.serve(box, settings, listeners, lambda: print(f"at 127.0.0.1:{{port}} (", flush=True))
 sys.exit(not done)
 """
 
@@ -141,18 +141,21 @@ def serving(
 
 
 @contextmanager
-def prepared(box: str = "Sandbox(workers=1)", *, linger_seconds: float = 2, **settings: Any) -> Iterator[Service]:
-    """Run a service with settings for which `curate serve` has no options.
-
-    linger_seconds   time for the rest of a refused request's body
-    """
+def prepared(box: str = "Sandbox(workers=1)", *, processes: int = 1, **settings: Any) -> Iterator[Service]:
+    """Run a service with settings for which `curate serve` has no options."""
     chosen = ", ".join(f"{name}={value!r}" for name, value in settings.items())
-    code = PREPARED.format(box=box, settings=chosen, linger_seconds=linger_seconds)
+    code = PREPARED.format(box=box, settings=chosen, processes=processes)
     service = Service([sys.executable, "-c", code])
     try:
         yield service
     finally:
         service.close()
+
+
+def front_ends(service: Service) -> list[psutil.Process]:
+    """Return the processes of a service that speak HTTP."""
+    children = psutil.Process(service.process.pid).children()
+    return [child for child in children if "sandbox.service.front_end" in " ".join(child.cmdline())]
 
 
 def becomes(condition: Callable[[], bool], seconds: float = 60) -> bool:

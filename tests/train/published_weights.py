@@ -14,8 +14,8 @@ from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from starlette.types import ASGIApp
 
-from sandbox.service.bounded_http import bounded_config
-from sandbox.service.server import listen
+from sandbox.service.listener import listen
+from train.bounded_http import bounded_config
 from train.swarm.broadcast.manifest import LatestVersion, sign_latest
 from train.swarm.broadcast.origin import Origin
 from train.swarm.broadcast.relay_client import RelayClient

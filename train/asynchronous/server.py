@@ -32,9 +32,8 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from sandbox.service.allowed_hosts import AllowedHosts
-from sandbox.service.bounded_http import MAX_CONNECTIONS, bounded_config
+from sandbox.service.listener import MAX_CONNECTIONS, listen, raise_descriptor_limit
 from sandbox.service.request_body import read_body
-from sandbox.service.server import listen, raise_descriptor_limit
 from sandbox.service.service_errors import (
     CrossOriginRequest,
     MalformedRequest,
@@ -53,6 +52,7 @@ from train.asynchronous.messages import (
     ReleaseRequest,
     SubmitRequest,
 )
+from train.bounded_http import bounded_config
 from train.errors import ConfigError, ControllerUnreachable, RunError
 from train.sampling.engine_spec import EngineSpec
 from train.weights.manifest import WeightManifest

@@ -1,8 +1,9 @@
-"""One client of `curate serve` does its worst, and the others are served as if it were absent."""
+"""One client of `curate serve` behind nginx does its worst, and the others are served as if it were absent."""
 
 import base64
 import http.client
 import json
+import select
 import socket
 import subprocess
 import threading
@@ -14,17 +15,17 @@ from typing import Any
 
 import psutil
 import pytest
-from serving import Service, becomes, prepared, serving
+from proxy import behind_nginx
+from serving import Service, becomes, front_ends, prepared, serving
 
 from sandbox.program import Limits
 from sandbox.request import RunRequest
 from sandbox.service import request_codec
 from sandbox.service.allowed_hosts import AllowedHosts
-from sandbox.service.byte_budget import ByteBudget
+from sandbox.service.dispatcher import HeldBytes
 from sandbox.service.fair_queue import client_key
-from sandbox.service.json_processes import JsonProcessPool
 from sandbox.service.request_bounds import RequestBounds
-from sandbox.service.service_errors import MalformedRequest, SandboxFailed, TooManyRequests
+from sandbox.service.service_errors import MalformedRequest, TooManyRequests
 
 ECHO = {"code": "print(input())", "language": "python", "stdin": "x\n"}
 SLEEP = {"code": "import time\ntime.sleep(60)", "language": "python", "run_timeout": 60}
@@ -33,10 +34,18 @@ RECORD = {"id": 7, "code": "print(input())", "kind": "stdin", "tests": [{"input"
 
 
 @pytest.fixture(scope="module")
-def service() -> Iterator[Service]:
-    with serving("--workers", "1", "--most-memory-mb", "700", "--most-wall-seconds", "90") as service:
+def bare() -> Iterator[Service]:
+    """Yield a service without nginx."""
+    with serving("--workers", "1", "--most-memory-mb", "700", "--most-wall-seconds", "90") as bare:
+        yield bare
+        assert "Traceback" not in bare.stderr, bare.stderr
+
+
+@pytest.fixture(scope="module")
+def service(bare: Service) -> Iterator[Service]:
+    """Yield the same service behind nginx."""
+    with behind_nginx(bare) as service:
         yield service
-        assert "Traceback" not in service.stderr, service.stderr
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +57,8 @@ def single() -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def impatient() -> Iterator[Service]:
-    """Yield a service that disconnects clients that do not read their answers."""
-    with prepared(answer_seconds=2) as impatient:
+    """Yield a service behind an nginx that disconnects clients that do not read their answers."""
+    with prepared() as bare, behind_nginx(bare, send_timeout="2s") as impatient:
         yield impatient
 
 
@@ -63,6 +72,11 @@ def sent(service: Service, content: bytes, source: str = "127.0.0.1") -> socket.
     client = socket.create_connection(("127.0.0.1", service.port), timeout=60, source_address=(source, 0))
     client.sendall(content)
     return client
+
+
+def status(service: Service, content: bytes, source: str) -> bytes:
+    with sent(service, content, source) as client:
+        return client.recv(65536)[9:12]
 
 
 # Clients that go away.
@@ -92,16 +106,10 @@ def test_all_records_of_a_batch_end_when_the_client_goes_away(service: Service) 
     assert service.metric("curate_verdicts_total") == runs
 
 
-@pytest.mark.parametrize(
-    ("later", "at_once"),
-    [({}, True), ({}, False), ({"code": "#" * 200_000}, False)],
-    ids=["at once", "one after the other", "a large one later"],
-)
-def test_a_program_ends_when_a_client_with_pipelined_requests_goes_away(
-    service: Service, later: dict[str, Any], at_once: bool
-) -> None:
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "one after the other"])
+def test_a_program_ends_when_a_client_with_pipelined_requests_goes_away(service: Service, at_once: bool) -> None:
     assert becomes(lambda: service.metric("curate_in_flight") == 0)
-    following = post("/run_code", {**ECHO, **later})
+    following = post("/run_code", ECHO)
     client = sent(service, post("/run_code", SLEEP) + (following if at_once else b""))
     assert becomes(lambda: service.metric("curate_in_flight") == 1)
     if not at_once:
@@ -110,6 +118,18 @@ def test_a_program_ends_when_a_client_with_pipelined_requests_goes_away(
     began = time.monotonic()
     assert service.ask("/run_code", ECHO)[1]["run_result"]["stdout"] == "x\n"
     assert time.monotonic() - began < 30
+    assert becomes(lambda: service.metric("curate_in_flight") == 0)
+
+
+def test_a_client_that_hides_its_end_behind_a_large_request_gets_no_more_than_its_program_may_take(
+    service: Service,
+) -> None:
+    assert becomes(lambda: service.metric("curate_in_flight") == 0)
+    client = sent(service, post("/run_code", {**SLEEP, "run_timeout": 2}))
+    assert becomes(lambda: service.metric("curate_in_flight") == 1)
+    client.sendall(post("/run_code", {**ECHO, "code": "#" * 200_000}))
+    client.close()
+    assert service.ask("/run_code", ECHO)[1]["run_result"]["stdout"] == "x\n"
     assert becomes(lambda: service.metric("curate_in_flight") == 0)
 
 
@@ -171,14 +191,14 @@ def test_large_requests_and_answers_are_treated_like_small_ones(service: Service
     assert base64.b64decode(answer["stdout"]) == b"x" * 10**6 + b"\n"
 
 
-def test_nobody_waits_while_a_hostile_body_is_parsed() -> None:
+def test_nobody_waits_while_a_hostile_body_is_parsed(service: Service) -> None:
     body = post("/judge", HUGE["zeros"])
 
     def answer(_: int) -> bytes:
         with sent(service, body) as client:
             return client.recv(65536)
 
-    with prepared(body_seconds=120) as service, ThreadPoolExecutor(4) as clients:
+    with ThreadPoolExecutor(4) as clients:
         hostile = [clients.submit(answer, number) for number in range(4)]
         waits = []
         while not all(request.done() for request in hostile):
@@ -189,26 +209,11 @@ def test_nobody_waits_while_a_hostile_body_is_parsed() -> None:
         assert max(waits) < 5  # parsing in the service itself would take half a minute
 
 
-def test_a_helper_that_dies_is_replaced_and_its_request_is_refused() -> None:
-    few = RequestBounds(Limits(wall_seconds=100))
-    body = json.dumps(ECHO).encode()
-    helpers = JsonProcessPool()
-    read = request_codec.unpack(helpers.run_task("read", "/run_code", body, few))
-    assert read == request_codec.parse("/run_code", body, few)
-    for child in psutil.Process().children(recursive=True):
-        if "sandbox.service.json_processes" in " ".join(child.cmdline()):
-            child.kill()
-    with pytest.raises(SandboxFailed):
-        helpers.run_task("read", "/run_code", body, few)
-    assert request_codec.unpack(helpers.run_task("read", "/run_code", body, few)) == read
-    helpers.close()
-
-
 # Answers.
 
 
 def memory_mb(service: Service) -> float:
-    processes = [psutil.Process(service.process.pid)]
+    processes = [psutil.Process(service.process.pid), *front_ends(service)]
     return sum(process.memory_info().rss for process in processes) / 2**20
 
 
@@ -246,15 +251,14 @@ def _is_connected(client: socket.socket) -> bool:
 @pytest.mark.thorough
 def test_memory_held_for_slow_readers_is_freed_when_they_leave(single: Service) -> None:
     large = {"program": {"source": "print('x' * 30_000_000)"}, "limits": {"output_kb": 64 * 1024}}
-    process = psutil.Process(single.process.pid)
     single.ask("/run_code", ECHO)
-    before = process.memory_info().rss
+    before = memory_mb(single)
     clients = [sent(single, post("/run", large)) for _ in range(4)]
-    assert becomes(lambda: process.memory_info().rss > before + (100 << 20), 60)
+    assert becomes(lambda: memory_mb(single) > before + 100, 60)
     assert becomes(lambda: single.metric("curate_queue_depth") + single.metric("curate_in_flight") == 0, 60)
     for client in clients:
         client.close()
-    assert becomes(lambda: process.memory_info().rss < before + (40 << 20), 10)
+    assert becomes(lambda: memory_mb(single) < before + 40, 10)
 
 
 def test_a_slow_reader_gets_the_whole_answer(impatient: Service) -> None:
@@ -269,16 +273,31 @@ def test_a_slow_reader_gets_the_whole_answer(impatient: Service) -> None:
 
 
 def test_held_bytes_are_bounded_and_one_client_gets_at_most_half() -> None:
-    held = ByteBudget(1_000_000, "answers")
-    held.acquire("a", 400_000, size=400_000)
+    held = HeldBytes(1_000_000)
+    held.acquire("a", 400_000)
     with pytest.raises(TooManyRequests):
-        held.acquire("a", 200_000, size=200_000)
-    held.acquire("b", 400_000, size=400_000)
+        held.acquire("a", 200_000)
+    held.acquire("b", 400_000)
     with pytest.raises(TooManyRequests):
-        held.acquire("c", 300_000, size=300_000)
-    held.acquire("c", 1000, size=1000)
+        held.acquire("c", 300_000)
     held.release("a", 400_000)
-    held.acquire("c", 300_000, size=300_000)
+    held.acquire("c", 300_000)
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["declared", "chunked"])
+def test_bodies_that_are_held_at_all_processes_together_are_bounded(chunked: bool) -> None:
+    head = b"POST /run_code HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    size = b"transfer-encoding: chunked\r\n\r\n20000\r\n" if chunked else b"content-length: %d\r\n\r\n" % (1 << 20)
+    with prepared(processes=2, max_body_mb=1) as service:
+        clients = [sent(service, head + size + b" " * 0x20000, "127.0.0.2") for _ in range(17)]
+        readable, _, _ = select.select(clients, [], [], 30)
+        assert [client.recv(65536)[9:12] for client in readable] == [b"429"]  # one client may hold half of 32 bodies
+        assert service.ask("/run_code", ECHO)[0] == 200
+        assert service.ask("/run_code", {**ECHO, "stdin": "x" * 200_000})[0] == 200
+        for client in clients:
+            client.close()
+        again = post("/run_code", {**ECHO, "stdin": "x" * 200_000})
+        assert becomes(lambda: status(service, again, "127.0.0.2") == b"200")
 
 
 # Pages of other sites.
@@ -304,12 +323,12 @@ def test_the_service_accepts_the_names_of_this_machine(service: Service, host: s
         "[::",
     ],
 )
-def test_pages_whose_name_resolves_to_this_machine_run_nothing(service: Service, host: str) -> None:
+def test_pages_whose_name_resolves_to_this_machine_run_nothing(bare: Service, host: str) -> None:
     for path, content in (("/run_code", ECHO), ("/health", None), ("/v1/ping", None)):
-        status, answer, _ = service.ask(path, content, headers={"host": host})
+        status, answer, _ = bare.ask(path, content, headers={"host": host})
         assert (status, answer["error"]) == (421, "Misdirected")
         assert "localhost" in answer["detail"]
-    assert service.metric("curate_http_responses_total", path="/run_code", code="421") >= 1
+    assert bare.metric("curate_http_responses_total", path="/run_code", code="421") >= 1
 
 
 def test_a_request_without_a_host_is_refused(service: Service) -> None:
@@ -413,7 +432,11 @@ def asking_all_the_time(service: Service, source: str, content: dict[str, Any], 
 @pytest.mark.thorough
 def test_clients_have_equal_time_however_many_requests_they_have() -> None:
     busy = {**BUSY, "run_timeout": 0.1}
-    with prepared(queue_timeout_seconds=100) as service, asking_all_the_time(service, "127.0.0.2", busy, 12):
+    with (
+        prepared(queue_timeout_seconds=100) as bare,
+        behind_nginx(bare) as service,
+        asking_all_the_time(service, "127.0.0.2", busy, 12),
+    ):
         assert becomes(lambda: service.metric("curate_queue_depth") >= 8)
         waits = []
         for _ in range(5):
@@ -424,7 +447,7 @@ def test_clients_have_equal_time_however_many_requests_they_have() -> None:
 
 
 def test_a_client_that_has_filled_the_queue_makes_room_for_others() -> None:
-    with prepared(max_queued_requests=6, queue_timeout_seconds=1) as service:
+    with prepared(max_queued_requests=6, queue_timeout_seconds=1) as bare, behind_nginx(bare) as service:
         greedy = [sent(service, post("/run_code", {**SLEEP, "run_timeout": 0.5}), "127.0.0.2") for _ in range(8)]
         assert becomes(lambda: service.metric("curate_queue_depth") == 6)
         status, _, _ = service.ask("/run_code", ECHO)

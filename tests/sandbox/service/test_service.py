@@ -14,6 +14,7 @@ from typing import Any
 
 import forked
 import pytest
+from proxy import behind_nginx
 from serving import CURATE, JSON, ROOT, Service, alive, becomes, below, prepared, serving
 
 from sandbox import Sandbox
@@ -58,10 +59,16 @@ def narrow() -> Iterator[Service]:
 @pytest.fixture(scope="module")
 def impatient() -> Iterator[Service]:
     """Yield a service that waits for nothing longer than a second or two."""
-    with prepared(
-        queue_timeout_seconds=0.2, body_seconds=2, head_seconds=2, max_body_mb=1, linger_seconds=0.2
-    ) as impatient:
+    with prepared(queue_timeout_seconds=0.2, body_seconds=2, max_body_mb=1) as impatient:
         yield impatient
+
+
+@pytest.fixture(scope="module")
+def shielded(impatient: Service) -> Iterator[Service]:
+    """Yield the same service behind an nginx that is as impatient."""
+    chosen = {"client_header_timeout": "2s", "client_body_timeout": "2s", "client_max_body_size": "1m"}
+    with behind_nginx(impatient, **chosen, lingering_time="1s") as shielded:
+        yield shielded
 
 
 @pytest.fixture(scope="module")
@@ -529,50 +536,51 @@ def test_unknown_paths_and_methods_say_where_to_look(service: Service) -> None:
 
 
 @pytest.mark.parametrize("how", ["declared", "chunked"])
-def test_a_body_that_is_too_large_is_not_read_to_the_end(impatient: Service, how: str) -> None:
+def test_a_body_that_is_too_large_is_not_read_to_the_end(impatient: Service, shielded: Service, how: str) -> None:
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
     if how == "declared":
-        client = raw(impatient, HEAD + b"content-length: 99999999999\r\n\r\n{")
+        client = raw(shielded, HEAD + b"content-length: 99999999999\r\n\r\n{")
     else:
-        client = raw(impatient, HEAD + b"transfer-encoding: chunked\r\n\r\n" + 17 * chunk)
+        client = raw(shielded, HEAD + b"transfer-encoding: chunked\r\n\r\n" + 17 * chunk)
     assert client.recv(65536).startswith(b"HTTP/1.1 413 ")
     assert is_cut_off(client, chunk)
     assert impatient.ask("/v1/ping")[0] == 200
 
 
-def test_a_connection_survives_a_body_that_was_too_large(service: Service) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=60)
-    for size, status in ((3 << 20, 413), (3, 200), (2 << 20, 413), (5, 200)):
-        connection.request("POST", "/run_code", json.dumps({**ECHO, "stdin": "x" * size}), JSON)
-        response = connection.getresponse()
-        assert (response.status, bool(response.read())) == (status, True)
-    connection.close()
+def test_a_connection_survives_a_body_that_was_too_large(service: Service, shielded: Service) -> None:
+    for port in (service.port, shielded.port):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        for size, status in ((3 << 20, 413), (3, 200), (2 << 20, 413), (5, 200)):
+            connection.request("POST", "/run_code", json.dumps({**ECHO, "stdin": "x" * size}), JSON)
+            response = connection.getresponse()
+            assert (response.status, bool(response.read())) == (status, True)
+        connection.close()
 
 
 @pytest.mark.parametrize("path", ["/v1/ping", "/nothing"])
-def test_endless_bodies_are_cut_off_even_if_none_is_expected(impatient: Service, path: str) -> None:
-    client = raw(impatient, HEAD.replace(b"/run_code", path.encode()) + b"transfer-encoding: chunked\r\n\r\n")
+def test_endless_bodies_are_cut_off_even_if_none_is_expected(shielded: Service, path: str) -> None:
+    client = raw(shielded, HEAD.replace(b"/run_code", path.encode()) + b"transfer-encoding: chunked\r\n\r\n")
     assert is_cut_off(client, b"5\r\nabcde\r\n" * 1000)
 
 
-def test_missing_bodies_are_not_awaited_for_ever_and_delay_nobody(impatient: Service) -> None:
-    slow = [raw(impatient, HEAD + b"content-length: 500\r\n\r\n{") for _ in range(200)]
-    assert stdout(impatient.ask("/run_code", {**ECHO, "stdin": "in between\n"})[1]) == "in between\n"
-    assert impatient.metric("curate_queue_depth") == 0
-    for client in slow:
-        assert client.recv(65536).startswith(b"HTTP/1.1 408 ")
-        client.close()
+def test_missing_bodies_are_not_awaited_for_ever_and_delay_nobody(impatient: Service, shielded: Service) -> None:
+    for service, answer in ((impatient, b"HTTP/1.1 408 "), (shielded, b"")):
+        slow = [raw(service, HEAD + b"content-length: 500\r\n\r\n{") for _ in range(200)]
+        assert stdout(service.ask("/run_code", {**ECHO, "stdin": "in between\n"})[1]) == "in between\n"
+        assert service.metric("curate_queue_depth") == 0
+        for client in slow:
+            assert received(client)[:13] == answer
 
 
-def test_incomplete_heads_are_cut_off(impatient: Service) -> None:
+def test_incomplete_heads_are_cut_off(shielded: Service) -> None:
     silent = [
-        raw(impatient, sent)
+        raw(shielded, sent)
         for sent in (b"", b"POST /run_code HTTP/1.1\r\nHost: localhost\r\nx-slow: ")
         for _ in range(50)
     ]
-    assert impatient.ask("/v1/ping")[0] == 200
+    assert shielded.ask("/v1/ping")[0] == 200
     assert [received(client) for client in silent] == [b""] * 100
-    second = raw(impatient, b"GET /v1/ping HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    second = raw(shielded, b"GET /v1/ping HTTP/1.1\r\nHost: localhost\r\n\r\n")
     answer = b""
     while not answer.endswith(b'"pong"'):  # head and body may come one after the other
         answer += second.recv(65536)
@@ -582,11 +590,11 @@ def test_incomplete_heads_are_cut_off(impatient: Service) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"GET /v1/ping HTTP/1.1\r\nx: ", b"GET /", b"GET /v1/ping HTTP/1.1\r\n"])
-def test_endless_heads_are_cut_off(service: Service, sent: bytes) -> None:
-    client = raw(service, sent)
+def test_endless_heads_are_cut_off(shielded: Service, sent: bytes) -> None:
+    client = raw(shielded, sent)
     more = b"x: y\r\n" * 10_000 if sent.endswith(b"\n") else b"x" * 60_000
     assert is_cut_off(client, more)
-    assert service.ask("/v1/ping")[0] == 200
+    assert shielded.ask("/v1/ping")[0] == 200
 
 
 def test_garbage_is_refused(service: Service) -> None:

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
-from sandbox.service.bounded_http import bounded_config
-from sandbox.service.server import listen, raise_descriptor_limit
+from sandbox.service.listener import listen, raise_descriptor_limit
+from train.bounded_http import bounded_config
 from train.errors import ConfigError
 
 log = logging.getLogger(__name__)

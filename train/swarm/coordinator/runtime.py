@@ -16,10 +16,10 @@ import urllib3
 import uvicorn
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sandbox.service.bounded_http import bounded_config
-from sandbox.service.server import raise_descriptor_limit
+from sandbox.service.listener import raise_descriptor_limit
 from train.asynchronous.client import ControllerClient
 from train.asynchronous.rollout_process import LocalFirstSource
+from train.bounded_http import bounded_config
 from train.errors import ConfigError
 from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
 from train.swarm.broadcast.manifest import MAX_LATEST_BYTES, latest_path, read_latest, sanitize_run_name

@@ -11,8 +11,8 @@ from typing import Any
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-DISCONNECT = "curate.disconnect"  # the extension of the ASGI scope with which to hang up at once
-MAX_CONNECTIONS = 8192
+from sandbox.service.listener import MAX_CONNECTIONS
+
 _HEAD_BYTES = 64 * 1024
 _PIPELINED = 16  # requests that may wait behind the first on one connection
 _PIPELINED_BYTES = 64 * 1024  # size of the bodies of these requests together
@@ -103,7 +103,6 @@ def _bounded(head_seconds: float, answer_seconds: float, max_connections: int) -
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
-            self.scope["extensions"] = {DISCONNECT: {"call": self._drop}}
             self._received = self._body = 0
 
         def on_headers_complete(self) -> None:

@@ -1,0 +1,75 @@
+"""nginx before a service on this machine, with the configuration that docs/guides/serve.md gives."""
+
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_GUIDE = Path(__file__).parents[1] / "docs" / "guides" / "serve.md"
+_START_SECONDS = 30
+_REST = """
+daemon off;
+user root;
+pid {folder}/pid;
+error_log stderr crit;
+worker_processes 1;
+events {{ worker_connections 4096; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/bodies;
+    proxy_temp_path {folder}/answers;
+    {site}
+}}
+"""
+
+
+def find() -> str | None:
+    """Return the path of nginx, or None if this machine has none."""
+    return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+
+
+@contextmanager
+def running(port: int, **chosen: str) -> Iterator[int]:
+    """Start nginx before a service; yield the port of nginx.
+
+    port    the port of the service
+    chosen  directives that differ from those of the guide: name -> value
+    """
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        own_port: int = free.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        configuration = Path(folder, "nginx.conf")
+        site = _site({"listen": f"127.0.0.1:{own_port}", "server": f"127.0.0.1:{port}", **chosen})
+        configuration.write_text(_REST.format(folder=folder, site=site))
+        process = subprocess.Popen([find() or "nginx", "-p", folder, "-e", "stderr", "-c", configuration])
+        try:
+            end = time.monotonic() + _START_SECONDS
+            while not _listens(own_port):
+                if process.poll() is not None or time.monotonic() > end:
+                    raise RuntimeError(f"nginx does not start with\n{site}")
+                time.sleep(0.01)
+            yield own_port
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _site(directives: dict[str, str]) -> str:
+    """Return the configuration of the guide with these directives in place of its own."""
+    found = re.search(r"^```nginx\n(.*?)^```$", _GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    assert found is not None
+    text = found[1]
+    for name, value in directives.items():
+        text, n_found = re.subn(rf"^(\s*{name}) [^;{{]*;", rf"\1 {value};", text, flags=re.MULTILINE)
+        assert n_found == 1, f"the guide's configuration has {n_found} directives {name!r}"
+    return text
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,265 @@
+"""The Sandbox and the queue before it, shared by all front ends. Everything here happens in one event loop.
+
+A front end calls the methods of its Session; see link.py. It numbers what it asks for, and each number is answered by
+one call of `answer`, unless the front end cancels it first.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
+
+from sandbox.box import Sandbox
+from sandbox.errors import Cancelled, SandboxError, error_code
+from sandbox.request import Request
+from sandbox.service.fair_queue import FairQueue, Turn
+from sandbox.service.link import Link
+from sandbox.service.prometheus import ServiceMetrics
+from sandbox.service.service_errors import (
+    MalformedRequest,
+    QueueTimeout,
+    SandboxFailed,
+    ServiceError,
+    ShuttingDown,
+    TooManyRequests,
+)
+from sandbox.service.settings import ServiceSettings
+
+log = logging.getLogger(__name__)
+
+_PREFETCH = 2  # turns beyond the number of workers (at most doubling it): a free worker finds its next request ready
+
+
+@dataclass(eq=False, slots=True)
+class _Job(Turn):
+    """One request that a front end waits for, and its turn."""
+
+    session: "Session" = field(kw_only=True)
+    number: int = field(kw_only=True)
+    request: Request[Any] = field(kw_only=True)
+    arrived: float = field(default_factory=time.monotonic)
+    deadline: asyncio.TimerHandle | None = None
+    cancel: Callable[[], None] | None = None
+
+    def answer(self, answer: Any) -> None:
+        self.forget_deadline()
+        if self.session.jobs.pop(self.number, None) is not None:
+            self.session.link.call("answer", self.number, answer)
+
+    def forget_deadline(self) -> None:
+        if self.deadline is not None:
+            self.deadline.cancel()
+
+
+class ServiceDispatcher:
+    """Hands requests of all front ends to the Sandbox, each when its turn comes, and counts what happened."""
+
+    def __init__(self, box: Sandbox, settings: ServiceSettings) -> None:
+        self.box = box
+        self.queue = FairQueue[_Job](box.workers + min(_PREFETCH, box.workers), settings.max_queued_requests)
+        self.metrics = ServiceMetrics(self.queue, box.workers)
+        self.held = HeldBytes(settings.max_held_bytes)
+        self.loop = asyncio.get_running_loop()
+        self._answers: deque[tuple[_Job, Any]] = deque()  # from the threads of the Sandbox
+        self._collecting = False
+
+    def make_room(self, client: str) -> None:
+        """Make sure that a request of this client may wait. Raises TooManyRequests and ShuttingDown, see FairQueue."""
+        if (job := self.queue.make_room(client)) is not None:
+            job.answer(TooManyRequests(self.queue.retry_after_seconds()))
+
+    def enter(self, job: _Job, patience_seconds: float | None) -> None:
+        """Begin with a request, or have it wait. Raises as make_room does."""
+        if not job.admitted:
+            self.make_room(job.client)
+        if self.queue.enter(job):
+            self._begin(job)
+        elif patience_seconds is not None:
+            job.deadline = self.loop.call_later(patience_seconds, self._expire, job)
+
+    def leave(self, job: _Job) -> None:
+        """Kill the program of a request, or take it out of the queue."""
+        job.forget_deadline()
+        if not job.began:
+            self.queue.leave(job)
+        elif job.cancel is not None:
+            job.cancel()
+
+    def _expire(self, job: _Job) -> None:
+        self.queue.leave(job)
+        job.answer(QueueTimeout(self.queue.retry_after_seconds()))
+
+    def _begin(self, job: _Job) -> None:
+        job.forget_deadline()
+        self.metrics.queue_seconds.observe(job.began - job.arrived)
+        try:
+            job.cancel = self.box.submit(job.request, partial(self._take_answer, job))
+        except Exception as error:
+            self._take_answer(job, error)
+
+    def _take_answer(self, job: _Job, answer: Any) -> None:
+        """Take an answer in any thread."""
+        self._answers.append((job, answer))
+        if not self._collecting:
+            self._collecting = True
+            self.loop.call_soon_threadsafe(self._pass_answers_on)
+
+    def _pass_answers_on(self) -> None:
+        self._collecting = False
+        while self._answers:
+            job, answer = self._answers.popleft()
+            seconds = time.monotonic() - job.began
+            following = self.queue.end(job)
+            if following is not None:
+                self._begin(following)
+            job.answer(self._checked(answer, seconds))
+
+    def _checked(self, answer: Any, seconds: float) -> Any:
+        """Count an answer; return it, or the ServiceError for an exception."""
+        match answer:
+            case Cancelled():
+                self.metrics.cancelled.inc()
+                return ShuttingDown()  # nobody waits for it, unless the Sandbox was closed
+            case SandboxError() if self.queue.draining:  # the box was closed because we gave up
+                return ShuttingDown()
+            case SandboxError():
+                self.metrics.failures.inc()
+                log.warning("the sandbox failed: %s", answer)
+                return SandboxFailed(str(answer), error=error_code(type(answer)))
+            case ValueError() | TypeError() | KeyError() | OverflowError() | RecursionError():
+                return MalformedRequest(str(answer), error=error_code(type(answer)))
+            case Exception():
+                log.error("the sandbox failed", exc_info=answer)
+                return SandboxFailed(f"the sandbox failed: {answer!r}")
+        self.metrics.count(answer, seconds)
+        return answer
+
+    def give_up(self) -> bool:
+        """Answer all requests now: turn away those that wait, and kill the programs of those that run; return whether
+        there were any."""
+        waiting = self.queue.drop_waiting()
+        for job in waiting:
+            job.answer(ShuttingDown())
+        threading.Thread(target=self.box.close).start()  # closing waits for the workers
+        return bool(waiting) or self.queue.n_running > 0
+
+
+class Session:
+    """What one front end asks for."""
+
+    def __init__(
+        self, dispatcher: ServiceDispatcher, on_ready: Callable[[], object], on_end: Callable[[], object]
+    ) -> None:
+        self.jobs: dict[int, _Job] = {}
+        self._dispatcher = dispatcher
+        self._held: dict[int, tuple[str, int]] = {}
+        self._on_end = on_end
+        methods: dict[str, Callable[..., object]] = {
+            "ready": on_ready,
+            "execute": self._execute,
+            "cancel": self._cancel,
+            "make_room": self._make_room,
+            "hold": self._hold,
+            "release": self._release,
+            "count": self._count,
+            "describe": self._describe,
+            "report": self._report,
+        }
+        self.link = Link(methods, self._end)
+
+    def _execute(
+        self, number: int, client: str, request: Request[Any], patience_seconds: float | None, admitted: bool
+    ) -> None:
+        """Answer with the result, or a ServiceError.
+
+        patience_seconds  how long to wait for a turn at most
+        admitted          see Turn
+        """
+        job = self.jobs[number] = _Job(client, admitted, session=self, number=number, request=request)
+        try:
+            self._dispatcher.enter(job, patience_seconds)
+        except ServiceError as refusal:
+            job.answer(refusal)
+
+    def _cancel(self, number: int) -> None:
+        """Carry a request out no further; it gets no answer."""
+        if (job := self.jobs.pop(number, None)) is not None:
+            self._dispatcher.leave(job)
+
+    def _make_room(self, number: int, client: str) -> None:
+        """Answer None, or a ServiceError if a request of this client may not wait now."""
+        self._answer(number, lambda: self._dispatcher.make_room(client))
+
+    def _hold(self, number: int, client: str, n_bytes: int) -> None:
+        """Count the bytes of a body until `release`; answer None, or TooManyRequests."""
+
+        def acquire() -> None:
+            self._dispatcher.held.acquire(client, n_bytes)
+            self._held[number] = client, n_bytes
+
+        self._answer(number, acquire)
+
+    def _release(self, number: int) -> None:
+        if number in self._held:
+            self._dispatcher.held.release(*self._held.pop(number))
+
+    def _count(self, path: str, status: int) -> None:
+        self._dispatcher.metrics.responses.labels(path, status).inc()
+
+    def _describe(self, number: int) -> None:
+        """Answer what there is to know about the Sandbox, and how busy it is."""
+        box, queue = self._dispatcher.box, self._dispatcher.queue
+        about = {
+            "workers": box.workers,
+            "layers": box.layers,
+            "packages": [asdict(package) for package in box.packages],
+            "waiting": queue.waiting,
+            "running": queue.n_running,
+        }
+        self.link.call("answer", number, about)
+
+    def _report(self, number: int) -> None:
+        """Answer the metrics, with all that other front ends have counted before."""
+        loop, metrics = self._dispatcher.loop, self._dispatcher.metrics
+        loop.call_soon(lambda: self.link.call("answer", number, metrics.text()))
+
+    def _answer(self, number: int, action: Callable[[], None]) -> None:
+        refusal: ServiceError | None = None
+        try:
+            action()
+        except ServiceError as error:
+            refusal = error
+        self.link.call("answer", number, refusal)
+
+    def _end(self) -> None:
+        for number in list(self.jobs):
+            self._cancel(number)
+        for number in list(self._held):
+            self._release(number)
+        self._on_end()
+
+
+class HeldBytes:
+    """Bytes of large bodies, of requests that have not been answered; one client may hold half of `max_bytes`."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._by_client = Counter[str]()
+
+    def acquire(self, client: str, n_bytes: int) -> None:
+        """Hold more bytes. Raises TooManyRequests if that is too much, and anything else is held."""
+        total, own = self._by_client.total() + n_bytes, self._by_client[client] + n_bytes
+        if total > n_bytes and (total > self._max_bytes or own > self._max_bytes // 2):
+            raise TooManyRequests(1, "the service holds too many bytes of requests that have not been answered")
+        self._by_client[client] = own
+
+    def release(self, client: str, n_bytes: int) -> None:
+        """Release bytes that were acquired for this client."""
+        self._by_client[client] -= n_bytes
+        if not self._by_client[client]:
+            del self._by_client[client]

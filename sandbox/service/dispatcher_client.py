@@ -1,0 +1,113 @@
+"""The dispatcher as a front end sees it."""
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from sandbox.request import Answer, Request
+from sandbox.service.link import Link
+from sandbox.service.service_errors import ClientDisconnected, ServiceError
+
+
+class Client(Protocol):
+    """Whoever sent a request."""
+
+    client: str
+
+    def disconnect_future(self) -> "asyncio.Future[None]":
+        """Return a future that completes when the client goes away."""
+
+
+class DispatcherClient:
+    """Sends requests to the dispatcher; see dispatcher.Session for what it does with them.
+
+    workers   number of programs that it can run at once
+    on_drain  is called when no new request will be accepted
+    on_end    is called when the dispatcher has gone
+    """
+
+    def __init__(self, workers: int, on_drain: Callable[[], object], on_end: Callable[[], object]) -> None:
+        self.workers = workers
+        self.link = Link({"answer": self._answer, "drain": on_drain}, on_end)
+        self._numbers = itertools.count()
+        self._open: dict[int, asyncio.Future[Any]] = {}
+
+    def ready(self) -> None:
+        """Report that requests can be served."""
+        self.link.call("ready")
+
+    async def execute(
+        self,
+        requester: Client,
+        request: Request[Answer],
+        *,
+        patience_seconds: float | None = None,
+        admitted: bool = False,
+    ) -> Answer:
+        """Return the answer to a request. If its client goes away, its program is killed.
+
+        Raises a ServiceError, or ClientDisconnected.
+        """
+        number, answered = self._ask("execute", requester.client, request, patience_seconds, admitted)
+        gone = requester.disconnect_future()
+        try:
+            await asyncio.wait((answered, gone), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not answered.done():
+                del self._open[number]
+                self.link.call("cancel", number)
+        if not answered.done():
+            raise ClientDisconnected
+        result: Answer = _result(answered.result())
+        return result
+
+    async def make_room(self, client: str) -> None:
+        """Make sure that a request of this client may wait. Raises TooManyRequests, or ShuttingDown."""
+        _result(await self._ask("make_room", client)[1])
+
+    async def hold(self, client: str, n_bytes: int) -> int:
+        """Count the bytes of a body; return the number for `release`. Raises TooManyRequests."""
+        number, answered = self._ask("hold", client, n_bytes)
+        try:
+            _result(await answered)
+        except BaseException:
+            self.release(number)
+            raise
+        return number
+
+    def release(self, number: int) -> None:
+        """Count the bytes no longer."""
+        self.link.call("release", number)
+
+    def count(self, path: str, status: int) -> None:
+        """Count a response that is about to be sent: whoever asks for the metrics after it finds it there."""
+        self.link.call("count", path, status)
+        self.link.flush()
+
+    async def describe(self) -> dict[str, Any]:
+        """Return what the dispatcher says about its Sandbox, and how busy it is."""
+        about: dict[str, Any] = await self._ask("describe")[1]
+        return about
+
+    async def metrics(self) -> bytes:
+        """Return the metrics of the service in the text format of Prometheus."""
+        text: bytes = await self._ask("report")[1]
+        return text
+
+    def _ask(self, method: str, *arguments: Any) -> "tuple[int, asyncio.Future[Any]]":
+        number = next(self._numbers)
+        answered = self._open[number] = asyncio.get_running_loop().create_future()
+        self.link.call(method, number, *arguments)
+        return number, answered
+
+    def _answer(self, number: int, answer: Any) -> None:
+        answered = self._open.pop(number, None)
+        if answered is not None and not answered.done():
+            answered.set_result(answer)
+
+
+def _result(answer: Any) -> Any:
+    if isinstance(answer, ServiceError):
+        raise answer
+    return answer

@@ -1,0 +1,70 @@
+"""A process that speaks HTTP: it checks requests, translates them from JSON, and asks the dispatcher."""
+
+import asyncio
+import logging
+import os
+import pickle
+import socket
+import sys
+from dataclasses import dataclass
+
+import uvicorn
+
+from sandbox.jail import linux
+from sandbox.service.app import ServiceApp
+from sandbox.service.dispatcher_client import DispatcherClient
+from sandbox.service.listener import MAX_CONNECTIONS, raise_descriptor_limit
+from sandbox.service.request_bounds import RequestBounds
+from sandbox.service.settings import ServiceSettings
+
+_KEEP_ALIVE_SECONDS = 30  # how long a connection may stay open between requests
+_START_POLL_SECONDS = 0.01
+
+
+@dataclass(frozen=True)
+class FrontEndConfig:
+    """What a front end is told when it starts, on its standard input.
+
+    workers   number of programs that run at once
+    """
+
+    settings: ServiceSettings
+    bounds: RequestBounds
+    workers: int
+
+
+def main(link: int, listener: int) -> None:
+    """Serve with these two sockets, given by their descriptors, until the dispatcher says so, or has gone."""
+    raise_descriptor_limit()
+    linux.enable_malloc_trim()  # memory of large bodies and answers is not kept after use
+    config: FrontEndConfig = pickle.load(sys.stdin.buffer)
+    loop_factory = uvicorn.Config("").get_loop_factory()
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(_serve(config, socket.socket(fileno=link), socket.socket(fileno=listener)))
+
+
+async def _serve(config: FrontEndConfig, link: socket.socket, listener: socket.socket) -> None:
+    def drain() -> None:
+        app.draining = server.should_exit = True
+
+    dispatcher = DispatcherClient(config.workers, drain, on_end=lambda: os._exit(1))
+    app = ServiceApp(dispatcher, config.settings, config.bounds)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level=logging.ERROR,
+            access_log=False,
+            server_header=False,
+            limit_concurrency=MAX_CONNECTIONS,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        )
+    )
+    await asyncio.get_running_loop().create_connection(lambda: dispatcher.link, sock=link)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    while not server.started and not serving.done():
+        await asyncio.sleep(_START_POLL_SECONDS)
+    dispatcher.ready()
+    await serving

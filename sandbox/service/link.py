@@ -1,0 +1,68 @@
+"""The connection between the dispatcher and a front end: a Unix socket, over which each calls methods of the other.
+
+A call is the name of a method and its arguments; it returns nothing. The calls of one turn of the event loop are sent
+together, as a pickle with its length before it: both ends are processes of one service, and trust each other.
+"""
+
+import asyncio
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+_LENGTH_BYTES = 8
+
+
+class Link(asyncio.Protocol):
+    """One end of the connection.
+
+    methods  what the other side may call: name -> method
+    on_end   is called when the other side has gone
+    """
+
+    def __init__(self, methods: dict[str, Callable[..., object]], on_end: Callable[[], object]) -> None:
+        self._methods = methods
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self._arrived = bytearray()
+        self._calls: list[tuple[Any, ...]] = []  # to be sent
+        self._transport: asyncio.Transport | None = None
+
+    def call(self, method: str, *arguments: Any) -> None:
+        """Call a method of the other side."""
+        if not self._calls:
+            self._loop.call_soon(self.flush)
+        self._calls.append((method, *arguments))
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def flush(self) -> None:
+        """Send all calls now."""
+        calls, self._calls = self._calls, []
+        if calls and self._transport is not None and not self._transport.is_closing():
+            data = pickle.dumps(calls, protocol=5)
+            self._transport.writelines([len(data).to_bytes(_LENGTH_BYTES, "little"), data])
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        self._on_end()
+
+    def data_received(self, data: bytes) -> None:
+        self._arrived += data
+        start = 0
+        while (end := self._end_of_message(start)) <= len(self._arrived):
+            with memoryview(self._arrived) as arrived, arrived[start + _LENGTH_BYTES : end] as message:
+                calls = pickle.loads(message)
+            for method, *arguments in calls:
+                self._methods[method](*arguments)
+            start = end
+        del self._arrived[:start]
+
+    def _end_of_message(self, start: int) -> int:
+        body = start + _LENGTH_BYTES
+        return body + (int.from_bytes(self._arrived[start:body], "little") if body <= len(self._arrived) else 0)

@@ -1,0 +1,50 @@
+"""The sockets that servers of this project listen on."""
+
+import resource
+import socket
+
+MAX_CONNECTIONS = 8192  # of one process
+_KEEPALIVE_SECONDS = 60  # time after which a peer that does not respond counts as gone
+
+
+def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """Return a listening socket; port 0 takes a free port. Raises OSError.
+
+    shared  whether others may listen on the same port; the kernel distributes connections among them
+    """
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, shared)
+        # Accepted connections inherit TCP keepalive, so that dead clients are detected.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_SECONDS // 2)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_SECONDS // 6)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _KEEPALIVE_SECONDS * 1000)
+        listener.bind(address)
+        listener.listen(1024)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def listen_many(host: str, port: int, count: int) -> list[socket.socket]:
+    """Return sockets that listen on the same port, which was free. Raises OSError."""
+    first = listen(host, port)
+    if count == 1:
+        return [first]
+    port = first.getsockname()[1]
+    first.close()
+    return [listen(host, port, shared=True) for _ in range(count)]
+
+
+def raise_descriptor_limit() -> int:
+    """Let this process open as many files and connections as it may, up to twice MAX_CONNECTIONS; return the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * MAX_CONNECTIONS if hard == resource.RLIM_INFINITY else min(hard, 2 * MAX_CONNECTIONS)
+    if 0 <= soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted
+    return wanted if soft < 0 else soft
