@@ -34,9 +34,7 @@ _TYPE_NAMES = {
     "object": "an object",
     "bytes": "base64",
 }
-_HUGE = (
-    10**400
-)  # in place of a number that no float can hold: the field that it stands in is refused, not all of the body
+_HUGE = 10**400  # in place of a number that no float can hold: its field is refused, and not all of the JSON
 _EXPECTED_BY_REFUSAL = {"Number out of range": "a number in range", "Invalid base64 encoded string": "base64"}
 
 
