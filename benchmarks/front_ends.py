@@ -18,17 +18,16 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 import uvicorn
-from sandbox.backends._pool import Pool
 
 from benchmarks import service, supervisor
 from benchmarks.machine import describe
 from sandbox import Case, Judgement, Program, Sandbox, Suite, Verdict
+from sandbox.backends._workers import AnswerReader, WorkerBackend
 from sandbox.judge import CaseJudgement
 from sandbox.request import JudgeRequest
 from sandbox.service import server
@@ -53,8 +52,10 @@ class Sleeping(Sandbox):
 
     def __init__(self, ends: list[socket.socket]) -> None:
         self._maxima = None
-        start = partial(supervisor._Worker, ends)
-        self._backend = Pool(start, workers=WORKERS, isolation="full", memory_mb=1 << 20)  # type: ignore[assignment]
+        reader = AnswerReader()
+        self._backend = WorkerBackend(  # type: ignore[assignment]
+            lambda *_: supervisor._Lane(ends.pop(), reader), workers=WORKERS, isolation="full", memory_mb=1 << 20
+        )
         self._backend.packages = ()  # type: ignore[misc]
 
 
