@@ -462,7 +462,7 @@ class Controller:
         return request.loaded_version >= 0 and request.slots > 0 and worker.n_invalid_results < _MAX_INVALID_RESULTS
 
     def _lease_samples(self, request: LeaseRequest, now: float) -> list[Lease]:
-        if request.loaded_version != self.newest_version:
+        if request.loaded_version != self.newest_version or not request.can_evaluate:
             return []
         n = min(request.slots, len(self._evaluation.waiting))
         leases = [self._evaluation.lease(request.worker, request.loaded_version, self._leases, now) for _ in range(n)]
@@ -611,7 +611,7 @@ class Controller:
 
     def _lose(self, key: LeaseKey, reason: str) -> None:
         if key[0] < 0:
-            self._evaluation.requeue(key)
+            self._evaluation.requeue(key, reason)
             return
         lost = self._groups.lease_lost_event(*key, reason)
         if lost is None:

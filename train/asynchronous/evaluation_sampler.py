@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from train.asynchronous.events import RELEASED_REASON
 from train.asynchronous.leases import LeaseTable, ResultConstraints, validation_error
 from train.asynchronous.messages import Lease, LeaseKey, ResultStatus, SampleResult, unpack_logprobs, unpack_tokens
 from train.errors import SamplerError
@@ -20,7 +21,7 @@ from train.sampling.text import truncate_at_stop, with_continuation_text
 log = logging.getLogger(__name__)
 
 _MAX_WAITING = 64  # prompts that are read ahead of the workers
-_MAX_ATTEMPTS = 3
+_MAX_LOSSES = 3
 _WARNED_SECONDS = 60.0
 
 _Done = deque[tuple[int, SampledCompletion | ValueError]]
@@ -35,6 +36,7 @@ class _Sample:
     draw: SamplingParams
     done: _Done
     attempt: int = 0
+    n_lost: int = 0
     birth: int = 0
 
 
@@ -66,17 +68,18 @@ class EvaluationQueue:
         seconds = leases.grant((number, sample.attempt), worker, now)
         return Lease(number, sample.attempt, loaded_version, sample.prompt, (sample.seed,), sample.draw, seconds)
 
-    def requeue(self, key: LeaseKey) -> None:
-        """Let the sample be asked again, up to _MAX_ATTEMPTS times."""
+    def requeue(self, key: LeaseKey, reason: str) -> None:
+        """Let the sample be asked again, unless _MAX_LOSSES workers have lost it. Giving it back is no loss."""
         sample = self._samples.get(key[0])
         if sample is None or sample.attempt != key[1]:
             return
         sample.attempt += 1
-        if sample.attempt < _MAX_ATTEMPTS:
+        sample.n_lost += reason != RELEASED_REASON
+        if sample.n_lost < _MAX_LOSSES:
             self.waiting.appendleft(key[0])
         else:
             del self._samples[key[0]]
-            sample.done.append((sample.index, ValueError(f"lost by {_MAX_ATTEMPTS} workers, one after another")))
+            sample.done.append((sample.index, ValueError(f"lost by {_MAX_LOSSES} workers, one after another")))
 
     def accept(
         self, answer: SampleResult, newest_version: int, decode: Callable[[Sequence[int]], str]

@@ -83,11 +83,13 @@ class LeaseRequest(Struct, frozen=True):
 
     loaded_version  version of the weights that it samples with
     slots           number of further answers that it can draw at once
+    can_evaluate    whether it may get samples of evaluations, too
     """
 
     worker: WorkerName
     loaded_version: int = field(name="loaded")
     slots: int
+    can_evaluate: bool = field(name="evaluates", default=True)
 
 
 class LeaseResponse(Struct, frozen=True):

@@ -43,7 +43,11 @@ def command() -> None:
     "--days", type=click.FloatRange(min=0, min_open=True), default=7.0, show_default=True,
     help="How long the invite can be used for the first time.",
 )  # fmt: skip
-def invite_command(folder: Path, verifier: bool, relays: tuple[str, ...], days: float) -> None:
+@click.option(
+    "--stake", type=click.IntRange(min=0), default=100, show_default=True,
+    help="Units that you stake for the node. It loses them if it cheats; no other invite gives them back.",
+)  # fmt: skip
+def invite_command(folder: Path, verifier: bool, relays: tuple[str, ...], days: float, stake: int) -> None:
     """Print an invite: the text that lets one node, or one verifier, join the swarm of the coordinator in FOLDER.
 
     The first key that joins with an invite owns it. Give each to one person, as you would a password.
@@ -62,6 +66,7 @@ def invite_command(folder: Path, verifier: bool, relays: tuple[str, ...], days: 
             relays=relays or address.relays or (address.coordinator,),
             role="verifier" if verifier else "node",
             seconds=days * 86_400,
+            stake=0 if verifier else stake,
         )
     click.echo(invite.text)
 
@@ -195,21 +200,17 @@ def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
     help="Versions of the weights that verifiers hold: one more than the run's rollout.staleness, or more.",
 )  # fmt: skip
 @click.option(
-    "--stake", type=click.IntRange(min=0), default=100, show_default=True,
-    help="Units that a node stakes, and loses if it cheats.",
-)  # fmt: skip
-@click.option(
     "--vocabulary", type=click.IntRange(min=1), help="Number of token ids.  [default: that of the model's config.json]"
 )
 def coordinator(
     folder: Path, url: str, listen: str, public_url: str, relays: tuple[str, ...], bars: Path | None,
-    lease_seconds: float, versions_kept: int, stake: int, vocabulary: int | None,
+    lease_seconds: float, versions_kept: int, vocabulary: int | None,
 ) -> None:  # fmt: skip
     """Run the coordinator of a swarm of untrusted rollout workers.
 
     To the run, the coordinator is one worker. It leases groups to nodes that came with an invite, has verifiers check
     what they send, publishes new weights for relays, and keeps a ledger. All of it is in FOLDER: type the command
-    again to go on. --bars, --lease-seconds, --versions-kept, --stake and --vocabulary count only at the first start.
+    again to go on. --bars, --lease-seconds, --versions-kept and --vocabulary count only at the first start.
     The environment variable CURATE_TOKEN has the token of the run.
     """
     require_extra("relay")
@@ -233,7 +234,6 @@ def coordinator(
                 thresholds=measured,
                 lease_seconds=lease_seconds,
                 retained_versions=versions_kept,
-                stake=stake,
             )
 
         run_coordinator(

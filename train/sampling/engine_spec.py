@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from train.engine_options import EngineOptions
 from train.errors import SamplerError
-from train.sampling.protocol import Engine
+from train.sampling.protocol import Engine, SamplingParams
 
 # Prefixes of the variables that torchrun sets.
 _TORCHRUN = ("TORCHELASTIC_", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
@@ -27,6 +27,7 @@ class EngineSpec(Struct, frozen=True):
     context_tokens  tokens of prompt and answer together
     vllm            options of vLLM, by vLLM's names
     whole_leases    new weights are loaded only between groups of answers
+    sampling        how the run has its workers sample: for training and, unless it has an engine of its own, evaluation
     """
 
     run: str
@@ -35,6 +36,7 @@ class EngineSpec(Struct, frozen=True):
     context_tokens: int
     vllm: dict[str, Any] = {}
     whole_leases: bool = False
+    sampling: tuple[SamplingParams, ...] = ()
 
 
 def start_engine(

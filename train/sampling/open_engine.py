@@ -11,7 +11,7 @@ from train.config import Config
 from train.engine_options import EngineOptions
 from train.errors import ConfigError
 from train.sampling.engine_spec import EngineSpec
-from train.sampling.protocol import Sampler, UpdatableSampler
+from train.sampling.protocol import Sampler, SamplingParams, UpdatableSampler
 from train.sampling.sampler_thread import SamplerThread
 from train.sampling.text import NO_ARGUMENTS
 from train.weights import nccl
@@ -94,8 +94,9 @@ def engine_spec(config: Config, run: str = "") -> EngineSpec:
     context_tokens = _context_tokens(config, str(path))
     model = str(path.resolve() if path.exists() else path)
     engine = config.engine
+    asked: dict[str, Any] = {"whole_leases": not config.rollout.interrupt, "sampling": _sampling(config)}
     if engine.kind != "vllm":
-        return EngineSpec(run, model, engine.kind, context_tokens, whole_leases=not config.rollout.interrupt)
+        return EngineSpec(run, model, engine.kind, context_tokens, **asked)
     options = EngineOptions(engine.concurrency or None, engine.options).for_vllm()
     if config.model.head_dtype == "float32":
         options["hf_overrides"] = {**options.get("hf_overrides", {}), "head_dtype": "float32"}
@@ -105,7 +106,16 @@ def engine_spec(config: Config, run: str = "") -> EngineSpec:
         "tensor_parallel_size": engine.tensor_parallel,
         "dtype": config.model.dtype,
     }
-    return EngineSpec(run, model, engine.kind, context_tokens, options, whole_leases=not config.rollout.interrupt)
+    return EngineSpec(run, model, engine.kind, context_tokens, options, **asked)
+
+
+def _sampling(config: Config) -> tuple[SamplingParams, ...]:
+    """Return how workers sample for this run."""
+    evaluation, longest = config.evaluation, max(stage.max_tokens for stage in config.stages)
+    training = SamplingParams(config.rollout.temperature, 1.0, longest, logprobs=True)
+    if evaluation.where == "own" or not (evaluation.dataset or evaluation.suites):
+        return (training,)
+    return training, SamplingParams(evaluation.temperature, evaluation.top_p, evaluation.max_tokens or longest)
 
 
 def _vllm_options(config: Config, spec: EngineSpec) -> dict[str, Any]:

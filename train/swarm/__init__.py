@@ -10,6 +10,7 @@ a verifier has found that they are the model's own words. Relays, coordinators a
 signatures.py      keys, and bytes that are signed with them
 verdict.py         what became of a lease
 settings.py        what all nodes of a swarm agree on
+engine_terms.py    what a run's engine and sampling must be like for a swarm
 messages.py        what is said to a coordinator
 broadcast/         versions of the weights: signed, in shards, over relays
 coordinator/       the process between a trainer and the nodes

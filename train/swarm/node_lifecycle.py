@@ -14,8 +14,7 @@ from enum import Enum
 HEARTBEAT_SECONDS = 10.0
 MISSED_UNHEALTHY, MISSED_DEAD = 3, 9  # beats
 _WINDOW = 100  # latest verdicts that count for a suspension
-_MAX_SOFT_SHARE = 0.05
-_MIN_VERDICTS = 20  # before that, one soft rejection would be a large share
+_MAX_SOFT_SHARE = 0.05  # or one: a first soft rejection would be a large share
 
 
 class NodeState(Enum):
@@ -47,11 +46,9 @@ class NodeEvent(Enum):
 class NodeEffect(Enum):
     """What the coordinator has to do."""
 
-    PROBE = "probe"  # lease it a group whose answers are verified in full
     FREE_LEASES = "free leases"  # give its leases to others, with the same positions and seeds
     PAY = "pay"
     SLASH = "slash"
-    RELEASE_STAKE = "release stake"  # once its last lease has a verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +90,7 @@ def next_state(node: NodeLifecycle, event: NodeEvent, now: float) -> tuple[NodeL
         case NodeEvent.CLOCK:
             return _waited(node, now)
         case NodeEvent.LEAVE if node.state in _ALIVE:
-            return replace(node, state=NodeState.LEFT), (NodeEffect.FREE_LEASES, NodeEffect.RELEASE_STAKE)
+            return replace(node, state=NodeState.LEFT), (NodeEffect.FREE_LEASES,)
         case NodeEvent.ACCEPTED if node.state is not NodeState.BANNED:
             healed = NodeState.HEALTHY if node.state is NodeState.PROBATION else node.state
             return replace(node, state=healed, recent_soft_rejections=_with(node, is_soft=False), is_suspect=False), (
@@ -115,7 +112,7 @@ def _joined(node: NodeLifecycle, now: float) -> tuple[NodeLifecycle, Effects]:
     if node.state in _ALIVE or node.state is NodeState.BANNED:
         return node, ()
     # Its verdicts stay: leaving and coming back must not wash off what it did.
-    return replace(node, state=NodeState.PROBATION, last_heartbeat=now), (NodeEffect.PROBE,)
+    return replace(node, state=NodeState.PROBATION, last_heartbeat=now), ()
 
 
 def _beaten(node: NodeLifecycle, now: float) -> tuple[NodeLifecycle, Effects]:
@@ -141,7 +138,7 @@ def _softly_rejected(node: NodeLifecycle) -> tuple[NodeLifecycle, Effects]:
     changed = replace(node, recent_soft_rejections=verdicts)
     if node.state is NodeState.PROBATION:
         return replace(changed, state=NodeState.SUSPENDED), (NodeEffect.FREE_LEASES,)
-    too_many = len(verdicts) >= _MIN_VERDICTS and sum(verdicts) > _MAX_SOFT_SHARE * len(verdicts)
+    too_many = sum(verdicts) > max(1.0, _MAX_SOFT_SHARE * len(verdicts))
     if too_many and node.state in _ALIVE:
         return replace(changed, state=NodeState.SUSPENDED), (NodeEffect.FREE_LEASES,)
     return changed, ()

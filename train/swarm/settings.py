@@ -57,7 +57,6 @@ class SwarmSettings(Struct, frozen=True):
     check_seeds        whether tokens are checked by replaying the seeds
     lease_seconds      a lease runs out after this time, whatever its node says
     retained_versions  versions that verifiers hold; older answers are late
-    stake              units that an invite puts up
     """
 
     run: str
@@ -67,7 +66,6 @@ class SwarmSettings(Struct, frozen=True):
     check_seeds: bool = field(name="replays", default=True)
     lease_seconds: float = 1800.0
     retained_versions: int = field(name="versions_kept", default=3)
-    stake: int = 100
 
 
 def sign_settings(settings: SwarmSettings, key: Ed25519PrivateKey) -> bytes:

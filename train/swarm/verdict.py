@@ -28,7 +28,6 @@ Reason = Literal[
     "replay",  # tokens are not those that the seeds give
     "probabilities",  # log-probabilities are not those of the model
     "unlikely",  # tokens are not distributed as the model draws them
-    "known answer",  # not the answers that are known already
     "banned",  # the node was, for another lease or by the operator
     "crashed",  # the verifier
     "no weights",  # the verifier does not have the version any more

@@ -63,7 +63,7 @@ def invite(folder: Path, role: Role = "node", *, seconds: float = 600.0, url: st
     place = SwarmFolder(folder)
     return new_invite(
         read_key(place.key_path), run=RUN, coordinator=url or place.address().coordinator, relays=(), role=role,
-        seconds=seconds,
+        seconds=seconds, stake=100,
     )  # fmt: skip
 
 

@@ -24,7 +24,6 @@ from train.swarm.ledger.entries import (
     SlashEntry,
     StakeEntry,
     SubmitEntry,
-    UnbondEntry,
     VerdictEntry,
 )
 from train.swarm.ledger.ledger import DOMAIN, GENESIS_DIGEST, Ledger, LedgerRow, read_rows, row_digest
@@ -50,7 +49,6 @@ def entries(n: int, *, seed: int = 0) -> list[Entry]:
                     VerdictEntry(node, lease, rng.choice(("accepted", "soft", "hard", "unknown", "expired")), "late"),
                     PayEntry(node, lease, rng.randrange(10)),
                     SlashEntry(node, rng.randrange(5), "commitments"),
-                    UnbondEntry(node, rng.randrange(5)),
                     LeaveEntry(node, rng.choice(("left", "banned"))),
                     PublishEntry(number, b"m" * 32),
                 )
@@ -131,6 +129,19 @@ def test_two_processes_cannot_write_one_ledger(tmp_path: Path) -> None:
     book = written(tmp_path / "ledger", entries(1))
     with pytest.raises(RunError, match="locked"):
         Ledger(tmp_path / "ledger", KEY)
+    book.close()
+    Ledger(tmp_path / "ledger", KEY).close()
+
+
+def test_a_ledger_can_be_audited_while_it_grows(tmp_path: Path) -> None:
+    book = written(tmp_path / "ledger", entries(3))
+    with book.transaction():
+        book.append(StakeEntry(ANN, 7))
+        assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC).n_rows == 3
+    assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC, seen_head=book.head).n_rows == 4
+    book.append(StakeEntry(BEN, 7))
+    audit = [sys.executable, "-m", "cli", "ledger", "audit", str(tmp_path / "ledger"), "--public-key", PUBLIC.hex()]
+    assert f"5 entries, the last is {book.head.hex()}" in forked.run(audit, capture_output=True, text=True).stdout
     book.close()
 
 

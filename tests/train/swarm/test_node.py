@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec.structs import replace
 
 from cli import main
 from train.asynchronous.messages import (
@@ -18,16 +20,18 @@ from train.asynchronous.messages import (
     pack_logprobs,
     pack_tokens,
 )
-from train.errors import ConfigError, ControllerUnreachable, TransferError
+from train.errors import ConfigError, ControllerUnreachable, RunError, TransferError
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SamplingParams
 from train.swarm.folder import SwarmAddress, SwarmFolder
 from train.swarm.lease_file import read_lease_file
-from train.swarm.messages import NodeHeartbeatResponse, NodeLeaseResponse, SwarmLease
+from train.swarm.messages import JoinResponse, NodeHeartbeatResponse, NodeLeaseResponse, SwarmLease
 from train.swarm.node.identity_key import load_or_create_key
 from train.swarm.node.swarm_controller import SwarmController
 from train.swarm.protocol.client import JoinRequired
-from train.swarm.settings import SwarmSettings
+from train.swarm.protocol.invites import new_invite
+from train.swarm.protocol.joining import join
+from train.swarm.settings import SwarmSettings, sign_settings
 from train.swarm.signatures import create_key_file, public_key_bytes
 from train.swarm.verdict import ACCEPTED, LeaseVerdict
 from train.weights.manifest import WeightManifest
@@ -187,6 +191,57 @@ def test_a_node_that_was_missed_joins_again_and_goes_on(node):
     controller = node(coordinator, join=lambda: joined.append(True))
     assert len(asked(controller)) == 1
     assert joined == [True]
+
+
+def test_a_node_is_told_once_why_it_has_to_join_again(node):
+    coordinator, notes = Coordinator(), []
+
+    def refused():
+        raise ControllerUnreachable("it may join again in 600 s")
+
+    controller = node(coordinator, join=refused, note=notes.append)
+    for _ in range(3):
+        coordinator.trouble.append(JoinRequired("this node is suspended: no answers came in time; join again"))
+        with pytest.raises(ControllerUnreachable, match="600 s"):
+            controller.heartbeat(Heartbeat("n", 5, ()))
+    assert notes == ["this node is suspended: no answers came in time; join again"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"trust_remote_code": True},
+        {"worker_extension_cls": "os.system"},
+        {"worker_cls": "evil.Worker"},
+        {"logits_processors": ["evil.Processor"]},
+        {"kv_transfer_config": {"kv_connector_module_path": "evil"}},
+        {"load_format": "pt"},
+        {"tokenizer": "evil/tokenizer"},
+        {"hf_overrides": {"auto_map": {"AutoConfig": "evil.Config"}}},
+        {"hf_overrides": {"head_dtype": ["float32"]}},
+        {"hf_overrides": "evil"},
+        {"dtype": {"float32": 1}},
+        {"max_model_len": "1"},
+    ],
+)
+def test_no_option_that_loads_code_reaches_a_node(options):
+    key = Ed25519PrivateKey.generate()
+    engine = EngineSpec(
+        "coder", "a model", "vllm", 64, {"max_model_len": 64, "hf_overrides": {"head_dtype": "float32"}}
+    )
+
+    class Client:
+        invite = new_invite(key, run="coder", coordinator="http://c", relays=(), role="node", seconds=60)
+
+        def call(self, path, message, kind):
+            return JoinResponse(sign_settings(SwarmSettings("coder", self.engine, 100), key))
+
+    client = Client()
+    client.engine = engine
+    assert join(client, engine="").engine == engine
+    client.engine = replace(engine, vllm={**engine.vllm, **options})
+    with pytest.raises(RunError, match="cannot be used: a swarm does not set"):
+        join(client, engine="")
 
 
 def test_weights_are_those_that_the_relays_name(node):

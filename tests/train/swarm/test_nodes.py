@@ -9,20 +9,14 @@ from hypothesis import strategies as st
 
 from train.swarm.node_lifecycle import NodeEffect, NodeEvent, NodeLifecycle, NodeState, next_state
 
-FREE, PAY, SLASH, PROBE, RELEASE = (
-    NodeEffect.FREE_LEASES,
-    NodeEffect.PAY,
-    NodeEffect.SLASH,
-    NodeEffect.PROBE,
-    NodeEffect.RELEASE_STAKE,
-)
+FREE, PAY, SLASH = NodeEffect.FREE_LEASES, NodeEffect.PAY, NodeEffect.SLASH
 ALIVE = (NodeState.PROBATION, NodeState.HEALTHY, NodeState.UNHEALTHY)
 GONE = (NodeState.INVITED, NodeState.DEAD, NodeState.LEFT, NodeState.SUSPENDED)
 
 # Everything that a single event changes, right after the last beat; all else leaves the state and has no effect.
 CHANGES: dict[tuple[NodeState, NodeEvent], tuple[NodeState, tuple[NodeEffect, ...]]] = {
-    **{(state, NodeEvent.JOIN): (NodeState.PROBATION, (PROBE,)) for state in GONE},
-    **{(state, NodeEvent.LEAVE): (NodeState.LEFT, (FREE, RELEASE)) for state in ALIVE},
+    **{(state, NodeEvent.JOIN): (NodeState.PROBATION, ()) for state in GONE},
+    **{(state, NodeEvent.LEAVE): (NodeState.LEFT, (FREE,)) for state in ALIVE},
     **{(state, NodeEvent.HARD): (NodeState.BANNED, (FREE, SLASH)) for state in (*ALIVE, *GONE)},
     **{(state, NodeEvent.ACCEPTED): (state, (PAY,)) for state in (*ALIVE, *GONE)},
     (NodeState.PROBATION, NodeEvent.ACCEPTED): (NodeState.HEALTHY, (PAY,)),
@@ -83,8 +77,15 @@ def test_what_happened_more_than_a_hundred_verdicts_ago_is_forgotten():
 
 
 def test_a_node_that_runs_out_of_time_again_and_again_is_suspended():
-    assert judged(NodeLifecycle(NodeState.HEALTHY), *[NodeEvent.EXPIRED] * 19).state is NodeState.HEALTHY
-    assert judged(NodeLifecycle(NodeState.HEALTHY), *[NodeEvent.EXPIRED] * 20).state is NodeState.SUSPENDED
+    assert judged(NodeLifecycle(NodeState.HEALTHY), NodeEvent.EXPIRED).state is NodeState.HEALTHY
+    assert judged(NodeLifecycle(NodeState.HEALTHY), *[NodeEvent.EXPIRED] * 2).state is NodeState.SUSPENDED
+
+
+@pytest.mark.parametrize("n_accepted", [0, 1, 7, 17])
+def test_soft_rejections_count_from_the_first(n_accepted):
+    node = judged(NodeLifecycle(NodeState.HEALTHY), *[NodeEvent.ACCEPTED] * n_accepted, NodeEvent.SOFT)
+    assert node.state is NodeState.HEALTHY
+    assert judged(node, NodeEvent.SOFT).state is NodeState.SUSPENDED
 
 
 @given(st.lists(st.tuples(st.sampled_from(NodeEvent), st.floats(0, 60))))

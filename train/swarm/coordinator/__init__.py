@@ -6,7 +6,6 @@ own answers is believed. What is not accepted is given back, and the trainer ask
 seeds.
 
 lease_lifecycle.py    the life of a lease, a pure function
-spot_checks.py        answers that are known already, by which new nodes are tried
 coordinator_state.py  nodes, verifiers and leases, with the ledger; no clock, no network, no threads
 recovery.py           what the ledger still knows when a coordinator is started again
 uploads.py            the files of answers

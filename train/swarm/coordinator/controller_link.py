@@ -51,12 +51,12 @@ class ControllerLink:
         self._nothing_until = 0.0
         self._is_gone = False
 
-    def request_leases(self, loaded_version: int, slots: int) -> tuple[Lease, ...]:
-        """Return groups for a node that has this version; none if there are none, or the trainer is away."""
+    def request_leases(self, request: LeaseRequest) -> tuple[Lease, ...]:
+        """Return groups for a node; none if there are none, or the trainer is away."""
         if self.has_ended or self._is_gone or time.monotonic() < self._nothing_until:
             return ()
         try:
-            work = self._controller.request_leases(LeaseRequest(WORKER, loaded_version, slots))
+            work = self._controller.request_leases(request)
         except ControllerUnreachable as error:
             self._gone(error)
             return ()

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from train.asynchronous.messages import ControllerAPI
+from train.asynchronous.messages import ControllerAPI, LeaseRequest
 from train.errors import ConfigError, RunError
 from train.swarm.broadcast.manifest import LatestVersion
-from train.swarm.coordinator.controller_link import ControllerLink
+from train.swarm.coordinator.controller_link import WORKER, ControllerLink
 from train.swarm.coordinator.coordinator_state import CoordinatorState
 from train.swarm.coordinator.refusals import Forbidden, NotFound, RetryLater
 from train.swarm.coordinator.request_body import MAX_UPLOAD_SECONDS
@@ -152,17 +152,17 @@ class Coordinator:
                 return NodeLeaseResponse(run_ended=True)
             if budget <= 0 or request.slots <= 0 or state.is_too_old(request.loaded_version) or key in self._asking:
                 return NodeLeaseResponse(wait_seconds=self._wait_seconds())
-            if (probe := state.grant_spot_check(key, request.loaded_version, now)) is not None:
-                return NodeLeaseResponse((probe,))
+            can_evaluate = state.can_evaluate(key)
             self._asking.add(key)
         # The trainer is asked while others may call, but not the same node: it would get its room again each time.
         try:
-            return self._asked(key, request.loaded_version, min(request.slots, budget * self._completions))
+            slots = min(request.slots, budget * self._completions)
+            return self._asked(key, LeaseRequest(WORKER, request.loaded_version, slots, can_evaluate))
         finally:
             self._asking.discard(key)
 
-    def _asked(self, key: bytes, loaded: int, slots: int) -> NodeLeaseResponse:
-        asked = self._trainer.request_leases(loaded, slots)
+    def _asked(self, key: bytes, request: LeaseRequest) -> NodeLeaseResponse:
+        asked = self._trainer.request_leases(request)
         with self._turn() as (state, now):
             self._completions = max((len(lease.seeds) for lease in asked), default=self._completions)
             granted = [state.grant(key, lease, now) for lease in asked]

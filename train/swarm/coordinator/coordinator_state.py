@@ -4,6 +4,7 @@ Nothing here knows a clock, a network or a thread: every method is given the tim
 back, and what the trainer has to be told is collected until it is taken.
 """
 
+import logging
 import os
 import re
 from collections import Counter, OrderedDict, deque
@@ -19,7 +20,7 @@ from train.swarm.coordinator import lease_lifecycle
 from train.swarm.coordinator.recovery import recover
 from train.swarm.coordinator.refusals import Forbidden, NotFound, NotJoined, RetryLater
 from train.swarm.coordinator.result_conversion import to_sample_results
-from train.swarm.coordinator.spot_checks import SpotCheck, SpotCheckPool, matches_spot_check
+from train.swarm.engine_terms import is_verifiable
 from train.swarm.lease_file import max_file_bytes
 from train.swarm.ledger.entries import (
     JoinEntry,
@@ -30,7 +31,6 @@ from train.swarm.ledger.entries import (
     SlashEntry,
     StakeEntry,
     SubmitEntry,
-    UnbondEntry,
     VerdictEntry,
 )
 from train.swarm.ledger.ledger import Ledger
@@ -45,13 +45,16 @@ from train.swarm.messages import (
     VerificationResult,
 )
 from train.swarm.protocol.invites import Invite
-from train.swarm.settings import SwarmSettings, Thresholds
+from train.swarm.settings import SwarmSettings
 from train.swarm.verdict import LeaseVerdict, Reason
-from train.swarm.verification.threshold_lookup import thresholds_for
+
+log = logging.getLogger(__name__)
 
 _ENGINE = re.compile(r"(vllm|transformers)( [\w.+-]{1,40}){0,4}", re.ASCII)
 _MAX_HARDWARE = 200  # characters
 _MAX_LEASES = 8  # of one node, not counting those that wait for a verdict
+_SPEED_MARGIN, _MAX_LEASE_FACTOR = 1.5, 4.0  # of the time by a node's speed, and of the run's usual time for a lease
+_LOST_REPLY_SHARE = 0.05  # of its verdicts, and one more, are leases of a node that may never have reached it
 _UNNAMED_LEASE_SECONDS = 30.0  # a lease that its node does not name in its beats for so long is given to others
 _ACTIVE_WINDOW_SECONDS = 60.0  # verifiers ask each second, unless they are busy
 _SUSPENDED_SECONDS = 600.0  # doubled with each suspension
@@ -68,7 +71,8 @@ class NodeMember:
     is_connected     whether it has joined since this coordinator was started
     leases           ids of those that have no verdict
     unsent_verdicts  verdicts that it was not told yet
-    wants_stake      it has left, and gets its stake back after the last verdict
+    n_lost_replies   leases that it never named, and that were not counted against it: the reply may have been lost
+    last_fault       reason of its last lease that was rejected or ran out
     notified_of_end  it was told that the run is over
     """
 
@@ -80,7 +84,8 @@ class NodeMember:
     tokens_per_second: float = 0.0
     leases: set[bytes] = field(default_factory=set)
     unsent_verdicts: deque[tuple[bytes, LeaseVerdict]] = field(default_factory=lambda: deque(maxlen=_NOTES))
-    wants_stake: bool = False
+    n_lost_replies: int = 0
+    last_fault: str = ""
     notified_of_end: bool = False
     n_suspensions: int = 0
     suspended_until: float = 0.0
@@ -101,7 +106,6 @@ class _OpenLease:
 
     asked    as the trainer gave it
     heard    when its node last named it
-    known    what the answers have to be, if that is known already
     is_held  its node has named it, so that the reply with the lease was not lost
     """
 
@@ -110,7 +114,6 @@ class _OpenLease:
     node: bytes
     state: lease_lifecycle.TrackedLease
     heard: float
-    known: SpotCheck | None
     is_held: bool = False
 
     @property
@@ -124,9 +127,7 @@ class CoordinatorState:
     ledger   every change is in it before it has an effect
     """
 
-    def __init__(
-        self, settings: SwarmSettings, ledger: Ledger, now: float, *, known: SpotCheckPool | None = None
-    ) -> None:
+    def __init__(self, settings: SwarmSettings, ledger: Ledger, now: float) -> None:
         self.has_ended = False
         self.version = -1  # the newest that is published
         self.members: dict[bytes, NodeMember] = {}
@@ -136,13 +137,13 @@ class CoordinatorState:
         self.given_back: list[LeaseKey] = []  # by the trainer's names
         self.discarded: list[bytes] = []  # ids of leases whose files nobody needs any more
         self._settings, self._ledger = settings, ledger
-        self._known = known or SpotCheckPool()
         self._records: dict[bytes, _OpenLease] = {}
         self._waiting: deque[bytes] = deque()  # ids of leases whose files wait for a verifier
         self._finished: OrderedDict[bytes, tuple[bytes, bytes]] = OrderedDict()  # node, and digest of the file
         self._over_counts: Counter[str] = Counter()
         self._owners: dict[bytes, bytes] = {}
         self._roles: dict[bytes, str] = {}
+        self._can_evaluate = True  # until the trainer asks for samples that cannot be verified
         self._restore(now)
 
     # --- nodes ---
@@ -177,15 +178,15 @@ class CoordinatorState:
         if role == "verifier":
             self._join_verifier(key, digest, engine, now)
         else:
-            self._join_node(key, digest, engine, hardware, now)
+            self._join_node(key, invite, digest, engine, hardware, now)
 
     def heartbeat(self, key: bytes, beat: NodeHeartbeat, now: float) -> NodeHeartbeatResponse:
         """Note a sign of life. Raises NotJoined and Forbidden."""
         member = self._alive(key)
         self._node_event(key, node_lifecycle.NodeEvent.HEARTBEAT, now)
         member.loaded_version = beat.loaded_version
-        speed = beat.tokens_per_second
-        member.tokens_per_second = min(max(speed, 0.0), 1e7) if isfinite(speed) else 0.0
+        if isfinite(speed := beat.tokens_per_second) and speed > 0:
+            member.tokens_per_second = min(speed, 1e7)
         running = set(beat.lease_ids)
         for lease_id in list(member.leases):
             record = self._records.get(lease_id)
@@ -194,8 +195,13 @@ class CoordinatorState:
             if lease_id in running:
                 record.heard, record.is_held = now, True
             elif now - record.heard >= _UNNAMED_LEASE_SECONDS:
+                is_lost = (
+                    not record.is_held
+                    and member.n_lost_replies < 1 + len(member.lifecycle.recent_soft_rejections) // 20
+                )
+                member.n_lost_replies += is_lost
                 self._lease_event(
-                    lease_id, lease_lifecycle.LeaseAbandoned() if record.is_held else lease_lifecycle.LeaseFreed(), now
+                    lease_id, lease_lifecycle.LeaseFreed() if is_lost else lease_lifecycle.LeaseAbandoned(), now
                 )
         notes = tuple(member.unsent_verdicts)
         member.unsent_verdicts.clear()
@@ -204,16 +210,19 @@ class CoordinatorState:
         return NodeHeartbeatResponse(tuple(sorted(drop)), notes, self.has_ended)
 
     def leave(self, key: bytes, now: float) -> None:
-        """Let a node go; a verifier, too."""
+        """Let a node go; a verifier, too. A node that leaves with leases pays for one of them as if it had run out."""
         if self.verifiers.pop(key, None) is not None:
             self._requeue(key, now)
         elif key in self.members:
+            for lease_id in self._open_leases(self.members[key])[:1]:
+                self._lease_event(lease_id, lease_lifecycle.LeaseAbandoned(), now)
             self._node_event(key, node_lifecycle.NodeEvent.LEAVE, now)
 
     def ban(self, key: bytes, now: float) -> None:
         """The operator bans a node. Raises NotAvailable."""
         if key not in self.members:
             raise NotFound("there is no such node; curate swarm status lists them")
+        self.members[key].last_fault = ""
         self._node_event(key, node_lifecycle.NodeEvent.HARD, now)
 
     # --- leases ---
@@ -230,35 +239,31 @@ class CoordinatorState:
         if not member.lifecycle.may_lease:
             return 0
         account = self._ledger.account(key)
-        most = min(ceil(_MAX_LEASES * account.reputation), 1 + account.verdict_counts.get("accepted", 0))
+        most = min(ceil(_MAX_LEASES * account.reputation), 1 + account.verdict_counts.get("accepted", 0) // 2)
         return min(max(1, most) - n_open, 3 * _MAX_LEASES - len(member.leases))
 
     def is_too_old(self, version: int) -> bool:
         """Return whether verifiers have given this version up, or will have before an answer arrives."""
         return not 0 <= version <= self.version or self.version - version >= self._settings.retained_versions
 
-    def grant_spot_check(self, key: bytes, version: int, now: float) -> SwarmLease | None:
-        """Lease a new node a group whose answers are known, if there is one of its version."""
-        member = self._alive(key)
-        if (
-            member.lifecycle.state is not node_lifecycle.NodeState.PROBATION
-            or member.leases
-            or not self._settings.check_seeds
-        ):
-            return None
-        known = self._known.draw(key, version)
-        return None if known is None else self._grant(key, known.lease, known, now)
+    def can_evaluate(self, key: bytes) -> bool:
+        """Return whether a node may sample for evaluations: its work was accepted, the last time it had any, too."""
+        latest = self.members[key].lifecycle.recent_soft_rejections[-1:]
+        return self._can_evaluate and latest == (False,)
 
     def grant(self, key: bytes, lease: Lease, now: float) -> SwarmLease | None:
         """Lease a group of the trainer to a node. None, and the group is given back, if that cannot be."""
         member = self.members.get(key)
-        if member is None or not member.is_connected or self.has_ended or not _can_be_verified(lease):
+        if not is_verifiable(lease.sampling_params) and self._can_evaluate:
+            self._can_evaluate = False
+            log.error("samples of an evaluation are refused: %s cannot be verified", lease.sampling_params)
+        if member is None or not member.is_connected or self.has_ended or not is_verifiable(lease.sampling_params):
             self.given_back.append((lease.group, lease.attempt))
             return None
         if member.lifecycle.state not in (node_lifecycle.NodeState.PROBATION, node_lifecycle.NodeState.HEALTHY):
             self.given_back.append((lease.group, lease.attempt))
             return None
-        return self._grant(key, lease, None, now)
+        return self._grant(key, lease, now)
 
     def begin_upload(self, key: bytes, lease_id: bytes, deadline: float) -> int | None:
         """Return how long the file of a lease may be; None if the lease is not this node's, or not any more.
@@ -300,12 +305,12 @@ class CoordinatorState:
         """The trainer does not wait for these groups any more."""
         gone = set(keys)
         for lease_id, record in list(self._records.items()):
-            if record.known is None and record.key in gone:
+            if record.key in gone:
                 self._lease_event(lease_id, lease_lifecycle.LeaseCancelled(), now)
 
     def open_lease_keys(self) -> tuple[LeaseKey, ...]:
         """Return the trainer's names of the groups that have no verdict yet."""
-        return tuple(record.key for record in self._records.values() if record.known is None)
+        return tuple(record.key for record in self._records.values())
 
     # --- verifiers ---
 
@@ -369,10 +374,6 @@ class CoordinatorState:
             verdict = LeaseVerdict(
                 "soft", "length"
             )  # otherwise nodes could choose what is trained on, without any work
-        if verdict.outcome == "accepted" and record.known is not None:
-            thresholds = self._thresholds(record.node, key)
-            if not matches_spot_check(record.known.tokens, [answer.tokens for answer in answers], thresholds):
-                verdict = LeaseVerdict("soft", "known answer")
         self._lease_event(lease_id, lease_lifecycle.VerdictReceived(key, verdict), now, answers=answers)
 
     # --- time, weights ---
@@ -410,14 +411,14 @@ class CoordinatorState:
         """Go on with those who had joined. What was leased is unknown: files and nodes' work may be lost."""
         before = recover(self._ledger.entries(), now)
         self._owners, self._roles = before.owners, dict(before.roles)
-        self.members = {key: NodeMember(life) for key, life in before.nodes.items()}
+        self.members = {
+            key: NodeMember(life, last_fault=before.faults.get(key, "")) for key, life in before.nodes.items()
+        }
         for member in self.members.values():
             if member.lifecycle.state is node_lifecycle.NodeState.SUSPENDED:
                 member.n_suspensions, member.suspended_until = 1, now + _SUSPENDED_SECONDS
         for lease_id, node in before.open_leases.items():
             self._ledger.append(VerdictEntry(node, lease_id, "unknown", "restarted"))
-        for key, member in self.members.items():
-            self._release_stake(key, member)
 
     def _join_verifier(self, key: bytes, digest: bytes, engine: str, now: float) -> None:
         if digest not in self._owners:
@@ -426,21 +427,22 @@ class CoordinatorState:
         self.verifiers[key] = VerifierMember(engine, now)
         self._requeue(key, now)
 
-    def _join_node(self, key: bytes, digest: bytes, engine: str, hardware: str, now: float) -> None:
+    def _join_node(self, key: bytes, invite: Invite, digest: bytes, engine: str, hardware: str, now: float) -> None:
         member = self.members.get(key) or NodeMember(node_lifecycle.NodeLifecycle())
         if member.lifecycle.state is node_lifecycle.NodeState.BANNED:
-            raise Forbidden("this node is banned")
+            raise Forbidden(_exclusion(member))
         if member.lifecycle.state is node_lifecycle.NodeState.SUSPENDED and now < member.suspended_until:
             seconds = ceil(member.suspended_until - now)
-            raise RetryLater(f"this node is suspended, and may join again in {seconds} s", seconds)
-        life, effects = node_lifecycle.next_state(member.lifecycle, node_lifecycle.NodeEvent.JOIN, now)
-        if effects or digest not in self._owners:
+            raise RetryLater(f"{_exclusion(member)}. It may join again in {seconds} s", seconds)
+        life, _ = node_lifecycle.next_state(member.lifecycle, node_lifecycle.NodeEvent.JOIN, now)
+        is_new, was_gone = digest not in self._owners, life.state is not member.lifecycle.state
+        if was_gone or is_new:
             self._ledger.append(JoinEntry(key, digest))
-        if (missing := self._settings.stake - self._ledger.account(key).stake) > 0:
-            self._ledger.append(StakeEntry(key, missing))
+        if is_new and invite.stake > 0:
+            self._ledger.append(StakeEntry(key, invite.stake))
         self._owners[digest], self._roles[key], self.members[key] = key, "node", member
-        if effects:
-            member.lifecycle, member.wants_stake = life, False
+        if was_gone:
+            member.lifecycle = life
         else:
             member.lifecycle = replace(member.lifecycle, last_heartbeat=max(now, member.lifecycle.last_heartbeat))
         member.is_connected, member.engine, member.hardware = True, engine, _printable(hardware)
@@ -448,7 +450,9 @@ class CoordinatorState:
     def _alive(self, key: bytes) -> NodeMember:
         member = self.members.get(key)
         if member is not None and member.lifecycle.state is node_lifecycle.NodeState.BANNED:
-            raise Forbidden("this node is banned")
+            raise Forbidden(_exclusion(member))
+        if member is not None and member.lifecycle.state is node_lifecycle.NodeState.SUSPENDED:
+            raise NotJoined(f"{_exclusion(member)}; join again")
         if member is None or not member.is_connected or not member.lifecycle.is_alive:
             raise NotJoined("the coordinator does not count this node among those that live; join again")
         return member
@@ -460,17 +464,29 @@ class CoordinatorState:
             raise NotJoined("this verifier has to join")
         return self.verifiers[key]
 
-    def _grant(self, key: bytes, lease: Lease, known: SpotCheck | None, now: float) -> SwarmLease:
+    def _grant(self, key: bytes, lease: Lease, now: float) -> SwarmLease:
         lease_id = os.urandom(LEASE_ID_BYTES)
-        draw = replace(lease.sampling_params, verifiable=True, logprobs=True)
-        # The trainer's number is not told: it would give away which answers are known already.
-        told = changed(lease, group=0, attempt=0, sampling_params=draw, expires_in_seconds=self._settings.lease_seconds)
+        draw, seconds = replace(lease.sampling_params, verifiable=True, logprobs=True), self._lease_seconds(key, lease)
+        # How the trainer numbers its groups is not the node's business.
+        told = changed(lease, group=0, attempt=0, sampling_params=draw, expires_in_seconds=seconds)
         swarm_lease = SwarmLease(lease_id, told)
         self._ledger.append(LeaseEntry(key, lease_id, lease.group, lease.attempt, lease.version))
-        state = lease_lifecycle.TrackedLease(now + self._settings.lease_seconds)
-        self._records[lease_id] = _OpenLease(swarm_lease, lease, key, state, now, known)
+        state = lease_lifecycle.TrackedLease(now + seconds)
+        self._records[lease_id] = _OpenLease(swarm_lease, lease, key, state, now)
         self.members[key].leases.add(lease_id)
         return swarm_lease
+
+    def _lease_seconds(self, key: bytes, lease: Lease) -> float:
+        """Return how long a node gets for a lease: longer if it has reported a speed at which it needs longer.
+
+        A speed that is a lie gains a few times the usual time, for few leases.
+        """
+        usual, speed = self._settings.lease_seconds, self.members[key].tokens_per_second
+        if speed <= 0:
+            return usual
+        leases = [lease, *(self._records[each].asked for each in self._open_leases(self.members[key]))]
+        n_tokens = sum(len(one.seeds) * one.sampling_params.max_tokens for one in leases)
+        return min(max(usual, _SPEED_MARGIN * n_tokens / speed), _MAX_LEASE_FACTOR * usual)
 
     def _requeue(self, verifier: bytes, now: float) -> None:
         """Let others have the file of a verifier that is gone, was started again, or does not have it any more."""
@@ -512,21 +528,15 @@ class CoordinatorState:
         self._over_counts[record.state.state.value] += 1
         if verdict.outcome == "accepted":
             self._ledger.append(PayEntry(record.node, lease_id, sum(len(answer.tokens) // 4 for answer in answers)))
-            if record.known is None:
-                self._accept(record, answers)
-        elif record.known is None and is_wanted:
+            self.accepted.append(answers)
+        elif is_wanted:
             self.given_back.append(record.key)
         event = node_lifecycle.NodeEvent
         events = {"accepted": event.ACCEPTED, "soft": event.SOFT, "hard": event.HARD, "expired": event.EXPIRED}
         if word in events:
+            if verdict.reason not in ("", "banned"):
+                member.last_fault = verdict.reason
             self._node_event(record.node, events[word], now, reason=verdict.reason)
-        if member.wants_stake and not member.leases:
-            self._release_stake(record.node, member)
-
-    def _accept(self, record: _OpenLease, answers: tuple[SampleResult, ...]) -> None:
-        if record.asked.group >= 0:
-            self._known.add(SpotCheck(record.asked, record.node, tuple(answer.tokens for answer in answers)))
-        self.accepted.append(answers)
 
     def _node_event(self, key: bytes, event: node_lifecycle.NodeEvent, now: float, *, reason: Reason = "") -> None:
         member = self.members[key]
@@ -543,10 +553,6 @@ class CoordinatorState:
         if node_lifecycle.NodeEffect.FREE_LEASES in effects:
             for lease_id, ending in self._endings(member, after):
                 self._lease_event(lease_id, ending, now)
-        if node_lifecycle.NodeEffect.RELEASE_STAKE in effects:
-            member.wants_stake = True
-            if not member.leases:
-                self._release_stake(key, member)
 
     def _endings(
         self, member: NodeMember, state: node_lifecycle.NodeState
@@ -558,22 +564,17 @@ class CoordinatorState:
         if state is node_lifecycle.NodeState.BANNED:
             return [(lease_id, lease_lifecycle.LeaseRevoked()) for lease_id in member.leases]
         has_gone = state in (node_lifecycle.NodeState.UNHEALTHY, node_lifecycle.NodeState.DEAD)
-        blamed = [
-            lease_id
-            for lease_id in sorted(member.leases)
-            if has_gone
-            and self._records[lease_id].is_held
-            and self._records[lease_id].state.state is lease_lifecycle.LeaseState.OPEN
-        ][:1]
+        held = [lease_id for lease_id in self._open_leases(member) if self._records[lease_id].is_held]
+        blamed = held[:1] if has_gone else []
         return [
             (lease_id, lease_lifecycle.LeaseAbandoned() if lease_id in blamed else lease_lifecycle.LeaseFreed())
             for lease_id in member.leases
         ]
 
-    def _release_stake(self, key: bytes, member: NodeMember) -> None:
-        member.wants_stake = False
-        if member.lifecycle.state is node_lifecycle.NodeState.LEFT and (stake := self._ledger.account(key).stake) > 0:
-            self._ledger.append(UnbondEntry(key, stake))
+    def _open_leases(self, member: NodeMember) -> list[bytes]:
+        """Return the ids of the leases whose files a node has not handed over."""
+        is_open = lease_lifecycle.LeaseState.OPEN
+        return [lease_id for lease_id in sorted(member.leases) if self._records[lease_id].state.state is is_open]
 
     def _knows_bars_for(self, engine: str) -> bool:
         """Return whether bars were measured for an engine: a node must not get those that are for nobody."""
@@ -593,13 +594,17 @@ class CoordinatorState:
         """Return whether engines with the run's context cannot take the prompt."""
         return len(lease.prompt) >= self._settings.engine.context_tokens
 
-    def _thresholds(self, node: bytes, verifier: bytes) -> Thresholds:
-        return thresholds_for(self._settings, self.members[node].engine, self.verifiers[verifier].engine)
 
-
-def _can_be_verified(lease: Lease) -> bool:
-    """Return whether tokens that are drawn like this can be drawn again by somebody else."""
-    return lease.sampling_params.temperature > 0 and lease.sampling_params.top_p == 1 and not lease.sampling_params.stop
+def _exclusion(member: NodeMember) -> str:
+    """Return why a node is suspended or banned, for its owner."""
+    if member.lifecycle.state is node_lifecycle.NodeState.BANNED:
+        why = f"a lease of it was rejected ({member.last_fault})" if member.last_fault else "the operator did so"
+        return f"this node is banned: {why}"
+    verdicts = member.lifecycle.recent_soft_rejections
+    why = f"{sum(verdicts)} of its last {len(verdicts)} leases were rejected or ran out"
+    if member.last_fault == "expired":
+        return f"this node is suspended: {why}, the last one because no answers came in time"
+    return f"this node is suspended: {why}, the last one for this reason: {member.last_fault or 'unknown'}"
 
 
 def _printable(text: str) -> str:

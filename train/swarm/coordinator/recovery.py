@@ -3,7 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from train.swarm.ledger.entries import Entry, JoinEntry, LeaseEntry, LeaveEntry, Role, VerdictEntry
+from train.swarm.ledger.entries import (
+    Entry,
+    JoinEntry,
+    LeaseEntry,
+    LeaveEntry,
+    Role,
+    SlashEntry,
+    VerdictEntry,
+)
 from train.swarm.node_lifecycle import NodeEvent, NodeLifecycle, NodeState, next_state
 
 _EVENTS = {
@@ -28,12 +36,14 @@ class RecoveredState:
     roles        of everybody who ever joined
     nodes        as they were; those that lived have to show that they still do
     open_leases  leases without a verdict, and whose they are
+    faults       by node: the reason of its last lease that was rejected or ran out; "" if the operator banned it later
     """
 
     owners: dict[bytes, bytes] = field(default_factory=dict)
     roles: dict[bytes, Role] = field(default_factory=dict)
     nodes: dict[bytes, NodeLifecycle] = field(default_factory=dict)
     open_leases: dict[bytes, bytes] = field(default_factory=dict)
+    faults: dict[bytes, str] = field(default_factory=dict)
 
 
 def recover(entries: Iterable[Entry], now: float) -> RecoveredState:
@@ -54,6 +64,10 @@ def recover(entries: Iterable[Entry], now: float) -> RecoveredState:
                 if entry.node in found.nodes and entry.verdict in _EVENTS:
                     node = found.nodes[entry.node]
                     found.nodes[entry.node], _ = next_state(node, _EVENTS[entry.verdict], now)
+                    if entry.reason not in ("", "banned"):
+                        found.faults[entry.node] = entry.reason
+            case SlashEntry(reason="operator"):
+                found.faults[entry.node] = ""
             case LeaveEntry() if entry.node in found.nodes:
                 found.nodes[entry.node] = replace(found.nodes[entry.node], state=_LEFT[entry.cause])
             case _:

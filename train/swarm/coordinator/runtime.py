@@ -31,6 +31,7 @@ from train.swarm.broadcast.request import NotAvailable, RelayError, get
 from train.swarm.coordinator.app import CoordinatorApp
 from train.swarm.coordinator.coordinator import Coordinator
 from train.swarm.coordinator.uploads import UploadStore
+from train.swarm.engine_terms import check_engine_options, check_sampling
 from train.swarm.folder import SwarmAddress, SwarmFolder, lock_folder
 from train.swarm.ledger.ledger import Ledger
 from train.swarm.protocol.requests import INCARNATION_BYTES
@@ -99,7 +100,10 @@ class _Opened:
     ) -> None:
         self.place = place = SwarmFolder(options.folder)
         self._controller = ControllerClient(options.controller, options.token, reply_seconds=_CONTROLLER_SECONDS)
-        run = sanitize_run_name(wait_for_engine_spec(self._controller, note).run)
+        spec = wait_for_engine_spec(self._controller, note)
+        check_sampling(spec)
+        check_engine_options(spec)
+        run = sanitize_run_name(spec.run)
         key = read_key(place.key_path) if place.key_path.exists() else create_key_file(place.key_path)
         settings = _settings(place, key, run, lambda: settings_for(self._controller))
         self._failures: list[BaseException] = []

@@ -13,7 +13,6 @@ from train.swarm.ledger.entries import (
     SlashEntry,
     StakeEntry,
     SubmitEntry,
-    UnbondEntry,
     VerdictEntry,
 )
 
@@ -88,15 +87,7 @@ def compute_accounts(entries: Iterable[Entry]) -> Accounts:
 
 def _changed(
     account: Account,
-    entry: JoinEntry
-    | StakeEntry
-    | LeaseEntry
-    | SubmitEntry
-    | VerdictEntry
-    | PayEntry
-    | SlashEntry
-    | UnbondEntry
-    | LeaveEntry,
+    entry: JoinEntry | StakeEntry | LeaseEntry | SubmitEntry | VerdictEntry | PayEntry | SlashEntry | LeaveEntry,
 ) -> Account:
     match entry:
         case JoinEntry():
@@ -116,7 +107,7 @@ def _changed(
             )
         case PayEntry():
             return replace(account, earned=account.earned + entry.units)
-        case SlashEntry() | UnbondEntry():
+        case SlashEntry():
             return replace(account, stake=account.stake - entry.units)
         case LeaveEntry():
             return replace(account, state=entry.cause)

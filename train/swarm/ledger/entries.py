@@ -18,7 +18,7 @@ class JoinEntry(Struct, frozen=True, tag="join"):
 
 
 class StakeEntry(Struct, frozen=True, tag="stake"):
-    """A node puts up units that it loses if it cheats."""
+    """Units of an invite stand for a node from its first use on. The node loses them if it cheats."""
 
     node: bytes
     units: int
@@ -67,13 +67,6 @@ class SlashEntry(Struct, frozen=True, tag="slash"):
     reason: Reason
 
 
-class UnbondEntry(Struct, frozen=True, tag="unbond"):
-    """A node got units of its stake back."""
-
-    node: bytes
-    units: int
-
-
 class LeaveEntry(Struct, frozen=True, tag="leave"):
     """A node left, was suspended, banned or died."""
 
@@ -89,14 +82,5 @@ class PublishEntry(Struct, frozen=True, tag="publish"):
 
 
 Entry = (
-    JoinEntry
-    | StakeEntry
-    | LeaseEntry
-    | SubmitEntry
-    | VerdictEntry
-    | PayEntry
-    | SlashEntry
-    | UnbondEntry
-    | LeaveEntry
-    | PublishEntry
+    JoinEntry | StakeEntry | LeaseEntry | SubmitEntry | VerdictEntry | PayEntry | SlashEntry | LeaveEntry | PublishEntry
 )

@@ -15,6 +15,7 @@ import msgspec
 from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from sandbox.concurrency.file_lock import FileLock
 from train.errors import RunError
 from train.swarm.ledger.accounts import Account, Accounts, AccountsBuilder
 from train.swarm.ledger.entries import Entry
@@ -63,9 +64,10 @@ class Ledger:
 
     def __init__(self, path: Path, key: Ed25519PrivateKey) -> None:
         self._key = key
-        try:
+        in_use = RunError(f"the ledger {path} is locked by another process. Stop it first.")
+        try:  # others may read meanwhile, so SQLite's own lock is not held
+            self._lock = None if str(path) == ":memory:" else FileLock(path.with_name(f"{path.name}.lock"), in_use)
             self._rows = sqlite3.connect(path, timeout=1.0, isolation_level=None, check_same_thread=False)
-            self._rows.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._rows.execute("PRAGMA journal_mode = WAL")
             self._rows.execute("PRAGMA synchronous = FULL")
             self._rows.execute(_TABLE)
@@ -75,7 +77,7 @@ class Ledger:
             for row in _all(self._rows):
                 self._n, self.head = row.number, row.digest
                 self._fold.add(row.decode())
-        except (sqlite3.Error, msgspec.MsgspecError) as error:
+        except (OSError, sqlite3.Error, msgspec.MsgspecError) as error:
             raise RunError(
                 f"the ledger {path} cannot be used: {error}. Check it: curate ledger audit {path}"
             ) from error
@@ -136,6 +138,8 @@ class Ledger:
     def close(self) -> None:
         """Close the file."""
         self._rows.close()
+        if self._lock is not None:
+            self._lock.close()
 
 
 def read_rows(path: Path) -> Iterator[LedgerRow]:

@@ -61,6 +61,7 @@ class SwarmController:
         self._lock = threading.Lock()  # of what is held
         self._joining = threading.Lock()
         self._has_left = threading.Event()
+        self._exclusion = ""  # why the node last had to join again
 
     def request_leases(self, request: LeaseRequest) -> LeaseResponse:
         """Ask for leases."""
@@ -129,7 +130,9 @@ class SwarmController:
         try:
             return call()
         except JoinRequired as error:
-            log.info("%s", error)
+            if self._exclusion != (exclusion := str(error)):  # it is repeated as long as a suspension lasts
+                self._exclusion = exclusion
+                self._note(exclusion)
         if self._joining.acquire(blocking=False):  # another thread of the worker may be at it
             try:
                 self._join()

@@ -30,6 +30,7 @@ class Invite(Struct, frozen=True):
     public_key   the key of the run, 32 bytes
     expires_at   seconds since 1970
     id           16 random bytes
+    stake        units that who made the invite stakes for a node: it loses them if it cheats, and gets no others
     text         the invite as it was written
     """
 
@@ -40,14 +41,17 @@ class Invite(Struct, frozen=True):
     role: Role
     expires_at: float
     id: bytes
+    stake: int = 0
     text: str = ""
 
 
 def new_invite(
-    key: Ed25519PrivateKey, *, run: str, coordinator: str, relays: tuple[str, ...], role: Role, seconds: float
-) -> Invite:
+    key: Ed25519PrivateKey, *, run: str, coordinator: str, relays: tuple[str, ...], role: Role, seconds: float,
+    stake: int = 0,
+) -> Invite:  # fmt: skip
     """Return an invite that can be used within so many seconds. The key is that of the run."""
-    invite = Invite(run, coordinator, relays, public_key_bytes(key), role, time.time() + seconds, os.urandom(_ID_BYTES))
+    expires_at, invite_id = time.time() + seconds, os.urandom(_ID_BYTES)
+    invite = Invite(run, coordinator, relays, public_key_bytes(key), role, expires_at, invite_id, stake)
     sealed = append_signature(_DOMAIN, msgspec.msgpack.encode(invite), key)
     return msgspec.structs.replace(invite, text=base64.urlsafe_b64encode(sealed).decode("ascii"))
 

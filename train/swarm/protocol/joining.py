@@ -2,7 +2,8 @@
 
 import msgspec
 
-from train.errors import RunError
+from train.errors import ConfigError, RunError
+from train.swarm.engine_terms import check_engine_options
 from train.swarm.messages import JoinRequest, JoinResponse
 from train.swarm.protocol.client import SignedClient
 from train.swarm.settings import SwarmSettings, read_settings
@@ -20,6 +21,8 @@ def join(client: SignedClient, *, engine: str, hardware: str = "") -> SwarmSetti
     invite = client.invite
     joined = client.call("/join", JoinRequest(invite.text.encode("ascii"), engine, hardware), JoinResponse)
     try:
-        return read_settings(joined.settings, invite.run, invite.public_key)
-    except (BadSignature, msgspec.MsgspecError) as error:
+        settings = read_settings(joined.settings, invite.run, invite.public_key)
+        check_engine_options(settings.engine)
+        return settings
+    except (BadSignature, ConfigError, msgspec.MsgspecError) as error:
         raise RunError(f"the settings of {invite.run} cannot be used: {error}") from error

@@ -620,6 +620,45 @@ def test_a_sample_that_worker_after_worker_loses_is_given_up(controller, clock):
     assert (index, str(error)) == (0, "lost by 3 workers, one after another")
 
 
+def test_a_sample_that_workers_give_back_is_not_lost(controller):
+    done, sampling = [], SamplingParams(1.0, 1.0, 8)
+    drawing = threading.Thread(target=lambda: done.extend(controller.create_sampler().sample([((1,), 0)], sampling)))
+    drawing.start()
+    for number in range(20):
+        worker = Worker(controller, f"w{number}")
+        while not any(lease.group < 0 for lease in worker.ask(slots=1)):
+            time.sleep(0.01)
+        if number % 2:
+            keys = tuple((lease.group, lease.attempt) for lease in worker.leases)
+            controller.release(ReleaseRequest(worker.name, keys))
+        else:
+            controller.release(ReleaseRequest(worker.name))
+    last = Worker(controller, "last")
+    while not (sample := [lease for lease in last.ask(slots=1) if lease.group < 0]):
+        time.sleep(0.01)
+    last.finish(sample[0])
+    drawing.join(60)
+    assert not drawing.is_alive()
+    assert not isinstance(done[0][1], ValueError)
+
+
+def test_a_worker_that_must_not_evaluate_gets_no_samples(controller):
+    sampler = controller.create_sampler()
+    drawing = threading.Thread(target=lambda: list(sampler.sample([((1,), 0)], SamplingParams(1.0, 1.0, 8))))
+    drawing.start()
+    while not controller._evaluation.waiting:
+        time.sleep(0.01)
+    leases = controller.request_leases(LeaseRequest("w", 0, 10**6, can_evaluate=False)).leases
+    assert leases
+    assert all(lease.group >= 0 for lease in leases)
+    other = Worker(controller, "other")
+    [sample] = other.ask(slots=1)
+    assert sample.group == -1
+    other.finish(sample)
+    drawing.join(60)
+    assert not drawing.is_alive()
+
+
 def test_length_bias_is_known_only_of_births_that_were_seen_whole(clock):
     kept = fleet.MemoryJournal()
     before = fleet.controller(SETTINGS, kept, now=clock)
