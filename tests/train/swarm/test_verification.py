@@ -165,6 +165,18 @@ def test_honest_answers_are_accepted_with_the_log_probabilities_of_the_verifier(
 
 
 @pytest.mark.parametrize("pair", COARSE_FIRST)
+@pytest.mark.parametrize(("tokens", "n_leases"), [(1, 48), (33, 12)])
+def test_short_honest_answers_and_short_last_chunks_are_accepted(world, pair, tokens, n_leases):
+    """The values of one token have small ones among them, which rounding changes more than the largest of a chunk."""
+    found = [
+        world.verdict_on(lease, honest(world, lease), pair)
+        for lease in swarm_answers.leases(n_leases, tokens=tokens, seed=7 + tokens)
+    ]
+    rejected = [(one.verdict, one.figures) for one in found if one.verdict != ACCEPTED]
+    assert not rejected, world.settings.thresholds[pair]
+
+
+@pytest.mark.parametrize("pair", COARSE_FIRST)
 @pytest.mark.parametrize(
     ("other", "reason"),
     [
@@ -411,7 +423,7 @@ def measured(n_tokens: int, **distances: float) -> Distances:
         "end_probability": 0.5,
         "unlikely_share": 0.2,
     }
-    return Distances(n_tokens=n_tokens, **{**plain, **others, **distances})  # type: ignore[arg-type]
+    return Distances(n_tokens=n_tokens, n_committed=n_tokens, **{**plain, **others, **distances})  # type: ignore[arg-type]
 
 
 def test_bars_are_multiples_of_the_largest_honest_distance_but_not_below_a_floor():

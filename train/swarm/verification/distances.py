@@ -14,10 +14,14 @@ _NOTHING_EQUAL = 128.0  # for the mean difference of mantissas if no exponent is
 
 @dataclass(frozen=True, slots=True)
 class Distances:
-    """The distances of one answer, or of several answers together. A chunk counts in means by the tokens that it has.
+    """The distances of one answer, or of several answers together. Means are weighted by tokens.
+
+    Commitments are compared in whole chunks of 32 tokens. The largest values of fewer tokens include small ones, which
+    honest rounding changes as much as a cheat would.
 
     n_tokens                  of the answer
-    exponent_mismatches       exponents that differ in a chunk of 32 tokens, in the worst one
+    n_committed               those in whole chunks
+    exponent_mismatches       exponents that differ in a chunk, in the worst one
     exponent_mismatches_mean  their mean over the chunks
     mantissa_mean             mean difference of mantissas over the chunks
     token_mismatches          tokens that the seed does not give
@@ -30,6 +34,7 @@ class Distances:
     """
 
     n_tokens: int
+    n_committed: int
     exponent_mismatches: float
     exponent_mismatches_mean: float
     mantissa_mean: float
@@ -44,14 +49,15 @@ class Distances:
 
 def measure_distances(commitments: Int64Array, logprobs: Sequence[float], recomputation: Recomputation) -> Distances:
     """Compare what a node sent of an answer with a verifier's view of it."""
-    chunks = commitment_distances(commitments, recomputation.hidden_TH)
+    n_whole = len(recomputation.logprobs) // CHUNK_TOKENS
+    chunks = commitment_distances(commitments, recomputation.hidden_TH)[:n_whole]
     own, margins = recomputation.logprobs.astype(np.float64), recomputation.margins.astype(np.float64)
-    n_tokens = [min(CHUNK_TOKENS, len(own) - start) for start in range(0, len(own), CHUNK_TOKENS)]
     return Distances(
         n_tokens=len(own),
-        exponent_mismatches=max(chunk.exponent_mismatches for chunk in chunks),
-        exponent_mismatches_mean=_mean([chunk.exponent_mismatches for chunk in chunks], n_tokens),
-        mantissa_mean=_mean([min(chunk.mantissa_mean, _NOTHING_EQUAL) for chunk in chunks], n_tokens),
+        n_committed=CHUNK_TOKENS * n_whole,
+        exponent_mismatches=max((chunk.exponent_mismatches for chunk in chunks), default=0),
+        exponent_mismatches_mean=_mean([chunk.exponent_mismatches for chunk in chunks], [1] * n_whole),
+        mantissa_mean=_mean([min(chunk.mantissa_mean, _NOTHING_EQUAL) for chunk in chunks], [1] * n_whole),
         token_mismatches=len(own) - recomputation.n_seed_matches,
         max_margin=float(recomputation.margins.max()),
         margin_sum=float(margins.sum()),
@@ -64,12 +70,13 @@ def measure_distances(commitments: Int64Array, logprobs: Sequence[float], recomp
 
 def pool_distances(answers: Sequence[Distances]) -> Distances:
     """Return the distances of several answers together; there is at least one."""
-    n_tokens = [one.n_tokens for one in answers]
+    n_tokens, n_committed = [one.n_tokens for one in answers], [one.n_committed for one in answers]
     return Distances(
         n_tokens=sum(n_tokens),
+        n_committed=sum(n_committed),
         exponent_mismatches=max(one.exponent_mismatches for one in answers),
-        exponent_mismatches_mean=_mean([one.exponent_mismatches_mean for one in answers], n_tokens),
-        mantissa_mean=_mean([one.mantissa_mean for one in answers], n_tokens),
+        exponent_mismatches_mean=_mean([one.exponent_mismatches_mean for one in answers], n_committed),
+        mantissa_mean=_mean([one.mantissa_mean for one in answers], n_committed),
         token_mismatches=sum(one.token_mismatches for one in answers),
         max_margin=max(one.max_margin for one in answers),
         margin_sum=sum(one.margin_sum for one in answers),
@@ -81,4 +88,4 @@ def pool_distances(answers: Sequence[Distances]) -> Distances:
 
 
 def _mean(values: Sequence[float], weights: Sequence[int]) -> float:
-    return float(np.average(values, weights=weights))
+    return float(np.average(values, weights=weights)) if sum(weights) else 0.0

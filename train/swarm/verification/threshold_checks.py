@@ -1,7 +1,7 @@
 """Which distances are within the bars of a run, and what it means if they are not.
 
-Means over a short answer vary much, so they are compared with the bars over a whole file; an answer alone is judged by
-what is far beyond them, and by what one chunk or one token is enough for.
+Means over a short answer vary much, so they are compared with the bars over a whole file, weighted by tokens; an answer
+alone is judged by what is far beyond them, and by what one chunk or one token is enough for.
 """
 
 from collections.abc import Iterator
@@ -20,6 +20,15 @@ def completion_violations(answer: Distances, thresholds: Thresholds, *, check_se
 
     check_seeds  whether the engine draws with counted noise
     """
+    if answer.n_committed:
+        yield from _commitments(answer, thresholds)
+    if check_seeds:
+        yield from _misses(answer, thresholds)
+        yield from _beyond("replay", answer.max_margin, thresholds.max_margin, thresholds.hard_factor)
+        yield from _turns(answer, thresholds)
+
+
+def _commitments(answer: Distances, thresholds: Thresholds) -> Iterator[LeaseVerdict]:
     is_far = answer.exponent_mismatches_mean > max(
         thresholds.hard_factor * thresholds.exponent_mismatches_mean, thresholds.exponent_mismatches
     )
@@ -27,15 +36,11 @@ def completion_violations(answer: Distances, thresholds: Thresholds, *, check_se
         yield LeaseVerdict("hard", "commitments")
     elif answer.exponent_mismatches > thresholds.exponent_mismatches:
         yield LeaseVerdict("soft", "commitments")
-    if check_seeds:
-        yield from _misses(answer, thresholds)
-        yield from _beyond("replay", answer.max_margin, thresholds.max_margin, thresholds.hard_factor)
-        yield from _turns(answer, thresholds)
 
 
 def file_violations(file: Distances, thresholds: Thresholds, *, check_seeds: bool) -> Iterator[LeaseVerdict]:
     """Yield what all answers together are rejected for, in the order of the checks."""
-    if file.n_tokens >= _MIN_TOKENS:
+    if file.n_committed >= _MIN_TOKENS:
         yield from _beyond(
             "commitments", file.exponent_mismatches_mean, thresholds.exponent_mismatches_mean, thresholds.hard_factor
         )
