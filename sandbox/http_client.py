@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from math import inf
-from typing import Any
+from typing import IO, Any
 
 import urllib3
 from urllib3.exceptions import HTTPError, LocationValueError
@@ -32,13 +32,14 @@ class ServerUnreachable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """A reply of any status.
+    """A reply of any status. Names of headers are looked up in any case.
 
     retry_after_seconds  how long the server wants to be left alone, at most five minutes; 0 if it does not say
     """
 
     status: int
     body: bytes
+    headers: Mapping[str, str]
     retry_after_seconds: float
 
     def json(self) -> Any:
@@ -102,18 +103,22 @@ class HttpClient:
         self,
         method: str,
         path: str,
-        body: bytes | None = None,
+        body: bytes | IO[bytes] | None = None,
         *,
         read_seconds: float,
         max_seconds: float = inf,
         max_bytes: float = inf,
         headers: Mapping[str, str] | None = None,
+        unpack: bool = True,
     ) -> HttpReply:
         """Send a request once. Raises ServerUnreachable.
 
+        body          bytes, sent within `connect_seconds`; or a stream, of which each piece has that time, and whose
+                      length `headers` say
         read_seconds  the longest pause of the server
         max_seconds   the longest time until the reply is complete, checked whenever a part of it arrives
-        max_bytes     size limit of the body
+        max_bytes     size limit of its body
+        unpack        decompress the body, if the reply says how
         """
         deadline = time.monotonic() + max_seconds
         try:
@@ -126,6 +131,7 @@ class HttpClient:
                 retries=False,
                 timeout=Timeout(connect=self._connect_seconds, read=read_seconds),
                 preload_content=False,
+                decode_content=unpack,
             )
             content = bytearray()
             while part := reply.read1(_CHUNK_BYTES):
@@ -138,7 +144,8 @@ class HttpClient:
         except HTTPError as error:
             words = _OBJECTS.sub("", str(getattr(error, "reason", None) or error))
             raise ServerUnreachable(words or type(error).__name__) from error
-        return HttpReply(reply.status, bytes(content), _retry_after_seconds(reply.headers.get("retry-after", "")))
+        pause = _retry_after_seconds(reply.headers.get("retry-after", ""))
+        return HttpReply(reply.status, bytes(content), reply.headers, pause)
 
     def open_interrupt(self) -> AbstractContextManager[Callable[[], None]]:
         """Yield a function that ends this thread's requests, from any thread."""

@@ -42,8 +42,7 @@ from train.bounded_http import bounded_config
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SamplingParams
 from train.swarm.broadcast.manifest import LatestVersion
-from train.swarm.broadcast.rate_limiter import RelayRateLimiter
-from train.swarm.broadcast.relay import RelayApp
+from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter
 from train.swarm.coordinator.app import CoordinatorApp
 from train.swarm.coordinator.coordinator import Coordinator
 from train.swarm.coordinator.uploads import UploadStore

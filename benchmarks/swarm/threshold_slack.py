@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.machine import describe
 from benchmarks.swarm.verification import TEMPERATURE, leases, model
-from train.swarm.verification.mismatch_tolerance import max_mismatches
+from train.swarm.verification.threshold_checks import max_mismatches
 
 HERE = Path(__file__).parents[1] / "results"
 MARGINS = (0.02, 0.05, 0.1, 0.2, 0.5)
@@ -36,7 +36,7 @@ def near_ties(path: Path) -> tuple[np.ndarray, float]:
 
     from train.sampling.seeded_sampling import sample_tokens
     from train.sampling.transformers import TransformersSampler
-    from train.swarm.verification.threshold_fitting import sample_completions
+    from train.swarm.verification.calibrate import sample_completions
     from train.swarm.verification.verifier_model import VerifierModel
 
     engine, prefill = TransformersSampler(str(path)), VerifierModel(path)

@@ -20,11 +20,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from train.swarm.broadcast.mirror import Mirror
-from train.swarm.broadcast.rate_limiter import RelayRateLimiter
-from train.swarm.broadcast.relay import RelayApp
+from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter, listener_url, serve
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import MAX_CONCURRENT_FOR_RELAYS, RelaySelector
-from train.swarm.broadcast.relay_server import listener_url, serve
 
 _SHARD = re.compile(r".*/(shard_)?\d{5}(\.bin)?")
 _BURST_SECONDS = 0.02

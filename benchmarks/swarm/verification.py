@@ -30,10 +30,9 @@ from train.planning.engine import GPUS, estimate_engine_timings
 from train.sampling.commitment import CHUNK_TOKENS, commitment_distances, decode_commitments
 from train.sampling.protocol import SampledCompletion, SamplingParams
 from train.swarm.settings import Thresholds
-from train.swarm.verification.distances import Distances, measure_distances, pool_distances
-from train.swarm.verification.recomputation import Recomputation
+from train.swarm.verification.calibrate import fit_thresholds, sample_completions
+from train.swarm.verification.distances import Distances, Recomputation, measure_distances, pool_distances
 from train.swarm.verification.threshold_checks import completion_violations, file_violations
-from train.swarm.verification.threshold_fitting import fit_thresholds, sample_completions
 from train.swarm.verification.verifier_model import CompletionToVerify, VerifierModel
 
 RESULTS = Path(__file__).parents[1] / "results" / "verification.json"

@@ -75,9 +75,7 @@ def command(
     if bool(sources) + bool(invite) + bool(controller) != 1:
         raise click.UsageError("give one of --from, --invite and --controller")
     with report_user_errors(TrainError):
-        from train.swarm.broadcast.rate_limiter import RelayRateLimiter
-        from train.swarm.broadcast.relay import RelayApp
-        from train.swarm.broadcast.relay_server import listener_url, open_listener, serve
+        from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter, listener_url, open_listener, serve
 
         with open_listener(listen) as listener, ExitStack() as held:
             # An address that stands for all addresses of this machine means nothing to another one.

@@ -91,7 +91,7 @@ def command(
         raise click.UsageError("--key is for --join.")
     with report_user_errors(TrainError):
         if invite:
-            from train.swarm.node.identity_key import DEFAULT_KEY_PATH
+            from train.swarm.node.identity import DEFAULT_KEY_PATH
             from train.swarm.node.node_process import NodeOptions, NodeProcess
 
             node_key = key or Path(DEFAULT_KEY_PATH)

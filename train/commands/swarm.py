@@ -77,7 +77,7 @@ def status_command(folder: Path) -> None:
     """Show nodes, leases, verdicts and relays of the swarm whose coordinator runs in FOLDER, and its status page."""
     from train.swarm.folder import SwarmFolder
     from train.swarm.messages import SwarmStatus
-    from train.swarm.operator import UNREACHABLE_HINT, operator_client
+    from train.swarm.protocol.client import UNREACHABLE_HINT, operator_client
 
     with report_user_errors(TrainError), report_user_errors(ControllerUnreachable, advice=UNREACHABLE_HINT):
         place = SwarmFolder(folder)
@@ -116,7 +116,7 @@ def ban_command(folder: Path, node: str) -> None:
     """
     from train.swarm.folder import SwarmFolder
     from train.swarm.messages import Ban, SwarmStatus
-    from train.swarm.operator import UNREACHABLE_HINT, operator_client
+    from train.swarm.protocol.client import UNREACHABLE_HINT, operator_client
 
     with report_user_errors(TrainError), report_user_errors(ControllerUnreachable, advice=UNREACHABLE_HINT):
         client = operator_client(SwarmFolder(folder))
@@ -149,8 +149,7 @@ def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
     takes the file.
     """
     require_extra("train")
-    from train.swarm.verification.calibrate import calibrate
-    from train.swarm.verification.thresholds_file import add_thresholds, read_thresholds
+    from train.swarm.verification.calibrate import add_thresholds, calibrate, read_thresholds
 
     with report_user_errors(TrainError, CurateError):
         settings = config.read()
@@ -218,9 +217,9 @@ def coordinator(
         from train.asynchronous.rollout_process import TOKEN_VARIABLE
         from train.swarm.broadcast.manifest import sanitize_run_name
         from train.swarm.coordinator.runtime import CoordinatorOptions, run_coordinator
-        from train.swarm.coordinator.vocab_size import read_vocab_size
+        from train.swarm.engine_terms import read_vocab_size
         from train.swarm.settings import SwarmSettings
-        from train.swarm.verification.thresholds_file import read_thresholds
+        from train.swarm.verification.calibrate import read_thresholds
 
         token = os.environ.get(TOKEN_VARIABLE) or None
         measured = {} if bars is None else read_thresholds(bars)  # before the run is waited for
@@ -295,8 +294,7 @@ def audit_command(folder: Path, seen: str, public_key: str) -> None:
     something is wrong.
     """
     from train.swarm.folder import SwarmFolder
-    from train.swarm.ledger.audit import audit_ledger
-    from train.swarm.ledger.ledger import read_rows
+    from train.swarm.ledger.ledger import audit_ledger, read_rows
     from train.swarm.signatures import parse_public_key, public_key_bytes, read_key
 
     with report_user_errors(TrainError):

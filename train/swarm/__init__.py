@@ -18,7 +18,6 @@ protocol/          signed requests and replies, invites, a client
 ledger/            what happened between the coordinator and its nodes, in a chain that nobody can change unnoticed
 node_lifecycle.py  the life of a node
 folder.py          the folder of a coordinator
-operator.py        the operator's calls of a coordinator
 lease_file.py      the completions of a lease, as nodes upload them and verifiers read them
 node/              a worker whose coordinator has its answers checked
 verification/      are these answers the model's own words?

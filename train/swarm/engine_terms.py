@@ -4,6 +4,9 @@ The settings of a swarm name options of vLLM, and some of those load code: a nod
 Others are for its owner to give.
 """
 
+import json
+from pathlib import Path
+
 from train.errors import ConfigError
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SamplingParams
@@ -60,3 +63,15 @@ def check_sampling(spec: EngineSpec) -> None:
                 f"{params.top_p:g} cannot be verified. In its configuration, set evaluation.temperature above 0 and "
                 'evaluation.top_p = 1, or evaluation.where = "own"; then continue it with --resume'
             )
+
+
+def read_vocab_size(model: str) -> int:
+    """Return the number of token ids of a model on this machine. Raises ConfigError if that cannot be found out."""
+    path = Path(model).expanduser() / "config.json"
+    try:
+        config = json.loads(path.read_bytes())
+        return int(config.get("vocab_size") or config["text_config"]["vocab_size"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f"cannot read the size of the vocabulary of {model}: {error!r}. Give it: --vocabulary NUMBER"
+        ) from None

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from cli import main
 from train.errors import ConfigError
 from train.swarm.settings import Thresholds
-from train.swarm.verification.thresholds_file import read_thresholds, write_thresholds
+from train.swarm.verification.calibrate import read_thresholds, write_thresholds
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 

@@ -31,9 +31,8 @@ from train.swarm.messages import (
     VerificationResult,
     VerifiedCompletion,
 )
-from train.swarm.protocol.client import SignedClient
+from train.swarm.protocol.client import SignedClient, join
 from train.swarm.protocol.invites import Invite, Role, new_invite
-from train.swarm.protocol.joining import join
 from train.swarm.settings import SwarmSettings
 from train.swarm.signatures import read_key
 from train.swarm.verdict import ACCEPTED, LeaseVerdict

@@ -34,8 +34,7 @@ from train.swarm.messages import (
     SwarmStatus,
     VerificationResult,
 )
-from train.swarm.operator import operator_client
-from train.swarm.protocol.client import SignedClient
+from train.swarm.protocol.client import SignedClient, operator_client
 from train.swarm.protocol.invites import new_invite
 from train.swarm.protocol.requests import new_head, sign_request
 from train.swarm.settings import Thresholds

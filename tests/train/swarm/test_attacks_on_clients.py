@@ -13,8 +13,7 @@ from train.errors import ControllerUnreachable
 from train.swarm.broadcast.request import NotAvailable, RelayError, get, new_pool
 from train.swarm.protocol.client import SignedClient
 from train.swarm.protocol.invites import new_invite
-from train.swarm.protocol.replies import sign_reply
-from train.swarm.protocol.requests import SIGNATURE
+from train.swarm.protocol.requests import SIGNATURE, sign_reply
 
 RUN_KEY, NODE_KEY = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
 DIGITS = "9" * 5000  # more than Python turns into a number

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from swarms import RUN, Member, World, invite
 
 from train.errors import ControllerUnreachable, RunError
-from train.swarm.coordinator import request_body
+from train.swarm.coordinator import uploads
 from train.swarm.messages import Ban, JoinRequest, NodeHeartbeat, NodeHeartbeatResponse, NodeLeaseRequest, SwarmStatus
 from train.swarm.protocol.client import JoinRequired, SignedClient
 from train.swarm.protocol.requests import RequestHead, new_head, sign_request
@@ -149,8 +149,8 @@ def test_a_body_that_is_too_large_is_refused(world: World, fresh: Member) -> Non
 
 
 def test_a_body_that_does_not_arrive_is_given_up(world: World, node: Member, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_body, "_MIN_SECONDS", 0.3)
-    monkeypatch.setattr(request_body, "_SLOWEST", 10**9)
+    monkeypatch.setattr(uploads, "_MIN_SECONDS", 0.3)
+    monkeypatch.setattr(uploads, "_SLOWEST", 10**9)
     host, port = world.url.removeprefix("http://").split(":")
     headers = "".join(f"{name}: {value}\r\n" for name, value in signed(node, head_of(node)).items())
     with socket.create_connection((host, int(port)), 10) as connection:
@@ -282,7 +282,7 @@ def test_a_client_believes_no_reply_that_the_run_has_not_signed(world: World, no
 def test_a_client_reads_no_more_than_it_wants(world: World, node: Member) -> None:
     with between(replying(200, b"x" * 10**6, {})) as url:
         client = SignedClient(msgspec.structs.replace(node.client.invite, coordinator=url), node.client._key)
-        with pytest.raises(ControllerUnreachable, match="more than 1000 bytes"):
+        with pytest.raises(ControllerUnreachable, match="not complete after 1000 bytes"):
             client.fetch("/file/00", 1000)
 
 

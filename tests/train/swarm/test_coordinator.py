@@ -18,8 +18,7 @@ from curate.commands.main import main
 from train.asynchronous.server import ControllerServer
 from train.errors import ControllerUnreachable, RunError
 from train.sampling.protocol import SamplingParams
-from train.swarm.ledger.audit import LedgerAudit, audit_ledger
-from train.swarm.ledger.ledger import read_rows
+from train.swarm.ledger.ledger import LedgerAudit, audit_ledger, read_rows
 from train.swarm.messages import CurrentVersion, NodeLeaseRequest, NodeLeaseResponse
 from train.swarm.protocol.client import JoinRequired, ResourceGone
 from train.swarm.signatures import public_key_bytes, read_key

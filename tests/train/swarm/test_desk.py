@@ -22,8 +22,7 @@ from train.swarm import node_lifecycle
 from train.swarm.coordinator.coordinator_state import CoordinatorState
 from train.swarm.coordinator.refusals import Forbidden, NotJoined, RetryLater
 from train.swarm.ledger import accounts
-from train.swarm.ledger.audit import audit_ledger
-from train.swarm.ledger.ledger import Ledger, LedgerRow
+from train.swarm.ledger.ledger import Ledger, LedgerRow, audit_ledger
 from train.swarm.messages import NodeHeartbeat, SwarmLease, VerificationResult, VerifiedCompletion
 from train.swarm.protocol.invites import new_invite
 from train.swarm.settings import Thresholds

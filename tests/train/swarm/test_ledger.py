@@ -13,7 +13,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from train.errors import RunError
 from train.swarm.ledger import accounts
-from train.swarm.ledger.audit import audit_ledger
 from train.swarm.ledger.entries import (
     Entry,
     JoinEntry,
@@ -26,7 +25,7 @@ from train.swarm.ledger.entries import (
     SubmitEntry,
     VerdictEntry,
 )
-from train.swarm.ledger.ledger import DOMAIN, GENESIS_DIGEST, Ledger, LedgerRow, read_rows, row_digest
+from train.swarm.ledger.ledger import DOMAIN, GENESIS_DIGEST, Ledger, LedgerRow, audit_ledger, read_rows, row_digest
 from train.swarm.signatures import append_signature, public_key_bytes
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))

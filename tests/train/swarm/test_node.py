@@ -26,11 +26,10 @@ from train.sampling.protocol import SamplingParams
 from train.swarm.folder import SwarmAddress, SwarmFolder
 from train.swarm.lease_file import read_lease_file
 from train.swarm.messages import JoinResponse, NodeHeartbeatResponse, NodeLeaseResponse, SwarmLease
-from train.swarm.node.identity_key import load_or_create_key
+from train.swarm.node.identity import load_or_create_key
 from train.swarm.node.swarm_controller import SwarmController
-from train.swarm.protocol.client import JoinRequired
+from train.swarm.protocol.client import JoinRequired, join
 from train.swarm.protocol.invites import new_invite
-from train.swarm.protocol.joining import join
 from train.swarm.settings import SwarmSettings, sign_settings
 from train.swarm.signatures import create_key_file, public_key_bytes
 from train.swarm.verdict import ACCEPTED, LeaseVerdict

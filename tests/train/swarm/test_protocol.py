@@ -21,7 +21,6 @@ from train.swarm.protocol.nonces import (
     StaleIncarnation,
     StaleRequest,
 )
-from train.swarm.protocol.replies import check_reply, sign_reply
 from train.swarm.protocol.requests import (
     DIGEST,
     NODE,
@@ -31,9 +30,11 @@ from train.swarm.protocol.requests import (
     START,
     TIME,
     RequestHead,
+    check_reply,
     check_signature,
     new_head,
     read_head,
+    sign_reply,
     sign_request,
 )
 from train.swarm.signatures import BadSignature, append_signature, create_key_file, public_key_bytes

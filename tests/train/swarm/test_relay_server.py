@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from published_weights import RUN, SHARD_BYTES, download, publish, serving
 
-from train.swarm.broadcast.rate_limiter import RelayRateLimiter
-from train.swarm.broadcast.relay import RelayApp
+from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter
 from train.swarm.broadcast.version_store import VersionStore
 
 SECRET = b"the key of the run"

@@ -17,8 +17,8 @@ from train.sampling.transformers import TransformersSampler
 from train.swarm.messages import VerificationResult
 from train.swarm.settings import Thresholds
 from train.swarm.verdict import ACCEPTED
-from train.swarm.verification.mismatch_tolerance import max_mismatches
-from train.swarm.verification.threshold_fitting import fit_thresholds, measure_completions, sample_completions
+from train.swarm.verification.calibrate import fit_thresholds, measure_completions, sample_completions
+from train.swarm.verification.threshold_checks import max_mismatches
 from train.swarm.verification.verdicts import verdict_on_completions
 from train.swarm.verification.verifier_model import VerifierModel
 

@@ -19,12 +19,10 @@ from train.sampling.transformers import TransformersSampler
 from train.swarm.messages import SwarmLease, VerificationResult
 from train.swarm.settings import SwarmSettings, Thresholds
 from train.swarm.verdict import ACCEPTED, LeaseVerdict
-from train.swarm.verification import threshold_fitting
-from train.swarm.verification.distances import Distances
-from train.swarm.verification.mismatch_tolerance import max_mismatches
-from train.swarm.verification.recomputation import Recomputation
-from train.swarm.verification.threshold_fitting import fit_thresholds
-from train.swarm.verification.threshold_lookup import thresholds_for
+from train.swarm.verification import calibrate
+from train.swarm.verification.calibrate import fit_thresholds
+from train.swarm.verification.distances import Distances, Recomputation
+from train.swarm.verification.threshold_checks import max_mismatches, thresholds_for
 from train.swarm.verification.verdicts import verdict_on_completions
 from train.swarm.verification.verifier_model import VerifierModel
 
@@ -75,12 +73,10 @@ def world(tiny_model, tmp_path_factory) -> Iterator[World]:
     path = swarm_answers.model(tmp_path_factory.mktemp("swarm") / "model", tiny_model)
     engine, prefills = TransformersSampler(str(path)), {pair: VerifierModel(path, pair) for pair in PAIRS}
     honest = [lease.lease for lease in swarm_answers.leases(4, tokens=64, answers=16, seed=1)]
-    answers = list(
-        zip(honest, threshold_fitting.sample_completions(engine, honest, lambda n_finished: None), strict=True)
-    )
+    answers = list(zip(honest, calibrate.sample_completions(engine, honest, lambda n_finished: None), strict=True))
     bars = {
         pair: fit_thresholds(
-            [threshold_fitting.measure_completions(prefill, lease, completions) for lease, completions in answers]
+            [calibrate.measure_completions(prefill, lease, completions) for lease, completions in answers]
         )
         for pair, prefill in prefills.items()
     }

@@ -22,7 +22,7 @@ from train.errors import RunError
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.transformers import TransformersSampler
 from train.swarm.messages import SwarmLease
-from train.swarm.node.identity_key import load_or_create_key, lock_key
+from train.swarm.node.identity import load_or_create_key, lock_key
 from train.swarm.verdict import ACCEPTED, LeaseVerdict
 from train.swarm.verifier.verifier_process import VerifierOptions, VerifierProcess
 from train.weights.manifest import WeightFile, WeightManifest

@@ -13,8 +13,8 @@ from cli import main
 from train.asynchronous import journal
 from train.asynchronous.events import BatchTaken
 from train.swarm.folder import SwarmFolder
-from train.swarm.ledger import audit as ledger_audit
 from train.swarm.ledger.entries import LeaseEntry, VerdictEntry
+from train.swarm.ledger.ledger import audit_ledger
 from train.swarm.ledger.ledger import read_rows as ledger_rows
 from train.swarm.signatures import public_key_bytes, read_key
 
@@ -82,7 +82,7 @@ def check(swarm, honest):
     """Check that only answers of these nodes were trained on, and that the run can be trained again."""
     place = SwarmFolder(swarm.folder / "coordinator")
     rows = list(ledger_rows(place.ledger_path))
-    found = ledger_audit.audit_ledger(rows, public_key_bytes(read_key(place.key_path)))
+    found = audit_ledger(rows, public_key_bytes(read_key(place.key_path)))
     assert found.fault == ""
     leased, sampled_by = {}, {}
     for entry in (row.decode() for row in rows):

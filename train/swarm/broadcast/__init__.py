@@ -8,10 +8,8 @@ broadcaster.py     hands the versions that a controller names to the origin
 relay_selector.py  which relay is asked for the next shard
 request.py         one bounded request
 relay_client.py    fetch what a run publishes from relays
-version_store.py   the versions on a worker's disk
-shared_folder.py   the folder of these, which processes of one machine share
+version_store.py   the versions on a worker's disk, in a folder that processes of one machine share
 relay_source.py    weights from relays, as engines take them
 mirror.py          the versions that a relay keeps
-rate_limiter.py    how much each address may ask of a relay
-relay.py           the HTTP server of a relay
+relay.py           the HTTP server of a relay, and how much each address may ask of it
 """

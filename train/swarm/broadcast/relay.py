@@ -6,13 +6,81 @@ A relay holds no secret, and nothing that it sends is believed. What is not ther
 and an address that asks for too much 429.
 """
 
+import logging
+import math
 import re
+import signal
+import socket
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+import uvicorn
 from starlette.responses import FileResponse, PlainTextResponse, Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from train.swarm.broadcast.rate_limiter import RelayRateLimiter, retry_after
+from sandbox.service.listener import listen, raise_descriptor_limit
+from train.bounded_http import bounded_config
+from train.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+_MAX_ADDRESSES = 10_000  # that are remembered; the least recent are forgotten, and begin with full buckets again
+
+
+@dataclass(slots=True)
+class _Bucket:
+    requests: float
+    n_bytes: float
+    at: float
+
+
+class RelayRateLimiter:
+    """The rates of a relay. One thread uses it.
+
+    requests_per_second, bytes_per_second   of one address in the long run
+    burst_seconds                           an address that was quiet may ask for what these seconds allow at once
+    """
+
+    def __init__(
+        self, requests_per_second: float, bytes_per_second: float, *, burst_seconds: float = 2.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._requests, self._bytes, self._burst = requests_per_second, bytes_per_second, burst_seconds
+        self._clock = clock
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def wait_seconds(self, address: str, n_bytes: int) -> float:
+        """Return 0 if an address may have an answer of this size now, and count it; else the seconds until it may.
+
+        An answer that is larger than the bucket may be had when the bucket is full; the bucket is in debt afterwards.
+        """
+        now = self._clock()
+        bucket = self._buckets.pop(address, None) or _Bucket(
+            self._requests * self._burst, self._bytes * self._burst, now
+        )
+        self._buckets[address] = bucket
+        if len(self._buckets) > _MAX_ADDRESSES:
+            self._buckets.popitem(last=False)
+        passed, bucket.at = now - bucket.at, now
+        bucket.requests = min(bucket.requests + passed * self._requests, max(1.0, self._requests * self._burst))
+        bucket.n_bytes = min(bucket.n_bytes + passed * self._bytes, self._bytes * self._burst)
+        needed = min(n_bytes, self._bytes * self._burst)
+        wait = max((1 - bucket.requests) / self._requests, (needed - bucket.n_bytes) / self._bytes, 0.0)
+        if wait == 0:
+            bucket.requests -= 1
+            bucket.n_bytes -= n_bytes
+        return wait
+
+
+def retry_after(seconds: float) -> str:
+    """Return the value of the header Retry-After."""
+    return str(max(1, math.ceil(seconds)))
+
 
 _PATH = re.compile(r"/runs/(\w[\w.-]{0,99})/(?:latest|(\d{1,9})/(?:manifest|\d{5}))", re.ASCII)
 _LATEST = "/latest"
@@ -54,3 +122,89 @@ class RelayApp:
             return PlainTextResponse("too much for one address\n", 429, {"retry-after": retry_after(wait)})
         kept = "no-cache" if path.endswith(_LATEST) else _IMMUTABLE
         return _Sent(file, media_type="application/octet-stream", headers={"cache-control": kept}, stat_result=status)
+
+
+_HEAD_SECONDS, _RESPONSE_TIMEOUT_SECONDS, _KEEP_ALIVE_SECONDS, _STOP_SECONDS = 10.0, 60.0, 60, 2
+_MAX_CONNECTIONS = 2048
+_FOLLOWER_SECONDS = 5.0
+
+
+def open_listener(address: str) -> socket.socket:
+    """Return a socket that listens at HOST:PORT; port 0 takes a free one. Raises ConfigError."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(f"--listen must be HOST:PORT, such as 0.0.0.0:8710, not {address}")
+    try:
+        return listen(host.removeprefix("[").removesuffix("]"), int(port))
+    except OSError as error:
+        raise ConfigError(f"cannot listen on {address}: {error}. Choose another --listen.") from error
+
+
+def listener_url(listener: socket.socket) -> str:
+    """Return the URL of a socket that listens."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def serve(
+    app: ASGIApp,
+    listener: socket.socket,
+    background_loop: Callable[[threading.Event], None],
+    on_ready: Callable[[], object],
+) -> None:
+    """Serve until SIGINT or SIGTERM.
+
+    background_loop  runs in a thread of its own until its event is set. If it ends with an error, so does the server
+    on_ready         is called when requests can be answered
+    """
+    raise_descriptor_limit()
+    config = bounded_config(
+        app,
+        head_seconds=_HEAD_SECONDS,
+        answer_seconds=_RESPONSE_TIMEOUT_SECONDS,
+        keep_alive_seconds=_KEEP_ALIVE_SECONDS,
+        stop_seconds=_STOP_SECONDS,
+        max_connections=_MAX_CONNECTIONS,
+    )
+    server, stop = _Server(config, on_ready), threading.Event()
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            background_loop(stop)
+        except BaseException as error:  # the main thread raises it
+            errors.append(error)
+            server.should_exit = True
+
+    follower = threading.Thread(target=run, name="follower", daemon=True)
+    follower.start()
+    try:
+        server.run(sockets=[listener])
+    finally:
+        stop.set()
+        listener.close()
+        follower.join(_FOLLOWER_SECONDS)
+    if errors:
+        raise errors[0]
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server. A relay that stopped when it was told to has not failed."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle SIGINT and SIGTERM, and do not raise them again at the end, as uvicorn would."""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -8,15 +8,11 @@ seeds.
 lease_lifecycle.py    the life of a lease, a pure function
 coordinator_state.py  nodes, verifiers and leases, with the ledger; no clock, no network, no threads
 recovery.py           what the ledger still knows when a coordinator is started again
-uploads.py            the files of answers
-result_conversion.py  answers of a verifier, as the trainer gets them
+uploads.py            bodies of requests, bounded in size and time; the files of answers
 refusals.py           what is refused
 controller_link.py    the trainer's side: asks, hands over, gives back, beats
 coordinator.py        the parts together: what each call does
-request_body.py       bodies of requests, bounded in size and time
 app.py                the ASGI application
-status_page.py        the page for the operator
-status.py             what the operator sees
-vocab_size.py         the number of token ids of a model
+status.py             what the operator sees, and its page
 runtime.py            start a coordinator in its folder
 """

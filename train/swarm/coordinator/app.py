@@ -27,16 +27,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sandbox.service.service_errors import MalformedRequest, SandboxFailed, ServiceError, Unauthorized
 from train.errors import RunError
-from train.swarm.broadcast.rate_limiter import RelayRateLimiter
+from train.swarm.broadcast.relay import RelayRateLimiter
 from train.swarm.coordinator.coordinator import Coordinator
 from train.swarm.coordinator.refusals import Forbidden, NotFound, RetryLater
-from train.swarm.coordinator.request_body import UploadBudget, read_body
-from train.swarm.coordinator.status_page import SECURITY_HEADERS, render_status_page
+from train.swarm.coordinator.status import SECURITY_HEADERS, render_status_page
+from train.swarm.coordinator.uploads import UploadBudget, read_body
 from train.swarm.messages import LEASE_ID_BYTES, Ban, JoinRequest, NodeHeartbeat, NodeLeaseRequest, VerificationResult
 from train.swarm.protocol.client import EARLIER_START
 from train.swarm.protocol.nonces import NonceCache, NonceLimitExceeded, StaleIncarnation, StaleRequest
-from train.swarm.protocol.replies import sign_reply
-from train.swarm.protocol.requests import RequestHead, check_signature, read_head
+from train.swarm.protocol.requests import RequestHead, check_signature, read_head, sign_reply
 from train.swarm.signatures import BadSignature
 
 log = logging.getLogger(__name__)

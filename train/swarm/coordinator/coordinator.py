@@ -16,9 +16,8 @@ from train.swarm.broadcast.manifest import LatestVersion
 from train.swarm.coordinator.controller_link import WORKER, ControllerLink
 from train.swarm.coordinator.coordinator_state import CoordinatorState
 from train.swarm.coordinator.refusals import Forbidden, NotFound, RetryLater
-from train.swarm.coordinator.request_body import MAX_UPLOAD_SECONDS
 from train.swarm.coordinator.status import build_status
-from train.swarm.coordinator.uploads import UploadStore
+from train.swarm.coordinator.uploads import MAX_UPLOAD_SECONDS, UploadStore
 from train.swarm.ledger.ledger import Ledger
 from train.swarm.messages import (
     Ban,

@@ -19,9 +19,8 @@ from train.swarm import node_lifecycle
 from train.swarm.coordinator import lease_lifecycle
 from train.swarm.coordinator.recovery import recover
 from train.swarm.coordinator.refusals import Forbidden, NotFound, NotJoined, RetryLater
-from train.swarm.coordinator.result_conversion import to_sample_results
 from train.swarm.engine_terms import is_verifiable
-from train.swarm.lease_file import max_file_bytes
+from train.swarm.lease_file import max_file_bytes, to_sample_results
 from train.swarm.ledger.entries import (
     JoinEntry,
     LeaseEntry,

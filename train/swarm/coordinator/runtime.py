@@ -24,9 +24,7 @@ from train.errors import ConfigError
 from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
 from train.swarm.broadcast.manifest import MAX_LATEST_BYTES, latest_path, read_latest, sanitize_run_name
 from train.swarm.broadcast.origin import Origin
-from train.swarm.broadcast.rate_limiter import RelayRateLimiter
-from train.swarm.broadcast.relay import RelayApp
-from train.swarm.broadcast.relay_server import listener_url, open_listener
+from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter, listener_url, open_listener
 from train.swarm.broadcast.request import NotAvailable, RelayError, get
 from train.swarm.coordinator.app import CoordinatorApp
 from train.swarm.coordinator.coordinator import Coordinator

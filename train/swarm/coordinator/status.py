@@ -1,4 +1,10 @@
-"""What the operator sees of a swarm."""
+"""What the operator sees of a swarm, and its page: one table for each thing, no scripts, nothing from elsewhere.
+
+Nodes choose some of the words on it, so all words are escaped, and the browser is told to run and to fetch nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+from html import escape
 
 from train.swarm.coordinator.coordinator_state import CoordinatorState
 from train.swarm.ledger.ledger import Ledger
@@ -6,7 +12,7 @@ from train.swarm.messages import NodeStatus, SwarmStatus
 
 
 def build_status(state: CoordinatorState, ledger: Ledger, run: str, relays: dict[str, int], now: float) -> SwarmStatus:
-    """Return the state of a swarm at a time of the desk's clock. Relays are given by URL."""
+    """Return the state of a swarm at a time of the coordinator's clock. Relays are given by URL."""
     return SwarmStatus(
         run=run,
         version=state.version,
@@ -38,3 +44,87 @@ def _node(state: CoordinatorState, ledger: Ledger, key: bytes, now: float) -> No
         stake=account.stake,
         reasons=dict(account.reason_counts),  # type: ignore[arg-type]
     )
+
+
+SECURITY_HEADERS = {
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+_MAX_CHARACTERS = 80
+_STYLE = """
+body { font: 14px/1.4 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; color: #1c1c1c }
+h1 { font-size: 1.4rem } h2 { font-size: 1.1rem; margin-top: 2rem }
+table { border-collapse: collapse; width: 100% } th, td { text-align: left; padding: .25rem .6rem }
+th { border-bottom: 2px solid #999 } td { border-bottom: 1px solid #ddd; overflow-wrap: anywhere }
+.number { text-align: right; font-variant-numeric: tabular-nums } code { font-size: .9em }
+@media (prefers-color-scheme: dark) { body { background: #161616; color: #e4e4e4 } td { border-color: #333 } }
+"""
+
+
+def render_status_page(status: SwarmStatus) -> str:
+    """Return the page as HTML."""
+    nodes = sorted(status.nodes, key=lambda node: (node.state, -node.accepted, node.node))
+    parts = [
+        f"<h1>Swarm {_text(status.run)}</h1>",
+        f"<p>Version {status.version} of the weights. {len(nodes)} nodes, {status.verifiers} verifiers. "
+        f"The ledger has {status.n_entries} entries and ends with <code>{status.ledger_head.hex()}</code>.</p>",
+        "<h2>Nodes</h2>",
+        _table(_NODE_HEADS, map(_node_cells, nodes)),
+        "<h2>Leases</h2>",
+        _table(("state", "leases"), ((state, n) for state, n in sorted(status.lease_counts.items()))),
+        "<h2>Verdicts</h2>",
+        _table(("reason", "leases"), ((why or "accepted", n) for why, n in sorted(status.verdict_counts.items()))),
+        "<h2>Relays</h2>",
+        _table(("relay", "version"), ((url, "no answer" if n < 0 else n) for url, n in sorted(status.relays.items()))),
+    ]
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="10">'
+        '<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
+        f"<title>Swarm {_text(status.run)}</title><style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>"
+    )
+
+
+_NODE_HEADS = (
+    "node", "state", "engine", "hardware", "version", "seen", "tokens/s", "leases", "given", "accepted", "reputation",
+    "earned", "stake", "reasons",
+)  # fmt: skip
+
+
+def _node_cells(node: NodeStatus) -> Sequence[object]:
+    return (
+        node.node.hex()[:16],
+        node.state,
+        node.engine,
+        node.hardware,
+        node.loaded_version,
+        f"{node.seen_seconds_ago:.0f} s ago",
+        round(node.tokens_per_second),
+        node.leases,
+        node.n_granted,
+        node.accepted,
+        f"{node.reputation:.2f}",
+        node.earned,
+        node.stake,
+        ", ".join(f"{reason} {n}" for reason, n in sorted(node.reasons.items())),
+    )
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    head = "".join(f"<th>{_text(name)}</th>" for name in heads)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: object) -> str:
+    kind = ' class="number"' if isinstance(value, int) else ""
+    return f"<td{kind}>{_text(value)}</td>"
+
+
+def _text(value: object) -> str:
+    """Return words that mean nothing to a browser, without letters that turn the direction of others around."""
+    words = str(value)
+    words = words if len(words) <= _MAX_CHARACTERS else words[: _MAX_CHARACTERS - 1] + "…"
+    return escape("".join(letter if letter.isprintable() else "�" for letter in words))

@@ -2,6 +2,5 @@
 
 entries.py   the kinds of entries
 accounts.py  what entries add up to: balances, stakes, verdicts by node; a pure fold
-ledger.py    the chain in an SQLite file: append, read
-audit.py     check a chain: hashes, signatures, order, and that it contains a head that somebody has seen
+ledger.py    the chain in an SQLite file: append, read, audit
 """

@@ -14,13 +14,17 @@ from train.errors import ConfigError
 from train.sampling.engine_spec import clear_trainer_environment, start_engine
 from train.sampling.model_check import check_model
 from train.swarm.broadcast.relay_source import RelaySource, default_folder
-from train.swarm.node.identity_key import DEFAULT_KEY_PATH, load_or_create_key, lock_key
-from train.swarm.node.node_description import engine_description, hardware_description
+from train.swarm.node.identity import (
+    DEFAULT_KEY_PATH,
+    engine_description,
+    hardware_description,
+    load_or_create_key,
+    lock_key,
+)
 from train.swarm.node.swarm_controller import SwarmController
 from train.swarm.node_lifecycle import HEARTBEAT_SECONDS
-from train.swarm.protocol.client import SignedClient
+from train.swarm.protocol.client import SignedClient, join
 from train.swarm.protocol.invites import read_invite
-from train.swarm.protocol.joining import join
 from train.swarm.settings import SwarmSettings
 from train.weights.manifest import WeightManifest
 

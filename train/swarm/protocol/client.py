@@ -1,26 +1,34 @@
 """Call a coordinator: signed requests, and replies that are believed only if the run has signed them."""
 
 import io
-import time
 from http import HTTPStatus
 from types import UnionType
 from typing import Any, TypeVar, overload
 
 import msgspec
-import urllib3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from urllib3.exceptions import HTTPError
 
-from train.errors import ControllerUnreachable, RunError
+from sandbox.http_client import HttpClient, ServerUnreachable
+from train.errors import ConfigError, ControllerUnreachable, RunError
+from train.swarm.engine_terms import check_engine_options
+from train.swarm.folder import SwarmFolder
+from train.swarm.messages import JoinRequest, JoinResponse
 from train.swarm.protocol.invites import Invite
-from train.swarm.protocol.replies import check_reply
-from train.swarm.protocol.requests import INCARNATION_BYTES, SIGNATURE, UNKNOWN_INCARNATION, new_head, sign_request
-from train.swarm.signatures import BadSignature, public_key_bytes
+from train.swarm.protocol.requests import (
+    INCARNATION_BYTES,
+    SIGNATURE,
+    UNKNOWN_INCARNATION,
+    check_reply,
+    new_head,
+    sign_request,
+)
+from train.swarm.settings import SwarmSettings, read_settings
+from train.swarm.signatures import BadSignature, public_key_bytes, read_key
 
 _CONNECT_SECONDS = 10.0
 _RESPONSE_TIMEOUT_SECONDS = 60.0
+_SLOWEST = 50_000  # bytes of an upload in a second: a coordinator does not wait for slower ones
 _MAX_BYTES = 64 * 2**20  # of a reply that is a message
-_CHUNK_BYTES = 2**18
 JOIN_FIRST, EARLIER_START = HTTPStatus.CONFLICT, HTTPStatus.MISDIRECTED_REQUEST
 # The run refuses the node, or what it sends, and would do so again. After all others the call may succeed later.
 _FINAL = {
@@ -41,18 +49,20 @@ class ResourceGone(RunError):
 class SignedClient:
     """Calls a coordinator, each call once. Several threads may use it.
 
-    key   the node's own; or that of the run, for the operator
-    pool  connections; by default its own
+    key  the node's own; or that of the run, for the operator
+
+    Raises ConfigError if the invite names no URL.
     """
 
     def __init__(
-        self, invite: Invite, key: Ed25519PrivateKey, *, pool: urllib3.PoolManager | None = None,
-        reply_seconds: float = _RESPONSE_TIMEOUT_SECONDS,
-    ) -> None:  # fmt: skip
+        self, invite: Invite, key: Ed25519PrivateKey, *, reply_seconds: float = _RESPONSE_TIMEOUT_SECONDS
+    ) -> None:
         self.invite, self.node = invite, public_key_bytes(key)
-        self._key, self._url = key, invite.coordinator.rstrip("/")
-        self._pool = pool or urllib3.PoolManager(maxsize=4, block=False)
-        self._reply_seconds = reply_seconds
+        try:
+            self._client = HttpClient(invite.coordinator, connections=4, connect_seconds=_CONNECT_SECONDS)
+        except ValueError as error:
+            raise ConfigError(f"the invite cannot be used: {error}. Ask for another one") from error
+        self._key, self._url, self._reply_seconds = key, self._client.url, reply_seconds
         self._start = UNKNOWN_INCARNATION
 
     @overload
@@ -90,7 +100,7 @@ class SignedClient:
 
     def close(self) -> None:
         """Close the connections."""
-        self._pool.clear()
+        self._client.close()
 
     def _reply(self, path: str, body: bytes, max_bytes: int) -> bytes:
         status, content = self._signed_exchange(path, body, max_bytes)
@@ -113,47 +123,30 @@ class SignedClient:
         Raises ControllerUnreachable if there is none.
         """
         headers = sign_request(new_head(path, self.invite.run, self.node, body, self._start), self._key)
-        status, content, signature = self._exchange(path, body, headers, max_bytes)
+        signature = bytes.fromhex(headers[SIGNATURE])
+        headers |= {"content-type": "application/octet-stream", "content-length": str(len(body))}
         try:
-            check_reply(
-                bytes.fromhex(headers[SIGNATURE]), status, content, {SIGNATURE: signature}, self.invite.public_key
+            reply = self._client.request(
+                "POST",
+                path,
+                io.BytesIO(body),  # in pieces, each of which may take as long as a connection: uplinks are slow
+                read_seconds=self._reply_seconds,
+                max_seconds=self._reply_seconds + len(body) / _SLOWEST,
+                max_bytes=max_bytes,
+                headers=headers,
+                unpack=False,
             )
+        except (ServerUnreachable, ValueError) as error:  # ValueError: what answers does not speak HTTP
+            raise ControllerUnreachable(f"the coordinator at {self._url} cannot be reached: {error}") from error
+        try:
+            check_reply(signature, reply.status, reply.body, reply.headers, self.invite.public_key)
         except BadSignature as error:
             # Whoever stands between the two can write this, so it must not end a node.
             raise ControllerUnreachable(
-                f"the coordinator at {self._url} answers {status}, without its signature ({error}): {_words(content)}"
+                f"the coordinator at {self._url} answers {reply.status}, without its signature ({error}): "
+                f"{_words(reply.body)}"
             ) from None
-        return status, content
-
-    def _exchange(self, path: str, body: bytes, headers: dict[str, str], max_bytes: int) -> tuple[int, bytes, str]:
-        """Return status, content and signature of the reply. Raises ControllerUnreachable if there is none in time."""
-        reply, is_whole = None, False
-        try:
-            reply = self._pool.request(
-                "POST",
-                self._url + path,
-                body=io.BytesIO(body),  # in pieces, each of which may take as long as a connection: uplinks are slow
-                headers={**headers, "content-type": "application/octet-stream", "content-length": str(len(body))},
-                preload_content=False,
-                decode_content=False,
-                redirect=False,
-                retries=False,
-                timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=self._reply_seconds),
-            )
-            until, content = time.monotonic() + self._reply_seconds, bytearray()
-            while chunk := reply.read1(_CHUNK_BYTES):
-                content += chunk
-                if len(content) > max_bytes:
-                    raise ControllerUnreachable(f"{self._url}{path} answers with more than {max_bytes} bytes")
-                if time.monotonic() > until:
-                    raise ControllerUnreachable(f"{self._url}{path} answers too slowly")
-            is_whole = True
-            return reply.status, bytes(content), reply.headers.get(SIGNATURE, "")
-        except (HTTPError, ValueError) as error:
-            raise ControllerUnreachable(f"the coordinator at {self._url} cannot be reached: {error}") from error
-        finally:
-            if reply is not None:
-                reply.release_conn() if is_whole else reply.close()
+        return reply.status, reply.body
 
 
 def _words(content: bytes) -> str:
@@ -171,3 +164,34 @@ def _start_in(content: bytes) -> bytes:
     except (msgspec.DecodeError, KeyError, TypeError, ValueError, RecursionError):
         return UNKNOWN_INCARNATION
     return start if len(start) == INCARNATION_BYTES else UNKNOWN_INCARNATION
+
+
+def join(client: SignedClient, *, engine: str, hardware: str = "") -> SwarmSettings:
+    """Join, or join again, and return what the swarm agrees on.
+
+    engine    as in `JoinRequest`
+    hardware  in words, for the operator
+
+    Raises ControllerUnreachable if the coordinator cannot be reached, and RunError if it refuses this node.
+    """
+    invite = client.invite
+    joined = client.call("/join", JoinRequest(invite.text.encode("ascii"), engine, hardware), JoinResponse)
+    try:
+        settings = read_settings(joined.settings, invite.run, invite.public_key)
+        check_engine_options(settings.engine)
+        return settings
+    except (BadSignature, ConfigError, msgspec.MsgspecError) as error:
+        raise RunError(f"the settings of {invite.run} cannot be used: {error}") from error
+
+
+UNREACHABLE_HINT = "Is the coordinator running? Type the command that started it again."
+
+
+def operator_client(folder: SwarmFolder) -> SignedClient:
+    """Return a client for the coordinator of this folder. Raises ConfigError if it is not one."""
+    address, key = folder.address(), read_key(folder.key_path)
+    return SignedClient(
+        Invite(address.run, address.local_url, address.relays, public_key_bytes(key), "node", 0.0, b""),
+        key,
+        reply_seconds=30.0,
+    )

@@ -1,4 +1,4 @@
-"""What a request says about itself, and its signature.
+"""The head of a request, its signature, and the signature of the reply.
 
 A request is a POST. Its headers say who sends it, for which run, when, and a number that is used once; the signature
 covers these, the path, and the digest of the body. So it can neither be sent again, nor to another path or run, nor
@@ -15,6 +15,13 @@ meant for; the refusal of a request for an earlier start says which one is right
     x-curate-digest     32 bytes: blake3 of the body, so that a request can be refused before its body is read
     x-curate-signature  64 bytes: Ed25519 of "curate-request-1", a zero byte, and msgpack of
                         ["POST", path, node, time, nonce, start, run, digest]
+
+The signature of a reply covers that of the request, so a reply fits no other.
+
+    x-curate-signature  64 bytes: Ed25519 of the run over "curate-reply-1", a zero byte, and msgpack of
+                        [signature of the request, status, blake3 of the body]
+
+A refusal of a request whose own signature is wrong is not signed, since anybody can ask for it.
 """
 
 import os
@@ -103,3 +110,28 @@ def check_signature(head: RequestHead, signature: bytes) -> None:
 def _covered(head: RequestHead) -> bytes:
     parts = [_METHOD, head.path, head.node, head.time_ms, head.nonce, head.incarnation, head.run, head.digest]
     return msgspec.msgpack.encode(parts)
+
+
+_REPLY_DOMAIN = "curate-reply-1"
+
+
+def sign_reply(request: bytes, status: int, body: bytes, key: Ed25519PrivateKey) -> dict[str, str]:
+    """Return the headers of the reply to the request that has this signature."""
+    return {
+        SIGNATURE: append_signature(_REPLY_DOMAIN, _covered_reply(request, status, body), key)[-SIGNATURE_BYTES:].hex()
+    }
+
+
+def check_reply(request: bytes, status: int, body: bytes, headers: Mapping[str, str], public: bytes) -> None:
+    """Raise BadSignature unless the run has signed this reply to this request."""
+    try:
+        signature = bytes.fromhex(headers.get(SIGNATURE, ""))
+    except ValueError:
+        signature = b""
+    if len(signature) != SIGNATURE_BYTES:
+        raise BadSignature("the reply is not signed")
+    verify_and_unwrap(_REPLY_DOMAIN, _covered_reply(request, status, body) + signature, public)
+
+
+def _covered_reply(request: bytes, status: int, body: bytes) -> bytes:
+    return msgspec.msgpack.encode([request, status, blake3(body).digest()])

@@ -5,12 +5,58 @@ alone is judged by what is far beyond them, and by what one chunk or one token i
 """
 
 from collections.abc import Iterator
-from math import sqrt
+from functools import lru_cache
+from math import erfc, exp, lgamma, log, log1p, sqrt
 
-from train.swarm.settings import Thresholds
+from train.swarm.settings import SwarmSettings, Thresholds
 from train.swarm.verdict import LeaseVerdict, Reason
 from train.swarm.verification.distances import Distances
-from train.swarm.verification.mismatch_tolerance import max_mismatches
+
+
+@lru_cache(maxsize=4096)
+def max_mismatches(n_tokens: int, seed_match_share: float, sigmas: float) -> int:
+    """Return the number of misses that honest answers exceed as seldom as a normal value exceeds so many sigmas.
+
+    The tail is that of the binomial itself. With few misses it is much fatter than its normal approximation, by which
+    one honest answer of some hundred would be rejected.
+    """
+    miss = 1 - seed_match_share
+    if miss <= 0:
+        return 0
+    if miss >= 1:
+        return n_tokens
+    rare = erfc(sigmas / sqrt(2)) / 2
+    below, misses = 0.0, 0
+    while misses < n_tokens:
+        below += exp(
+            lgamma(n_tokens + 1) - lgamma(misses + 1) - lgamma(n_tokens - misses + 1)
+            + misses * log(miss) + (n_tokens - misses) * log1p(-miss)
+        )  # fmt: skip
+        if 1 - below < rare:
+            return misses
+        misses += 1
+    return n_tokens
+
+
+def thresholds_for(settings: SwarmSettings, engine: str, verifier: str = "transformers") -> Thresholds:
+    """Return the bars of a pair of engines, each as it was named, such as "vllm 0.32.0 cpu".
+
+    A node names its engine itself, so a name that was not calibrated must not get it wider bars than those that were:
+    it is judged by the narrowest. Without any bars, the usual ones count.
+    """
+    pair = f"{_kind(engine)}/{_kind(verifier)}"
+    if found := settings.thresholds.get(pair) or settings.thresholds.get(""):
+        return found
+    return min(
+        settings.thresholds.values(),
+        key=lambda thresholds: (thresholds.max_margin, thresholds.exponent_mismatches_mean),
+        default=Thresholds(),
+    )
+
+
+def _kind(engine: str) -> str:
+    return engine.split(maxsplit=1)[0] if engine.strip() else ""
+
 
 _MIN_TOKENS = 128  # of a file: means over fewer say little
 

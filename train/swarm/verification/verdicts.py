@@ -27,8 +27,7 @@ from train.sampling.protocol import SampledCompletion
 from train.swarm.messages import VerificationResult, VerifiedCompletion
 from train.swarm.settings import SwarmSettings, Thresholds
 from train.swarm.verdict import ACCEPTED, LeaseVerdict
-from train.swarm.verification.distances import Distances, measure_distances, pool_distances
-from train.swarm.verification.recomputation import Recomputation
+from train.swarm.verification.distances import Distances, Recomputation, measure_distances, pool_distances
 from train.swarm.verification.threshold_checks import completion_violations, file_violations
 
 

@@ -14,7 +14,7 @@ from train.asynchronous.messages import Lease
 from train.errors import SamplerError
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SampledCompletion
-from train.swarm.verification.recomputation import Recomputation
+from train.swarm.verification.distances import Recomputation
 
 if TYPE_CHECKING:
     from torch import Tensor

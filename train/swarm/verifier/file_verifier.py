@@ -15,11 +15,11 @@ from train.swarm.lease_file import read_lease_file
 from train.swarm.messages import VerificationJob, VerificationResult
 from train.swarm.settings import SwarmSettings
 from train.swarm.verdict import LeaseVerdict
-from train.swarm.verification.threshold_lookup import thresholds_for
+from train.swarm.verification.threshold_checks import thresholds_for
 from train.swarm.verification.verdicts import verdict_on_completions
 
 if TYPE_CHECKING:
-    from train.swarm.verification.recomputation import Recomputation
+    from train.swarm.verification.distances import Recomputation
     from train.swarm.verification.verifier_model import VerifierModel
 
 log = logging.getLogger(__name__)

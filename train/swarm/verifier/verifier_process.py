@@ -16,10 +16,9 @@ from train.errors import ConfigError, ControllerUnreachable, RunError
 from train.sampling.model_check import check_model
 from train.swarm.lease_file import max_file_bytes
 from train.swarm.messages import VerificationJob, VerificationJobResponse, VerificationResult
-from train.swarm.node.identity_key import load_or_create_key, lock_key
-from train.swarm.protocol.client import JoinRequired, SignedClient
+from train.swarm.node.identity import load_or_create_key, lock_key
+from train.swarm.protocol.client import JoinRequired, SignedClient, join
 from train.swarm.protocol.invites import read_invite
-from train.swarm.protocol.joining import join
 from train.swarm.settings import SwarmSettings
 from train.swarm.verdict import LeaseVerdict
 from train.swarm.verifier.file_verifier import FileVerifier

