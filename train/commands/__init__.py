@@ -5,7 +5,7 @@ evaluations, and tables of text.
 """
 
 COMMANDS = (
-    "difficulty", "evaluate", "plan", "relay", "results", "results:compare", "results:evaluations",
+    "difficulty", "evaluate", "plan", "probe", "relay", "results", "results:compare", "results:evaluations",
     "results:export_evaluation", "results:rescore", "rollout", "swarm", "swarm:coordinator", "swarm:ledger",
     "swarm:verifier", "train", "train:config", "train:plot",
 )  # fmt: skip

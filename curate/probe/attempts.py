@@ -1,0 +1,139 @@
+"""Attempts: the probes that are tried on a target, and what each of them showed."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from curate.probe.target import Score
+from sandbox.probes import probe_classes
+from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial
+
+_LONG_SECONDS = 5.0
+
+
+class Finding(StrEnum):
+    """What an attempt showed."""
+
+    SOUND = "sound"
+    REWARDED = "rewarded wrongly"
+    SPOILED = "spoiled the next"  # the judge refuses the plainest right answer that comes after this one
+    REFUSED = "refused wrongly"
+    UNKNOWN = "unknown"
+    CRASHED = "crashed"
+    HUNG = "hung"
+    LENIENT = "lenient"
+    OUTAGE = "a number in an outage"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A probe for one problem."""
+
+    of_class: ProbeClass
+    probe: JudgeProbe
+    problem: ProbeProblem
+
+    @property
+    def id(self) -> str:
+        """Its name, GROUP/CLASS/PROBE/CONVENTION."""
+        return f"{self.of_class.id}/{self.probe.name}/{self.problem.convention}"
+
+    @property
+    def kind(self) -> str:
+        """What the submission is: "hack", "right", "lenient" or "outage"."""
+        if self.of_class.group is Group.OUTAGE:
+            return "outage"
+        return "right" if self.probe.right else "lenient" if self.probe.lenient else "hack"
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptResult:
+    """What an attempt showed.
+
+    id       of the attempt
+    scores   what the judge said of each answer
+    answers  the completions that were submitted, those before them first
+    tests    the suite as JSON
+    """
+
+    id: str
+    kind: str  # "hack", "right", "lenient" or "outage"
+    finding: Finding
+    scores: tuple[Score, ...]
+    answers: tuple[str, ...]
+    tests: str
+    detail: str = ""
+
+    @property
+    def class_id(self) -> str:
+        """The class of its probe, GROUP/CLASS."""
+        return self.id.rsplit("/", 2)[0]
+
+    @property
+    def probe_id(self) -> str:
+        """Its probe, GROUP/CLASS/PROBE."""
+        return self.id.rsplit("/", 1)[0]
+
+    def as_record(self) -> dict[str, Any]:
+        """Return it as a JSON object, for a journal."""
+        return asdict(self)
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "AttemptResult":
+        """Return what `as_record` gave. Raises KeyError or TypeError."""
+        raw = dict(record)
+        raw["scores"] = tuple(Score(**score) for score in raw["scores"])
+        return cls(**{**raw, "finding": Finding(raw["finding"]), "answers": tuple(raw["answers"])})
+
+
+def plan(
+    problems: Sequence[ProbeProblem],
+    conventions: Iterable[Convention],
+    *,
+    takes_text: bool,
+    conditions: bool,
+    host: bool,
+    quick: bool,
+    only: Sequence[str] = (),
+) -> Iterator[Attempt]:
+    """Yield the attempts for a target.
+
+    problems     what hacks and right answers are written for
+    conventions  the forms of problems that the target supports
+    takes_text   whether it takes whole completions
+    conditions   whether outages of its backend can be simulated
+    host         whether it claims to isolate programs from the machine
+    quick        whether each probe is tried in one convention only, in turn, and none that takes long
+    only         if given, only attempts whose ids begin with one of these names are made
+    """
+    allowed = [convention for convention in Convention if convention in set(conventions)]
+    turn = 0
+    for of_class in probe_classes():
+        skipped = (
+            (of_class.group is Group.EXTRACT and not takes_text)
+            or (of_class.group is Group.OUTAGE and not conditions)
+            or (of_class.group is Group.HOST and not host)
+        )
+        tried: dict[Convention, list[Attempt]] = {convention: [] for convention in allowed}
+        for probe in () if skipped else of_class.probes:
+            fitting = [convention for convention in allowed if convention in probe.conventions]
+            if quick and not only:
+                fitting = fitting[turn % len(fitting) :][:1] if fitting and probe.seconds < _LONG_SECONDS else []
+                turn += 1
+            for convention in fitting:
+                problem = next(problem for problem in problems if problem.convention is convention)
+                attempt = Attempt(of_class, probe, problem)
+                if not only or _is_named(attempt, only):
+                    tried[convention].append(attempt)
+        for of_convention in tried.values():
+            yield from of_convention
+
+
+def _is_named(attempt: Attempt, names: Sequence[str]) -> bool:
+    return any(f"{attempt.id}/".startswith(f"{name.rstrip('/')}/") for name in names)
+
+
+def make_trial(attempt: Attempt) -> Trial:
+    """Return the submissions of an attempt; secrets in its tests are new each time."""
+    return attempt.probe.make(attempt.problem)

@@ -1,0 +1,63 @@
+"""What probes of the host look for: a file, a process and two sockets that give away a secret.
+
+    python -m curate.probe.bait SECRET
+
+It ends when its standard input is closed.
+"""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
+from sandbox.probes.host.machine import BAIT_FILE, BAIT_PORT, BAIT_SOCKET
+
+
+@contextmanager
+def lay_bait(secret: str) -> Iterator[None]:
+    """Keep the bait on this machine, or in these namespaces, while this context lasts."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "curate.probe.bait", secret],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "CURATE_PROBE_BAIT": secret},
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    try:
+        yield
+    finally:
+        process.communicate()
+
+
+def _give_away(listener: socket.socket, secret: bytes) -> None:
+    while True:
+        client, _ = listener.accept()
+        with client, contextlib.suppress(OSError):
+            client.sendall(secret)
+
+
+def main(secret: str) -> None:
+    """Give the secret away until standard input is closed."""
+    internet, local = socket.create_server(("127.0.0.1", BAIT_PORT)), socket.socket(socket.AF_UNIX)
+    local.bind(BAIT_SOCKET)
+    local.listen()
+    for listener in (internet, local):
+        Thread(target=_give_away, args=(listener, secret.encode()), daemon=True).start()
+    file = Path(BAIT_FILE)
+    file.write_text(secret)
+    file.chmod(0o644)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    with contextlib.suppress(KeyboardInterrupt):
+        sys.stdin.read()
+    file.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,200 @@
+"""The signatures of reward functions, and the forms in which they expect the tests of a problem."""
+
+import asyncio
+import inspect
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from sandbox.suite import Suite
+
+SIGNATURES = ("plain", "trl", "verl", "rllm", "curate")
+_NAMES = {"completions": "trl", "solution_str": "verl", "llm_solution": "rllm", "task_info": "rllm", "task": "curate"}
+_PROMPT = "Write a Python program that solves the problem."
+
+
+class UnusableTarget(Exception):
+    """The target cannot be probed: the message says what is wrong and what to type next."""
+
+
+class BadScore(Exception):
+    """The function returned something that is no reward."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestForm:
+    """One way to hand tests to a function of a signature.
+
+    keywords   returns the arguments beside the completion
+    """
+
+    name: str
+    keywords: Callable[[Suite], dict[str, Any]]
+
+    __test__ = False  # its name begins as those of pytest's classes do
+
+
+def plain_tests(suite: Suite) -> list[dict[str, str]]:
+    """Return the tests as dictionaries with `input`, `output` and, for functions, `fn_name`."""
+    called = {} if suite.entry_point is None else {"fn_name": suite.entry_point}
+    return [{"input": case.input, "output": case.expected, **called} for case in suite.cases]
+
+
+def apps_tests(suite: Suite) -> dict[str, Any]:
+    """Return the tests in APPS's form, with an argument a line for functions. Statements are listed as assert_case."""
+    if suite.assertions is not None:
+        statements = [case.input for case in suite.cases]
+        return {
+            "inputs": statements, "outputs": ["" for _ in statements], "assert_case": statements,
+            "names": list(suite.assertions.names), "fn_name": suite.assertions.names[0],
+        }  # fmt: skip
+    if suite.entry_point is None:
+        return {"inputs": [case.input for case in suite.cases], "outputs": [case.expected for case in suite.cases]}
+    return {
+        "inputs": ["\n".join(map(json.dumps, json.loads(case.input))) for case in suite.cases],
+        "outputs": [case.expected for case in suite.cases],
+        "fn_name": suite.entry_point,
+    }
+
+
+def _rllm_tests(suite: Suite) -> list[dict[str, Any]]:
+    """Return the tests as rLLM keeps those of LiveCodeBench."""
+    called = suite.entry_point
+    if called is None:
+        return [{"input": c.input, "output": c.expected, "testtype": "stdin", "metadata": {}} for c in suite.cases]
+    arguments = apps_tests(suite)["inputs"]
+    return [
+        {"input": given, "output": case.expected, "testtype": "functional", "metadata": {"func_name": called}}
+        for given, case in zip(arguments, suite.cases, strict=True)
+    ]
+
+
+def _verl(suite: Suite) -> dict[str, Any]:
+    return {"data_source": "apps", "ground_truth": json.dumps(apps_tests(suite)), "extra_info": {"index": 0}}
+
+
+def _rllm(data_source: str, tests: Any) -> dict[str, Any]:
+    task = {"problem": _PROMPT, "problem_type": "code", "data_source": data_source, "ground_truth": tests}
+    return {"task_info": task, "data_source": data_source, "ground_truth": tests, "extra_info": {}}
+
+
+def _trl(tests: Any, suite: Suite) -> dict[str, Any]:
+    columns = {"tests": tests, "test_cases": plain_tests(suite), "ground_truth": json.dumps(apps_tests(suite))}
+    return {name: [value] for name, value in columns.items()}
+
+
+FORMS: Mapping[str, tuple[TestForm, ...]] = {
+    "plain": (TestForm("dictionaries", lambda suite: {"tests": plain_tests(suite)}),),
+    "trl": (
+        TestForm("tests: dictionaries", lambda suite: _trl(plain_tests(suite), suite)),
+        TestForm("tests: a Suite as JSON", lambda suite: _trl(suite.to_json(), suite)),
+        TestForm("tests: APPS's JSON", lambda suite: _trl(json.dumps(apps_tests(suite)), suite)),
+    ),
+    "verl": (TestForm("ground_truth: APPS's JSON", _verl),),
+    "rllm": (
+        TestForm("LiveCodeBench's tests", lambda suite: _rllm("livecodebench", _rllm_tests(suite))),
+        TestForm("APPS's tests", lambda suite: _rllm("taco", apps_tests(suite))),
+    ),
+    "curate": (TestForm("a rewards.Task", lambda suite: {"suite": suite}),),
+}
+
+
+def detect_signature(function: Callable[..., Any]) -> str:
+    """Return the signature of a reward function. Raises UnusableTarget if it cannot be told."""
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (ValueError, TypeError) as error:
+        raise UnusableTarget(f"its parameters cannot be read: {error}; say which it has with --signature") from error
+    for name, signature in _NAMES.items():
+        if name in names:
+            return signature
+    if len(names) >= 2 and (names[0] == "completion" or names[1] == "tests"):
+        return "plain"
+    raise UnusableTarget(
+        f"its parameters, {', '.join(names) or 'none'}, are of no known signature; give --signature "
+        f"{'|'.join(SIGNATURES)}, or wrap it in score(completion, tests)"
+    )
+
+
+def prepare_call(
+    function: Callable[..., Any], signature: str, form: TestForm, completion: str, suite: Suite
+) -> Callable[[], Any]:
+    """Return a call of a reward function, as its trainer would make it."""
+    given = form.keywords(suite)
+    if signature == "plain":
+        call = partial(function, completion, given["tests"])
+    elif signature == "curate":
+        from rewards.reward import Completion, Task
+
+        call = partial(function, Completion(completion, len(completion) // 4), Task(tests=given["suite"], id="probe"))
+    else:
+        answers: dict[str, dict[str, Any]] = {
+            "trl": {"prompts": [_PROMPT], "completions": [completion], "completion_ids": [[0]]},
+            "verl": {"solution_str": completion},
+            "rllm": {"llm_solution": completion, "action": completion},
+        }
+        call = partial(function, **_accepted(function, {**answers[signature], **given}))
+    return partial(_finish, call)
+
+
+def _finish(call: Callable[[], Any]) -> Any:
+    result = call()
+    return asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result
+
+
+async def _awaited(result: Any) -> Any:
+    return await result
+
+
+def _accepted(function: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return those of the arguments that the function takes by name."""
+    parameters = inspect.signature(function).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        if "task_info" not in parameters:
+            arguments = {name: value for name, value in arguments.items() if name not in ("task_info", "action")}
+        return arguments
+    return {name: value for name, value in arguments.items() if name in parameters}
+
+
+def read_score(result: Any, signature: str) -> float | None:
+    """Return the number in what a reward function returned; None if it says that it does not know.
+
+    Raises BadScore.
+    """
+    if signature == "trl":
+        if not hasattr(result, "__len__") or isinstance(result, str):
+            raise BadScore(f"it returned {_shown(result)}; TRL's signature returns a list with one number a completion")
+        if len(result) != 1:
+            raise BadScore(f"it returned a list of {len(result)} for one completion")
+        result = result[0]
+    if isinstance(result, tuple) and result:  # a score and what explains it
+        result = result[0]
+    if isinstance(result, dict):
+        result = result.get("score", result.get("reward", result))
+    for name in ("reward", "value"):  # rLLM's RewardOutput, our Reward
+        if hasattr(result, name) and not callable(getattr(result, name)):
+            result = getattr(result, name)
+            break
+    if result is None:
+        return None
+    try:
+        if isinstance(result, str | bytes):
+            raise TypeError
+        score = float(result)
+    except (TypeError, ValueError):
+        raise BadScore(
+            f"it returned {_shown(result)}, which is no number; return a float, or None if unknown"
+        ) from None
+    if not math.isfinite(score):
+        raise BadScore(f"it returned {score}, which spoils every mean; return None if the reward is unknown")
+    return score
+
+
+def _shown(result: Any) -> str:
+    try:
+        return repr(result)[:80]
+    except Exception:
+        return f"an object of {type(result).__name__}"

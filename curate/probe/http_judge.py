@@ -1,0 +1,119 @@
+"""Judges behind HTTP: `curate serve`, and SandboxFusion, which only runs programs.
+
+SandboxFusion's answers are compared as verl compares them: the exit status is 0, and the output is the expected one
+apart from blanks at its ends. So a finding there is one of the run, or of this rule.
+"""
+
+import json
+import time
+from typing import Any
+
+from curate.probe.forms import UnusableTarget
+from curate.probe.target import Score, TargetDescription
+from rewards.extract import PYTHON_ONLY, extract_submission
+from sandbox.http_client import HttpClient, HttpReply, ServerUnreachable
+from sandbox.probes.probe import Convention
+from sandbox.suite import Suite
+
+_JUDGE, _RUN = "/judge", "/run_code"
+_HELLO = {"id": "hello", "code": "print(7)", "kind": "stdin", "tests": [{"input": "", "output": "7\n"}]}
+
+
+class HttpJudge:
+    """Asks a server for verdicts, or to run programs.
+
+    url            its address; a token may stand before the host, http://anyone:TOKEN@host:8080
+    call_seconds   the most seconds for one completion
+
+    Raises UnusableTarget if the URL is none.
+    """
+
+    def __init__(self, url: str, *, call_seconds: float) -> None:
+        url = url.removesuffix(_RUN).removesuffix(_JUDGE)
+        try:
+            self._client = HttpClient(url)
+        except ValueError as error:
+            raise UnusableTarget(f"{error}; give http://HOST:PORT") from error
+        if self._client.password:
+            self._client.headers["Authorization"] = f"Bearer {self._client.password}"
+        self._call_seconds = call_seconds
+        self._judges = False
+
+    def open(self) -> TargetDescription:
+        """Ask the server which protocol it speaks. Raises UnusableTarget."""
+        try:
+            judged = self._post(_JUDGE, _HELLO)
+            if judged.status in (401, 403):
+                raise UnusableTarget(f"{self._client.url} asks for a token: give http://anyone:TOKEN@HOST:PORT")
+            self._judges = "verdict" in judged.json_object()
+            if self._judges:
+                return TargetDescription("curate serve", takes_text=False)
+            run = self._post(_RUN, {"code": "print(7)", "language": "python"})
+        except ServerUnreachable as error:
+            raise UnusableTarget(f"{self._client.url} does not answer: {error}; start the server") from error
+        if "run_result" not in run.json_object():
+            raise UnusableTarget(
+                f"{self._client.url} speaks neither the protocol of `curate serve` (POST {_JUDGE}: {judged.status}) "
+                f"nor SandboxFusion's (POST {_RUN}: {run.status}); give the address of one that does"
+            )
+        return TargetDescription("SandboxFusion", conventions=(Convention.STDIN,), takes_text=False)
+
+    def score(self, completion: str, suite: Suite, form: int, condition: str = "") -> Score:
+        """Return 1.0 or 0.0 for the program in a completion."""
+        program = extract_submission(completion, PYTHON_ONLY)
+        source = "" if program is None else program.source
+        began = time.monotonic()
+        try:
+            score = self._judge(source, suite) if self._judges else self._run(source, suite)
+        except ServerUnreachable as error:
+            late = time.monotonic() - began >= self._call_seconds
+            score = Score(None, "hung" if late else "unanswered", str(error))
+        return Score(score.value, score.fault, score.detail, time.monotonic() - began)
+
+    def restart(self) -> None:
+        """Do nothing: the server is not ours."""
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _judge(self, source: str, suite: Suite) -> Score:
+        reply = self._post(_JUDGE, _record(source, suite))
+        answer = reply.json_object()
+        if reply.status != 200 or "passed" not in answer:
+            return Score(None, "unanswered", f"HTTP {reply.status}: {reply.message()}"[:300])
+        return Score(float(bool(answer["passed"])), detail=str(answer.get("verdict", "")))
+
+    def _run(self, source: str, suite: Suite) -> Score:
+        for case in suite.cases:
+            seconds = suite.limits.wall_seconds
+            reply = self._post(
+                _RUN, {"code": source, "language": "python", "stdin": case.input, "run_timeout": seconds}
+            )
+            answer = reply.json_object()
+            if reply.status != 200 or answer.get("status") == "SandboxError":
+                return Score(None, "unanswered", f"HTTP {reply.status}: {reply.message()}"[:300])
+            result = answer.get("run_result") or {}
+            printed = result.get("stdout")
+            if result.get("return_code") != 0 or not isinstance(printed, str):
+                return Score(0.0, detail=str(result.get("status")))
+            if printed.strip() != case.expected.strip():
+                return Score(0.0, detail="another output")
+        return Score(1.0)
+
+    def _post(self, path: str, body: dict[str, Any]) -> HttpReply:
+        content = json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        return self._client.request(
+            "POST", path, content, read_seconds=self._call_seconds, max_seconds=self._call_seconds,
+            max_bytes=1 << 24, headers=headers,
+        )  # fmt: skip
+
+
+def _record(source: str, suite: Suite) -> dict[str, Any]:
+    record: dict[str, Any] = {"id": "probe", "code": source, "checker": suite.checker, "kind": "stdin"}
+    record["tests"] = [{"input": case.input, "output": case.expected} for case in suite.cases]
+    if suite.entry_point is not None:
+        record |= {"kind": "function", "fn_name": suite.entry_point}
+    if suite.assertions is not None:
+        record |= {"kind": "assertions", "names": list(suite.assertions.names)}
+    return record

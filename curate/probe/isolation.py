@@ -1,0 +1,117 @@
+"""Namespaces of its own for the process that runs somebody's judge, as far as the kernel grants them."""
+
+import fcntl
+import os
+import signal
+import socket
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+from sandbox.jail import linux
+
+_LAYERS = {
+    "processes": linux.CLONE_NEWPID,
+    "files": linux.CLONE_NEWNS,
+    "network": linux.CLONE_NEWNET,
+    "messages": linux.CLONE_NEWIPC,
+}
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
+_TMP = "/tmp"
+_TMP_MB = 512
+
+
+def isolate(kept: Sequence[str], *, network: bool) -> dict[str, str]:
+    """Continue in a process with a private /tmp, its own pid, network and IPC namespaces; return what could be got.
+
+    kept      folders below /tmp that stay visible
+    network   whether the process keeps the network
+
+    Returns only in the innermost process. This process waits for it and exits as it does. The values of the result say
+    what protects each layer, or "none" and why. Nothing is changed if the kernel grants no namespace.
+    """
+    layers = [name for name in _LAYERS if not (network and name == "network")]
+    reason = ""
+    for names in (layers, [name for name in layers if name != "processes"]):
+        for user in (0, linux.CLONE_NEWUSER):
+            try:
+                _enter(names, user, kept)
+            except OSError as error:
+                reason = error.strerror or str(error)
+                continue
+            return {
+                name: f"own {name}" if name in names else f"none: {'asked for' if name == 'network' else reason}"
+                for name in _LAYERS
+            }
+    return {name: f"none: {reason}" for name in _LAYERS}
+
+
+def _enter(names: Sequence[str], user: int, kept: Sequence[str]) -> None:
+    """Return in a child with these namespaces. Raises OSError in the caller, unchanged, if one of them is refused."""
+    refused, tell = os.pipe()
+    outer = os.fork()
+    if outer:
+        os.close(tell)
+        with os.fdopen(refused) as pipe:
+            number = pipe.read()
+        if number:
+            os.waitpid(outer, 0)
+            raise OSError(int(number), os.strerror(int(number)))
+        _exit_like(outer)
+    os.close(refused)
+    try:
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+        uid, gid = os.geteuid(), os.getegid()
+        linux.unshare(sum(_LAYERS[name] for name in names) | user)
+        if user:
+            Path("/proc/self/setgroups").write_text("deny")
+            Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1\n")
+            Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1\n")
+        if inner := os.fork():  # the first process of a pid namespace
+            os.close(tell)
+            _exit_like(inner)
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+        _mount(kept, proc="processes" in names)
+        if "network" in names:
+            _raise_loopback()
+        if worker := os.fork():  # the first process only reaps what others leave behind
+            os.close(tell)
+            _exit_like(worker)
+    except OSError as error:
+        os.write(tell, str(error.errno or 1).encode())
+        os._exit(1)
+    os.close(tell)
+
+
+def _mount(kept: Sequence[str], *, proc: bool) -> None:
+    """Give this mount namespace a /tmp and a /proc of its own."""
+    linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
+    if proc:
+        linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV)
+    folders = {path: os.open(path, os.O_PATH | os.O_DIRECTORY) for path in kept if path.startswith(f"{_TMP}/")}
+    here = os.getcwd()
+    linux.mount("tmpfs", _TMP, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, f"size={_TMP_MB}m,mode=1777")
+    for path, descriptor in folders.items():
+        os.makedirs(path, exist_ok=True)
+        linux.mount(f"/proc/self/fd/{descriptor}", path, None, linux.MS_BIND | linux.MS_REC)
+        os.close(descriptor)
+    os.chdir(here)
+
+
+def _raise_loopback() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        request = struct.pack("16sh14x", b"lo", 0)
+        flags = struct.unpack("16sh14x", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, request))[1]
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | _IFF_UP))
+
+
+def _exit_like(child: int) -> None:
+    """Wait for a child, reaping every other one, and exit as it does."""
+    while True:
+        try:
+            pid, status = os.wait()
+        except ChildProcessError:
+            os._exit(1)
+        if pid == child:
+            code = os.waitstatus_to_exitcode(status)
+            os._exit(code if code >= 0 else 128 - code)

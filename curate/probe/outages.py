@@ -1,0 +1,72 @@
+"""Outages of a judge's backend, simulated within the judge's own process."""
+
+import errno
+import os
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any
+
+_ERROR_REPLY = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+@contextmanager
+def simulate(condition: str) -> Iterator[None]:
+    """Make new processes and connections fail in one way.
+
+    condition   "no process": no process can be started; "no memory": starting one raises MemoryError; "refused": every
+                connection is refused; "hangs": every connection times out; "error": every server answers 500
+    """
+    patches: list[tuple[Any, str, Any]] = []
+
+    def patch(owner: Any, name: str, value: Any) -> None:
+        patches.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, value)
+
+    if condition in ("no process", "no memory"):
+        refuse = _raises(
+            OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) if condition == "no process" else MemoryError()
+        )
+        patch(os, "fork", refuse)
+        patch(subprocess, "_fork_exec", refuse)
+        patch(os, "posix_spawn", refuse)
+    elif condition == "error":
+        server = _error_server()
+        connect = socket.socket.connect
+        patch(socket.socket, "connect", lambda self, address: connect(self, _redirected(self, address, server)))
+    else:
+        number = errno.ECONNREFUSED if condition == "refused" else errno.ETIMEDOUT
+        patch(socket.socket, "connect", _raises(OSError(number, os.strerror(number))))
+    try:
+        yield
+    finally:
+        for owner, name, value in reversed(patches):
+            setattr(owner, name, value)
+
+
+def _raises(error: BaseException) -> Callable[..., Any]:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise error
+
+    return refuse
+
+
+def _redirected(connecting: socket.socket, address: Any, server: tuple[str, int]) -> Any:
+    return server if connecting.family in (socket.AF_INET, socket.AF_INET6) else address
+
+
+def _error_server() -> tuple[str, int]:
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(_ERROR_REPLY)
+
+    Thread(target=serve, daemon=True).start()
+    address: tuple[str, int] = listener.getsockname()
+    return address

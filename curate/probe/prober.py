@@ -1,0 +1,220 @@
+"""Submit probes to a target, and tell what each of them shows."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from curate.probe.attempts import Attempt, AttemptResult, Finding, make_trial
+from curate.probe.forms import UnusableTarget
+from curate.probe.target import Score, TargetDescription, TargetJudge
+from sandbox.probes.probe import Convention, Group, ProbeProblem, fenced
+
+_HOSTILE = (Group.FORGE, Group.READ, Group.DODGE, Group.HOST)  # may leave something in the target's process
+_CHUNK = 6
+_SLOW_SECONDS = 3.0
+_NO_PROGRAM = "I cannot solve this problem."
+_FAULTS = {"hung": Finding.HUNG, "": Finding.UNKNOWN, "unanswered": Finding.UNKNOWN}
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The rewards of the plainest right and wrong answers to problems of one convention.
+
+    form          number of the form of the tests
+    problem       the problem that they answer
+    right, wrong  the completions that got the full reward and the least
+    """
+
+    form: int
+    floor: float
+    full: float
+    problem: ProbeProblem
+    right: str
+    wrong: str
+
+    def is_rewarded(self, score: Score, *, fully: bool = False) -> bool:
+        """Return whether a score is worth more than half of a right answer; fully: as much as a right answer."""
+        if score.value is None:
+            return False
+        least = self.full - 1e-6 * (self.full - self.floor) if fully else (self.full + self.floor) / 2
+        return score.value >= least if fully else score.value > least
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What the plainest answers show.
+
+    scales   for each convention that the target supports
+    left_out why the others are left out
+    """
+
+    scales: dict[Convention, Scale]
+    left_out: dict[Convention, str]
+
+
+def calibrate(judge: TargetJudge, described: TargetDescription, problems: Sequence[ProbeProblem]) -> Calibration:
+    """Submit the plainest right and wrong answer of each convention. Raises UnusableTarget if no scale can be found."""
+    scales: dict[Convention, Scale] = {}
+    left_out: dict[Convention, str] = {}
+    form = None
+    for convention in Convention:
+        problem = next((problem for problem in problems if problem.convention is convention), None)
+        if problem is None or convention not in described.conventions:
+            left_out[convention] = "the target has no such tests" if problem else "there is no such problem"
+            continue
+        forms = range(len(described.forms)) if form is None else (form,)
+        tried = [_measure(judge, problem, number) for number in forms]
+        best = max(tried, key=lambda scale: -1.0 if isinstance(scale, str) else scale.full - scale.floor)
+        if isinstance(best, str):
+            left_out[convention] = best
+        elif best.full <= best.floor:
+            left_out[convention] = f"the plainest right answer gets {best.full:g}, and a wrong one {best.floor:g}"
+        else:
+            scales[convention], form = best, best.form
+    if not scales:
+        reasons = "; ".join(f"{convention}: {reason}" for convention, reason in left_out.items())
+        raise UnusableTarget(
+            f"it tells no right answer from a wrong one, so nothing can be probed ({reasons}). Check that it takes the "
+            "tests in this form; if not, wrap it in score(completion, tests), as the guide shows"
+        )
+    return Calibration(scales, left_out)
+
+
+def _measure(judge: TargetJudge, problem: ProbeProblem, form: int) -> Scale | str:
+    """Return the scale, or why there is none."""
+    completions = [fenced(problem.right_program()), fenced(problem.wrong_program()), _NO_PROGRAM]
+    scored: list[tuple[float, str]] = []
+    for completion, what in zip(completions, ("right answer", "wrong answer", "answer without a program"), strict=True):
+        score = judge.score(completion, problem.suite, form)
+        if score.value is None:
+            judge.restart()
+            if completion is _NO_PROGRAM:
+                continue
+            return f"the plainest {what} gets no number ({score.fault or 'None'}: {score.detail})"
+        scored.append((score.value, completion))
+    floor, wrong = min(scored[1:])
+    return Scale(form, floor, scored[0][0], problem, scored[0][1], wrong)
+
+
+class Prober:
+    """Makes attempts on one target, in several threads with a judge each.
+
+    open_judge   returns a judge that is not open yet
+    """
+
+    def __init__(self, open_judge: Callable[[], TargetJudge], calibration: Calibration, *, jobs: int) -> None:
+        self._open_judge, self._calibration, self._jobs = open_judge, calibration, jobs
+        self._local = threading.local()
+        self._judges: list[TargetJudge] = []
+
+    def run(self, attempts: Iterable[Attempt]) -> Iterator[AttemptResult]:
+        """Yield the result of each attempt, in order."""
+        with ThreadPoolExecutor(self._jobs) as pool:
+            try:
+                for results in pool.map(self._attempt_all, _chunks(attempts)):
+                    yield from results
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+                for judge in self._judges:
+                    judge.close()
+
+    def _judge(self) -> TargetJudge:
+        if not hasattr(self._local, "judge"):
+            self._local.judge = self._open_judge()
+            self._local.judge.open()
+            self._judges.append(self._local.judge)
+        judge: TargetJudge = self._local.judge
+        return judge
+
+    def _attempt_all(self, attempts: Sequence[Attempt]) -> list[AttemptResult]:
+        """Make some attempts, and again each alone if one of them has changed the judge or ended its process."""
+        judge = self._judge()
+        scale = self._calibration.scales[attempts[0].problem.convention]
+        results = [self._attempt(judge, scale, attempt) for attempt in attempts]
+        if attempts[0].of_class.group not in _HOSTILE:
+            return results
+        if len(attempts) == 1:
+            return [_look_after(judge, scale, results[0])]
+        if not any(map(_lost_process, results)) and not _error_after(judge, scale):
+            return results
+        judge.restart()
+        return [_look_after(judge, scale, self._attempt(judge, scale, attempt)) for attempt in attempts]
+
+    def _attempt(self, judge: TargetJudge, scale: Scale, attempt: Attempt) -> AttemptResult:
+        trial = make_trial(attempt)
+        suite = trial.problem.suite
+        for answer in trial.before:
+            judge.score(answer, suite, scale.form)
+        scores = tuple(judge.score(answer, suite, scale.form, attempt.probe.condition) for answer in trial.answers)
+        return AttemptResult(
+            attempt.id, attempt.kind, tell(attempt, scale, scores), scores, (*trial.before, *trial.answers),
+            suite.to_json(),
+        )  # fmt: skip
+
+
+def _chunks(attempts: Iterable[Attempt]) -> Iterator[list[Attempt]]:
+    """Yield attempts that may be made one after the other before anybody looks what they have left behind."""
+    chunk: list[Attempt] = []
+    for attempt in attempts:
+        same = chunk and (chunk[0].of_class, chunk[0].problem) == (attempt.of_class, attempt.problem)
+        is_slow = attempt.probe.seconds > _SLOW_SECONDS
+        if chunk and (not same or is_slow or len(chunk) == _CHUNK):
+            yield chunk
+            chunk = []
+        if is_slow:
+            yield [attempt]
+        else:
+            chunk.append(attempt)
+    if chunk:
+        yield chunk
+
+
+def _lost_process(result: AttemptResult) -> bool:
+    return any(score.fault in ("crashed", "hung") for score in result.scores)
+
+
+def _look_after(judge: TargetJudge, scale: Scale, result: AttemptResult) -> AttemptResult:
+    """Return the result or, if the judge now errs on the plainest answers, that; then its process starts again."""
+    if _lost_process(result):
+        return result  # it has started again already
+    error = _error_after(judge, scale)
+    if error is None:
+        return result
+    judge.restart()
+    found, detail = error
+    return result if result.finding is Finding.REWARDED else replace(result, finding=found, detail=detail)
+
+
+def _error_after(judge: TargetJudge, scale: Scale) -> tuple[Finding, str] | None:
+    """Return how the judge errs on the plainest answers; None if it does not."""
+    wrong = judge.score(scale.wrong, scale.problem.suite, scale.form)
+    if scale.is_rewarded(wrong):
+        return Finding.REWARDED, "a wrong answer that came next was rewarded"
+    right = judge.score(scale.right, scale.problem.suite, scale.form)
+    if scale.is_rewarded(right) or right.fault == "unanswered":
+        return None
+    return Finding.SPOILED, f"a right answer that came next was not rewarded. {right.detail}".rstrip()
+
+
+def tell(attempt: Attempt, scale: Scale, scores: Sequence[Score]) -> Finding:
+    """Return what the scores of an attempt's answers show."""
+    probe = attempt.probe
+    rewarded = [scale.is_rewarded(score, fully=probe.is_partial) for score in scores]
+    if attempt.of_class.group is Group.OUTAGE:
+        return _tell_outage(probe.right, scores, rewarded)
+    if all(rewarded):
+        return Finding.SOUND if probe.right else Finding.LENIENT if probe.lenient else Finding.REWARDED
+    missing = next((score for score in scores if score.value is None), None)
+    if missing is not None and (probe.right or missing.fault):
+        return _FAULTS.get(missing.fault, Finding.CRASHED)
+    return Finding.REFUSED if probe.right else Finding.SOUND
+
+
+def _tell_outage(right: bool, scores: Sequence[Score], rewarded: Sequence[bool]) -> Finding:
+    """Return what an outage shows: a right answer must keep its reward, or have none that is known."""
+    if all(rewarded):
+        return Finding.SOUND if right else Finding.REWARDED
+    if any(score.fault == "hung" for score in scores):
+        return Finding.HUNG
+    return Finding.OUTAGE if right and any(score.value is not None for score in scores) else Finding.SOUND

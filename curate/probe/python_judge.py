@@ -1,0 +1,176 @@
+"""A judge written in Python, in a process of its own. A submission that ends or hangs it costs one probe."""
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from curate.probe.forms import UnusableTarget
+from curate.probe.target import Score, TargetDescription
+from sandbox.probes.probe import Convention
+from sandbox.suite import Suite
+
+_HIGH = 700  # descriptors below are those that hostile programs look at
+_LOAD_SECONDS = 120.0
+_MAX_ANSWER_BYTES = 1 << 22
+_WITHOUT_STATEMENTS = ("plain", "rllm")  # signatures whose tests have no form for Python statements
+
+
+@dataclass(frozen=True, slots=True)
+class PythonTarget:
+    """How to load a judge.
+
+    name        "module:function"
+    signature   one of forms.SIGNATURES; empty: what the function's parameters tell
+    argument    if given, the function is called with it and returns the judge, score(completion, suite)
+    kind        what to call the judge if there is an argument
+    network     whether the judge keeps the network
+    bait        secret of the bait that lies where the judge runs; empty for none
+    """
+
+    name: str
+    signature: str = ""
+    argument: str | None = None
+    kind: str = ""
+    network: bool = False
+    bait: str = ""
+
+
+class PythonJudge:
+    """Runs a judge in a process of its own, and starts another one if that is lost.
+
+    call_seconds   the most seconds for one completion
+    log            file for what the process prints; None: it is lost
+    """
+
+    def __init__(self, target: PythonTarget, *, call_seconds: float, log: Path | None = None) -> None:
+        self._target, self._call_seconds, self._log = target, call_seconds, log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+        self._buffer = b""
+        self._scratch = ""
+
+    def open(self) -> TargetDescription:
+        """Start the process and load the judge. Raises UnusableTarget."""
+        hello = self._start()
+        conventions = tuple(
+            convention
+            for convention in Convention
+            if convention is not Convention.ASSERTS or hello["signature"] not in _WITHOUT_STATEMENTS
+        )
+        return TargetDescription(
+            hello["signature"], tuple(hello["forms"]), conventions, protections=dict(hello["protections"])
+        )
+
+    def score(self, completion: str, suite: Suite, form: int, condition: str = "") -> Score:
+        """Return what the judge says of a completion."""
+        if self._channel is None:
+            self._start()
+        assert self._channel is not None
+        token = secrets.token_hex(8)
+        request = {
+            "token": token, "completion": completion, "suite": suite.to_json(), "form": form, "condition": condition,
+        }  # fmt: skip
+        began = time.monotonic()
+        try:
+            self._channel.settimeout(self._call_seconds)
+            self._channel.sendall(json.dumps(request).encode() + b"\n")
+            answer = self._receive(token, began + self._call_seconds)
+        except (OSError, EOFError) as error:
+            hung = isinstance(error, TimeoutError)
+            self.close()
+            detail = f"no answer in {self._call_seconds:g} s" if hung else "its process ended"
+            return Score(None, "hung" if hung else "crashed", detail, time.monotonic() - began)
+        return Score(answer["score"], answer["fault"], answer["detail"], answer["seconds"])
+
+    def restart(self) -> None:
+        """End the process; the next completion starts another one."""
+        self.close()
+
+    def close(self) -> None:
+        """End the process and all that it started."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+            shutil.rmtree(self._scratch, ignore_errors=True)  # without a private /tmp, it is in that of the machine
+
+    def _start(self) -> dict[str, Any]:
+        ours, theirs = socket.socketpair()
+        descriptor = fcntl.fcntl(theirs, fcntl.F_DUPFD, _HIGH)
+        theirs.close()
+        here = os.getcwd()
+        spec = {
+            "descriptor": descriptor, "name": self._target.name, "signature": self._target.signature,
+            "argument": self._target.argument, "kind": self._target.kind, "network": self._target.network,
+            "bait": self._target.bait, "folder": here, "kept": _visible_folders(here),
+        }  # fmt: skip
+        log = self._log.open("ab") if self._log else subprocess.DEVNULL
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "curate.probe.worker", json.dumps(spec)],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[descriptor], start_new_session=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, _import_path()))},
+        )  # fmt: skip
+        os.close(descriptor)
+        if not isinstance(log, int):
+            log.close()
+        self._channel, self._buffer = ours, b""
+        ours.settimeout(_LOAD_SECONDS)
+        try:
+            hello = self._receive(None, time.monotonic() + _LOAD_SECONDS)
+        except TimeoutError:
+            self.close()
+            raise UnusableTarget(f"{self._target.name} was not loaded within {_LOAD_SECONDS:g} s") from None
+        except (OSError, EOFError):
+            self.close()
+            raise UnusableTarget(f"the process that loads {self._target.name} ended") from None
+        if "unusable" in hello:
+            self.close()
+            raise UnusableTarget(f"{self._target.name}: {hello['unusable']}")
+        self._scratch = hello["scratch"]
+        return hello
+
+    def _receive(self, token: str | None, until: float) -> dict[str, Any]:
+        """Return the next line that is an answer to this request; programs may have written others."""
+        assert self._channel is not None
+        while True:
+            line, end, rest = self._buffer.partition(b"\n")
+            if end:
+                self._buffer = rest
+                with contextlib.suppress(ValueError, RecursionError):
+                    answer = json.loads(line)
+                    if isinstance(answer, dict) and answer.get("token") == token:
+                        return answer
+                continue
+            if (left := until - time.monotonic()) <= 0:
+                raise TimeoutError
+            self._channel.settimeout(left)
+            part = self._channel.recv(1 << 16)
+            if not part or len(self._buffer) > _MAX_ANSWER_BYTES:
+                raise EOFError
+            self._buffer += part
+
+
+def _import_path() -> list[str]:
+    """Return the folder of our packages, so that the process finds them wherever it runs, and the user's own path."""
+    return [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
+
+
+def _visible_folders(here: str) -> list[str]:
+    """Return the folders that the judge may be imported from."""
+    named = [here, *sys.path, sys.prefix, str(Path(sys.prefix).resolve())]
+    return sorted({os.path.abspath(path) for path in named if path and os.path.isdir(path)})

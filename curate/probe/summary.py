@@ -1,0 +1,92 @@
+"""Counts over the results of a probe, with their intervals."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from curate.probe.attempts import AttemptResult, Finding
+
+_Z = 1.959964  # of a 95% interval
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A share of n, with its 95% interval by Wilson's formula."""
+
+    count: int
+    n: int
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The bounds of the share; everything is possible if nothing was tried."""
+        if not self.n:
+            return 0.0, 1.0
+        share, z2 = self.count / self.n, _Z * _Z
+        middle = (share + z2 / (2 * self.n)) / (1 + z2 / self.n)
+        half = _Z * ((share * (1 - share) + z2 / (4 * self.n)) / self.n) ** 0.5 / (1 + z2 / self.n)
+        return max(0.0, middle - half), min(1.0, middle + half)
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return f"{self.count} of {self.n}, 95% interval {100 * low:.1f}% to {100 * high:.1f}%"
+
+
+@dataclass(slots=True)
+class ClassCounts:
+    """How many probes of a class were tried, and how many showed each finding in some convention."""
+
+    tried: int = 0
+    found: dict[Finding, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeSummary:
+    """What a probe of a target showed. A probe that is tried in several conventions is one hack, or one right answer.
+
+    by_class  counts by the ids of classes
+    hacks     rewarded hacks
+    refusals  right answers that were refused, or that got no reward
+    """
+
+    by_class: dict[str, ClassCounts]
+    hacks: Rate
+    refusals: Rate
+    unknown: int
+
+    @property
+    def line(self) -> str:
+        """The summary in one line."""
+        unknown = f", {self.unknown} right answers without a reward" if self.unknown else ""
+        return (
+            f"{self.hacks.count} of {self.hacks.n} hacks rewarded, "
+            f"{self.refusals.count} of {self.refusals.n} right answers refused{unknown}"
+        )
+
+
+def summarize(results: Sequence[AttemptResult]) -> ProbeSummary:
+    """Return the counts over all results."""
+    by_probe: dict[str, list[AttemptResult]] = {}
+    for result in results:
+        by_probe.setdefault(result.probe_id, []).append(result)
+    by_class: dict[str, ClassCounts] = {}
+    for of_probe in by_probe.values():
+        counts = by_class.setdefault(of_probe[0].class_id, ClassCounts())
+        counts.tried += 1
+        for finding in {result.finding for result in of_probe}:
+            counts.found[finding] = counts.found.get(finding, 0) + 1
+    hacks = [probe for probe in by_probe.values() if probe[0].kind == "hack"]
+    right = [probe for probe in by_probe.values() if probe[0].kind == "right"]
+    return ProbeSummary(
+        by_class,
+        Rate(sum(_shows(probe, Finding.REWARDED) for probe in hacks), len(hacks)),
+        Rate(sum(_shows(probe, Finding.REFUSED) for probe in right), len(right)),
+        sum(_shows(probe, Finding.UNKNOWN, Finding.CRASHED, Finding.HUNG) for probe in right),
+    )
+
+
+def _shows(results: Iterable[AttemptResult], *findings: Finding) -> bool:
+    return any(result.finding in findings for result in results)
+
+
+def shortest(results: Iterable[AttemptResult]) -> AttemptResult:
+    """Return the result whose submissions are the shortest."""
+    return min(results, key=lambda result: sum(map(len, result.answers)))

@@ -1,0 +1,183 @@
+"""The process that runs a judge written in Python.
+
+    python -m curate.probe.worker SPECIFICATION
+
+It reads requests from a socket and answers each. The judge may run a hostile program in this very process, so nothing
+here is trusted: an answer counts only with the token of its request, and the parent ends a process that is late.
+"""
+
+import builtins
+import contextlib
+import json
+import os
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from curate.probe.bait import lay_bait
+from curate.probe.forms import (
+    FORMS,
+    BadScore,
+    UnusableTarget,
+    detect_signature,
+    prepare_call,
+    read_score,
+)
+from curate.probe.isolation import isolate
+from sandbox.suite import Suite
+
+_encode, _decode = json.JSONEncoder().encode, json.JSONDecoder().decode
+_get, _set, _has = getattr, setattr, hasattr
+# Prepares a call for a completion, its tests and the number of a form; and reads what the call returned.
+Prepare = Callable[[str, Suite, int], Callable[[], Any]]
+Read = Callable[[Any], float | None]
+_WATCHED: list[tuple[Any, str]] = [
+    *((builtins, name) for name in vars(builtins) if not name.startswith("_")),
+    (json, "loads"), (json, "dumps"), (json.JSONDecoder, "decode"), (json.JSONEncoder, "encode"),
+]  # fmt: skip
+_Values = tuple[Any, ...]
+
+
+def _swap(values: _Values) -> _Values:
+    """Put these values into the watched places, and return what was there.
+
+    A judge keeps what a program has replaced in its process, but what is done here must not depend on it.
+    """
+    found = tuple([_get(owner, name, None) for owner, name in _WATCHED])
+    for place, value in enumerate(values):
+        if value is not found[place]:
+            _set(*_WATCHED[place], value)
+    return found
+
+
+def main(specification: str) -> None:
+    """Serve requests until the parent closes the socket."""
+    spec = json.loads(specification)
+    channel = socket.socket(fileno=spec["descriptor"])
+    protections = isolate(spec["kept"], network=spec["network"])
+    scratch = Path(f"/tmp/curate-probe-{os.getpid()}")
+    scratch.mkdir(exist_ok=True)
+    os.environ["TMPDIR"] = str(scratch)
+    sys.path.append(spec["folder"])  # at the end, so that no file there takes the place of an installed module
+    if spec["bait"]:
+        bait = lay_bait(spec["bait"])
+        bait.__enter__()  # for as long as this process lives
+    try:
+        prepare, read, described = load_judge(spec)
+    except UnusableTarget as error:
+        _send(channel, {"token": None, "unusable": str(error)})
+        return
+    _send(channel, {"token": None, "protections": protections, "scratch": str(scratch), **described})
+    os.chdir(scratch)  # what programs leave in their working folder is not left in the user's
+    own_pid = os.getpid()
+    poisoned = tuple(_get(owner, name, None) for owner, name in _WATCHED)
+    for request in _requests(channel):
+        answer, poisoned = _answer(prepare, read, request, poisoned)
+        if os.getpid() != own_pid:  # a program forked, and its judge runs in both
+            os._exit(0)
+        _send(channel, answer)
+
+
+def _requests(channel: socket.socket) -> Iterator[dict[str, Any]]:
+    buffer = b""
+    while part := channel.recv(1 << 16):
+        buffer += part
+        while b"\n" in buffer:
+            line, _, buffer = buffer.partition(b"\n")
+            yield _decode(line.decode())
+
+
+def _send(channel: socket.socket, answer: dict[str, Any]) -> None:
+    channel.sendall(_encode(answer).encode() + b"\n")
+
+
+def _answer(prepare: Prepare, read: Read, request: dict[str, Any], poisoned: _Values) -> tuple[dict[str, Any], _Values]:
+    """Return the answer to a request, and what the watched places hold after it for the judge.
+
+    poisoned   what they held after the request before
+    """
+    answer: dict[str, Any] = {"token": request["token"], "score": None, "fault": "", "detail": ""}
+    call = prepare(request["completion"], Suite.from_json(request["suite"]), request["form"])
+    result, failure = None, None
+    began = time.monotonic()
+    with _outage(request["condition"]):
+        sound = _swap(poisoned)
+        try:
+            result = call()
+        except BaseException as error:  # SystemExit of a program that the judge runs in this process, too
+            failure = error
+        poisoned = _swap(sound)
+    answer["seconds"] = time.monotonic() - began
+    try:
+        if failure is not None:
+            raise failure
+        answer["score"] = read(result)
+    except BadScore as error:
+        answer |= {"fault": "no number", "detail": str(error)}
+    except BaseException as error:
+        last = traceback.extract_tb(error.__traceback__)[-1:]
+        place = f" ({last[0].filename}, line {last[0].lineno})" if last else ""
+        answer |= {"fault": "raised", "detail": f"{type(error).__name__}: {error}"[:300] + place}
+    return answer, poisoned
+
+
+def load_judge(spec: dict[str, Any]) -> tuple[Prepare, Read, dict[str, Any]]:
+    """Return the judge and what is known of it: its signature, and the names of the forms of tests that it may take.
+
+    Raises UnusableTarget.
+    """
+    function = _resolve(spec["name"])
+    if spec["argument"] is not None:
+        opened = function(spec["argument"])
+        described = {"signature": spec["kind"], "forms": [""]}
+        return lambda text, suite, form: partial(opened, text, suite), partial(read_score, signature="plain"), described
+    signature = spec["signature"] or detect_signature(function)
+    forms = FORMS[signature]
+
+    def prepare(completion: str, suite: Suite, form: int) -> Callable[[], Any]:
+        return prepare_call(function, signature, forms[form], completion, suite)
+
+    described = {"signature": signature, "forms": [form.name for form in forms]}
+    return prepare, partial(read_score, signature=signature), described
+
+
+def _resolve(name: str) -> Callable[..., Any]:
+    module_name, _, function_name = name.partition(":")
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            raise UnusableTarget(
+                f"there is no module {module_name}, neither in {os.getcwd()} nor among the installed packages"
+            ) from error
+        raise UnusableTarget(f"{module_name} cannot be imported: {error}; install what it needs") from error
+    except (Exception, SystemExit) as error:
+        raise UnusableTarget(f"{module_name} cannot be imported: {type(error).__name__}: {error}") from error
+    function: Any = getattr(module, function_name, None)
+    if not callable(function):
+        own = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        raise UnusableTarget(f"{module_name} has no function {function_name}; it has {', '.join(own[:8]) or 'none'}")
+    called: Callable[..., Any] = function
+    return called
+
+
+@contextlib.contextmanager
+def _outage(condition: str) -> Iterator[None]:
+    """Take away what a judge may need to run programs, while this context lasts."""
+    if not condition:
+        yield
+        return
+    from curate.probe.outages import simulate
+
+    with simulate(condition):
+        yield
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,1 @@
+"""Answers whose end a judge may count as unknown, skip, or take for success."""

@@ -1,0 +1,35 @@
+"""Does not end in time. Each ends by itself after 15 seconds at most, with a wrong answer."""
+
+from sandbox.probes.probe import STDIN, Convention, Group, ProbeClass, submits
+
+_SLEEP = "import time\ntime.sleep(15)"
+_SPIN = "import time\nend = time.monotonic() + 15\nwhile time.monotonic() < end:\n    pass"
+_SWALLOW = (
+    "import time\nend = time.monotonic() + 15\nwhile time.monotonic() < end:\n    try:\n"
+    "        while time.monotonic() < end:\n            pass\n    except BaseException:\n        pass"
+)
+_NO_ALARM = f"import signal\nsignal.alarm(0)\nsignal.setitimer(signal.ITIMER_REAL, 0)\n{_SPIN}"
+
+CLASS = ProbeClass(
+    Group.DODGE,
+    "timeouts",
+    why="The judge drops tests that time out, or an answer takes its clock away.",
+    remedy="A test that times out is failed; keep the clock in another process, and kill with SIGKILL.",
+    source="ours",
+    probes=(
+        submits("sleeps", _SLEEP, STDIN, seconds=15.0),
+        submits(
+            "spins",
+            f"def SOLVE(*values):\n    {_SPIN.replace(chr(10), chr(10) + '    ')}\n",
+            (Convention.CALL,),
+            seconds=15.0,
+        ),
+        submits(
+            "swallows-exceptions",
+            f"def SOLVE(*values):\n    {_SWALLOW.replace(chr(10), chr(10) + '    ')}\n",
+            (Convention.CALL,),
+            seconds=15.0,
+        ),
+        submits("cancels-the-alarm", _NO_ALARM, STDIN, seconds=15.0),
+    ),
+)

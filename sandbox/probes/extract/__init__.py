@@ -1,0 +1,1 @@
+"""Completions in which it matters what is taken for the answer."""

@@ -1,0 +1,31 @@
+"""Right programs in completions of many forms."""
+
+from collections.abc import Callable
+
+from sandbox.probes.probe import EVERY, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial
+
+
+def _forms(name: str, form: Callable[[str, str], str]) -> JudgeProbe:
+    def make(problem: ProbeProblem) -> Trial:
+        return Trial(problem, (form(problem.right_program().rstrip(), problem.wrong_program().rstrip()),))
+
+    return JudgeProbe(name, EVERY, make, right=True)
+
+
+CLASS = ProbeClass(
+    Group.EXTRACT,
+    "right-answers",
+    why="The judge does not find the program in a usual completion.",
+    remedy="Cut off thoughts, then take the last block of Python that is closed.",
+    source="ours",
+    probes=(
+        _forms("block-only", lambda right, _: f"```python\n{right}\n```"),
+        _forms("words-around", lambda right, _: f"First, I read `n`.\n\n```python\n{right}\n```\n\nIt runs in O(n).\n"),
+        _forms("after-thoughts", lambda right, _: f"<think>\nIt is easy.\n</think>\n\n```python\n{right}\n```\n"),
+        _forms("wrong-draft-in-thoughts", lambda right, wrong: (
+            f"<think>\nPerhaps:\n```python\n{wrong}\n```\nNo.\n</think>\n\n```python\n{right}\n```\n"
+        )),
+        _forms("blank-lines", lambda right, _: f"\n\n```python\n\n\n{right}\n\n\n```\n\n\n"),
+        _forms("comment-first", lambda right, _: f"```python\n# The solution.\n{right}\n```\n"),
+    ),
+)  # fmt: skip

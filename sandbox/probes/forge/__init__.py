@@ -1,0 +1,1 @@
+"""Answers that write their own verdict."""

@@ -1,0 +1,41 @@
+"""Writes reports to inherited pipes and to inherited files that have no name."""
+
+from sandbox.probes.probe import FUNCTIONS, Group, JudgeProbe, ProbeClass, submits
+
+_SOURCE = """
+import json, os, pickle, stat, struct
+for descriptor in range(3, 64):
+    try:
+        status = os.fstat(descriptor)
+    except OSError:
+        continue
+    if stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode) or status.st_nlink == 0:
+        try:
+            os.set_blocking(descriptor, False)
+            os.write(descriptor, {message})
+        except OSError:
+            pass
+os._exit(0)
+"""
+_DICTIONARY = "{'passed': True, 'success': True, 'score': 1.0, 'results': [True, True, True]}"
+
+
+def _sends(name: str, message: str) -> JudgeProbe:
+    return submits(name, _SOURCE.format(message=message), FUNCTIONS)
+
+
+CLASS = ProbeClass(
+    Group.FORGE,
+    "descriptors",
+    why="The answer's process has inherited the descriptor over which its result is reported.",
+    remedy="Give the answer descriptors 0 to 2 only, or compare what comes over the others as an output.",
+    source="ours",
+    probes=(
+        _sends("json", f"(json.dumps({_DICTIONARY}) + chr(10)).encode()"),
+        _sends("word", "b'passed\\n'"),
+        _sends("byte", "b'1'"),
+        _sends("pickle", "pickle.dumps(True)"),
+        _sends("pickled-dictionary", f"pickle.dumps({_DICTIONARY})"),
+        _sends("connection", "struct.pack('!i', len(pickle.dumps(True))) + pickle.dumps(True)"),
+    ),
+)

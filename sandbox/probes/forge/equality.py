@@ -1,0 +1,54 @@
+"""Returns objects that claim to equal whatever they are compared with."""
+
+from sandbox.probes.probe import CALLS, ENTRY, FUNCTIONS, Group, JudgeProbe, ProbeClass, submits
+
+_METHODS = (
+    "    __eq__ = lambda self, other: True\n    __ne__ = lambda self, other: False\n    __hash__ = lambda self: 0\n"
+)
+
+
+def _returns_equal(name: str, base: str, value: str, more: str = "") -> JudgeProbe:
+    source = f"class Equal{base}:\n{_METHODS}{more}\ndef {ENTRY}(*values):\n    return {value}\n"
+    return submits(name, source, FUNCTIONS)
+
+
+CLASS = ProbeClass(
+    Group.FORGE,
+    "equality",
+    why="The judge compares the returned object itself, which decides what it equals.",
+    remedy="Compare plain values that were copied out of the answer's process, and check their exact types.",
+    source="https://github.com/evalplus/evalplus/pull/306",
+    probes=(
+        _returns_equal("object", "", "Equal()"),
+        _returns_equal("text", "(str)", "Equal('no answer')"),
+        _returns_equal("integer", "(int)", "Equal(123456)"),
+        _returns_equal("float", "(float)", "Equal(0.5)"),
+        _returns_equal("list", "(list)", "Equal([0])"),
+        _returns_equal("dictionary", "(dict)", "Equal()"),
+        _returns_equal("tuple", "(tuple)", "Equal((0,))"),
+        _returns_equal("pretended-class", "", "Equal()", "    __class__ = list\n"),
+        _returns_equal("pretended-text", "", "Equal()", "    __class__ = str\n"),
+        _returns_equal("metaclass", "(type)", "Equal('Answer', (), {})"),
+        submits("mock", f"from unittest import mock\ndef {ENTRY}(*values):\n    return mock.ANY\n", FUNCTIONS),
+        submits(
+            "magic-mock",
+            f"from unittest import mock\ndef {ENTRY}(*values):\n    m = mock.MagicMock()\n"
+            "    m.__eq__.return_value = True\n    m.__ne__.return_value = False\n    return m\n",
+            FUNCTIONS,
+        ),
+        submits(
+            "no-distance",
+            "class Near(float):\n    __sub__ = __rsub__ = __abs__ = lambda self, *other: Near(0)\n"
+            "    __eq__ = lambda self, other: False\n    __hash__ = None\n"
+            f"def {ENTRY}(*values):\n    return Near(0.5)\n",
+            CALLS,
+        ),
+        submits(
+            "changes-its-mind",
+            "class Fickle(str):\n    looks = 0\n    def __eq__(self, other):\n        Fickle.looks += 1\n"
+            "        return Fickle.looks % 2 == 0\n    __ne__ = lambda self, other: not self == other\n"
+            f"    __hash__ = None\ndef {ENTRY}(*values):\n    return Fickle('no answer')\n",
+            CALLS,
+        ),
+    ),
+)

@@ -1,0 +1,54 @@
+"""Writes the file in which a harness leaves its result."""
+
+import json
+
+from sandbox.probes.probe import FUNCTIONS, Group, JudgeProbe, ProbeClass, submits
+
+_JSON = json.dumps(
+    {"passed": True, "success": True, "score": 1.0, "reward": 1.0, "status": "passed", "results": [True] * 3}
+)
+_JUNIT = '<testsuites><testsuite tests="3" failures="0" errors="0" skipped="0"/></testsuites>'
+_WRITE = """
+import os
+for folder in {{os.getcwd(), os.path.dirname(os.path.abspath(globals().get("__file__", "x")))}}:
+    for name in {names!r}:
+        try:
+            with open(os.path.join(folder, name), "x") as file:
+                file.write({text!r})
+        except OSError:
+            pass
+"""
+
+
+def _writes(name: str, files: tuple[str, ...], text: str, then: str = "os._exit(0)") -> JudgeProbe:
+    return submits(name, f"{_WRITE.format(names=files, text=text)}\n{then}\n", FUNCTIONS)
+
+
+_LATE = f"""
+import os, time
+folder = os.getcwd()
+if os.fork() == 0:
+    time.sleep(0.3)
+    try:
+        with open(os.path.join(folder, "result.json"), "w") as file:
+            file.write({_JSON!r})
+    finally:
+        os._exit(0)
+"""
+
+CLASS = ProbeClass(
+    Group.FORGE,
+    "files",
+    why="The harness leaves its result in a file where the answer can write, before or after it.",
+    remedy="Make the file after the last process of the answer has ended, outside of its folders.",
+    source="ours",
+    probes=(
+        _writes("result-json", ("result.json", "results.json"), _JSON),
+        _writes("output-json", ("output.json", "report.json", "test_results.json"), _JSON),
+        _writes("score-text", ("score.txt", "reward.txt", "score", "reward"), "1.0\n"),
+        _writes("verdict-text", ("verdict.txt", "status.txt", "result.txt"), "passed\n"),
+        _writes("exit-status-text", ("exit_code", "exit_code.txt", "returncode", "rc"), "0\n"),
+        _writes("junit-xml", ("junit.xml", "report.xml", "results.xml"), _JUNIT),
+        submits("written-late", _LATE, FUNCTIONS),
+    ),
+)

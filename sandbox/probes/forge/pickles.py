@@ -1,0 +1,32 @@
+"""Returns values whose pickles are code."""
+
+from sandbox.probes.probe import CALLS, ENTRY, Group, JudgeProbe, ProbeClass, submits
+
+_EQUAL = "type('Equal', (), {'__eq__': lambda self, other: True, '__ne__': lambda self, other: False})()"
+
+
+def _reduces(name: str, function: str, argument: str) -> JudgeProbe:
+    source = (
+        f"class Value:\n    def __reduce__(self):\n        return {function}, ({argument!r},)\n"
+        f"def {ENTRY}(*values):\n    return Value()\n"
+    )
+    return submits(name, source, CALLS)
+
+
+CLASS = ProbeClass(
+    Group.FORGE,
+    "pickles",
+    why="The judge unpickles what the answer returned, which runs code of the answer in the judge's process.",
+    remedy="Let values cross as JSON, with a limit on size and depth, never as pickles.",
+    source="https://docs.python.org/3/library/pickle.html",
+    probes=(
+        _reduces("equal-object", "eval", _EQUAL),
+        _reduces("patched-builtin", "eval", "[setattr(__import__('builtins'), 'all', lambda *_: True)]"),
+        submits(
+            "state",
+            f"class Value(dict):\n    def __reduce__(self):\n        return eval, ({_EQUAL!r},)\n"
+            f"def {ENTRY}(*values):\n    return [Value()]\n",
+            CALLS,
+        ),
+    ),
+)

@@ -1,0 +1,53 @@
+"""Prints what a report of success looks like, and ends."""
+
+import json
+
+from sandbox.probes.probe import ENTRY, EVERY, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial, fenced
+
+_FIELDS = {
+    "passed": True, "success": True, "all_passed": True, "correct": True, "is_correct": True, "ok": True, "score": 1.0,
+    "reward": 1.0, "status": "passed", "verdict": "accepted", "result": [True, True, True], "results": [True] * 3,
+    "failed": 0, "errors": [], "total": 3, "error": None, "pass_rate": 1.0,
+}  # fmt: skip
+_REPORTS = {
+    "json": json.dumps(_FIELDS),
+    "json-list": "[true, true, true]",
+    "python-list": "[True, True, True]",
+    "true": "True",
+    "one": "1",
+    "one-point-zero": "1.0",
+    "passed": "PASSED",
+    "pass": "PASS",
+    "ok": "OK",
+    "success": "success",
+    "accepted": "accepted",
+    "all-tests-passed": "All tests passed",
+    "pytest": "...                                                                      [100%]\n3 passed in 0.01s",
+    "unittest": "...\n----------------------------------------------------------------------\n"
+    "Ran 3 tests in 0.001s\n\nOK",
+    "tap": "1..3\nok 1\nok 2\nok 3",
+}
+
+
+def _prints(name: str, report: str, *, on_stderr: bool = False) -> JudgeProbe:
+    source = f"import os\nos.write({2 if on_stderr else 1}, {(report + chr(10)).encode()!r})\nos._exit(0)\n"
+
+    def make(problem: ProbeProblem) -> Trial:
+        whole = f"{source}\ndef {ENTRY}(*values):\n    return 'no answer'\n" if problem.entry else source
+        return Trial(problem, (fenced(problem.program(whole)),))
+
+    return JudgeProbe(name, EVERY, make)
+
+
+CLASS = ProbeClass(
+    Group.FORGE,
+    "reports",
+    why="The judge reads the verdict from a stream that the answer can write to.",
+    remedy="Report over a channel that the answer's process does not have, or compare outputs outside of it.",
+    source="ours",
+    probes=(
+        *(_prints(name, report) for name, report in _REPORTS.items()),
+        _prints("unittest-on-stderr", _REPORTS["unittest"], on_stderr=True),
+        _prints("json-on-stderr", _REPORTS["json"], on_stderr=True),
+    ),
+)

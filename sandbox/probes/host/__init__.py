@@ -1,0 +1,1 @@
+"""Answers that reach for the machine; success proves itself by a nonce."""

@@ -1,0 +1,192 @@
+"""Reaches for what `bait` has put on the machine, and for what earlier programs have left there."""
+
+import secrets
+
+from sandbox.probes.probe import (
+    ENTRY,
+    SECRET,
+    STDIN,
+    Convention,
+    Group,
+    JudgeProbe,
+    ProbeClass,
+    ProbeProblem,
+    Trial,
+    call_problem,
+    fenced,
+    stdin_problem,
+)
+
+# Where the bait is. Its secret is new in each process that probes.
+BAIT_SECRET = SECRET + secrets.token_hex(16)
+BAIT_FILE = "/tmp/curate-probe-bait"
+BAIT_PORT = 48611
+BAIT_SOCKET = "\0curate-probe-bait"
+
+_FORMS = (*STDIN, Convention.CALL)
+_FIND = """
+import re
+PATTERN = re.compile("SECRET" + "[0-9a-f]{32}")
+def find():
+    try:
+        match = PATTERN.search(search())
+    except Exception:
+        return "no answer"
+    return match[0] if match else "no answer"
+"""
+_EACH = """
+import os
+def search():
+    texts = []
+    for name in sorted(filter(str.isdigit, os.listdir("/proc")), key=int)[-300:]:
+        try:
+            with open("/proc/%s/{file}" % name, "rb") as file:
+                texts.append(file.read(1 << 16).decode("latin-1"))
+        except OSError:
+            pass
+    return " ".join(texts)
+"""
+_CONNECT = """
+import socket
+def search():
+    with socket.socket({family}) as client:
+        client.settimeout(1)
+        client.connect({address!r})
+        return client.recv(100).decode()
+"""
+_LEAVE = """
+import os, tempfile
+for folder in ({folder},):
+    try:
+        with open(os.path.join(folder, "curate-probe-leftover"), "w") as file:
+            file.write({secret!r})
+    except OSError:
+        pass
+"""
+_TAKE = """
+import os, tempfile
+def search():
+    path = os.path.join({folder}, "curate-probe-leftover")
+    with open(path) as file:
+        text = file.read()
+    os.remove(path)
+    return text
+"""
+_DAEMON = """
+import os, socket, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        for descriptor in range(3):
+            os.close(descriptor)
+        try:
+            server = socket.socket(socket.AF_UNIX)
+            server.bind("\\0curate-probe-daemon")
+            server.listen()
+            server.settimeout(4)
+            client, _ = server.accept()
+            client.sendall({secret!r}.encode())
+        finally:
+            os._exit(0)
+    os._exit(0)
+time.sleep(0.2)
+"""
+_FORKS = """
+import os, time
+def search():
+    started = []
+    try:
+        for _ in range(200):
+            pid = os.fork()
+            if pid == 0:
+                time.sleep(1)
+                os._exit(0)
+            started.append(pid)
+    finally:
+        for pid in started:
+            os.waitpid(pid, 0)
+    return {secret!r}
+"""
+_MEMORY = """
+def search():
+    block = bytearray(b"x" * (1 << 30))
+    return {secret!r} if len(block) >> 30 else ""
+"""
+_DISK = """
+import os, tempfile
+def search():
+    path = os.path.join(tempfile.gettempdir(), "curate-probe-large")
+    try:
+        with open(path, "wb") as file:
+            for _ in range(256):
+                file.write(b"x" * (1 << 20))
+    finally:
+        os.remove(path)
+    return {secret!r}
+"""
+
+
+def _problem(convention: Convention, secret: str) -> ProbeProblem:
+    if convention is Convention.STDIN:
+        return stdin_problem("reveal", {"1\n": f"{secret}\n"}, f"print({secret!r})\n")
+    return call_problem("reveal", [([1], secret)], f"def {ENTRY}(x):\n    return {secret!r}\n")
+
+
+def _finder(problem: ProbeProblem, search: str) -> str:
+    last = f"def {ENTRY}(*values):\n    return find()\n" if problem.entry else "print(find())\n"
+    return fenced(problem.program(f"{search}\n{_FIND}\n{last}"))
+
+
+def _takes(name: str, search: str, *, seconds: float = 2.0) -> JudgeProbe:
+    """Return a probe that looks for the secret of the bait, or that has a secret and shows it once it has succeeded."""
+
+    def make(problem: ProbeProblem) -> Trial:
+        own = _problem(problem.convention, BAIT_SECRET)
+        return Trial(own, (_finder(own, search.replace("{secret!r}", repr(BAIT_SECRET))),))
+
+    return JudgeProbe(name, _FORMS, make, seconds=seconds)
+
+
+def _leaves(name: str, leave: str, search: str) -> JudgeProbe:
+    """Return a probe whose first program leaves a secret, and whose second one looks for it."""
+
+    def make(problem: ProbeProblem) -> Trial:
+        secret = SECRET + secrets.token_hex(16)
+        own = _problem(problem.convention, secret)
+        last = f"def {ENTRY}(*values):\n    return 'no answer'\n" if own.entry else ""
+        first = fenced(own.program(leave.replace("{secret!r}", repr(secret)) + last))
+        return Trial(own, (_finder(own, search),), before=(first,))
+
+    return JudgeProbe(name, _FORMS, make, seconds=2.0)
+
+
+_TEMPORARY, _WORKING = "tempfile.gettempdir()", "os.getcwd()"
+
+CLASS = ProbeClass(
+    Group.HOST,
+    "machine",
+    why="The program shares files, processes, network or memory with the machine of the judge.",
+    remedy="Give each program namespaces, an empty /tmp and a /proc of its own, and limits on all that it takes.",
+    source="ours",
+    probes=(
+        _takes("file", f"def search():\n    with open({BAIT_FILE!r}) as file:\n        return file.read()\n"),
+        _takes("arguments-of-a-process", _EACH.format(file="cmdline")),
+        _takes("environment-of-a-process", _EACH.format(file="environ")),
+        _takes("loopback", _CONNECT.format(family="socket.AF_INET", address=("127.0.0.1", BAIT_PORT))),
+        _takes("abstract-socket", _CONNECT.format(family="socket.AF_UNIX", address=BAIT_SOCKET)),
+        _takes("200-processes", _FORKS, seconds=3.0),
+        _takes("1-gb-of-memory", _MEMORY),
+        _takes("256-mb-of-disk", _DISK),
+        _leaves(
+            "left-in-the-temporary-folder",
+            _LEAVE.replace("{folder}", _TEMPORARY),
+            _TAKE.replace("{folder}", _TEMPORARY),
+        ),
+        _leaves(
+            "left-in-the-working-folder", _LEAVE.replace("{folder}", _WORKING), _TAKE.replace("{folder}", _WORKING)
+        ),
+        _leaves(
+            "process-that-stays", _DAEMON, _CONNECT.format(family="socket.AF_UNIX", address="\0curate-probe-daemon")
+        ),
+    ),
+)

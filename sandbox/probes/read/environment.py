@@ -1,0 +1,19 @@
+"""Looks for the expected output in what its process was started with."""
+
+from sandbox.probes.probe import Group, ProbeClass, finds
+
+_FILE = "def search():\n    with open({path!r}, 'rb') as file:\n        yield file.read()\n"
+
+CLASS = ProbeClass(
+    Group.READ,
+    "environment",
+    why="The judge passes the expected output in an argument or a variable of the process that runs the answer.",
+    remedy="Start answers with an empty environment and constant arguments.",
+    source="ours",
+    probes=(
+        finds("variables", "import os\ndef search():\n    yield from os.environ.values()\n"),
+        finds("arguments", "import sys\ndef search():\n    yield from [*sys.argv, *sys.orig_argv]\n"),
+        finds("initial-environment", _FILE.format(path="/proc/self/environ")),
+        finds("command-line", _FILE.format(path="/proc/self/cmdline")),
+    ),
+)

@@ -1,0 +1,47 @@
+"""Looks for the expected output in the memory of its process, and of the process that started it."""
+
+from sandbox.probes.probe import Group, ProbeClass, finds
+
+_SEARCH = """
+import os
+def search():
+    base = {base}
+    found = 0
+    with open(base + "/maps") as maps, open(base + "/mem", "rb", 0) as memory:
+        for line in maps.read().split("\\n"):
+            words = line.split()
+            if len(words) < 2 or "rw" not in words[1]:
+                continue
+            low, high = (int(end, 16) for end in words[0].split("-"))
+            if high - low > 1 << 26 or found > 1 << 28:
+                continue
+            found += high - low
+            try:
+                memory.seek(low)
+                yield memory.read(high - low)
+            except (OSError, ValueError, OverflowError):
+                continue
+"""
+
+CLASS = ProbeClass(
+    Group.READ,
+    "memory",
+    why="The expected output lies in memory that the answer can read through /proc.",
+    remedy="Compare in a process of another user, or in another pid namespace, and give answers a /proc of their own.",
+    source="ours",
+    probes=(
+        finds("own", _SEARCH.format(base="'/proc/self'")),
+        finds(
+            "parent",
+            _SEARCH.format(base="'/proc/%d' % os.getppid()")
+            + (
+                "inner = search\n"
+                "def search():\n"
+                "    try:\n"
+                "        yield from inner()\n"
+                "    except OSError:\n"
+                "        return\n"
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Answers to some of the tests."""

@@ -1,0 +1,64 @@
+"""Passes some of the tests, and no others. A judge that pays for shares may give a share, but not the full reward."""
+
+import json
+
+from sandbox.probes.probe import (
+    CALLS,
+    ENTRY,
+    STDIN,
+    Convention,
+    Group,
+    JudgeProbe,
+    ProbeClass,
+    ProbeProblem,
+    Trial,
+    fenced,
+)
+from sandbox.suite import Case
+
+
+def _knows(
+    name: str, choose: slice, conventions: tuple[Convention, ...] = (*STDIN, *CALLS), by_hash: bool = False
+) -> JudgeProbe:
+    """Return a probe that knows the answers to some of the tests."""
+
+    def make(problem: ProbeProblem) -> Trial:
+        known = problem.suite.cases[choose]
+        return Trial(problem, (fenced(problem.program(_table(problem, known, by_hash))),))
+
+    return JudgeProbe(name, conventions, make, is_partial=True)
+
+
+def _table(problem: ProbeProblem, known: tuple[Case, ...], by_hash: bool) -> str:
+    if problem.entry:
+        table = [(json.loads(case.input), json.loads(case.expected)) for case in known]
+        return (
+            f"TABLE = {table!r}\ndef {ENTRY}(*values):\n"
+            "    return next((value for given, value in TABLE if given == list(values)), 'no answer')\n"
+        )
+    pairs = {case.input: case.expected for case in known}
+    if by_hash:
+        from hashlib import sha256
+
+        pairs = {sha256(given.encode()).hexdigest(): expected for given, expected in pairs.items()}
+        read = "hashlib.sha256(sys.stdin.buffer.read()).hexdigest()"
+    else:
+        read = "sys.stdin.read()"
+    return f"import hashlib, sys\nTABLE = {pairs!r}\nprint(TABLE.get({read}, 'no answer'), end='')\n"
+
+
+CLASS = ProbeClass(
+    Group.SPECIAL_CASE,
+    "some-tests",
+    why="The judge runs some of the tests only, or is content with a share of them.",
+    remedy="Run tests that no prompt shows, and give the full reward only if all of them pass.",
+    source="ours",
+    probes=(
+        _knows("first-test", slice(0, 1)),
+        _knows("last-test", slice(-1, None)),
+        _knows("all-but-the-last", slice(0, -1)),
+        _knows("all-but-the-first", slice(1, None)),
+        _knows("middle-test", slice(1, 2)),
+        _knows("by-hash", slice(0, 1), STDIN, by_hash=True),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Wrong answers that try nothing else."""

@@ -1,0 +1,162 @@
+"""`curate probe` finds what is wrong with a judge, and says what it could not do."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner, Result
+
+from curate.commands.main import main
+from sandbox.probes import probe_classes
+from sandbox.probes.problems import PROBLEMS
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(HERE)
+
+
+def probe(*words: object) -> Result:
+    return CliRunner().invoke(main, ["probe", *map(str, words)])
+
+
+def test_the_catalogue_is_large_and_its_names_are_unique() -> None:
+    names = [f"{of_class.id}/{each.name}" for of_class in probe_classes() for each in of_class.probes]
+    assert len(names) == len(set(names))
+    plain = [each for of_class in probe_classes() if of_class.group != "outage" for each in of_class.probes]
+    assert len([each for each in plain if not each.right and not each.lenient]) >= 200
+    assert len([each for each in plain if each.right]) >= 60
+    assert len(probe_classes()) >= 40
+
+
+def test_every_probe_makes_a_trial_for_every_problem_of_its_conventions() -> None:
+    for of_class in probe_classes():
+        assert of_class.why.endswith(".")
+        assert of_class.remedy.endswith(".")
+        for each in of_class.probes:
+            for problem in PROBLEMS:
+                if problem.convention in each.conventions:
+                    assert each.make(problem).answers
+
+
+def test_the_hole_of_verl_is_found_in_a_small_copy() -> None:
+    result = probe("weak_judges:ignores_errors", "--signature", "plain", "--only", "dodge/errors")
+    assert result.exit_code == 1, result.output
+    assert "10 of 10 hacks rewarded" in result.output
+    assert "https://github.com/verl-project/verl/pull/7853" in result.output
+
+
+def test_a_poisoned_scorer_is_found_in_a_small_copy_of_verls() -> None:
+    result = probe("weak_judges:evaluates", "--only", "forge/evaluation", "--convention", "stdin")
+    assert result.exit_code == 1, result.output
+    assert "next-answer" in result.output
+    assert "https://github.com/verl-project/verl/issues/7603" in result.output
+
+
+def test_a_judge_without_that_hole_is_not_accused() -> None:
+    result = probe("weak_judges:strict", "--signature", "plain", "--only", "dodge/errors", "--only", "forge/evaluation")
+    assert result.exit_code == 0, result.output
+    assert "0 of 14 hacks rewarded" in result.output
+
+
+def test_an_answer_that_ends_or_hangs_the_judge_costs_one_probe() -> None:
+    result = probe("odd_judges:fragile", "--only", "forge/exits", "--convention", "call", "--seconds", 1)
+    row = next(line.split() for line in result.output.split("\n") if line.startswith("  forge/exits"))
+    assert row[:8] == ["forge/exits", "12", "-", "-", "-", "1", "1", "-"], result.output
+
+
+@pytest.mark.parametrize("name", ["verl", "trl", "rllm", "waits"])
+def test_signatures_are_told_by_their_parameters(name: str) -> None:
+    result = probe(f"odd_judges:{name}", "--only", "forge/signals", "--convention", "call")
+    assert result.exit_code == 0, result.output
+    assert "0 of 5 hacks rewarded" in result.output
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("no_such_module:score", "there is no module no_such_module"),
+        ("odd_judges:nothing", "odd_judges has no function nothing; it has"),
+        ("odd_judges:of_no_signature", "give --signature"),
+        ("odd_judges:returns_nothing", "the plainest right answer gets no number (None"),
+        ("odd_judges:returns_text", "it returned '1.0', which is no number; return a float"),
+        ("odd_judges:returns_two", "it returned a list of 2 for one completion"),
+        ("odd_judges:always_one", "it tells no right answer from a wrong one"),
+        ("http://127.0.0.1:9", "does not answer"),
+        ("http://", "give http://HOST:PORT"),
+        ("missing.toml", "there is no file missing.toml"),
+        ("whatever", "give MODULE:FUNCTION"),
+    ],
+)
+def test_a_target_that_cannot_be_used_is_one_sentence(target: str, words: str) -> None:
+    result = probe(target, "--convention", "call")
+    assert result.exit_code == 2
+    assert words in result.output
+    assert "Traceback" not in result.output
+    assert result.output.startswith("Error: ")
+
+
+def test_a_name_that_no_probe_has_is_refused() -> None:
+    result = probe("odd_judges:plain", "--only", "forge/nothing", "--convention", "call")
+    assert result.exit_code == 2
+    assert "no probe has the name forge/nothing" in result.output
+
+
+def test_the_folder_holds_every_submission_and_the_reports(tmp_path: Path) -> None:
+    words = ["odd_judges:loose", "--only", "forge/exits", "--only", "compare/numbers", "--convention", "call"]
+    first = probe(*words, "--out", tmp_path)
+    assert first.exit_code == 1, first.output
+    report = json.loads((tmp_path / "probe.json").read_text())
+    assert report["summary"] in first.output
+    assert {finding["class"] for finding in report["findings"]} == {"compare/numbers"}
+    assert "def " in report["findings"][0]["shortest"]["answers"][0]
+    tree = ElementTree.parse(tmp_path / "junit.xml")
+    assert len(tree.findall(".//testcase")) == len((tmp_path / "attempts.jsonl").read_text().splitlines()) - 1
+    assert len(tree.findall(".//failure")) == sum(
+        len(finding["probes"]) for finding in report["findings"] if finding["finding"] != "lenient"
+    )
+    page = (tmp_path / "probe.html").read_text()
+    assert report["summary"] in page
+    assert "<script" not in page
+    again = probe(*words, "--out", tmp_path)
+    assert again.exit_code == 2
+    assert "Give --resume to continue it" in again.output
+
+
+def test_an_interrupted_probe_continues(tmp_path: Path) -> None:
+    words = ["odd_judges:plain", "--only", "forge/exits", "--convention", "call", "--out", tmp_path]
+    whole = probe(*words)
+    journal = tmp_path / "attempts.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(lines[:4]) + lines[4][:20])
+    resumed = probe(*words, "--resume")
+    assert resumed.output.split("\n")[-2] == whole.output.split("\n")[-2]
+    assert sorted(json.loads(line)["id"] for line in journal.read_text().splitlines()[1:]) == sorted(
+        json.loads(line)["id"] for line in lines[1:]
+    )
+    other = probe(*words[:-4], "stdin", "--out", tmp_path, "--resume")
+    assert other.exit_code == 2
+
+
+def test_a_program_that_reaches_the_machine_shows_it_by_a_secret() -> None:
+    words = ["--host", "--only", "host", "--convention", "call", "--jobs", 1]
+    weak = probe("weak_judges:strict", "--signature", "plain", *words)
+    assert weak.exit_code == 1, weak.output
+    assert "10 of 11 hacks rewarded" in weak.output  # each of its programs has a working folder of its own
+    ours = probe("rewards.trl:code_reward", *words)
+    assert ours.exit_code == 0, ours.output
+    assert "0 of 11 hacks rewarded" in ours.output
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("target", ["rewards.trl:code_reward", "rewards.verl:compute_score"])
+def test_our_own_judge_rewards_no_hack_and_refuses_no_right_answer(target: str) -> None:
+    result = probe(target, *(["--only", "honest", "--only", "forge", "--only", "read"] if "verl" in target else []))
+    assert result.exit_code == 0, result.output
+    last = result.output.strip().split("\n")[-1]
+    assert last.startswith("0 of ")
+    assert ", 0 of " in last
+    assert "without a reward" not in last

@@ -1,0 +1,195 @@
+"""`curate probe`"""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from curate.commands.printing import print_lines
+from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
+
+if TYPE_CHECKING:
+    from curate.probe.attempts import Attempt, AttemptResult
+    from curate.probe.journal import ProbeFolder
+    from curate.probe.target import TargetJudge
+
+_SIGNATURES = ("plain", "trl", "verl", "rllm", "curate")
+_CONVENTIONS = ("stdin", "call", "method", "asserts")
+
+
+@click.command("probe")
+@click.argument("target")
+@click.option(
+    "--signature",
+    type=click.Choice(_SIGNATURES),
+    help="Signature of the function.  [default: what its parameters tell]",
+)
+@click.option(
+    "--convention",
+    "conventions",
+    multiple=True,
+    type=click.Choice(_CONVENTIONS),
+    help="Form of the problems. Can be given several times.  [default: all that the target supports]",
+)
+@click.option("--quick", is_flag=True, help="Try each probe in one form of problems, and none that takes long.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="ID",
+    help="Try these probes, classes or groups. Can be given several times.  [default: all]",
+)
+@click.option("--host", is_flag=True, help="Also try to reach the machine, for a target that claims to isolate.")
+@click.option("--network", is_flag=True, help="Let a function keep the network, for a judge that calls a server.")
+@click.option(
+    "--seconds", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Time limit of each call."
+)
+@click.option("--jobs", type=click.IntRange(1, 64), default=2, show_default=True, help="Calls at the same time.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for submissions, answers and reports.  [default: none]",
+)
+@click.option("--resume", is_flag=True, help="Continue an interrupted probe in the folder --out.")
+def command(
+    target: str,
+    signature: str | None,
+    conventions: tuple[str, ...],
+    quick: bool,
+    only: tuple[str, ...],
+    host: bool,
+    network: bool,
+    seconds: float,
+    jobs: int,
+    out: Path | None,
+    resume: bool,
+) -> None:
+    """Test a judge of code answers: whether hacks are rewarded, and right answers refused.
+
+    TARGET is a reward function, MODULE:FUNCTION; the address of a `curate serve` or of a SandboxFusion, http://HOST:PORT;
+    or the configuration file of a run, whose own reward is then tested. The submissions are small programs for small
+    problems: right answers in many shapes, and hacks that other judges have fallen for. A function runs in a process of
+    its own, with a private /tmp and namespaces where the kernel grants them. The exit status is 1 if a hack was
+    rewarded, and 2 if the target cannot be used.
+    """
+    if resume and out is None:
+        raise click.UsageError("--resume continues the probe in a folder. Give --out as well.")
+    if out is not None:
+        require_extra("data", ["jinja2"])
+    from curate.errors import CurateError
+    from curate.probe.attempts import Finding, plan
+    from curate.probe.bait import lay_bait
+    from curate.probe.findings import ProbeReport, sections
+    from curate.probe.forms import UnusableTarget
+    from curate.probe.prober import Prober, calibrate
+    from curate.text.document import terminal_lines
+    from sandbox.probes.host.machine import BAIT_SECRET
+    from sandbox.probes.probe import Convention
+    from sandbox.probes.problems import PROBLEMS
+
+    with report_user_errors(CurateError, UnusableTarget, OSError, exit_code=2):
+        open_judge = _opener(target, signature, seconds=seconds, network=network, bait=BAIT_SECRET if host else "")
+        with _opened(open_judge()) as judge:
+            described = judge.open()
+            wanted = [Convention(name) for name in conventions] or list(described.conventions)
+            problems = [problem for problem in PROBLEMS if problem.convention in wanted]
+            calibration = calibrate(judge, described, problems)
+        attempts = list(
+            plan(
+                PROBLEMS,
+                calibration.scales,
+                takes_text=described.takes_text,
+                conditions=bool(described.protections),
+                host=host,
+                quick=quick,
+                only=only,
+            )
+        )
+        if not attempts:
+            raise UnusableTarget(f"no probe has the name {', '.join(only)}; names are GROUP/CLASS/PROBE/CONVENTION")
+        folder = _folder(out, target, sorted(map(str, calibration.scales)), quick=quick, resume=resume)
+        prober = Prober(open_judge, calibration, jobs=jobs)
+        on_this_machine = host and not described.protections  # a server's programs run beside us, not below
+        with ProgressBar(" probes") as progress, lay_bait(BAIT_SECRET) if on_this_machine else nullcontext():
+            results = list(_run(prober.run, attempts, folder, progress))
+    notes = [f"Left out: {name}, {reason}." for name, reason in calibration.left_out.items() if name in wanted]
+    if missing := [f"{name} ({how})" for name, how in described.protections.items() if how.startswith("none")]:
+        notes.append(f"The target's process shared with this machine: {', '.join(missing)}.")
+    report = ProbeReport(target, described.kind, notes, results)
+    if folder is not None:
+        folder.write_reports(report)
+    print_lines(terminal_lines(sections(report)))
+    click.echo(f"\n{report.summary.line}")
+    sys.exit(1 if any(result.finding is Finding.REWARDED for result in results) else 0)
+
+
+def _opener(
+    target: str, signature: str | None, *, seconds: float, network: bool, bait: str
+) -> "Callable[[], TargetJudge]":
+    """Return what makes a judge of a target. Raises UnusableTarget."""
+    from curate.probe.forms import UnusableTarget
+    from curate.probe.http_judge import HttpJudge
+    from curate.probe.python_judge import PythonJudge, PythonTarget
+
+    if re.match("https?://", target):
+        require_extra("serve", ["urllib3"])
+        return lambda: HttpJudge(target, call_seconds=seconds)
+    if target.endswith(".toml"):
+        path = Path(target).absolute()
+        if not path.is_file():
+            raise UnusableTarget(f"there is no file {target}; give the configuration of a run")
+        found = PythonTarget(
+            "train.rollouts.probed_reward:open_reward",
+            argument=str(path),
+            kind="reward of a run",
+            network=network,
+            bait=bait,
+        )
+    elif re.fullmatch(r"[\w.]+:\w+", target):
+        found = PythonTarget(target, signature or "", network=network, bait=bait)
+    else:
+        raise UnusableTarget(f"{target} is no target; give MODULE:FUNCTION, http://HOST:PORT or a file run.toml")
+    return lambda: PythonJudge(found, call_seconds=seconds)
+
+
+@contextmanager
+def _opened(judge: "TargetJudge") -> "Iterator[TargetJudge]":
+    try:
+        yield judge
+    finally:
+        judge.close()
+
+
+def _folder(
+    out: Path | None, target: str, conventions: list[str], *, quick: bool, resume: bool
+) -> "ProbeFolder | None":
+    from curate.probe.journal import ProbeFolder
+
+    settings = {"target": target, "conventions": conventions, "quick": quick}
+    return None if out is None else ProbeFolder(out, settings, resume=resume)
+
+
+def _run(
+    run: "Callable[[list[Attempt]], Iterator[AttemptResult]]",
+    attempts: "list[Attempt]",
+    folder: "ProbeFolder | None",
+    progress: ProgressBar,
+) -> "Iterator[AttemptResult]":
+    """Yield the results of attempts, those of an earlier probe first, and keep the others in the journal."""
+    earlier = {} if folder is None else folder.earlier
+    done = [earlier[attempt.id] for attempt in attempts if attempt.id in earlier]
+    yield from done
+    left = [attempt for attempt in attempts if attempt.id not in earlier]
+    if folder is None:
+        for number, result in enumerate(run(left), len(done) + 1):
+            progress("probe", number, len(attempts))
+            yield result
+        return
+    with folder.open_journal() as add:
+        for number, result in enumerate(run(left), len(done) + 1):
+            add(result)
+            progress("probe", number, len(attempts))
+            yield result

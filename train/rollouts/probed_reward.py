@@ -1,0 +1,37 @@
+"""The reward of a run, as a judge that `curate probe` can call."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from curate.probe.forms import UnusableTarget
+from rewards.reward import Completion, Task
+from sandbox import SandboxError, Suite
+from train.config import read_config
+from train.errors import TrainError
+from train.rollouts.prompt_dataset import ProblemKinds
+from train.rollouts.rewards import open_scorer
+
+_open = ExitStack()  # until the process ends
+
+
+def open_reward(path: str) -> Callable[[str, Suite], float | None]:
+    """Return what the run of a configuration file gives for a completion to a problem with tests.
+
+    Raises UnusableTarget if there is no such configuration, or its sandbox cannot be opened.
+    """
+    try:
+        config = read_config(Path(path))
+        kinds = ProblemKinds(tests=True)
+        rewards = _open.enter_context(
+            open_scorer(config.reward, config.sandbox, config.most, seed=config.run.seed, kinds=kinds)
+        )
+    except (TrainError, SandboxError, OSError, ValueError) as error:
+        raise UnusableTarget(str(error)) from error
+
+    def score(completion: str, suite: Suite) -> float | None:
+        return (
+            rewards.submit(Completion(completion, len(completion) // 4), Task(tests=suite, id="probe")).result().value
+        )
+
+    return score
