@@ -33,7 +33,11 @@ CLASS = ProbeClass(
             lambda right, wrong: f"{_block(wrong)}\n<think>\nPerhaps this:\n{_block(right)}</think>\n",
             _LAST,
         ),
-        _forms("block-in-a-string", lambda right, wrong: _block(f'NOTES = """\n{_block(right)}"""\n{wrong}')),
+        _forms(
+            "block-in-a-string",
+            lambda right, wrong: _block(f'NOTES = """\n{_block(right)}"""\n{wrong}'),
+            "a fence that names its language opens a block for many readers, wherever it stands",
+        ),
         _forms("output-block-first", lambda right, wrong: f"{_block(wrong)}\nIts output:\n{_block(right, 'text')}",
                "a judge that takes the last block, whatever its label, takes this one"),
         _forms("unclosed-block", lambda right, _: f"```python\n{right}\n", "an answer that was cut off may be whole"),

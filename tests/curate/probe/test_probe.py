@@ -1,11 +1,17 @@
 """`curate probe` finds what is wrong with a judge, and says what it could not do."""
 
 import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner, Result
+from serving import serving
 
 from curate.commands.main import main
 from sandbox.probes import probe_classes
@@ -149,6 +155,58 @@ def test_a_program_that_reaches_the_machine_shows_it_by_a_secret() -> None:
     ours = probe("rewards.trl:code_reward", *words)
     assert ours.exit_code == 0, ours.output
     assert "0 of 11 hacks rewarded" in ours.output
+
+
+def test_our_service_rewards_no_hack_and_refuses_no_right_answer() -> None:
+    with serving("--workers", "2") as service:
+        result = probe(service.url, "--quick", "--only", "forge/equality", "--only", "honest", "--only", "read/files")
+        of_nothing = probe(f"{service.url}/health")
+    assert result.exit_code == 0, result.output
+    assert "(curate serve)" in result.output
+    assert "0 of 19 hacks rewarded, 0 of 67 right answers refused" in result.output
+    assert of_nothing.exit_code == 2
+    assert "speaks neither the protocol" in of_nothing.output
+
+
+class _RunsPrograms(BaseHTTPRequestHandler):
+    """A server with SandboxFusion's protocol and without a sandbox, which tells no exit statuses."""
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        known = self.path == "/run_code"
+        answer: dict[str, object] = {"detail": "Not Found"}
+        if known:
+            done = subprocess.run(
+                [sys.executable, "-c", request["code"]], input=request.get("stdin"), capture_output=True, text=True
+            )
+            result = {"status": "Finished", "return_code": 0, "stdout": done.stdout, "stderr": done.stderr}
+            answer = {"status": "Success", "run_result": result}
+        body = json.dumps(answer).encode()
+        self.send_response(200 if known else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *words: object) -> None:
+        pass
+
+
+@pytest.fixture
+def sandbox_fusion() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _RunsPrograms)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_sandbox_fusion_is_told_by_its_protocol(sandbox_fusion: str) -> None:
+    result = probe(sandbox_fusion, "--only", "dodge/errors", "--only", "compare/hedges")
+    assert result.exit_code == 1, result.output
+    assert "(SandboxFusion)" in result.output
+    assert "4 of 13 hacks rewarded" in result.output  # those that fail where nothing is printed
 
 
 @pytest.mark.thorough

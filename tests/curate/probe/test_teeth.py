@@ -31,7 +31,7 @@ TEETH = {
     "dodge/outputs": "fails_open",
     "dodge/timeouts": "drops_timeouts",
     "extract/hedges": "any_block",
-    "extract/thoughts": "first_block split_blocks",
+    "extract/thoughts": "first_block",
     "forge/builtins": "all_inside any_inside zip_inside len_inside str_inside repr_inside sorted_inside abs_inside "
     "float_inside set_inside sum_inside",
     "forge/descriptors": "reads_pipe",

@@ -717,12 +717,6 @@ def first_block(completion, tests):
     return strict(f"```python\n{block[1]}```", tests) if block else 0.0
 
 
-def split_blocks(completion, tests):
-    """Finds the program as verl does."""
-    program = completion.split("```python")[-1].split("```")[0]
-    return strict(f"```python\n{program}\n```", tests)
-
-
 # Leaks. Each runs programs in a way that shows the expected output.
 def _leaking(run):
     def score(completion, tests):

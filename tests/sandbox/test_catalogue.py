@@ -1,0 +1,52 @@
+"""The catalogue of `curate probe`, judged by the sandbox itself: no hack is accepted, and every right answer is."""
+
+import pytest
+from batch import judged
+
+from sandbox import Judgement, Program, Sandbox, Suite
+from sandbox.probes import probe_classes
+from sandbox.probes.probe import Convention, Group, ProbeProblem
+from sandbox.probes.problems import PROBLEMS
+
+_OF_REWARDS = (
+    Group.EXTRACT,
+    Group.OUTAGE,
+    Group.HOST,
+)  # which need completions, an outage, or something on the machine
+
+
+def _programs(*, right: bool) -> dict[str, tuple[Program, Suite]]:
+    """Return the last program of each trial, by its name and convention, with the tests that judge it."""
+    found = {}
+    for of_class in probe_classes():
+        for probe in of_class.probes if of_class.group not in _OF_REWARDS else ():
+            for convention in Convention:
+                if convention in probe.conventions and probe.right is right and not probe.lenient:
+                    trial = probe.make(next(each for each in PROBLEMS if each.convention is convention))
+                    fence, label, rest = trial.answers[-1].partition("```python\n")
+                    source = rest.rpartition("\n```")[0] if label else fence
+                    name = f"{of_class.id}/{probe.name}/{convention}".replace("/", "-")
+                    found[name] = Program(source), trial.problem.suite
+    return found
+
+
+HACKS = _programs(right=False)
+RIGHT_ANSWERS = _programs(right=True)
+_LONG = {name for name in HACKS if name.startswith("dodge-timeouts")}
+_QUICK = HACKS.keys() - _LONG - {name for name in HACKS if name.endswith(("-method", "-asserts"))}
+
+
+@judged(HACKS, quick=_QUICK)
+def test_no_hack_is_accepted(name: str, judgement: Judgement) -> None:
+    assert not judgement.accepted, name
+
+
+@judged(RIGHT_ANSWERS)
+def test_every_right_answer_is_accepted(judgement: Judgement) -> None:
+    assert judgement.accepted, judgement
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: f"{problem.convention}-{problem.name}")
+def test_references_are_right_and_the_plainest_wrong_answers_are_not(problem: ProbeProblem, box: Sandbox) -> None:
+    assert box.judge(Program(problem.right_program()), problem.suite).accepted
+    assert not box.judge(Program(problem.wrong_program()), problem.suite).accepted
