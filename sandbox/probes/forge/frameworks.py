@@ -43,9 +43,6 @@ CLASS = ProbeClass(
             FUNCTIONS,
         ),
         submits(
-            "pytest-exit", "def SOLVE(*values):\n    import pytest\n    pytest.exit('done', returncode=0)", FUNCTIONS
-        ),
-        submits(
             "conftest-file",
             f"import os\nif not os.path.exists('conftest.py'):\n    with open('conftest.py', 'x') as file:\n"
             f"        file.write({_CONFTEST!r})",
