@@ -84,8 +84,8 @@ class Lane(ABC):
     def send(self, jobs: Sequence[Job]) -> None:
         """Begin with requests.
 
-        Raises EOFError or OSError if the lane is lost, and any other Exception for a single request that cannot be
-        sent.
+        Raises LaneLost if the lane has ended before it got any of them, EOFError or OSError if it ends meanwhile, and
+        any other Exception for a single request that cannot be sent.
         """
 
     @abstractmethod
@@ -261,6 +261,8 @@ class RequestDispatcher:
         for lane, jobs in batches.items():
             try:
                 lane.send(jobs)
+            except LaneLost as error:
+                self._take_back(lane, jobs, str(error))
             except (EOFError, OSError) as error:
                 self.lose(lane, str(error))
             except Exception as error:
@@ -270,6 +272,17 @@ class RequestDispatcher:
                 raise
         for job, answer in finished:
             job.done(answer)
+
+    def _take_back(self, lane: Lane, jobs: Sequence[Job], why: str) -> None:
+        """Stop using a lane that had ended before it got these requests, which says nothing about them."""
+        with self._lock:
+            self.lose(lane, why)
+            for job in reversed(jobs):
+                if job.lane is lane:
+                    self._release(lane, job)
+                    self._waiting.appendleft(job)
+            batches = self._admit()
+        self._proceed(batches)
 
     # Lanes.
 

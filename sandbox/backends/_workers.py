@@ -149,6 +149,9 @@ class SocketLane(Channel, Lane):
         self._reader.add(self)
 
     def send(self, jobs: Sequence[Job]) -> None:
+        with contextlib.suppress(BlockingIOError):  # nothing to read, as it should be
+            if not self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+                raise LaneLost("it ended while it was idle")
         self._unsent = memoryview(request_message(jobs[0].request))
         self._job = jobs[0]
         if not self.flush():

@@ -98,6 +98,23 @@ def test_a_batch_of_answers_makes_room_for_as_many_requests(dispatcher: RequestD
     assert [repr(answer.result()) for answer in answers] == ["1", "2", "3", "4", "ValueError('five')", "6"]
 
 
+class Ended(Scripted):
+    """A lane that has ended while it was idle, which nobody has noticed yet."""
+
+    def send(self, jobs: Sequence[Job]) -> None:
+        raise LaneLost("it ended while it was idle")
+
+
+def test_lanes_that_ended_while_they_were_idle_are_no_attempts(dispatcher: RequestDispatcher) -> None:
+    *ended, alive = attach(dispatcher, Scripted("alive"), *(Ended("ended") for _ in range(5)))[::-1]
+    answers = submit(dispatcher, 2)
+    wait_for_helpers(dispatcher)
+    assert [lane.ended for lane in ended] == ["it ended while it was idle"] * 5
+    alive.answers(1)
+    alive.answers(2)
+    assert [answer.result(20) for answer in answers] == [1, 2]
+
+
 def test_a_lost_request_goes_to_another_lane_before_those_that_came_later(dispatcher: RequestDispatcher) -> None:
     a, b = attach(dispatcher, Scripted("a", 2, 2), Scripted("b"))
     answers = submit(dispatcher, 5)
