@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+import msgspec
+
 from curate.probe.target import Score
 from sandbox.probes import probe_classes
 from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial
@@ -13,7 +15,7 @@ _LONG_SECONDS = 5.0
 
 
 class Finding(StrEnum):
-    """What an attempt showed."""
+    """The finding of an attempt."""
 
     SOUND = "sound"
     REWARDED = "rewarded wrongly"
@@ -41,7 +43,7 @@ class Attempt:
 
     @property
     def kind(self) -> str:
-        """What the submission is: "hack", "right", "lenient" or "outage"."""
+        """The kind of the submission: "hack", "right", "lenient" or "outage"."""
         if self.of_class.group is Group.OUTAGE:
             return "outage"
         return "right" if self.probe.right else "lenient" if self.probe.lenient else "hack"
@@ -49,7 +51,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """What an attempt showed.
+    """The result of an attempt.
 
     id       of the attempt
     scores   what the judge said of each answer
@@ -81,10 +83,8 @@ class AttemptResult:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "AttemptResult":
-        """Return what `as_record` gave. Raises KeyError or TypeError."""
-        raw = dict(record)
-        raw["scores"] = tuple(Score(**score) for score in raw["scores"])
-        return cls(**{**raw, "finding": Finding(raw["finding"]), "answers": tuple(raw["answers"])})
+        """Return what `as_record` gave. Raises ValueError for anything else."""
+        return msgspec.convert(record, cls)
 
 
 def plan(

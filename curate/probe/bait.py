@@ -50,7 +50,9 @@ def main(secret: str) -> None:
     for listener in (internet, local):
         Thread(target=_give_away, args=(listener, secret.encode()), daemon=True).start()
     file = Path(BAIT_FILE)
-    file.write_text(secret)
+    file.unlink(missing_ok=True)  # of a probe that was killed
+    with file.open("x") as opened:  # nobody's link is followed
+        opened.write(secret)
     file.chmod(0o644)
     sys.stdout.write("ready\n")
     sys.stdout.flush()

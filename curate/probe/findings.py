@@ -1,4 +1,4 @@
-"""What is wrong with a target, in sections for a terminal and a page, and as JSON and JUnit XML."""
+"""The findings about a target, in sections for a terminal and a page, and as JSON and JUnit XML."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ _ORDER = list(_COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class ProbeReport:
-    """Everything that a probe of a target showed.
+    """The results of a probe of a target.
 
     target   its name, as the user gave it
     kind     its signature or protocol

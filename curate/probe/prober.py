@@ -22,6 +22,7 @@ class Scale:
     """The rewards of the plainest right and wrong answers to problems of one convention.
 
     form          number of the form of the tests
+    floor, full   the rewards of wrong and of right answers
     problem       the problem that they answer
     right, wrong  the completions that got the full reward and the least
     """
@@ -43,10 +44,10 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What the plainest answers show.
+    """The scales that the plainest answers give.
 
-    scales   for each convention that the target supports
-    left_out why the others are left out
+    scales    for each convention that the target supports
+    left_out  why the others are left out
     """
 
     scales: dict[Convention, Scale]

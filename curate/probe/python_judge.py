@@ -13,7 +13,9 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
+
+import msgspec
 
 from curate.probe.forms import UnusableTarget
 from curate.probe.target import Score, TargetDescription
@@ -28,7 +30,7 @@ _WITHOUT_STATEMENTS = ("plain", "rllm")  # signatures whose tests have no form f
 
 @dataclass(frozen=True, slots=True)
 class PythonTarget:
-    """How to load a judge.
+    """A judge that has yet to be loaded.
 
     name        "module:function"
     signature   one of forms.SIGNATURES; empty: what the function's parameters tell
@@ -46,6 +48,34 @@ class PythonTarget:
     bait: str = ""
 
 
+class _Message(msgspec.Struct, frozen=True):
+    """A packet of the process. token: of the request that it answers; "" for the first one"""
+
+    token: str
+
+
+class _Hello(_Message, frozen=True):
+    """The first packet: what is known of the judge, or why it cannot be used."""
+
+    signature: str = ""
+    forms: tuple[str, ...] = ()
+    protections: dict[str, str] = {}
+    scratch: str = ""
+    unusable: str = ""
+
+
+class _Answer(_Message, frozen=True):
+    """An answer; see Score."""
+
+    score: float | None
+    fault: str
+    detail: str
+    seconds: float
+
+
+Message = TypeVar("Message", bound=_Message)
+
+
 class PythonJudge:
     """Runs a judge in a process of its own, and starts another one if that is lost.
 
@@ -57,7 +87,6 @@ class PythonJudge:
         self._target, self._call_seconds, self._log = target, call_seconds, log
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
-        self._buffer = b""
         self._scratch = ""
 
     def open(self) -> TargetDescription:
@@ -66,11 +95,9 @@ class PythonJudge:
         conventions = tuple(
             convention
             for convention in Convention
-            if convention is not Convention.ASSERTS or hello["signature"] not in _WITHOUT_STATEMENTS
+            if convention is not Convention.ASSERTS or hello.signature not in _WITHOUT_STATEMENTS
         )
-        return TargetDescription(
-            hello["signature"], tuple(hello["forms"]), conventions, protections=dict(hello["protections"])
-        )
+        return TargetDescription(hello.signature, hello.forms, conventions, protections=hello.protections)
 
     def score(self, completion: str, suite: Suite, form: int, condition: str = "") -> Score:
         """Return what the judge says of a completion."""
@@ -84,14 +111,14 @@ class PythonJudge:
         began = time.monotonic()
         try:
             self._channel.settimeout(self._call_seconds)
-            self._channel.sendall(json.dumps(request).encode() + b"\n")
-            answer = self._receive(token, began + self._call_seconds)
+            self._channel.send(json.dumps(request).encode())
+            answer = self._receive(_Answer, token, began + self._call_seconds)
         except (OSError, EOFError) as error:
             hung = isinstance(error, TimeoutError)
             self.close()
             detail = f"no answer in {self._call_seconds:g} s" if hung else "its process ended"
             return Score(None, "hung" if hung else "crashed", detail, time.monotonic() - began)
-        return Score(answer["score"], answer["fault"], answer["detail"], answer["seconds"])
+        return Score(answer.score, answer.fault, answer.detail, answer.seconds)
 
     def restart(self) -> None:
         """End the process; the next completion starts another one."""
@@ -109,8 +136,8 @@ class PythonJudge:
             self._process = None
             shutil.rmtree(self._scratch, ignore_errors=True)  # without a private /tmp, it is in that of the machine
 
-    def _start(self) -> dict[str, Any]:
-        ours, theirs = socket.socketpair()
+    def _start(self) -> _Hello:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # each message is a packet
         descriptor = fcntl.fcntl(theirs, fcntl.F_DUPFD, _HIGH)
         theirs.close()
         here = os.getcwd()
@@ -128,41 +155,36 @@ class PythonJudge:
         os.close(descriptor)
         if not isinstance(log, int):
             log.close()
-        self._channel, self._buffer = ours, b""
+        self._channel = ours
         ours.settimeout(_LOAD_SECONDS)
         try:
-            hello = self._receive(None, time.monotonic() + _LOAD_SECONDS)
+            hello = self._receive(_Hello, "", time.monotonic() + _LOAD_SECONDS)
         except TimeoutError:
             self.close()
             raise UnusableTarget(f"{self._target.name} was not loaded within {_LOAD_SECONDS:g} s") from None
         except (OSError, EOFError):
             self.close()
             raise UnusableTarget(f"the process that loads {self._target.name} ended") from None
-        if "unusable" in hello:
+        if hello.unusable:
             self.close()
-            raise UnusableTarget(f"{self._target.name}: {hello['unusable']}")
-        self._scratch = hello["scratch"]
+            raise UnusableTarget(f"{self._target.name}: {hello.unusable}")
+        self._scratch = hello.scratch
         return hello
 
-    def _receive(self, token: str | None, until: float) -> dict[str, Any]:
-        """Return the next line that is an answer to this request; programs may have written others."""
+    def _receive(self, kind: type[Message], token: str, until: float) -> Message:
+        """Return the next packet that is an answer to this request; programs may have written others."""
         assert self._channel is not None
         while True:
-            line, end, rest = self._buffer.partition(b"\n")
-            if end:
-                self._buffer = rest
-                with contextlib.suppress(ValueError, RecursionError):
-                    answer = json.loads(line)
-                    if isinstance(answer, dict) and answer.get("token") == token:
-                        return answer
-                continue
             if (left := until - time.monotonic()) <= 0:
                 raise TimeoutError
             self._channel.settimeout(left)
-            part = self._channel.recv(1 << 16)
-            if not part or len(self._buffer) > _MAX_ANSWER_BYTES:
+            packet = self._channel.recv(_MAX_ANSWER_BYTES)
+            if not packet:
                 raise EOFError
-            self._buffer += part
+            with contextlib.suppress(msgspec.MsgspecError, RecursionError):
+                message = msgspec.json.decode(packet, type=kind)
+                if message.token == token:
+                    return message
 
 
 def _import_path() -> list[str]:

@@ -40,7 +40,9 @@ class ClassCounts:
 
 @dataclass(frozen=True, slots=True)
 class ProbeSummary:
-    """What a probe of a target showed. A probe that is tried in several conventions is one hack, or one right answer.
+    """The findings about a target, counted.
+
+    A probe that is tried in several conventions is one hack, or one right answer.
 
     by_class  counts by the ids of classes
     hacks     rewarded hacks

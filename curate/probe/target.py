@@ -9,7 +9,7 @@ from sandbox.suite import Suite
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What a judge said of one completion.
+    """The answer of a judge to one completion.
 
     value   its reward, or None if it is unknown
     fault   why there is none: "raised", "no number", "crashed", "hung", "unanswered"; empty if the judge gave None
@@ -23,7 +23,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class TargetDescription:
-    """What is known of a target before it is probed.
+    """The facts about a target that are known before it is probed.
 
     kind          "trl", "verl", ..., "curate serve" or "SandboxFusion"
     forms         the names of the forms in which it may take tests; the first that works is used

@@ -42,6 +42,7 @@ _WATCHED: list[tuple[Any, str]] = [
     (json, "loads"), (json, "dumps"), (json.JSONDecoder, "decode"), (json.JSONEncoder, "encode"),
 ]  # fmt: skip
 _Values = tuple[Any, ...]
+_MAX_REQUEST_BYTES = 1 << 22
 
 
 def _swap(values: _Values) -> _Values:
@@ -71,9 +72,9 @@ def main(specification: str) -> None:
     try:
         prepare, read, described = load_judge(spec)
     except UnusableTarget as error:
-        _send(channel, {"token": None, "unusable": str(error)})
+        _send(channel, {"token": "", "unusable": str(error)})
         return
-    _send(channel, {"token": None, "protections": protections, "scratch": str(scratch), **described})
+    _send(channel, {"token": "", "protections": protections, "scratch": str(scratch), **described})
     os.chdir(scratch)  # what programs leave in their working folder is not left in the user's
     own_pid = os.getpid()
     poisoned = tuple(_get(owner, name, None) for owner, name in _WATCHED)
@@ -85,16 +86,12 @@ def main(specification: str) -> None:
 
 
 def _requests(channel: socket.socket) -> Iterator[dict[str, Any]]:
-    buffer = b""
-    while part := channel.recv(1 << 16):
-        buffer += part
-        while b"\n" in buffer:
-            line, _, buffer = buffer.partition(b"\n")
-            yield _decode(line.decode())
+    while packet := channel.recv(_MAX_REQUEST_BYTES):
+        yield _decode(packet.decode())
 
 
 def _send(channel: socket.socket, answer: dict[str, Any]) -> None:
-    channel.sendall(_encode(answer).encode() + b"\n")
+    channel.send(_encode(answer).encode())
 
 
 def _answer(prepare: Prepare, read: Read, request: dict[str, Any], poisoned: _Values) -> tuple[dict[str, Any], _Values]:
@@ -124,6 +121,7 @@ def _answer(prepare: Prepare, read: Read, request: dict[str, Any], poisoned: _Va
         last = traceback.extract_tb(error.__traceback__)[-1:]
         place = f" ({last[0].filename}, line {last[0].lineno})" if last else ""
         answer |= {"fault": "raised", "detail": f"{type(error).__name__}: {error}"[:300] + place}
+    answer["detail"] = answer["detail"].encode("utf-8", "backslashreplace").decode()  # it may quote half a character
     return answer, poisoned
 
 

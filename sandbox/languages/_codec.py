@@ -10,6 +10,7 @@ What is not data is encoded and decoded by `References`, see _peer.py.
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta, timezone
@@ -150,8 +151,8 @@ _ATOMS = frozenset([str, bool, type(None)])
 _NOT_OF_ATTRIBUTES = (list, dict, set, frozenset, tuple, str, bytes, bytearray, int, float, complex, BaseException)
 
 
-class References:
-    """What one side has besides data.
+class References(ABC):
+    """The objects of one side besides data.
 
     shared   the classes whose instances travel by value
     """
@@ -171,15 +172,15 @@ class References:
             raise ProtocolError(f"there is no class {name[:80]!r}")
         return kind
 
+    @abstractmethod
     def encode(self, graph: "ObjectGraph", value: Any) -> Any:
         """Return as JSON what is not data."""
-        raise NotImplementedError
 
+    @abstractmethod
     def decode(self, graph: "ObjectGraph", tag: str, parts: list[Any]) -> Any:
         """Return what `encode` of the other side has described. Raises ProtocolError."""
-        raise NotImplementedError
 
-    def check_attribute(self, value: Any) -> None:
+    def check_attribute(self, value: Any) -> None:  # noqa: B027  # the submission's side takes any
         """Raise ProtocolError if no attribute of data may have this value."""
 
 

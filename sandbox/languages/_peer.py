@@ -19,6 +19,7 @@ import math
 import operator
 import sys
 import types
+from abc import abstractmethod
 from collections import namedtuple
 from collections.abc import Callable
 from importlib import import_module
@@ -220,21 +221,21 @@ class Peer(References):
 
     # How the sides differ.
 
+    @abstractmethod
     def perform(self, operation: Any, arguments: Any, named: Any) -> Any:
         """Carry out a request."""
-        raise NotImplementedError
 
+    @abstractmethod
     def encode_object(self, graph: ObjectGraph, value: Any) -> Any:
         """Return the encoding of an object that is neither data, nor a class or an exception."""
-        raise NotImplementedError
 
+    @abstractmethod
     def encode_class(self, kind: type, *, is_base: bool = False) -> list[Any]:
         """Return the encoding of a class. is_base: it is the class of an exception, or the base of a class."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stand_in(self, number: int, *description: Any) -> Any:
         """Return what stands here for an object of the other side. Raises ProtocolError."""
-        raise NotImplementedError
 
     def stand_in_error(self, number: int, error: Exception, text: str) -> Exception:
         """Return what stands here for an exception of the other side."""

@@ -28,7 +28,7 @@ EVERY = tuple(Convention)
 
 
 class Group(StrEnum):
-    """What the probes of a class have in common. Each group is a folder."""
+    """The kinds of classes of probes. Each group is a folder."""
 
     HONEST = "honest"
     WRONG = "wrong"
@@ -89,7 +89,7 @@ def fenced(program: str, language: str = "python") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a probe submits to a judge.
+    """The submissions of a probe to a judge.
 
     problem   the problem that the submissions answer
     answers   completions. All of them must be rewarded for the probe to succeed: a hedge shows only in pairs

@@ -150,7 +150,7 @@ class ServiceDispatcher:
 
 
 class Session:
-    """What one front end asks for."""
+    """The requests of one front end."""
 
     def __init__(
         self, dispatcher: ServiceDispatcher, on_ready: Callable[[], object], on_end: Callable[[], object]

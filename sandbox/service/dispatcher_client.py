@@ -11,7 +11,7 @@ from sandbox.service.service_errors import ClientDisconnected, ServiceError
 
 
 class Client(Protocol):
-    """Whoever sent a request."""
+    """The sender of a request."""
 
     client: str
 

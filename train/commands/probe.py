@@ -84,6 +84,7 @@ def command(
     from curate.probe.bait import lay_bait
     from curate.probe.findings import ProbeReport, sections
     from curate.probe.forms import UnusableTarget
+    from curate.probe.journal import ProbeFolder
     from curate.probe.prober import Prober, calibrate
     from curate.text.document import terminal_lines
     from sandbox.probes.host.machine import BAIT_SECRET
@@ -110,7 +111,10 @@ def command(
         )
         if not attempts:
             raise UnusableTarget(f"no probe has the name {', '.join(only)}; names are GROUP/CLASS/PROBE/CONVENTION")
-        folder = _folder(out, target, sorted(map(str, calibration.scales)), quick=quick, resume=resume)
+        folder = None
+        if out is not None:
+            asked = {"target": target, "conventions": sorted(map(str, calibration.scales)), "quick": quick}
+            folder = click.get_current_context().with_resource(ProbeFolder(out, asked, resume=resume))
         prober = Prober(open_judge, calibration, jobs=jobs)
         on_this_machine = host and not described.protections  # a server's programs run beside us, not below
         with ProgressBar(" probes") as progress, lay_bait(BAIT_SECRET) if on_this_machine else nullcontext():
@@ -163,15 +167,6 @@ def _opened(judge: "TargetJudge") -> "Iterator[TargetJudge]":
         judge.close()
 
 
-def _folder(
-    out: Path | None, target: str, conventions: list[str], *, quick: bool, resume: bool
-) -> "ProbeFolder | None":
-    from curate.probe.journal import ProbeFolder
-
-    settings = {"target": target, "conventions": conventions, "quick": quick}
-    return None if out is None else ProbeFolder(out, settings, resume=resume)
-
-
 def _run(
     run: "Callable[[list[Attempt]], Iterator[AttemptResult]]",
     attempts: "list[Attempt]",
@@ -183,13 +178,8 @@ def _run(
     done = [earlier[attempt.id] for attempt in attempts if attempt.id in earlier]
     yield from done
     left = [attempt for attempt in attempts if attempt.id not in earlier]
-    if folder is None:
-        for number, result in enumerate(run(left), len(done) + 1):
-            progress("probe", number, len(attempts))
-            yield result
-        return
-    with folder.open_journal() as add:
-        for number, result in enumerate(run(left), len(done) + 1):
-            add(result)
-            progress("probe", number, len(attempts))
-            yield result
+    for number, result in enumerate(run(left), len(done) + 1):
+        if folder is not None:
+            folder.add(result)
+        progress("probe", number, len(attempts))
+        yield result

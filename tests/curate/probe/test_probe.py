@@ -140,8 +140,8 @@ def test_an_interrupted_probe_continues(tmp_path: Path) -> None:
     journal.write_text("".join(lines[:4]) + lines[4][:20])
     resumed = probe(*words, "--resume")
     assert resumed.output.split("\n")[-2] == whole.output.split("\n")[-2]
-    assert sorted(json.loads(line)["id"] for line in journal.read_text().splitlines()[1:]) == sorted(
-        json.loads(line)["id"] for line in lines[1:]
+    assert sorted(json.loads(line)[0] for line in journal.read_text().splitlines()) == sorted(
+        json.loads(line)[0] for line in lines
     )
     other = probe(*words[:-4], "stdin", "--out", tmp_path, "--resume")
     assert other.exit_code == 2
