@@ -102,7 +102,7 @@ def test_every_class_has_judges() -> None:
 @pytest.mark.parametrize("class_id", TEETH)
 def test_some_judge_falls_for_each_probe(class_id: str) -> None:
     standing = probes_of(class_id)
-    for name in TEETH[class_id].split():
+    for name in 2 * TEETH[class_id].split():  # a busy machine may end a search before it finds anything
         if standing:
             results = probe(name, *sorted(standing))
             standing -= {result.probe_id for result in results if result.finding in FALLS}
