@@ -20,7 +20,7 @@ NUMPY = {"numpy": "/usr/lib/python3/dist-packages/numpy"}  # where Debian has it
 
 _PACKAGE = Path(__file__).parents[1]
 _FOR_CALLERS = {
-    "backends", "commands", "concurrency", "service",
+    "backends", "commands", "concurrency", "probes", "service",
     "box.py", "closeable.py", "conformance.py", "extras.py", "http_client.py", "json_codec.py", "judge_record.py",
     "limit_bounds.py", "options.py", "packages.py",
 }  # fmt: skip
