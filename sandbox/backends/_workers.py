@@ -84,6 +84,7 @@ class AnswerReader:
     """One thread that reads the answers of all workers of a backend that are connected by sockets."""
 
     def __init__(self) -> None:
+        self._owner = os.getpid()
         self._lanes: dict[int, SocketLane] = {}
         self._epoll = select.epoll()
         self._wake = os.eventfd(0)
@@ -106,7 +107,8 @@ class AnswerReader:
 
     def close(self) -> None:
         """End the thread."""
-        os.eventfd_write(self._wake, 1)
+        if os.getpid() == self._owner:  # a fork of ours that ends shares the descriptor
+            os.eventfd_write(self._wake, 1)
 
     def _run(self) -> None:
         with self._epoll:

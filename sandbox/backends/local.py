@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -220,7 +221,7 @@ class _ProcessLane(SocketLane):
             _sweep()
         words = os.pread(self._words, 1 << 16, 0).decode("utf-8", "replace").strip()[-500:]
         os.close(self._words)
-        return words or "killed"
+        return words or ("killed" if self._process.returncode == -signal.SIGKILL else why)
 
 
 def _start(

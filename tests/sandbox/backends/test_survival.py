@@ -249,6 +249,23 @@ def test_a_sandbox_is_not_shared_with_a_forked_process(box: Sandbox) -> None:
     assert box.judge(ECHO, echo(1)).accepted
 
 
+def test_a_forked_process_that_exits_as_programs_do_leaves_the_sandbox_usable() -> None:
+    source = """
+import os, sys
+from sandbox import Case, Program, Sandbox, Suite
+box = Sandbox(workers=1)
+suite = Suite([Case("1", "1")])
+box.judge(Program("print(input())"), suite)
+if os.fork() == 0:
+    sys.exit()
+os.wait()
+print(box.judge(Program("print(input())"), suite).verdict)
+"""
+    root = Path(__file__).parents[3]
+    run = subprocess.run([sys.executable, "-c", source], cwd=root, capture_output=True, text=True, timeout=60)
+    assert run.stdout == "accepted\n", run.stderr
+
+
 def test_a_forked_process_may_end_without_ending_the_sandbox() -> None:
     with Sandbox(workers=1) as own:
         pid = os.fork()
