@@ -1,4 +1,4 @@
-"""nginx before a service on this machine, with the configuration that docs/guides/serve.md gives."""
+"""nginx before a service on this machine, with the configuration that a guide gives."""
 
 import re
 import shutil
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_GUIDE = Path(__file__).parents[1] / "docs" / "guides" / "serve.md"
+_GUIDES = Path(__file__).parents[1] / "docs" / "guides"
 _START_SECONDS = 30
 _REST = """
 daemon off;
@@ -34,17 +34,18 @@ def find() -> str | None:
 
 
 @contextmanager
-def running(port: int, **chosen: str) -> Iterator[int]:
+def running(port: int, guide: str = "serve.md", **chosen: str) -> Iterator[int]:
     """Start nginx before a service; yield the port of nginx.
 
     port    the port of the service
+    guide   the file in docs/guides that has the configuration
     chosen  directives that differ from those of the guide: name -> value
     """
     with socket.create_server(("127.0.0.1", 0)) as free:
         own_port: int = free.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
         configuration = Path(folder, "nginx.conf")
-        site = _site({"listen": f"127.0.0.1:{own_port}", "server": f"127.0.0.1:{port}", **chosen})
+        site = _site(guide, {"listen": f"127.0.0.1:{own_port}", "server": f"127.0.0.1:{port}", **chosen})
         configuration.write_text(_REST.format(folder=folder, site=site))
         process = subprocess.Popen([find() or "nginx", "-p", folder, "-e", "stderr", "-c", configuration])
         try:
@@ -59,9 +60,9 @@ def running(port: int, **chosen: str) -> Iterator[int]:
             process.wait()
 
 
-def _site(directives: dict[str, str]) -> str:
+def _site(guide: str, directives: dict[str, str]) -> str:
     """Return the configuration of the guide with these directives in place of its own."""
-    found = re.search(r"^```nginx\n(.*?)^```$", _GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    found = re.search(r"^```nginx\n(.*?)^```$", (_GUIDES / guide).read_text(), re.MULTILINE | re.DOTALL)
     assert found is not None
     text = found[1]
     for name, value in directives.items():

@@ -42,7 +42,7 @@ def bounded_config(
         log_config=None,
         log_level=logging.ERROR,
         access_log=False,
-        proxy_headers=False,
+        proxy_headers=True,  # of a proxy on this machine, or at FORWARDED_ALLOW_IPS
         server_header=False,
         timeout_keep_alive=keep_alive_seconds,
         timeout_graceful_shutdown=stop_seconds,

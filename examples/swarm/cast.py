@@ -1,7 +1,6 @@
 """The processes of a swarm on this machine, each with a log of its own. All of them end with this one."""
 
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -77,20 +76,13 @@ class Cast:
             for line in lines:
                 self._tell(name, line)
 
-    def wait_for(self, name: str, pattern: str, seconds: float) -> str:
-        """Wait until a process says something, and return the first group of the pattern.
-
-        Raises RuntimeError if it ends before, or says nothing of the kind in time.
-        """
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
+    def wait_for(self, name: str, words: str) -> None:
+        """Wait until a process says these words. Raises RuntimeError if it ends before."""
+        while words not in self.said(name):
             self.listen()
-            if found := re.search(pattern, self.said(name)):
-                return found[1] if found.re.groups else found[0]
-            if not self.is_alive(name):
-                break
+            if not self.is_alive(name) and words not in self.said(name):
+                raise RuntimeError(f"{name} has ended before it says {words!r}:\n{self.said(name)[-2000:]}")
             time.sleep(0.1)
-        raise RuntimeError(f"{name} does not say {pattern!r}, but:\n{self.said(name)[-2000:]}")
 
     def close(self) -> None:
         """End everybody, politely first."""

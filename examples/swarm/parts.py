@@ -15,8 +15,6 @@ from train.swarm.protocol.client import SignedClient
 from train.swarm.protocol.invites import new_invite, read_invite
 from train.swarm.signatures import public_key_bytes, read_key
 
-_START_SECONDS = 120.0
-
 
 class Swarm:
     """All in one folder: run/, coordinator/, relays, keys and logs.
@@ -35,7 +33,7 @@ class Swarm:
         settings = [*changes, "workers.local=false", f"workers.listen={self._address(0)}"]
         words = [word for change in settings for word in ("--set", change)]
         self.cast.curate("trainer", "train", str(config), "--out", str(self.run), "--resume", *words)
-        self.cast.wait_for("trainer", "workers can join", _START_SECONDS)
+        self.cast.wait_for("trainer", "workers can join")
 
     def start_coordinator(self, *options: str) -> None:
         """Start the coordinator, and the two relays that invites name."""
@@ -44,7 +42,7 @@ class Swarm:
             "coordinator", "coordinator", str(self.folder / "coordinator"), "--controller",
             f"http://{self._address(0)}", "--listen", self._address(1), *relays, *options,
         )  # fmt: skip
-        self.cast.wait_for("coordinator", "listening on", _START_SECONDS)
+        self.cast.wait_for("coordinator", "listening on")
         for number in (2, 3):
             name = f"relay-{number - 1}"
             self.cast.curate(

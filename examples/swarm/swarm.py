@@ -1,9 +1,12 @@
 """A whole swarm on this machine:  python examples/swarm/swarm.py [FOLDER]
 
-A trainer, a coordinator, two relays, a verifier and four nodes: one is honest, one has rounded weights, one always
-takes the likeliest token, one never answers. A further one joins in the midst of the run, and the first one leaves. At
-the end, the run is trained again from its journal, which must give the same weights, and once more by a worker that is
-trusted. It takes a few minutes on two processor cores; `make swarm` runs it with FOLDER = runs/swarm.
+A trainer, a coordinator, two relays, a verifier and nodes. Three nodes cheat: one has rounded weights, one always takes
+the likeliest token, one never answers. Once all three are thrown out, an honest node joins; a further one joins in the
+midst of the run, and the first one leaves. At the end, the run is trained again from its journal, which must give the
+same weights, and once more by a worker that is trusted.
+
+The exit status is 1 if a cheat is not thrown out, an honest node is, or the weights differ. Nothing depends on how fast
+the machine is: it takes a few minutes on two processor cores. `make swarm` runs it with FOLDER = runs/swarm.
 """
 
 import json
@@ -11,40 +14,47 @@ import re
 import shutil
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 from cast import run
 from parts import Swarm
 
+from train.run.model_card import MODEL_FOLDER, weights_digest
 from train.swarm.messages import SwarmStatus
 
 HERE = Path(__file__).parent
-NODES = {"ann": "", "quentin": "quantised", "greta": "greedy", "drew": "dropping"}  # the name, and how it cheats
-LATER = "bea"
+CHEATS = {"quentin": "quantised", "greta": "greedy", "drew": "dropping"}  # the name, and how it cheats
+HONEST = ("ann", "bea")
 JOINS_AT, LEAVES_AT = 0.35, 0.6  # share of the steps after which bea joins, and ann leaves
-LEASE_SECONDS = 20
-SECONDS = 900.0
+MIN_LEASE_SECONDS = 20.0
 _WORTH_TELLING = re.compile(r"^step |joined|rejected|refuses|has left|run is over|published|Error")
 
 
 def main(folder: Path) -> None:
-    """Play it, and print what happened."""
+    """Play it, and print what happened. Exits with 1 if it is not what should."""
     began = time.monotonic()
-    settings = _prepared(folder)
+    settings, lease_seconds = _prepared(folder)
     config = HERE / "swarm.toml"
     swarm = Swarm(folder / "swarm", lambda name, line: _tell(name, line, began))
     with swarm.cast:
-        _start(swarm, config, settings, folder)
-        status = _play(swarm)
+        swarm.start_trainer(config, *settings)
+        swarm.start_coordinator("--bars", str(folder / "bars.toml"), "--lease-seconds", f"{lease_seconds:.0f}")
+        swarm.start_verifier()
+        for name, cheat in CHEATS.items():
+            swarm.start_node(name, cheat)
+        status, thrown_out = _play(swarm)
     replay = run("train", str(swarm.run), "--replay", "--out", str(folder / "replay"), "--overwrite")
     _say("replay", replay.strip().splitlines()[-1], began)
     trusted = ["workers.local=true", 'workers.listen=""', *settings]
     run("train", str(config), "--out", str(folder / "trusted"), "--overwrite", *_changes(trusted))
-    _table(swarm, status, replay, folder, time.monotonic() - began)
+    _table(swarm, status, folder, time.monotonic() - began)
+    if faults := _faults(swarm, status, thrown_out, folder / "replay"):
+        sys.exit("\n".join(f"Error: {fault}" for fault in faults))
 
 
-def _prepared(folder: Path) -> list[str]:
-    """Write problems and model, calibrate the bars, and return the settings of the run."""
+def _prepared(folder: Path) -> tuple[list[str], float]:
+    """Write problems and model, calibrate the bars, and return the settings of the run and the time for a lease."""
     from prepare import prepare
 
     shutil.rmtree(folder / "swarm", ignore_errors=True)
@@ -53,55 +63,81 @@ def _prepared(folder: Path) -> list[str]:
         "--mutants", "0")  # fmt: skip
     data = folder / "data"
     settings = [f"model.path={folder / 'warm'}", f"data.dataset={data}", f"evaluation.dataset={data}"]
+    began = time.monotonic()
     run("swarm", "calibrate", str(HERE / "swarm.toml"), "--out", str(folder / "bars.toml"), *_changes(settings))
-    return settings
+    # It has started an engine and sampled eight groups, so a node has much more time than it needs for one.
+    return settings, max(MIN_LEASE_SECONDS, time.monotonic() - began)
 
 
-def _start(swarm: Swarm, config: Path, settings: list[str], folder: Path) -> None:
-    swarm.start_trainer(config, *settings)
-    swarm.start_coordinator("--bars", str(folder / "bars.toml"), "--lease-seconds", str(LEASE_SECONDS))
-    swarm.start_verifier()
-    for name, cheat in NODES.items():
-        swarm.start_node(name, cheat)
+def _play(swarm: Swarm) -> tuple[SwarmStatus, set[str]]:
+    """Let things happen until the run is over. Return what the coordinator saw last, and which cheats were thrown out.
 
-
-def _play(swarm: Swarm) -> SwarmStatus:
-    """Let things happen until the run is over, and return what the coordinator saw last."""
-    steps = _steps(HERE / "swarm.toml")
+    Raises RuntimeError if a process has failed that should not.
+    """
+    ann, bea = HONEST
+    steps = int(tomllib.loads((HERE / "swarm.toml").read_text())["run"]["steps"])
+    cast, thrown_out = swarm.cast, set[str]()
     status, leaves = None, False
-    until = time.monotonic() + SECONDS
-    while swarm.cast.is_alive("trainer"):
-        if time.monotonic() > until:
-            raise RuntimeError(f"the run is not over after {SECONDS:g} s; see {swarm.folder / 'logs'}")
-        swarm.cast.listen()
-        needed = ("coordinator", "verifier", "ann", LATER)
-        if failed := [name for name in needed if name in swarm.cast.processes and swarm.cast.has_failed(name)]:
-            raise RuntimeError(f"{failed[0]} has failed:\n{swarm.cast.said(failed[0])[-2000:]}")
-        status = swarm.status() or status
-        if swarm.steps() >= JOINS_AT * steps and LATER not in swarm.cast.processes:
-            swarm.start_node(LATER)
-        bea = None if status is None else swarm.node_in(status, LATER)
-        if swarm.steps() >= LEAVES_AT * steps and not leaves and bea is not None and bea.accepted:
+    while cast.is_alive("trainer"):
+        cast.listen()
+        gone = {name for name in CHEATS if not cast.is_alive(name)}
+        now = swarm.status()
+        if now is not None:
+            thrown_out |= {name for name in CHEATS if _state(swarm, now, name) in ("banned", "suspended")}
+        status = now or status
+        needed = [name for name in ("coordinator", "verifier", *HONEST) if name in cast.processes]
+        failed = [name for name in needed if cast.has_failed(name)]
+        failed += [] if now is None else sorted(gone - thrown_out)
+        if failed:
+            raise RuntimeError(f"{failed[0]} has failed:\n{cast.said(failed[0])[-2000:]}")
+        if ann not in cast.processes and len(thrown_out) == len(CHEATS):
+            swarm.start_node(ann)
+        if bea not in cast.processes and ann in cast.processes and swarm.steps() >= JOINS_AT * steps:
+            swarm.start_node(bea)
+        joined = None if status is None else swarm.node_in(status, bea)
+        if swarm.steps() >= LEAVES_AT * steps and not leaves and joined is not None and joined.accepted:
             leaves = True
-            swarm.cast.leave("ann")
+            cast.leave(ann)
         time.sleep(0.5)
-    swarm.cast.listen()
-    if swarm.cast.processes["trainer"].returncode or status is None:
-        raise RuntimeError(f"the trainer has failed:\n{swarm.cast.said('trainer')[-2000:]}")
-    return swarm.status() or status
+    cast.listen()
+    if cast.processes["trainer"].returncode or status is None:
+        raise RuntimeError(f"the trainer has failed:\n{cast.said('trainer')[-2000:]}")
+    return swarm.status() or status, thrown_out
 
 
-def _table(swarm: Swarm, status: SwarmStatus, replay: str, folder: Path, seconds: float) -> None:
+def _faults(swarm: Swarm, status: SwarmStatus, thrown_out: set[str], replay: Path) -> list[str]:
+    """Return what went wrong, in words."""
+    faults = []
+    for name, cheat in CHEATS.items():
+        node = swarm.node_in(status, name)
+        if name not in thrown_out or node is None or node.state == "healthy" or node.accepted > 1:
+            n_accepted = 0 if node is None else node.accepted
+            faults.append(f"{name} cheats ({cheat}), and was not thrown out at once: {n_accepted} leases were accepted")
+    for name in HONEST:
+        node = swarm.node_in(status, name)
+        reasons = set(node.reasons) - {"", "late", "freed", "expired"} if node is not None else set()
+        if node is None or reasons:
+            faults.append(f"{name} is honest, and {'has never joined' if node is None else f'was rejected: {reasons}'}")
+    if weights_digest(swarm.run / MODEL_FOLDER) != weights_digest(replay / MODEL_FOLDER):
+        faults.append(f"the journal of {swarm.run}, trained again, gives other weights: those in {replay}")
+    return faults
+
+
+def _state(swarm: Swarm, status: SwarmStatus, name: str) -> str:
+    node = swarm.node_in(status, name)
+    return "" if node is None else node.state
+
+
+def _table(swarm: Swarm, status: SwarmStatus, folder: Path, seconds: float) -> None:
     print(f"\n{'node':10} {'is':12} {'state':10} {'leases':>6} {'accepted':>8}  verdicts")
-    for name, cheat in {**NODES, LATER: ""}.items():
+    for name in (*CHEATS, *HONEST):
         node = swarm.node_in(status, name)
         if node is not None:
-            told = ", ".join(f"{n} {reason or 'accepted'}" for reason, n in node.reasons.items())
-            print(f"{name:10} {cheat or 'honest':12} {node.state:10} {node.n_granted:>6} {node.accepted:>8}  {told}")
+            told, is_ = ", ".join(f"{n} {reason or 'accepted'}" for reason, n in node.reasons.items()), CHEATS.get(name)
+            print(f"{name:10} {is_ or 'honest':12} {node.state:10} {node.n_granted:>6} {node.accepted:>8}  {told}")
     before, after = _pass_at_1(swarm.run)
     _, trusted = _pass_at_1(folder / "trusted")
     print(f"\npass@1 before {before:.3f}, after {after:.3f}; after a trusted run {trusted:.3f}")
-    print("the journal, trained again: " + ("the same weights" if "the same weights" in replay else "OTHER WEIGHTS"))
     print(f"{swarm.steps()} steps in {seconds / 60:.1f} minutes; everything is in {folder}")
 
 
@@ -110,12 +146,6 @@ def _pass_at_1(run: Path) -> tuple[float, float]:
     found = sorted((run / "evaluations" / "data").glob("step-*.json"))
     first, *_, last = (json.loads(path.read_text())["numbers"]["pass_at_1"] for path in found)
     return first, last
-
-
-def _steps(config: Path) -> int:
-    import tomllib
-
-    return int(tomllib.loads(config.read_text())["run"]["steps"])
 
 
 def _changes(settings: list[str]) -> list[str]:
@@ -132,4 +162,7 @@ def _say(name: str, line: str, began: float) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/swarm"))
+    try:
+        main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/swarm"))
+    except RuntimeError as error:
+        sys.exit(f"Error: {error}")
