@@ -80,7 +80,7 @@ def _play(swarm: Swarm) -> tuple[SwarmStatus, set[str]]:
     status, leaves = None, False
     while cast.is_alive("trainer"):
         cast.listen()
-        gone = {name for name in CHEATS if not cast.is_alive(name)}
+        gone = {name for name in CHEATS if cast.has_failed(name)}
         now = swarm.status()
         if now is not None:
             thrown_out |= {name for name in CHEATS if _state(swarm, now, name) in ("banned", "suspended")}
