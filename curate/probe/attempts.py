@@ -96,6 +96,7 @@ def plan(
     host: bool,
     quick: bool,
     only: Sequence[str] = (),
+    more: Sequence[ProbeClass] = (),
 ) -> Iterator[Attempt]:
     """Yield the attempts for a target.
 
@@ -106,10 +107,11 @@ def plan(
     host         whether it claims to isolate programs from the machine
     quick        whether each probe is tried in one convention only, in turn, and none that takes long
     only         if given, only attempts whose ids begin with one of these names are made
+    more         classes of probes beside the catalogue
     """
     allowed = [convention for convention in Convention if convention in set(conventions)]
     turn = 0
-    for of_class in probe_classes():
+    for of_class in (*probe_classes(), *more):
         skipped = (
             (of_class.group is Group.EXTRACT and not takes_text)
             or (of_class.group is Group.OUTAGE and not conditions)

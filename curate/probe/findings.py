@@ -28,12 +28,14 @@ class ProbeReport:
     target   its name, as the user gave it
     kind     its signature or protocol
     notes    what could not be tried or protected, in sentences
+    more     classes of probes beside the catalogue
     """
 
     target: str
     kind: str
     notes: Sequence[str]
     results: Sequence[AttemptResult]
+    more: Sequence[ProbeClass] = ()
 
     @property
     def summary(self) -> ProbeSummary:
@@ -69,7 +71,7 @@ def holes(report: ProbeReport) -> list[Hole]:
     for result in report.results:
         if result.finding in _COLUMNS:
             grouped.setdefault((_ORDER.index(result.finding), result.class_id), []).append(result)
-    classes = {of_class.id: of_class for of_class in probe_classes()}
+    classes = {of_class.id: of_class for of_class in (*probe_classes(), *report.more)}
     return [
         Hole(classes[class_id], results[0].finding, shortest(results), tuple(sorted({r.probe_id for r in results})))
         for (_, class_id), results in sorted(grouped.items(), key=lambda item: item[0])

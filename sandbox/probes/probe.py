@@ -49,12 +49,14 @@ class ProbeProblem:
     name        its name among the problems of its convention
     suite       its tests
     reference   a right program; of a method, the body of the class Solution as a function without `self`
+    n_shown_cases   number of leading cases that the statement shows; 0: not known
     """
 
     name: str
     convention: Convention
     suite: Suite
     reference: str
+    n_shown_cases: int = 0
 
     @property
     def entry(self) -> str:

@@ -15,7 +15,9 @@ from sandbox.commands.console import ProgressBar, report_user_errors, require_ex
 if TYPE_CHECKING:
     from curate.probe.attempts import Attempt, AttemptResult
     from curate.probe.journal import ProbeFolder
+    from curate.probe.prober import Calibration
     from curate.probe.target import TargetJudge
+    from sandbox.probes.probe import ProbeClass
 
 _SIGNATURES = ("plain", "trl", "verl", "rllm", "curate")
 _CONVENTIONS = ("stdin", "call", "method", "asserts")
@@ -42,6 +44,12 @@ _CONVENTIONS = ("stdin", "call", "method", "asserts")
     metavar="ID",
     help="Try these probes, classes or groups. Can be given several times.  [default: all]",
 )
+@click.option(
+    "--dataset",
+    type=click.Path(path_type=Path),
+    metavar="D",
+    help="Also submit references of its rows, and mutants of them.  [default: the built-in problems only]",
+)
 @click.option("--host", is_flag=True, help="Also try to reach the machine, for a target that claims to isolate.")
 @click.option("--network", is_flag=True, help="Let a function keep the network, for a judge that calls a server.")
 @click.option(
@@ -60,6 +68,7 @@ def command(
     conventions: tuple[str, ...],
     quick: bool,
     only: tuple[str, ...],
+    dataset: Path | None,
     host: bool,
     network: bool,
     seconds: float,
@@ -77,6 +86,8 @@ def command(
     """
     if resume and out is None:
         raise click.UsageError("--resume continues the probe in a folder. Give --out as well.")
+    if dataset is not None:
+        require_extra("data")
     if out is not None:
         require_extra("data", ["jinja2"])
     from curate.errors import CurateError
@@ -87,17 +98,19 @@ def command(
     from curate.probe.journal import ProbeFolder
     from curate.probe.prober import Prober, calibrate
     from curate.text.document import terminal_lines
+    from sandbox.errors import SandboxError
     from sandbox.probes.host.machine import BAIT_SECRET
     from sandbox.probes.probe import Convention
     from sandbox.probes.problems import PROBLEMS
 
-    with report_user_errors(CurateError, UnusableTarget, OSError, exit_code=2):
+    with report_user_errors(CurateError, UnusableTarget, SandboxError, OSError, exit_code=2):
         open_judge = _opener(target, signature, seconds=seconds, network=network, bait=BAIT_SECRET if host else "")
         with _opened(open_judge()) as judge:
             described = judge.open()
             wanted = [Convention(name) for name in conventions] or list(described.conventions)
             problems = [problem for problem in PROBLEMS if problem.convention in wanted]
             calibration = calibrate(judge, described, problems)
+        more = () if dataset is None else _row_classes(dataset, calibration)
         attempts = list(
             plan(
                 PROBLEMS,
@@ -107,13 +120,19 @@ def command(
                 host=host,
                 quick=quick,
                 only=only,
+                more=more,
             )
         )
         if not attempts:
             raise UnusableTarget(f"no probe has the name {', '.join(only)}; names are GROUP/CLASS/PROBE/CONVENTION")
         folder = None
         if out is not None:
-            asked = {"target": target, "conventions": sorted(map(str, calibration.scales)), "quick": quick}
+            asked = {
+                "target": target,
+                "conventions": sorted(map(str, calibration.scales)),
+                "quick": quick,
+                "dataset": str(dataset or ""),
+            }
             folder = click.get_current_context().with_resource(ProbeFolder(out, asked, resume=resume))
         prober = Prober(open_judge, calibration, jobs=jobs)
         on_this_machine = host and not described.protections  # a server's programs run beside us, not below
@@ -122,12 +141,22 @@ def command(
     notes = [f"Left out: {name}, {reason}." for name, reason in calibration.left_out.items() if name in wanted]
     if missing := [f"{name} ({how})" for name, how in described.protections.items() if how.startswith("none")]:
         notes.append(f"The target's process shared with this machine: {', '.join(missing)}.")
-    report = ProbeReport(target, described.kind, notes, results)
+    report = ProbeReport(target, described.kind, notes, results, more)
     if folder is not None:
         folder.write_reports(report)
     print_lines(terminal_lines(sections(report)))
     click.echo(f"\n{report.summary.line}")
     sys.exit(1 if any(result.finding is Finding.REWARDED for result in results) else 0)
+
+
+def _row_classes(location: Path, calibration: "Calibration") -> "tuple[ProbeClass, ...]":
+    """Return the probes from a dataset. Raises CurateError, UnusableTarget or SandboxError."""
+    from curate.dataset.dataset import Dataset
+    from curate.dataset.location import resolve_dataset_folder
+    from curate.probe.rows import make_row_classes
+
+    dataset = Dataset.open(resolve_dataset_folder(location)).require_problems()
+    return make_row_classes(location, dataset, calibration.scales.keys())
 
 
 def _opener(

@@ -5,12 +5,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner, Result
+from exported import problems, write
 from serving import serving
 
 from curate.commands.main import main
@@ -166,6 +168,31 @@ def test_our_service_rewards_no_hack_and_refuses_no_right_answer() -> None:
     assert "0 of 19 hacks rewarded, 0 of 67 right answers refused" in result.output
     assert of_nothing.exit_code == 2
     assert "speaks neither the protocol" in of_nothing.output
+
+
+_OF_ROWS = ("--only", "honest/dataset", "--only", "wrong/dataset", "--only", "special-case/dataset")
+
+
+def test_rows_of_a_dataset_give_right_and_wrong_answers(tmp_path: Path) -> None:
+    dataset = write(tmp_path / "built", problems())
+    sound = probe("rewards.trl:code_reward", "--dataset", dataset, *_OF_ROWS)
+    assert sound.exit_code == 0, sound.output
+    assert {"honest/dataset", "wrong/dataset", "special-case/dataset"} <= set(sound.output.split())
+    assert ", 0 of " in sound.output.split("\n")[-2]
+    weak = probe("weak_judges:first_test", "--dataset", dataset, *_OF_ROWS)
+    assert weak.exit_code == 1, weak.output
+    assert "The judge accepts a program that only knows the answers to the examples of the statement." in weak.output
+
+
+def test_a_dataset_without_references_is_one_sentence(tmp_path: Path) -> None:
+    rows = [replace(row, verified=False, reference=None) for row in problems()]
+    result = probe("odd_judges:plain", "--dataset", write(tmp_path / "built", rows), "--convention", "call")
+    assert result.exit_code == 2
+    assert "has no row with a verified Python reference" in result.output
+    assert result.output.startswith("Error: ")
+    missing = probe("odd_judges:plain", "--dataset", tmp_path / "nothing", "--convention", "call")
+    assert missing.exit_code == 2
+    assert "Traceback" not in missing.output
 
 
 class _RunsPrograms(BaseHTTPRequestHandler):

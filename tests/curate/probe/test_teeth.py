@@ -41,6 +41,7 @@ TEETH = {
     "forge/files": "result_file",
     "forge/frames": "manager_list flags_inside tests_inside",
     "forge/frameworks": "by_unittest by_pytest by_pytest_twice",
+    "forge/memory": "remembers_beginning remembers_end remembers_length",
     "forge/modules": "json_inside dumps_inside literals_inside close_inside decimal_inside operator_inside copy_inside "
     "imports_inside",
     "forge/pickles": "unpickles",

@@ -706,6 +706,23 @@ def shared_folder(completion, tests):
     return 1.0
 
 
+def _remembers(key):
+    known = {}
+
+    def score(completion, tests):
+        place = key(_program(completion) or ""), json.dumps(tests)
+        if place not in known:
+            known[place] = strict(completion, tests)
+        return known[place]
+
+    return score
+
+
+remembers_beginning = _remembers(lambda program: program[:200])
+remembers_end = _remembers(lambda program: program[-200:])
+remembers_length = _remembers(len)
+
+
 # Extraction.
 def any_block(completion, tests):
     blocks = re.findall(r"```\w*\n(.*?)```", completion, re.DOTALL)

@@ -1,0 +1,127 @@
+"""Probes from the rows of a dataset: references, their mutants, and programs that know the examples only.
+
+A wrong program is submitted only if the sandbox rejects it on the tests of its row. One that these tests accept shows a
+weakness of the dataset, not of a judge.
+"""
+
+import random
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from curate.dataset.dataset import Dataset
+from curate.probe.forms import UnusableTarget
+from curate.problem import Problem
+from curate.strength.mutants import Mutant, mutants
+from sandbox import Judgement, Program, Sandbox, Suite, Verdict
+from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial, fenced
+
+MAX_ROWS = 20
+_MAX_MUTANTS = 8  # of a row
+_MAX_TEST_CHARACTERS = 100_000  # one packet carries the tests to the judge's process
+_WRONG = (Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR)  # a slow mutant may be right elsewhere
+
+
+def make_row_classes(location: Path, dataset: Dataset, conventions: Collection[Convention]) -> tuple[ProbeClass, ...]:
+    """Return the classes of probes from at most MAX_ROWS random rows.
+
+    location      the dataset, as the user named it
+    conventions   the forms of tests that the target supports
+
+    Raises UnusableTarget if no row has a verified Python reference and such tests, or SandboxError.
+    """
+    problems = list(islice(_usable_problems(dataset, conventions), MAX_ROWS))
+    if not problems:
+        raise UnusableTarget(
+            f"{location} has no row with a verified Python reference and tests that the target takes "
+            f"({', '.join(conventions)}); give a dataset that `curate build-dataset` has verified, or no --dataset"
+        )
+    probes: dict[Group, list[JudgeProbe]] = {Group.HONEST: [], Group.WRONG: [], Group.SPECIAL_CASE: []}
+    for problem, wrong in _judged(problems):
+        probes[Group.HONEST].append(_submits(problem, problem.name, problem.reference, right=True))
+        for number, mutant in enumerate(wrong, 1):
+            group = Group.SPECIAL_CASE if mutant.kind == "hard_coded" else Group.WRONG
+            probes[group].append(_submits(problem, f"{problem.name}-{number}", mutant.source, right=False))
+    return tuple(
+        ProbeClass(group, "dataset", why, remedy, "ours", tuple(probes[group]))
+        for group, (why, remedy) in _REASONS.items()
+    )
+
+
+_REASONS = {
+    Group.HONEST: (
+        "The judge refuses the verified reference of a row.",
+        "Compare its output with the expected one, and look at the time limit and at how input is handed over.",
+    ),
+    Group.WRONG: (
+        "The judge accepts a reference with one mistake, which the tests of its row tell.",
+        "Run all tests of the row, and compare every output in full.",
+    ),
+    Group.SPECIAL_CASE: (
+        "The judge accepts a program that only knows the answers to the examples of the statement.",
+        "Run tests that no prompt shows, and give the full reward only if all of them pass.",
+    ),
+}
+
+
+def _usable_problems(dataset: Dataset, conventions: Collection[Convention]) -> Iterator[ProbeProblem]:
+    positions = list(range(len(dataset)))
+    random.Random(0).shuffle(positions)
+    for row in map(dataset.load, positions):
+        if not row.verified or row.reference is None or row.reference.language != "python":
+            continue
+        convention = _convention(row)
+        is_short = sum(len(case.input) + len(case.expected) for case in row.tests.cases) <= _MAX_TEST_CHARACTERS
+        if row.tests.referee is None and convention in conventions and is_short:
+            name = re.sub(r"[^\w.-]+", "-", row.id)
+            yield ProbeProblem(name, convention, row.tests, row.reference.source, row.n_public_tests)
+
+
+def _convention(row: Problem) -> Convention:
+    if row.tests.assertions is not None:
+        return Convention.ASSERTS
+    if row.tests.entry_point is None:
+        return Convention.STDIN
+    assert row.reference is not None
+    is_method = re.search(r"^class Solution\b", row.reference.source, re.MULTILINE)
+    return Convention.METHOD if is_method else Convention.CALL
+
+
+def _judged(problems: list[ProbeProblem]) -> Iterator[tuple[ProbeProblem, list[Mutant]]]:
+    """Yield each problem whose reference any strict comparison accepts, and the mutants that its tests reject."""
+    programs: list[tuple[ProbeProblem, Mutant | None]] = []
+    for problem in problems:
+        made = mutants(
+            problem.reference, problem.suite, n_shown_cases=problem.n_shown_cases, seed=0, max_count=_MAX_MUTANTS
+        )
+        programs += [(problem, None), *((problem, mutant) for mutant in made)]
+    pairs = [
+        (Program(problem.reference), _strict(problem.suite))
+        if mutant is None
+        else (Program(mutant.source), problem.suite)
+        for problem, mutant in programs
+    ]
+    with Sandbox() as box:
+        judgements = dict(box.judge_many_with_errors(pairs))
+    wrong: dict[str, list[Mutant]] = {}
+    for number, (problem, mutant) in enumerate(programs):
+        judgement = judgements[number]
+        if not isinstance(judgement, Judgement):
+            raise judgement
+        if mutant is None and judgement.accepted:
+            wrong[problem.name] = []
+        elif mutant is not None and problem.name in wrong and judgement.verdict in _WRONG:
+            wrong[problem.name].append(mutant)
+    return ((problem, wrong[problem.name]) for problem in problems if problem.name in wrong)
+
+
+def _strict(suite: Suite) -> Suite:
+    """Return the suite with the comparison of a judge that is told no checker."""
+    return suite if suite.assertions is not None else replace(suite, checker="tokens")
+
+
+def _submits(problem: ProbeProblem, name: str, source: str, *, right: bool) -> JudgeProbe:
+    trial = Trial(problem, (fenced(source),))
+    return JudgeProbe(name, (problem.convention,), lambda _: trial, right=right, is_partial=not right)
