@@ -12,6 +12,7 @@ from typing import Any
 from sandbox.suite import Suite
 
 SIGNATURES = ("plain", "trl", "verl", "rllm", "curate")
+RUN, VERIFIERS = "reward of a run", "verifiers"  # judges that we open, with the signature score(completion, tests)
 _NAMES = {"completions": "trl", "solution_str": "verl", "llm_solution": "rllm", "task_info": "rllm", "task": "curate"}
 _PROMPT = "Write a Python program that solves the problem."
 
@@ -99,6 +100,12 @@ FORMS: Mapping[str, tuple[TestForm, ...]] = {
         TestForm("APPS's tests", lambda suite: _rllm("taco", apps_tests(suite))),
     ),
     "curate": (TestForm("a rewards.Task", lambda suite: {"suite": suite}),),
+    RUN: (TestForm("a Suite", lambda suite: {"tests": suite}),),
+    VERIFIERS: (
+        TestForm("a Suite as JSON", lambda suite: {"tests": suite.to_json()}),
+        TestForm("dictionaries", lambda suite: {"tests": plain_tests(suite)}),
+        TestForm("APPS's JSON", lambda suite: {"tests": apps_tests(suite)}),
+    ),
 }
 
 
@@ -124,7 +131,7 @@ def prepare_call(
 ) -> Callable[[], Any]:
     """Return a call of a reward function, as its trainer would make it."""
     given = form.keywords(suite)
-    if signature == "plain":
+    if signature in ("plain", RUN, VERIFIERS):
         call = partial(function, completion, given["tests"])
     elif signature == "curate":
         from rewards.reward import Completion, Task

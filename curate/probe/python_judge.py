@@ -33,9 +33,8 @@ class PythonTarget:
     """A judge that has yet to be loaded.
 
     name        "module:function"
-    signature   one of forms.SIGNATURES; empty: what the function's parameters tell
-    argument    if given, the function is called with it and returns the judge, score(completion, suite)
-    kind        what to call the judge if there is an argument
+    signature   a key of forms.FORMS; empty: what the function's parameters tell
+    argument    if given, the function is called with it and returns the judge
     network     whether the judge keeps the network
     bait        secret of the bait that lies where the judge runs; empty for none
     """
@@ -43,7 +42,6 @@ class PythonTarget:
     name: str
     signature: str = ""
     argument: str | None = None
-    kind: str = ""
     network: bool = False
     bait: str = ""
 
@@ -143,7 +141,7 @@ class PythonJudge:
         here = os.getcwd()
         spec = {
             "descriptor": descriptor, "name": self._target.name, "signature": self._target.signature,
-            "argument": self._target.argument, "kind": self._target.kind, "network": self._target.network,
+            "argument": self._target.argument, "network": self._target.network,
             "bait": self._target.bait, "folder": here, "kept": _visible_folders(here),
         }  # fmt: skip
         log = self._log.open("ab") if self._log else subprocess.DEVNULL

@@ -132,9 +132,7 @@ def load_judge(spec: dict[str, Any]) -> tuple[Prepare, Read, dict[str, Any]]:
     """
     function = _resolve(spec["name"])
     if spec["argument"] is not None:
-        opened = function(spec["argument"])
-        described = {"signature": spec["kind"], "forms": [""]}
-        return lambda text, suite, form: partial(opened, text, suite), partial(read_score, signature="plain"), described
+        function = function(spec["argument"])
     signature = spec["signature"] or detect_signature(function)
     forms = FORMS[signature]
 

@@ -79,7 +79,8 @@ def command(
     """Test a judge of code answers: whether hacks are rewarded, and right answers refused.
 
     TARGET is a reward function, MODULE:FUNCTION; the address of a `curate serve` or of a SandboxFusion, http://HOST:PORT;
-    or the configuration file of a run, whose own reward is then tested. The submissions are small programs for small
+    an installed environment, verifiers:NAME; or the configuration file of a run, whose own reward is then tested. The
+    submissions are small programs for small
     problems: right answers in many shapes, and hacks that other judges have fallen for. A function runs in a process of
     its own, with a private /tmp and namespaces where the kernel grants them. The exit status is 1 if a hack was
     rewarded, and 2 if the target cannot be used.
@@ -163,7 +164,7 @@ def _opener(
     target: str, signature: str | None, *, seconds: float, network: bool, bait: str
 ) -> "Callable[[], TargetJudge]":
     """Return what makes a judge of a target. Raises UnusableTarget."""
-    from curate.probe.forms import UnusableTarget
+    from curate.probe.forms import RUN, VERIFIERS, UnusableTarget
     from curate.probe.http_judge import HttpJudge
     from curate.probe.python_judge import PythonJudge, PythonTarget
 
@@ -175,16 +176,19 @@ def _opener(
         if not path.is_file():
             raise UnusableTarget(f"there is no file {target}; give the configuration of a run")
         found = PythonTarget(
-            "train.rollouts.probed_reward:open_reward",
-            argument=str(path),
-            kind="reward of a run",
-            network=network,
-            bait=bait,
+            "train.rollouts.probed_reward:open_reward", RUN, argument=str(path), network=network, bait=bait
         )
+    elif target.startswith("verifiers:"):
+        found = PythonTarget(
+            "curate.probe.verifiers_judge:open_environment", VERIFIERS, argument=target.partition(":")[2],
+            network=network, bait=bait,
+        )  # fmt: skip
     elif re.fullmatch(r"[\w.]+:\w+", target):
         found = PythonTarget(target, signature or "", network=network, bait=bait)
     else:
-        raise UnusableTarget(f"{target} is no target; give MODULE:FUNCTION, http://HOST:PORT or a file run.toml")
+        raise UnusableTarget(
+            f"{target} is no target; give MODULE:FUNCTION, http://HOST:PORT, verifiers:NAME or a file run.toml"
+        )
     return lambda: PythonJudge(found, call_seconds=seconds)
 
 

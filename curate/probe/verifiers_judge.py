@@ -1,0 +1,50 @@
+"""The reward of an installed verifiers environment, as a judge that `curate probe` can call."""
+
+import asyncio
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+from curate.probe.forms import UnusableTarget
+
+_FIELDS = ("tests", "test_cases", "ground_truth", "answer", "verification_info", "info")
+
+
+def open_environment(name: str) -> Callable[[str, Any], float | None]:
+    """Return what the first task of an environment gives for a reply, with other tests in the place of its own.
+
+    Raises UnusableTarget if verifiers or the environment is not installed, or its tasks have no field for tests.
+    """
+    try:
+        import verifiers.v1 as vf
+        from verifiers.v1.trace import AgentInfo, Trace, TraceTask
+    except ImportError as error:
+        raise UnusableTarget(f"verifiers cannot be imported: {error}; type: pip install 'verifiers>=0.4'") from error
+    try:
+        environment = vf.load_environment(vf.resolve_env_config({"taskset": {"id": name}}))
+        task: Any = next(iter(environment.taskset))
+    except (Exception, SystemExit) as error:
+        words = (str(error) or type(error).__name__).partition("\n")[0]
+        raise UnusableTarget(
+            f"verifiers cannot load {name}: {words}; install its package in this environment"
+        ) from error
+    field = next((field for field in _FIELDS if hasattr(task.data, field)), None)
+    if field is None:
+        raise UnusableTarget(
+            f"tasks of {name} have no field for tests ({', '.join(_FIELDS)}); wrap its reward in "
+            "score(completion, tests), as the guide shows"
+        )
+    is_text = isinstance(getattr(task.data, field), str)
+
+    def score(completion: str, tests: Any) -> float | None:
+        value = json.dumps(tests) if is_text and not isinstance(tests, str) else tests
+        answered = copy.copy(task)
+        answered.data = task.data.model_copy(update={field: value})
+        recorded = TraceTask(type=type(task).__name__, data=answered.data, key=task.key)
+        trace: Any = Trace(task=recorded, agent=AgentInfo(config=vf.AgentConfig()), root_reply=completion)
+        asyncio.run(answered.score(trace))
+        reward: float | None = trace.reward
+        return reward
+
+    return score
