@@ -71,7 +71,7 @@ def test_a_judge_without_that_hole_is_not_accused() -> None:
 
 
 def test_an_answer_that_ends_or_hangs_the_judge_costs_one_probe() -> None:
-    result = probe("odd_judges:fragile", "--only", "forge/exits", "--convention", "call", "--seconds", 1)
+    result = probe("odd_judges:fragile", "--only", "forge/exits", "--convention", "call", "--seconds", 3)
     row = next(line.split() for line in result.output.split("\n") if line.startswith("  forge/exits"))
     assert row[:8] == ["forge/exits", "12", "-", "-", "-", "1", "1", "-"], result.output
 

@@ -263,7 +263,7 @@ print(box.judge(Program("print(input())"), suite).verdict)
 """
     root = Path(__file__).parents[3]
     run = subprocess.run([sys.executable, "-c", source], cwd=root, capture_output=True, text=True, timeout=60)
-    assert run.stdout == "accepted\n", run.stderr
+    assert run.stdout == "Verdict.ACCEPTED\n", run.stderr
 
 
 def test_a_forked_process_may_end_without_ending_the_sandbox() -> None:
