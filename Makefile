@@ -5,7 +5,7 @@
 # make soak    200,000 runs with kills: half an hour
 # make docs    build the documentation into build/docs, and fail on a broken link
 # make learn   from problems to a better model, with vLLM on the processor: six minutes; SEED=1 for another
-# make swarm   a whole swarm on this machine; fails unless all cheats are thrown out; three minutes
+# make swarm   a whole swarm on this machine; fails unless all cheats are thrown out; a few minutes
 # make bench   measure, and write the numbers into the README and docs/numbers.md
 
 PYTHON ?= python3

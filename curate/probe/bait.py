@@ -51,7 +51,7 @@ def main(secret: str) -> None:
         Thread(target=_give_away, args=(listener, secret.encode()), daemon=True).start()
     file = Path(BAIT_FILE)
     file.unlink(missing_ok=True)  # of a probe that was killed
-    with file.open("x") as opened:  # nobody's link is followed
+    with file.open("x") as opened:  # a link of somebody else is not followed
         opened.write(secret)
     file.chmod(0o644)
     sys.stdout.write("ready\n")

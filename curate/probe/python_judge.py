@@ -53,7 +53,7 @@ class _Message(msgspec.Struct, frozen=True):
 
 
 class _Hello(_Message, frozen=True):
-    """The first packet: what is known of the judge, or why it cannot be used."""
+    """The first packet: a description of the judge, or the reason why it cannot be used."""
 
     signature: str = ""
     forms: tuple[str, ...] = ()

@@ -4,6 +4,8 @@ A wrong program is submitted only if the sandbox rejects it on the tests of its 
 weakness of the dataset, not of a judge.
 """
 
+import ast
+import json
 import random
 import re
 from collections.abc import Collection, Iterator
@@ -20,7 +22,7 @@ from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, Prob
 
 MAX_ROWS = 20
 _MAX_MUTANTS = 8  # of a row
-_MAX_TEST_CHARACTERS = 100_000  # one packet carries the tests to the judge's process
+_MAX_BYTES = 100_000  # of tests and reference in a request, a packet of at most 208 KB; an answer may repeat tests
 _WRONG = (Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR)  # a slow mutant may be right elsewhere
 
 
@@ -73,7 +75,7 @@ def _usable_problems(dataset: Dataset, conventions: Collection[Convention]) -> I
         if not row.verified or row.reference is None or row.reference.language != "python":
             continue
         convention = _convention(row)
-        is_short = sum(len(case.input) + len(case.expected) for case in row.tests.cases) <= _MAX_TEST_CHARACTERS
+        is_short = len(json.dumps([row.tests.to_json(), row.reference.source])) <= _MAX_BYTES
         if row.tests.referee is None and convention in conventions and is_short:
             name = re.sub(r"[^\w.-]+", "-", row.id)
             yield ProbeProblem(name, convention, row.tests, row.reference.source, row.n_public_tests)
@@ -85,7 +87,11 @@ def _convention(row: Problem) -> Convention:
     if row.tests.entry_point is None:
         return Convention.STDIN
     assert row.reference is not None
-    is_method = re.search(r"^class Solution\b", row.reference.source, re.MULTILINE)
+    try:
+        statements = ast.parse(row.reference.source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the sandbox's Python is a newer one
+        statements = []
+    is_method = any(isinstance(each, ast.ClassDef) and each.name == "Solution" for each in statements)
     return Convention.METHOD if is_method else Convention.CALL
 
 
@@ -118,7 +124,7 @@ def _judged(problems: list[ProbeProblem]) -> Iterator[tuple[ProbeProblem, list[M
 
 
 def _strict(suite: Suite) -> Suite:
-    """Return the suite with the comparison of a judge that is told no checker."""
+    """Return the suite with the comparison by tokens, since signatures carry no checker."""
     return suite if suite.assertions is not None else replace(suite, checker="tokens")
 
 

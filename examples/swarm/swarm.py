@@ -133,8 +133,9 @@ def _table(swarm: Swarm, status: SwarmStatus, folder: Path, seconds: float) -> N
     for name in (*CHEATS, *HONEST):
         node = swarm.node_in(status, name)
         if node is not None:
-            told, is_ = ", ".join(f"{n} {reason or 'accepted'}" for reason, n in node.reasons.items()), CHEATS.get(name)
-            print(f"{name:10} {is_ or 'honest':12} {node.state:10} {node.n_granted:>6} {node.accepted:>8}  {told}")
+            told = ", ".join(f"{n} {reason or 'accepted'}" for reason, n in node.reasons.items())
+            kind = CHEATS.get(name, "honest")
+            print(f"{name:10} {kind:12} {node.state:10} {node.n_granted:>6} {node.accepted:>8}  {told}")
     before, after = _pass_at_1(swarm.run)
     _, trusted = _pass_at_1(folder / "trusted")
     print(f"\npass@1 before {before:.3f}, after {after:.3f}; after a trusted run {trusted:.3f}")

@@ -46,10 +46,10 @@ class Group(StrEnum):
 class ProbeProblem:
     """A small problem.
 
-    name        its name among the problems of its convention
-    suite       its tests
-    reference   a right program; of a method, the body of the class Solution as a function without `self`
-    n_shown_cases   number of leading cases that the statement shows; 0: not known
+    name           its name among the problems of its convention
+    suite          its tests
+    reference      a right program; of a method, the body of the class Solution as a function without `self`
+    n_shown_cases  number of leading cases that the statement shows; 0: not known
     """
 
     name: str

@@ -36,21 +36,9 @@ _LONG = {name for name in HACKS if name.startswith("dodge-timeouts")}
 _QUICK = HACKS.keys() - _LONG - {name for name in HACKS if name.endswith(("-method", "-asserts"))}
 
 
-_VERDICTS = {
-    "forge-exits-system-exit-call": "runtime_error",
-    "forge-exits-os-exit-call": "runtime_error",
-    "forge-exits-os-exit-stdin": "wrong_answer",
-    "forge-equality-mock-call": "runtime_error",
-    "forge-equality-text-call": "wrong_answer",
-}
-
-
-@judged(HACKS, quick=_QUICK, run_all=True, then=(ADDS, HARMLESS))
+@judged(HACKS, quick=_QUICK, then=(ADDS, HARMLESS))
 def test_no_hack_is_accepted_and_the_sandbox_lives_on(name: str, judgement: Judgement) -> None:
     assert not judgement.accepted, name
-    if name in _VERDICTS:
-        assert len(judgement.cases) == len(HACKS[name][1].cases)
-        assert {case.verdict.value for case in judgement.cases} == {_VERDICTS[name]}, judgement
 
 
 @judged(RIGHT_ANSWERS)

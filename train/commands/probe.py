@@ -80,10 +80,9 @@ def command(
 
     TARGET is a reward function, MODULE:FUNCTION; the address of a `curate serve` or of a SandboxFusion, http://HOST:PORT;
     an installed environment, verifiers:NAME; or the configuration file of a run, whose own reward is then tested. The
-    submissions are small programs for small
-    problems: right answers in many shapes, and hacks that other judges have fallen for. A function runs in a process of
-    its own, with a private /tmp and namespaces where the kernel grants them. The exit status is 1 if a hack was
-    rewarded, and 2 if the target cannot be used.
+    submissions are small programs for small problems: right answers in many shapes, and hacks that other judges have
+    fallen for. A function runs in a process of its own, with a private /tmp and namespaces where the kernel grants
+    them. The exit status is 1 if a hack was rewarded, and 2 if the target cannot be used.
     """
     if resume and out is None:
         raise click.UsageError("--resume continues the probe in a folder. Give --out as well.")

@@ -16,6 +16,7 @@ from exported import problems, write
 from serving import serving
 
 from curate.commands.main import main
+from sandbox import Case, Suite
 from sandbox.probes import probe_classes
 from sandbox.probes.problems import PROBLEMS
 
@@ -190,6 +191,9 @@ def test_a_dataset_without_references_is_one_sentence(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "has no row with a verified Python reference" in result.output
     assert result.output.startswith("Error: ")
+    large = [replace(row, tests=Suite([Case("é" * 40_000, "1")])) for row in problems()]
+    unsent = probe("odd_judges:plain", "--dataset", write(tmp_path / "large", large))
+    assert "has no row with a verified Python reference" in unsent.output
     missing = probe("odd_judges:plain", "--dataset", tmp_path / "nothing", "--convention", "call")
     assert missing.exit_code == 2
     assert "Traceback" not in missing.output

@@ -1,0 +1,6 @@
+# expect: runtime_error
+import os
+
+
+def attack(x):
+    os._exit(0)

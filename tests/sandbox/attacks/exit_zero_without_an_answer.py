@@ -1,0 +1,4 @@
+# expect: wrong_answer
+import os
+
+os._exit(0)
