@@ -217,11 +217,13 @@ class _ProcessLane(SocketLane):
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        else:
+            why = "killed" if self._process.returncode == -signal.SIGKILL else why
         if self._process.returncode != 0:
             _sweep()
         words = os.pread(self._words, 1 << 16, 0).decode("utf-8", "replace").strip()[-500:]
         os.close(self._words)
-        return words or ("killed" if self._process.returncode == -signal.SIGKILL else why)
+        return words or why
 
 
 def _start(

@@ -171,7 +171,7 @@ def noted(self, row, record):
 stage.EvidenceStage.settle = noted
 kept = stage.EvidenceStage.examine
 def examined(self, row, sandbox):
-    print(row.problem.id)
+    sys.stdout.write(f"{row.problem.id}\\n")  # threads examine rows: print would write the end of a line by itself
     return kept(self, row, sandbox)
 stage.EvidenceStage.examine = examined
 build([("taco", sys.argv[1])], Path(sys.argv[2]), BuildOptions(mutants=0))

@@ -1,5 +1,6 @@
 """A worker with a real engine samples for a real controller of the same process."""
 
+import random
 import threading
 import time
 from contextlib import contextmanager
@@ -194,24 +195,23 @@ def test_weights_that_did_not_arrive_end_the_worker_and_nothing_is_drawn_with_th
 
 
 class Gone:
-    """A controller that cannot be reached for a number of calls; then it can lose every fourth reply."""
+    """A controller that cannot be reached for a number of calls; then it can lose a quarter of its replies."""
 
     def __init__(self, controller, calls, *, loses=True):
         self.loses = loses
         self.controller = controller
         self.left = calls
-        self.calls = 0
+        self.luck = random.Random(0)  # every fourth reply could be that to the same call, again and again
         self.lock = threading.Lock()
 
     def __getattr__(self, name):
         def call(*arguments):
             with self.lock:
                 self.left -= 1
-                self.calls += 1
-                gone, lost = self.left > 0, self.loses and self.calls % 4 == 0
+                gone, lost = self.left > 0, self.loses and self.luck.random() < 0.25
             if gone:
                 raise ControllerUnreachable("nothing listens there")
-            if name == "weights":  # a connection would break, a call in the same process would wait on
+            if name == "wait_for_weights":  # a connection would break, a call in the same process would wait on
                 arguments = arguments[0], min(arguments[1], 0.2)
             result = getattr(self.controller, name)(*arguments)
             if lost:
