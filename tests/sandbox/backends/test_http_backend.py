@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -197,9 +198,15 @@ def test_a_service_that_stays_away_gives_no_verdict() -> None:
         assert [type(answer) for _, answer in far.judge_many_with_errors([(ECHO, ONE)] * 3)] == [ExecutionLost] * 3
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as ours:
+        return ours.connect_ex(("127.0.0.1", port)) == 0
+
+
 def test_an_outage_is_logged_once_and_at_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
     with serving("--workers", "1") as first, there(first, retry_seconds=60) as far, ThreadPoolExecutor(4) as clients:
         first.end(signal.SIGKILL)
+        assert becomes(lambda: not listens(first.port))  # its front end notices
         asked = [clients.submit(far.judge, ECHO, ONE) for _ in range(4)]
         assert becomes(lambda: len(caplog.messages) == 1)
         assert not any(each.done() for each in asked)
