@@ -342,6 +342,20 @@ def memory_table(measured: dict[str, Any]) -> str:
     )
 
 
+def gpu_table(measured: dict[str, Any]) -> str:
+    """Return a row for each figure of `benchmarks/gpu.sh` that has a bar."""
+    lines = ["| check | figure | measured | bar |", "|---|---|---:|---:|"]
+    for row in measured["figures"]:
+        if row["value"] is not None and row["bar"] != "-":
+            value = row["value"] if isinstance(row["value"], str) else f"{row['value']:,.4g} {row['unit']}".strip()
+            lines.append(f"| {row['check']} | {row['figure'].replace('_', ' ')} | {value} | {row['bar']} |")
+    gpu = next(row["value"] for row in measured["figures"] if row["figure"] == "gpu")
+    return "\n".join(lines) + (
+        f"\n\n`benchmarks/gpu.sh` on one {gpu}, with a random model of 1.5B in rows of 20,480 tokens, beside an engine "
+        f"in vLLM on the same GPU. Measured on {measured['machine']}."
+    )
+
+
 def weights_table(measured: dict[str, Any]) -> str:
     names = {
         "publish": "published to memory, with checksums and digests",
@@ -637,6 +651,7 @@ _TRAINING: Tables = (
     ("learn", learn_table),
     ("trl", trl_table),
     ("memory", memory_table),
+    ("gpu", gpu_table),
     ("pipeline", pipeline_table),
     ("asynchrony", asynchrony_tables),
     ("ablation", staleness_table),

@@ -35,10 +35,10 @@ _MEASURED_LAYERS = (2, 3)  # memory is linear in their number from here on
 _VISITING_BYTES = GB  # moments that are on a GPU at once although their home is the CPU (optimizer.offload)
 _MACHINE_GPUS = 8
 _STATE_BYTES = 12  # of a trained weight in a checkpoint: itself and its two moments, in float32
-_GPU_OVERHEAD_BYTES = 3 * GB  # approximate: CUDA, NCCL, and what the allocator cannot use
+_GPU_OVERHEAD_BYTES = 5 * GB  # approximate: CUDA, NCCL, and what the allocator cannot use; 4.4 beside 37 on an H100
 # Approximate, on GPUs: CUDA and its graphs, and the largest step of an engine, in which it fills a prompt's cache.
 _ENGINE_OVERHEAD_BYTES = 4 * 2**30
-_SLEEPING_BYTES = 2 * GB  # approximate: what an engine that sleeps keeps of a GPU
+_SLEEPING_BYTES = GB  # approximate: what an engine that sleeps keeps of a GPU; 0.65 on an H100
 _PROCESS_BYTES = 4 * GB  # approximate: memory of the machine for a process that uses a GPU
 _CPU_PROCESS_BYTES = GB // 2  # approximate: the same without GPU
 _CPU_CACHE_BYTES = 2 * 2**30  # of an engine on a CPU, see train/sampling/vllm.py
