@@ -3,7 +3,7 @@
 A coordinator runs in a process of its own, with 1,000 nodes that have joined and a trainer that always has groups.
 Measured are: what cryptography alone allows on one core; signed requests (beats) per second as fast as they come, over
 16 connections; the delay of 100 beats per second, which is what 1,000 nodes send, and the share of one core that they
-take; and whole leases per second, from /lease to the verdict, with everything in the ledger on the disk. Requests are
+take; and whole leases per second, from /work to the verdict, with everything in the ledger on the disk. Requests are
 signed beforehand. It writes results/coordinator.json.
 """
 
@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from benchmarks.machine import describe
 from sandbox.service.listener import listen
 from train.asynchronous.messages import (
+    ACCEPTED,
     Heartbeat,
     HeartbeatResponse,
     Lease,
@@ -34,6 +35,7 @@ from train.asynchronous.messages import (
     LeaseResponse,
     ReleaseRequest,
     ResultStatus,
+    SampleResult,
     SubmitRequest,
     pack_logprobs,
     pack_tokens,
@@ -45,13 +47,10 @@ from train.swarm.broadcast.manifest import LatestVersion
 from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter
 from train.swarm.coordinator.app import CoordinatorApp
 from train.swarm.coordinator.coordinator import Coordinator
-from train.swarm.coordinator.uploads import UploadStore
+from train.swarm.coordinator.intake import AnswerStore
 from train.swarm.ledger.ledger import Ledger
 from train.swarm.messages import (
     JoinRequest,
-    NodeHeartbeat,
-    NodeLeaseRequest,
-    NodeLeaseResponse,
     VerificationResult,
     VerifiedCompletion,
 )
@@ -59,14 +58,12 @@ from train.swarm.protocol.invites import Role, new_invite
 from train.swarm.protocol.requests import check_signature, new_head, read_head, sign_request
 from train.swarm.settings import SwarmSettings
 from train.swarm.signatures import public_key_bytes
-from train.swarm.verdict import ACCEPTED
 from train.weights.manifest import WeightManifest
 
 RESULTS = Path(__file__).parents[1] / "results" / "coordinator.json"
 RUN, RUN_KEY, START = "benchmark", Ed25519PrivateKey.from_private_bytes(b"r" * 32), b"thestart"
 NODES, CONNECTIONS, REQUESTS, BEAT_SECONDS, BEATS_FOR_SECONDS, LEASES = 1000, 16, 10_000, 10.0, 30.0, 300
 COMPLETIONS, TOKENS = 8, 500
-_BODY = msgspec.msgpack.encode(NodeHeartbeat(0))
 
 
 def key_of(number: int) -> Ed25519PrivateKey:
@@ -100,13 +97,18 @@ class EndlessController:
     def release(self, leaving: ReleaseRequest) -> None: ...
 
 
+def beat_of(number: int) -> bytes:
+    """Return the beat of a node."""
+    return msgspec.msgpack.encode(Heartbeat(public_key_bytes(key_of(number)).hex(), 0, ()))
+
+
 def serve(folder: Path) -> None:
     """Run a coordinator that 1,000 nodes have joined, and print its port."""
     terms = EngineSpec(RUN, "a-model", "transformers", 1024)
     settings = SwarmSettings(RUN, terms, 100_000)
     coordinator = Coordinator(
         settings, EndlessController(), RUN_KEY, Ledger(folder / "ledger.sqlite", RUN_KEY),
-        UploadStore(folder / "uploads"),
+        AnswerStore(folder / "uploads"),
         latest=lambda: LatestVersion(RUN, 0, b"m" * 32, time.time()), fail=lambda error: sys.exit(str(error)),
     )  # fmt: skip
     for number in range(NODES + 1):
@@ -153,7 +155,7 @@ class Connection:
 
 async def fastest(port: int) -> dict[str, float]:
     """Return how many beats are answered per second."""
-    requests = [request_of(n % NODES, "/beat", _BODY) for n in range(REQUESTS)]
+    requests = [request_of(n % NODES, "/beat", beat_of(n % NODES)) for n in range(REQUESTS)]
     connections = [await Connection(port).open() for _ in range(CONNECTIONS)]
 
     async def work(connection: Connection) -> None:
@@ -171,7 +173,7 @@ async def beats(port: int, process: int) -> dict[str, float]:
     for _ in range(64):
         pool.put_nowait(await Connection(port).open())
     n = int(NODES * BEATS_FOR_SECONDS / BEAT_SECONDS)
-    requests = [request_of(number % NODES, "/beat", _BODY) for number in range(n)]
+    requests = [request_of(number % NODES, "/beat", beat_of(number % NODES)) for number in range(n)]
     seconds: list[float] = []
 
     async def beat(at: float, request: bytes) -> None:
@@ -195,20 +197,24 @@ async def beats(port: int, process: int) -> dict[str, float]:
 
 
 async def whole_leases(port: int) -> dict[str, float]:
-    """Return how many leases per second go from /lease to the verdict."""
+    """Return how many leases per second go from /work to the verdict."""
     connection = await Connection(port).open()
-    file = b"x" * (COMPLETIONS * TOKENS * 10)
-    answer = VerifiedCompletion(pack_tokens(range(TOKENS)), pack_logprobs([-1.0] * TOKENS), "length")
+    tokens, logprobs = pack_tokens(range(TOKENS)), pack_logprobs([-1.0] * TOKENS)
+    result = SampleResult(0, 0, 0, tokens, logprobs, ((0, 0, TOKENS),), "length", bytes(2 * TOKENS))
+    answer = VerifiedCompletion(tokens, logprobs, "length")
     verified = msgspec.msgpack.encode(VerificationResult(ACCEPTED, (answer,) * COMPLETIONS))
     began = time.perf_counter()
     for number in range(LEASES):
-        asked = await connection.send(request_of(number, "/lease", msgspec.msgpack.encode(NodeLeaseRequest(0, 1))))
-        [lease] = msgspec.msgpack.decode(asked, type=NodeLeaseResponse).leases
-        await connection.send(request_of(number, f"/upload/{lease.id.hex()}", file))
+        name = public_key_bytes(key_of(number)).hex()
+        asked = await connection.send(request_of(number, "/work", msgspec.msgpack.encode(LeaseRequest(name, 0, 1))))
+        [lease] = msgspec.msgpack.decode(asked, type=LeaseResponse).leases
+        answers = tuple(msgspec.structs.replace(result, group=lease.group, number=n) for n in range(COMPLETIONS))
+        body = msgspec.msgpack.encode(SubmitRequest(name, answers))
+        await connection.send(request_of(number, "/answers", body))
         await connection.send(request_of(NODES, "/job", b""))
-        await connection.send(request_of(NODES, f"/file/{lease.id.hex()}", b""))
-        await connection.send(request_of(NODES, f"/verdict/{lease.id.hex()}", verified))
-    return {"leases": LEASES, "per_second": LEASES / (time.perf_counter() - began), "file_bytes": len(file)}
+        await connection.send(request_of(NODES, f"/file/{lease.group}", b""))
+        await connection.send(request_of(NODES, f"/verdict/{lease.group}", verified))
+    return {"leases": LEASES, "per_second": LEASES / (time.perf_counter() - began), "file_bytes": len(body)}
 
 
 def cpu_seconds(process: int) -> float:
@@ -219,13 +225,13 @@ def cpu_seconds(process: int) -> float:
 
 def cryptography_alone() -> dict[str, float]:
     """Return how many requests one core signs and checks, with their digests."""
-    key, n = key_of(1), 2000
+    key, n, body = key_of(1), 2000, beat_of(1)
     began = time.perf_counter()
-    signed = [sign_request(new_head("/beat", RUN, public_key_bytes(key), _BODY, START), key) for _ in range(n)]
+    signed = [sign_request(new_head("/beat", RUN, public_key_bytes(key), body, START), key) for _ in range(n)]
     middle = time.perf_counter()
     for headers in signed:
         check_signature(*read_head("/beat", headers))
-        blake3(_BODY).digest()
+        blake3(body).digest()
     end = time.perf_counter()
     return {"signed_per_second": n / (middle - began), "checked_per_second": n / (end - middle)}
 

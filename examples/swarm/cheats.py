@@ -15,7 +15,7 @@ import torch
 
 from train.asynchronous import rollout_worker
 from train.errors import TrainError
-from train.swarm.node import node_process
+from train.swarm import node
 
 _NEARLY_ZERO = 1e-4  # a temperature at which the noise of the seeds decides nothing
 
@@ -62,11 +62,11 @@ def _in_eight_bits(tensor: torch.Tensor) -> torch.Tensor:
 
 def main(kind: str, invite: str, key: Path) -> None:
     """Join a swarm, and cheat in one of these ways until it is over, or we are thrown out."""
-    honest = node_process.start_engine
-    node_process.start_engine = lambda *terms, **options: CHEATS[kind](honest(*terms, **options))
+    honest = node.start_engine
+    node.start_engine = lambda *terms, **options: CHEATS[kind](honest(*terms, **options))
     rollout_worker.prove = lambda *parts: {}  # the node's own check that it has the weights of the run
     try:
-        node_process.NodeProcess(node_process.NodeOptions(invite, key_path=key), note=_say).run()
+        node.NodeProcess(node.NodeOptions(invite, key_path=key), note=_say).run()
     except TrainError as error:
         _say(f"Error: {error}")
         sys.exit(1)

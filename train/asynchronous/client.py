@@ -1,5 +1,6 @@
 """The controller, as a worker sees it over HTTP."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -28,7 +29,27 @@ _RETRYABLE_STATUSES = {408, 429, 500, 502, 503, 504}  # statuses after which the
 Message = TypeVar("Message")
 
 
-class ControllerClient:
+class ControllerCalls(ABC):
+    """The calls of a worker (train/asynchronous/messages.py), each sent once, whatever carries them."""
+
+    @abstractmethod
+    def call(self, path: str, message: Any, kind: Any) -> Any:
+        """Send a message, and return the reply, which is of this kind; an empty reply is None."""
+
+    def request_leases(self, request: LeaseRequest) -> LeaseResponse:
+        return self.call("/work", request, LeaseResponse)  # type: ignore[no-any-return]
+
+    def submit_results(self, answers: SubmitRequest) -> list[ResultStatus]:
+        return self.call("/answers", answers, list[ResultStatus])  # type: ignore[no-any-return]
+
+    def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
+        return self.call("/beat", beat, HeartbeatResponse)  # type: ignore[no-any-return]
+
+    def release(self, leaving: ReleaseRequest) -> None:
+        self.call("/leave", leaving, type(None))
+
+
+class ControllerClient(ControllerCalls):
     """Calls a controller, each call once. Its methods can be called by several threads.
 
     url    http://HOST:PORT
@@ -57,21 +78,13 @@ class ControllerClient:
         self._client.headers[RUN_HEADER] = spec.run
         return spec
 
-    def request_leases(self, request: LeaseRequest) -> LeaseResponse:
-        return self._reply("POST", "/work", LeaseResponse, request)
-
-    def submit_results(self, answers: SubmitRequest) -> list[ResultStatus]:
-        return self._reply("POST", "/answers", list[ResultStatus], answers)
-
-    def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
-        return self._reply("POST", "/beat", HeartbeatResponse, beat)
+    def call(self, path: str, message: Any, kind: Any) -> Any:
+        """Raises ControllerUnreachable, and RunError if this worker is refused."""
+        return self._reply("POST", path, kind, message)
 
     def wait_for_weights(self, after: int, wait_seconds: float) -> WeightManifest | None:
         path = f"/weights?after={after}&wait={wait_seconds:g}"
         return self._reply("GET", path, WeightManifest | None, more_seconds=wait_seconds)  # type: ignore[arg-type]
-
-    def release(self, leaving: ReleaseRequest) -> None:
-        self._reply("POST", "/leave", type(None), leaving)
 
     def close(self) -> None:
         """Close the connections."""

@@ -14,9 +14,10 @@ import math
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from train.asynchronous.events import RELEASED_REASON
-from train.asynchronous.messages import LeaseKey, SampleResult, unpack_logprobs, unpack_tokens
+from train.asynchronous.messages import LeaseKey, Reason, SampleResult, unpack_logprobs, unpack_tokens
 
 _CHECKED_EACH_SECONDS = 0.25
 _STALL_SECONDS = 5.0  # a pause this long in our own process would make live workers look dead
@@ -189,38 +190,48 @@ class ResultConstraints:
     requires_logprobs: bool = True
 
 
+class Objection(NamedTuple):
+    """Why an answer makes no sense: a word of verdicts, and the details."""
+
+    reason: Reason
+    detail: str
+
+
 def validation_error(answer: SampleResult, expected: ResultConstraints) -> str | None:
     """Return why an answer makes no sense, or None if it does."""
     try:
-        return _objection(answer, expected)
+        found = objection(answer, expected)
     except (TypeError, ValueError, AttributeError) as error:  # a worker in this process can send anything
         return f"it cannot be read ({error})"
+    return None if found is None else found.detail
 
 
-def _objection(answer: SampleResult, expected: ResultConstraints) -> str | None:
+def objection(answer: SampleResult, expected: ResultConstraints) -> Objection | None:
+    """Return what speaks against an answer whose fields have the declared types, or None."""
     if not 0 <= answer.number < expected.completions:
-        return f"number {answer.number} of a group of {expected.completions}"
+        return Objection("file", f"number {answer.number} of a group of {expected.completions}")
     if answer.finish_reason not in _FINISHES:
-        return f"it finished by {answer.finish_reason!r}"
+        return Objection("file", f"it finished by {answer.finish_reason!r}")
     if answer.finish_reason == "refused":
         return None
     if len(answer.tokens) % 4 or len(answer.logprobs) % 4:
-        return "its tokens or log-probabilities are not 4 bytes each"
+        return Objection("file", "its tokens or log-probabilities are not 4 bytes each")
     tokens, logprobs = unpack_tokens(answer.tokens), unpack_logprobs(answer.logprobs)
     if len(tokens) > expected.max_tokens:
-        return f"{len(tokens)} tokens, and the limit is {expected.max_tokens}"
+        return Objection("length", f"{len(tokens)} tokens, and the limit is {expected.max_tokens}")
     if tokens and max(tokens) >= expected.vocab_size:
-        return f"token {max(tokens)} of a vocabulary of {expected.vocab_size}"
+        return Objection("tokens", f"token {max(tokens)} of a vocabulary of {expected.vocab_size}")
     if len(logprobs) != (len(tokens) if expected.requires_logprobs else 0):
-        return f"{len(tokens)} tokens and {len(logprobs)} log-probabilities"
+        return Objection("length", f"{len(tokens)} tokens and {len(logprobs)} log-probabilities")
     if not math.isfinite(sum(logprobs)):  # it is finite only if all of them are
-        return "a log-probability is not a finite number"
+        return Objection("logprobs", "a log-probability is not a finite number")
     if logprobs and max(logprobs) > _ABOVE_ZERO:
-        return f"a log-probability of {max(logprobs):g}"
-    return _spans_objection(answer, len(tokens), expected)
+        return Objection("logprobs", f"a log-probability of {max(logprobs):g}")
+    problem = _span_error(answer, len(tokens), expected)
+    return None if problem is None else Objection("version", problem)
 
 
-def _spans_objection(answer: SampleResult, n_tokens: int, expected: ResultConstraints) -> str | None:
+def _span_error(answer: SampleResult, n_tokens: int, expected: ResultConstraints) -> str | None:
     place, version = 0, expected.start_version
     for of_span, start, end in answer.spans:
         if start != place or end <= start:

@@ -56,6 +56,46 @@ LeaseKey = tuple[int, int]  # number and attempt of a group
 VersionSpan = tuple[int, int, int]  # version of the weights, and the first token and the end of what was drawn with it
 
 
+# "soft": honest nodes can fail like this, too; "hard": only cheats do; "unknown": the fault is on the verifier's side.
+Outcome = Literal["accepted", "soft", "hard", "unknown"]
+
+# Nodes are told the word, never how far they were from a bar. From cheap checks to dear ones:
+Reason = Literal[
+    "",  # accepted
+    "expired",  # nothing came before the lease ran out
+    "late",  # it came after its weights were given up
+    "freed",  # its node left, was suspended, or never heard of the lease
+    "different",  # a second file for the same lease
+    "size",  # of the file
+    "digest",  # the file is not what was announced
+    "file",  # it does not hold a completion for each seed of the lease
+    "version",  # sampled with another version than that of the lease
+    "tokens",  # an id that the vocabulary does not have
+    "length",  # too many tokens, or none
+    "logprobs",  # log-probabilities that cannot be any
+    "copies",  # two answers that are equal beyond the first tokens
+    "malformed",  # commitments
+    "termination",  # it ends without an end
+    "commitments",  # hidden states are not those of the model
+    "replay",  # tokens are not those that the seeds give
+    "probabilities",  # log-probabilities are not those of the model
+    "unlikely",  # tokens are not distributed as the model draws them
+    "banned",  # the node was, for another lease or by the operator
+    "crashed",  # the verifier
+    "no weights",  # the verifier does not have the version any more
+]
+
+
+class LeaseVerdict(Struct, frozen=True):
+    """What became of a lease whose answers others verify (train/swarm)."""
+
+    outcome: Outcome
+    reason: Reason = ""
+
+
+ACCEPTED = LeaseVerdict("accepted")
+
+
 class Lease(Struct, frozen=True):
     """One group to sample: all answers to one prompt.
 
@@ -145,17 +185,21 @@ class Heartbeat(Struct, frozen=True):
 
     worker: WorkerName
     loaded_version: int = field(name="loaded")
-    running_leases: tuple[tuple[int, int], ...] = field(name="running")
+    running_leases: tuple[LeaseKey, ...] = field(name="running")
     tokens_per_second: float = 0.0
     cache_use: float = 0.0
     busy_share: float = field(name="busy", default=0.0)
 
 
-class HeartbeatResponse(Struct, frozen=True):
-    """The reply: (group, attempt) of the leases to drop, and whether the run has ended."""
+class HeartbeatResponse(Struct, frozen=True, omit_defaults=True):
+    """The reply: (group, attempt) of the leases to drop, and whether the run has ended.
 
-    leases_to_drop: tuple[tuple[int, int], ...] = field(name="drop", default=())
+    verdicts  on leases whose answers others verify, since the last beat
+    """
+
+    leases_to_drop: tuple[LeaseKey, ...] = field(name="drop", default=())
     run_ended: bool = field(name="over", default=False)
+    verdicts: tuple[tuple[LeaseKey, LeaseVerdict], ...] = ()
 
 
 class ReleaseRequest(Struct, frozen=True):

@@ -91,8 +91,7 @@ def command(
         raise click.UsageError("--key is for --join.")
     with report_user_errors(TrainError):
         if invite:
-            from train.swarm.node.identity import DEFAULT_KEY_PATH
-            from train.swarm.node.node_process import NodeOptions, NodeProcess
+            from train.swarm.node import DEFAULT_KEY_PATH, NodeOptions, NodeProcess
 
             node_key = key or Path(DEFAULT_KEY_PATH)
             node = NodeProcess(NodeOptions(invite, model, engine, node_key, patience), note=click.echo)

@@ -8,7 +8,6 @@ To the trainer, a coordinator is one more worker (train/asynchronous): it asks f
 a verifier has found that they are the model's own words. Relays, coordinators and clients need no torch.
 
 signatures.py      keys, and bytes that are signed with them
-verdict.py         what became of a lease
 settings.py        what all nodes of a swarm agree on
 engine_terms.py    what a run's engine and sampling must be like for a swarm
 messages.py        what is said to a coordinator
@@ -18,8 +17,8 @@ protocol/          signed requests and replies, invites, a client
 ledger/            what happened between the coordinator and its nodes, in a chain that nobody can change unnoticed
 node_lifecycle.py  the life of a node
 folder.py          the folder of a coordinator
-lease_file.py      the completions of a lease, as nodes upload them and verifiers read them
-node/              a worker whose coordinator has its answers checked
+lease_file.py      the answers to a lease, as they are checked and as verifiers read them
+node.py            a worker whose coordinator has its answers checked
 verification/      are these answers the model's own words?
 verifier/          takes files from a coordinator, and says what they are worth
 """

@@ -1,104 +1,107 @@
-"""The file of a lease: its completions, as a node uploads them and a verifier reads them.
+"""The answers to a lease: what is checked before anything is computed, and how a verifier reads them.
 
-A file is msgpack: the `SampleResult`s that workers send to a controller (train/asynchronous/messages.py), one for each
-seed of the lease, in the order of their numbers. It does not repeat what the lease fixes: prompt and seeds are the
-lease's, whatever the node has sampled.
+Answers are the `SampleResult`s that workers send to a controller (train/asynchronous/messages.py). A verifier gets
+those to one lease as msgpack: one for each seed, in the order of their numbers. They do not repeat what the lease
+fixes: prompt and seeds are the lease's, whatever the node has sampled.
 
-What a verifier gets may be anything. Its size is bounded before a byte is decoded, the decoder builds nothing but the
-declared types, and the numbers are compared with the lease before anything is computed.
+What a node sends may be anything. Its size is bounded before a byte is decoded, the decoder builds nothing but the
+declared types, and the numbers are compared with the lease.
 """
 
 from collections.abc import Sequence
-from math import isfinite
 
 import msgspec
 
-from train.asynchronous.messages import Lease, SampleResult, unpack_logprobs, unpack_tokens
+from train.asynchronous.leases import ResultConstraints, objection
+from train.asynchronous.messages import Lease, LeaseVerdict, SampleResult, unpack_logprobs, unpack_tokens
 from train.sampling.protocol import SampledCompletion
 from train.swarm.messages import VerifiedCompletion
 from train.swarm.settings import SwarmSettings
-from train.swarm.verdict import LeaseVerdict
 
 # Bytes of a file; of a completion: names of fields, and the last chunk of commitments, which may be for one token; of a
 # token: 4 for its id, 4 for its log-probability, and its share of 258 bytes of commitments for 32 tokens.
 _FIXED_BYTES, _COMPLETION_BYTES, _TOKEN_BYTES = 64 * 2**10, 512, 17
-_MAX_LOGPROB = 1e-3  # engines round
 _COPIED_TOKENS = 64  # two completions may be equal so far by chance
+_SOFT = {"version", "logprobs"}  # a node that took new weights too early is careless; a broken device does the other
 
 _decoder = msgspec.msgpack.Decoder(tuple[SampleResult, ...])
 
 
 def max_file_bytes(lease: Lease) -> int:
-    """Return the largest size of a file that answers this lease."""
+    """Return the largest size of the answers to this lease."""
     return _FIXED_BYTES + len(lease.seeds) * (_COMPLETION_BYTES + _TOKEN_BYTES * lease.sampling_params.max_tokens)
 
 
 def encode_lease_file(results: Sequence[SampleResult]) -> bytes:
-    """Return the file of the completions of a lease, in the order of their numbers. Equal results give equal bytes."""
+    """Return the file of the answers to a lease, in the order of their numbers. Equal results give equal bytes."""
     return msgspec.msgpack.encode(tuple(results))
+
+
+def join_lease_file(encoded: Sequence[bytes]) -> bytes:
+    """Return the file of answers that are encoded already."""
+    return msgspec.msgpack.encode([msgspec.Raw(each) for each in encoded])
 
 
 def read_lease_file(
     content: bytes, lease: Lease, settings: SwarmSettings
 ) -> tuple[SampledCompletion, ...] | LeaseVerdict:
-    """Return the completions of a file that answers the lease, or the verdict on one that does not.
+    """Return the completions in a file that answers the lease, or the verdict on one that does not.
 
     The result is empty if the prompt leaves no room in the engine's context, and the node has refused it.
     """
+    results = _decoded(content, lease)
+    if isinstance(results, LeaseVerdict):
+        return results
+    if verdict := _objection(results, lease, settings):
+        return verdict
+    return tuple(
+        SampledCompletion(
+            "", "length" if result.finish_reason == "length" else "stop", len(result.tokens) // 4, lease.prompt,
+            tuple(unpack_tokens(result.tokens)), tuple(unpack_logprobs(result.logprobs)),
+            commitments=result.commitments,
+        )
+        for result in results
+        if result.finish_reason != "refused"
+    )  # fmt: skip
+
+
+def check_lease_file(content: bytes, lease: Lease, settings: SwarmSettings) -> LeaseVerdict | None:
+    """Return the verdict on a file that does not answer the lease, and None if a verifier has to say."""
+    results = _decoded(content, lease)
+    return results if isinstance(results, LeaseVerdict) else _objection(results, lease, settings)
+
+
+def is_refusal(result: SampleResult) -> bool:
+    """Return whether an answer says that the engine cannot take the prompt, and nothing else."""
+    is_empty = not (result.tokens or result.logprobs or result.spans or result.commitments)
+    return result.finish_reason == "refused" and is_empty
+
+
+def _decoded(content: bytes, lease: Lease) -> tuple[SampleResult, ...] | LeaseVerdict:
     if len(content) > max_file_bytes(lease):
         return LeaseVerdict("hard", "size")
     try:
-        results = _decoder.decode(content)
+        return _decoder.decode(content)
     except (ValueError, OverflowError, RecursionError):  # msgspec's errors are ValueErrors
         return LeaseVerdict("hard", "file")
+
+
+def _objection(results: Sequence[SampleResult], lease: Lease, settings: SwarmSettings) -> LeaseVerdict | None:
     expected = [(lease.group, number, lease.attempt) for number in range(len(lease.seeds))]
     if [(result.group, result.number, result.attempt) for result in results] != expected:
         return LeaseVerdict("hard", "file")
     budget = min(lease.sampling_params.max_tokens, settings.engine.context_tokens - len(lease.prompt))
     if budget <= 0:
-        is_refusal = all(map(_is_refusal, results))
-        return () if is_refusal else LeaseVerdict("hard", "length")
-    completions = []
+        return None if all(map(is_refusal, results)) else LeaseVerdict("hard", "length")
+    constraints = ResultConstraints(len(results), budget, lease.version, lease.version, settings.vocab_size)
     for result in results:
-        completion = _completion(result, lease, budget, settings)
-        if isinstance(completion, LeaseVerdict):
-            return completion
-        completions.append(completion)
+        if not result.tokens or result.finish_reason == "refused":
+            return LeaseVerdict("hard", "length")
+        if found := objection(result, constraints):
+            return LeaseVerdict("soft" if found.reason in _SOFT else "hard", found.reason)
     # With seeds that are replayed, equal answers are what the model says: a model that knows an answer repeats it.
-    if not settings.check_seeds and _has_copies(completions):
-        return LeaseVerdict("soft", "copies")
-    return tuple(completions)
-
-
-def _is_refusal(result: SampleResult) -> bool:
-    is_empty = not (result.tokens or result.logprobs or result.spans or result.commitments)
-    return result.finish_reason == "refused" and is_empty
-
-
-def _completion(
-    result: SampleResult, lease: Lease, budget: int, settings: SwarmSettings
-) -> SampledCompletion | LeaseVerdict:
-    try:
-        tokens, logprobs = unpack_tokens(result.tokens), unpack_logprobs(result.logprobs)
-    except ValueError:  # a part of a number
-        return LeaseVerdict("hard", "file")
-    if not 1 <= len(tokens) <= budget or len(logprobs) != len(tokens) or result.finish_reason == "refused":
-        return LeaseVerdict("hard", "length")
-    if result.spans != ((lease.version, 0, len(tokens)),):
-        return LeaseVerdict("soft", "version")  # a node that took new weights too early is careless
-    if max(tokens) >= settings.vocab_size:
-        return LeaseVerdict("hard", "tokens")
-    if not all(isfinite(logprob) and logprob <= _MAX_LOGPROB for logprob in logprobs):
-        return LeaseVerdict("soft", "logprobs")  # a broken device does this, too
-    return SampledCompletion(
-        "", result.finish_reason, len(tokens), lease.prompt, tuple(tokens), tuple(logprobs),
-        commitments=result.commitments,
-    )  # fmt: skip
-
-
-def _has_copies(completions: Sequence[SampledCompletion]) -> bool:
-    long = [completion.token_ids for completion in completions if completion.n_tokens > _COPIED_TOKENS]
-    return len(set(long)) < len(long)
+    long = [result.tokens for result in results if len(result.tokens) > 4 * _COPIED_TOKENS]
+    return LeaseVerdict("soft", "copies") if not settings.check_seeds and len(set(long)) < len(long) else None
 
 
 def to_sample_results(lease: Lease, verified: Sequence[VerifiedCompletion]) -> tuple[SampleResult, ...]:

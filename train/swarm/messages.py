@@ -1,28 +1,23 @@
-"""What nodes, verifiers and the operator say to a coordinator, and what it answers: msgpack, signed on both sides.
+"""What is said to a coordinator beside the calls of workers, and what it answers: msgpack, signed on both sides.
 
-    POST /join        JoinRequest -> JoinResponse               with an invite; the node is on probation
-    POST /lease       NodeLeaseRequest -> NodeLeaseResponse     groups to sample
-    POST /upload/ID   a lease file -> UploadStatus              the completions of a lease; once
-    POST /beat        NodeHeartbeat -> NodeHeartbeatResponse    a sign of life, every 10 seconds
-    POST /leave       None -> None
-    POST /step        None -> CurrentVersion                    the newest version
-    POST /job         None -> VerificationJobResponse           for verifiers: a file to verify
-    POST /file/ID     None -> the file                          for verifiers
-    POST /verdict/ID  VerificationResult -> None                for verifiers
-    POST /ban         Ban -> None                               for the key of the run
-    POST /status      None -> SwarmStatus                            for the key of the run
+    POST /join           JoinRequest -> JoinResponse              with an invite; the node is on probation
+    POST /work /answers /beat /leave                              the calls of train/asynchronous/messages.py
+    POST /step           None -> CurrentVersion                   the newest version
+    POST /job            None -> VerificationJobResponse          for verifiers: answers to verify
+    POST /file/GROUP     None -> the answers to a lease           for verifiers
+    POST /verdict/GROUP  VerificationResult -> None               for verifiers
+    POST /ban            Ban -> None                              for the key of the run
+    POST /status         None -> SwarmStatus                      for the key of the run
 
-ID is the id of a lease in hexadecimal. Which node speaks is known from the signature, never from a message.
+GROUP is the number of a lease. Who speaks is known from the signature: a worker's name is its public key in
+hexadecimal, and no other is taken.
 """
 
 from typing import Literal
 
 from msgspec import Struct, field
 
-from train.asynchronous.messages import Lease
-from train.swarm.verdict import LeaseVerdict, Reason
-
-LEASE_ID_BYTES = 16
+from train.asynchronous.messages import Lease, LeaseVerdict, Reason
 
 
 class JoinRequest(Struct, frozen=True):
@@ -44,51 +39,6 @@ class JoinResponse(Struct, frozen=True):
     settings: bytes
 
 
-class SwarmLease(Struct, frozen=True):
-    """A group to sample, all of it with the version that `lease` names.
-
-    id     16 bytes
-    lease  as the trainer gave it to the coordinator; its draw is verifiable, and `seconds` is a deadline
-    """
-
-    id: bytes
-    lease: Lease
-
-
-class NodeLeaseRequest(Struct, frozen=True):
-    """A node asks for groups: the version that it has loaded, and how many further answers it can draw at once."""
-
-    loaded_version: int = field(name="loaded")
-    slots: int
-
-
-class NodeLeaseResponse(Struct, frozen=True):
-    """The reply. `wait_seconds` says when to ask again, `run_ended` that the run has ended."""
-
-    leases: tuple[SwarmLease, ...] = ()
-    wait_seconds: float = 0.0
-    run_ended: bool = field(name="over", default=False)
-
-
-UploadStatus = Literal["taken", "again", "late"]
-
-
-class NodeHeartbeat(Struct, frozen=True):
-    """A sign of life: the version that it has loaded, the ids of the leases that it works on, and its speed."""
-
-    loaded_version: int = field(name="loaded")
-    lease_ids: tuple[bytes, ...] = field(name="running", default=())
-    tokens_per_second: float = 0.0
-
-
-class NodeHeartbeatResponse(Struct, frozen=True):
-    """The reply: leases to drop, the verdicts since the last beat, and whether the run has ended."""
-
-    lease_ids_to_drop: tuple[bytes, ...] = field(name="drop", default=())
-    verdicts: tuple[tuple[bytes, LeaseVerdict], ...] = ()
-    run_ended: bool = field(name="over", default=False)
-
-
 class CurrentVersion(Struct, frozen=True):
     """The newest version, the digest of its sealed manifest, and the head of the ledger."""
 
@@ -100,7 +50,7 @@ class CurrentVersion(Struct, frozen=True):
 class VerificationJob(Struct, frozen=True):
     """A file to verify: the lease that it answers, the engine that its node named, and its length and digest."""
 
-    lease: SwarmLease
+    lease: Lease
     engine: str
     n_bytes: int
     blake3: bytes

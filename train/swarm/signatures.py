@@ -1,15 +1,20 @@
 """Keys, and bytes that are signed with them (Ed25519).
 
+Coordinators know a node or a verifier again by its key. One process at a time uses one: a coordinator would take two
+for one that was started again, over and over.
+
 What is signed is a domain, a zero byte and the bytes. A signature that was made for one purpose is thus worth nothing
 for another.
 """
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from sandbox.concurrency.file_lock import FileLock
 from train.errors import ConfigError
 
 SIGNATURE_BYTES = 64
@@ -40,6 +45,32 @@ def read_key(path: Path) -> Ed25519PrivateKey:
         return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text(encoding="ascii")))
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} is not a key: {error}") from error
+
+
+def load_or_create_key(path: Path) -> Ed25519PrivateKey:
+    """Read the key in this file, or make one. Raises ConfigError if it cannot be read or made."""
+    path = path.expanduser()
+    if path.exists():
+        return read_key(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return create_key_file(path)
+    except OSError as error:
+        raise ConfigError(f"cannot make a key in {path}: {error}. Name another file with --key") from error
+
+
+def lock_key(path: Path) -> AbstractContextManager[object]:
+    """Keep other processes from the key until the block ends. Raises ConfigError if another process uses it."""
+    path = path.expanduser()
+    try:
+        return FileLock(
+            path,
+            ConfigError(
+                f"another process uses the key {path}. Name a file for this one with --key; it needs an invite, too."
+            ),
+        )
+    except OSError:  # a key that may only be read cannot be locked
+        return nullcontext()
 
 
 def public_key_bytes(key: Ed25519PrivateKey) -> bytes:

@@ -9,7 +9,6 @@ from train.asynchronous.messages import Lease, SampleResult, pack_logprobs, pack
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import Engine, SampledCompletion, SamplingParams
 from train.swarm.lease_file import encode_lease_file
-from train.swarm.messages import SwarmLease
 from train.swarm.settings import SwarmSettings, Thresholds
 
 CONTEXT_TOKENS = 512
@@ -51,7 +50,7 @@ def settings(path: Path, bars: dict[str, Thresholds], vocabulary: int, *, replay
     return SwarmSettings("test", terms, vocabulary, bars, replays)
 
 
-def leases(n: int, *, answers: int = 4, tokens: int = 128, temperature: float = 0.8, seed: int = 0) -> list[SwarmLease]:
+def leases(n: int, *, answers: int = 4, tokens: int = 128, temperature: float = 0.8, seed: int = 0) -> list[Lease]:
     """Return leases with random prompts of 5 to 40 tokens."""
     rng = random.Random(seed)
     draw = SamplingParams(temperature, 1.0, tokens, logprobs=True, verifiable=True)
@@ -59,16 +58,16 @@ def leases(n: int, *, answers: int = 4, tokens: int = 128, temperature: float = 
     for group in range(n):
         prompt = tuple(rng.randrange(5, 250) for _ in range(rng.randint(5, 40)))
         seeds = tuple(rng.randrange(2**31) for _ in range(answers))
-        found.append(SwarmLease(rng.randbytes(16), Lease(group, 0, 3, prompt, seeds, draw, 60.0)))
+        found.append(Lease(group, 0, 3, prompt, seeds, draw, 60.0))
     return found
 
 
-def drawn(engine: Engine, lease: SwarmLease, **changed: Any) -> list[SampledCompletion]:
+def drawn(engine: Engine, lease: Lease, **changed: Any) -> list[SampledCompletion]:
     """Return the answers of an engine to a lease; prompt, seeds or temperature may be others than those leased."""
-    prompt = changed.get("prompt", lease.lease.prompt)
-    seeds: Sequence[int] = changed.get("seeds", lease.lease.seeds)
-    temperature = changed.get("temperature", lease.lease.sampling_params.temperature)
-    sampling = SamplingParams(temperature, 1.0, lease.lease.sampling_params.max_tokens, logprobs=True, verifiable=True)
+    prompt = changed.get("prompt", lease.prompt)
+    seeds: Sequence[int] = changed.get("seeds", lease.seeds)
+    temperature = changed.get("temperature", lease.sampling_params.temperature)
+    sampling = SamplingParams(temperature, 1.0, lease.sampling_params.max_tokens, logprobs=True, verifiable=True)
     for number, seed in enumerate(seeds):
         engine.add(str(number), prompt, seed, sampling)
     found: dict[str, SampledCompletion] = {}
@@ -77,14 +76,18 @@ def drawn(engine: Engine, lease: SwarmLease, **changed: Any) -> list[SampledComp
     return [found[str(number)] for number in range(len(seeds))]
 
 
-def lease_file(lease: SwarmLease, answers: Sequence[SampledCompletion]) -> bytes:
+def lease_file(lease: Lease, answers: Sequence[SampledCompletion]) -> bytes:
     """Return the file with which a node claims that these are the answers to the lease."""
-    asked = lease.lease
-    return encode_lease_file(
+    return encode_lease_file(results(lease, answers))
+
+
+def results(lease: Lease, answers: Sequence[SampledCompletion]) -> list[SampleResult]:
+    """Return what a node sends that claims that these are the answers to the lease."""
+    return (
         [
             SampleResult(
-                asked.group, number, asked.attempt, pack_tokens(answer.token_ids), pack_logprobs(answer.logprobs),
-                ((asked.version, 0, answer.n_tokens),), "length" if answer.finish_reason == "length" else "stop",
+                lease.group, number, lease.attempt, pack_tokens(answer.token_ids), pack_logprobs(answer.logprobs),
+                ((lease.version, 0, answer.n_tokens),), "length" if answer.finish_reason == "length" else "stop",
                 answer.commitments,
             )
             for number, answer in enumerate(answers)

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,21 +11,29 @@ from typing import Any
 import fleet
 from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec.structs import replace
 
 from train.asynchronous.client import ControllerClient
 from train.asynchronous.controller import Controller
 from train.asynchronous.dispatcher import ControllerSettings
-from train.asynchronous.messages import Lease
+from train.asynchronous.messages import (
+    ACCEPTED,
+    Heartbeat,
+    HeartbeatResponse,
+    Lease,
+    LeaseRequest,
+    LeaseResponse,
+    LeaseVerdict,
+    ReleaseRequest,
+    ResultStatus,
+    SampleResult,
+    SubmitRequest,
+)
 from train.asynchronous.server import ControllerServer
 from train.sampling.engine_spec import EngineSpec
 from train.swarm.coordinator.runtime import CoordinatorOptions, run_coordinator
 from train.swarm.folder import SwarmFolder
 from train.swarm.messages import (
-    NodeHeartbeat,
-    NodeHeartbeatResponse,
-    NodeLeaseRequest,
-    NodeLeaseResponse,
-    SwarmLease,
     VerificationJob,
     VerificationJobResponse,
     VerificationResult,
@@ -35,7 +43,6 @@ from train.swarm.protocol.client import SignedClient, join
 from train.swarm.protocol.invites import Invite, Role, new_invite
 from train.swarm.settings import SwarmSettings
 from train.swarm.signatures import read_key
-from train.swarm.verdict import ACCEPTED, LeaseVerdict
 from train.weights.manifest import WeightFile, WeightManifest
 
 RUN = "a-run"
@@ -71,34 +78,53 @@ def verified_answers(lease: Lease) -> tuple[VerifiedCompletion, ...]:
     return tuple(VerifiedCompletion(answer.tokens, answer.logprobs, answer.finish_reason) for answer in answers)
 
 
+def answers_to(lease: Lease, **changes: Any) -> tuple[SampleResult, ...]:
+    """Return answers that make sense, with changes to the last of them."""
+    *others, last = (fleet.answer_to(lease, number) for number in range(len(lease.seeds)))
+    return (*others, replace(last, **changes))
+
+
 @dataclass
 class Member:
     """A node or a verifier. `running` are leases that it names in its beats."""
 
     client: SignedClient
-    running: dict[bytes, SwarmLease] = field(default_factory=dict)
+    running: dict[int, Lease] = field(default_factory=dict)
     engine: str = "transformers 5.0"
 
     def join(self) -> SwarmSettings:
         return join(self.client, engine=self.engine, hardware="a box")
 
-    def ask(self, loaded: int = 0, slots: int = 100) -> list[SwarmLease]:
+    def work(self, loaded: int = 0, slots: int = 100) -> LeaseResponse:
+        return self.client.call("/work", LeaseRequest(self.client.name, loaded, slots), LeaseResponse)
+
+    def ask(self, loaded: int = 0, slots: int = 100) -> list[Lease]:
         """Ask until there is a lease."""
         until = time.monotonic() + 20
         while time.monotonic() < until:
-            reply = self.client.call("/lease", NodeLeaseRequest(loaded, slots), NodeLeaseResponse)
+            reply = self.work(loaded, slots)
             if reply.leases or reply.run_ended:
-                self.running |= {lease.id: lease for lease in reply.leases}
+                self.running |= {lease.group: lease for lease in reply.leases}
                 return list(reply.leases)
             time.sleep(0.05)
         raise AssertionError("there was no lease")
 
-    def upload(self, lease: SwarmLease, content: bytes = b"a file") -> str:
-        self.running.pop(lease.id, None)
-        return self.client.send(f"/upload/{lease.id.hex()}", content, str)
+    def submit(self, *answers: SampleResult) -> list[ResultStatus]:
+        """Send some answers."""
+        return self.client.call("/answers", SubmitRequest(self.client.name, answers), list[ResultStatus])
 
-    def beat(self, loaded: int = 0) -> NodeHeartbeatResponse:
-        return self.client.call("/beat", NodeHeartbeat(loaded, tuple(self.running), 10.0), NodeHeartbeatResponse)
+    def upload(self, lease: Lease, answers: Sequence[SampleResult] = ()) -> ResultStatus:
+        """Send all answers to a lease at once; sound ones, unless others are given. They all get the same status."""
+        self.running.pop(lease.group, None)
+        [status] = set(self.submit(*(answers or answers_to(lease))))
+        return status
+
+    def beat(self, loaded: int = 0) -> HeartbeatResponse:
+        running = tuple((group, 0) for group in self.running)
+        return self.client.call("/beat", Heartbeat(self.client.name, loaded, running, 10.0), HeartbeatResponse)
+
+    def leave(self) -> None:
+        self.client.call("/leave", ReleaseRequest(self.client.name), type(None))
 
     def job(self) -> VerificationJob:
         until = time.monotonic() + 20
@@ -108,10 +134,10 @@ class Member:
         return job
 
     def judge(self, job: VerificationJob, verdict: LeaseVerdict = ACCEPTED) -> None:
-        content = self.client.fetch(f"/file/{job.lease.id.hex()}", 10**6)
+        content = self.client.fetch(f"/file/{job.lease.group}", 10**6)
         assert (len(content), blake3(content).digest()) == (job.n_bytes, job.blake3)
-        answers = verified_answers(job.lease.lease) if verdict is ACCEPTED else ()
-        self.client.call(f"/verdict/{job.lease.id.hex()}", VerificationResult(verdict, answers), type(None))
+        answers = verified_answers(job.lease) if verdict is ACCEPTED else ()
+        self.client.call(f"/verdict/{job.lease.group}", VerificationResult(verdict, answers), type(None))
 
 
 class World:

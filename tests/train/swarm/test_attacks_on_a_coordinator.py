@@ -18,28 +18,23 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
-from swarms import RUN, World, invite
+from swarms import RUN, World, answers_to, invite
 
-from train.asynchronous.messages import LeaseRequest, LeaseResponse
+from train.asynchronous.messages import Heartbeat, HeartbeatResponse, LeaseRequest, LeaseResponse, LeaseVerdict
 from train.errors import ControllerUnreachable, RunError, TrainError
 from train.swarm.folder import SwarmFolder
 from train.swarm.messages import (
     Ban,
     JoinRequest,
     JoinResponse,
-    NodeHeartbeat,
-    NodeHeartbeatResponse,
-    NodeLeaseRequest,
-    NodeLeaseResponse,
     SwarmStatus,
     VerificationResult,
 )
-from train.swarm.protocol.client import SignedClient, operator_client
+from train.swarm.protocol.client import ResourceGone, SignedClient, operator_client
 from train.swarm.protocol.invites import new_invite
 from train.swarm.protocol.requests import new_head, sign_request
 from train.swarm.settings import Thresholds
 from train.swarm.signatures import public_key_bytes, read_key
-from train.swarm.verdict import LeaseVerdict
 
 DEEP = b"\x91" * 60_000 + b"\xc0"
 
@@ -135,7 +130,8 @@ def test_invites_of_others_for_others_and_of_yesterday_admit_nobody(world: World
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1.0, 1e308])
 def test_numbers_that_are_none_do_not_hide_the_swarm_from_its_operator(shared: World, value: float) -> None:
     node = shared.member()
-    node.client.call("/beat", NodeHeartbeat(-(2**63), (b"", b"x" * 1000), value), NodeHeartbeatResponse)
+    beat = Heartbeat(node.client.name, -(2**63), ((2**63 - 1, -1), (-(2**63), 2**63 - 1)), value, value, value)
+    node.client.call("/beat", beat, HeartbeatResponse)
     [found] = [each for each in status_of(shared).nodes if each.node == node.client.node]
     assert 0 <= found.tokens_per_second <= 1e7
     parts = urlsplit(shared.page)
@@ -169,8 +165,8 @@ def test_no_body_does_any_harm(world: World, body: bytes) -> None:
         node.upload(lease)
         job = verifier.job()
         for member, path in (
-            *((node, path) for path in ("/join", "/lease", "/beat", "/leave", "/step", "/upload/" + "0" * 32)),
-            *((verifier, path) for path in ("/job", f"/file/{job.lease.id.hex()}", f"/verdict/{job.lease.id.hex()}")),
+            *((node, path) for path in ("/join", "/work", "/answers", "/beat", "/leave", "/step")),
+            *((verifier, path) for path in ("/job", f"/file/{job.lease.group}", f"/verdict/{job.lease.group}")),
         ):
             with suppress(TrainError):
                 member.client.send(path, body, dict)
@@ -185,13 +181,16 @@ def test_a_lease_belongs_to_one_node_and_a_job_to_one_verifier(world: World) -> 
         owner, thief = world.member(), world.member()
         honest, hasty = world.member("verifier"), world.member("verifier")
         [lease] = owner.ask(slots=1)
-        assert thief.upload(lease, b"something else") == "late"
-        thief.running[lease.id] = lease
-        assert thief.beat().lease_ids_to_drop == (lease.id,)
-        assert owner.beat().lease_ids_to_drop == ()
-        assert owner.upload(lease, b"a file") == "taken"
+        with pytest.raises(ResourceGone, match="stale"):
+            thief.upload(lease)
+        thief.ask(slots=1)
+        assert thief.upload(lease, answers_to(lease, commitments=b"something else")) == "stale"
+        thief.running[lease.group] = lease
+        assert thief.beat().leases_to_drop == ((lease.group, 0),)
+        assert owner.beat().leases_to_drop == ()
+        assert owner.upload(lease) == "taken"
         job = honest.job()
-        name = lease.id.hex()
+        name = str(lease.group)
         for verdict in (
             VerificationResult(LeaseVerdict("hard", "replay")),
             VerificationResult(LeaseVerdict("accepted")),
@@ -206,7 +205,7 @@ def test_a_lease_belongs_to_one_node_and_a_job_to_one_verifier(world: World) -> 
             with pytest.raises(TrainError):
                 node.client.call(f"/verdict/{name}", VerificationResult(LeaseVerdict("accepted")), type(None))
         with pytest.raises(TrainError):
-            honest.client.call("/lease", NodeLeaseRequest(0, 1), NodeLeaseResponse)
+            honest.work(slots=1)
         honest.judge(job)
         assert [verdict.outcome for _, verdict in owner.beat().verdicts] == ["accepted"]
         assert thief.beat().verdicts == ()
@@ -226,9 +225,9 @@ def test_a_node_cannot_take_all_leases(world: World) -> None:
     with world.coordinator():
         node, verifier = world.member(), world.member("verifier")
         for slots in (0, -1, -(2**63)):
-            assert node.client.call("/lease", NodeLeaseRequest(0, slots), NodeLeaseResponse).leases == ()
+            assert node.work(slots=slots).leases == ()
         [first] = node.ask(slots=2**63 - 1)
-        assert [node.client.call("/lease", NodeLeaseRequest(0, 10**9), NodeLeaseResponse).leases for _ in range(3)] == [
+        assert [node.work(slots=10**9).leases for _ in range(3)] == [
             (),
             (),
             (),
@@ -237,7 +236,7 @@ def test_a_node_cannot_take_all_leases(world: World) -> None:
         verifier.judge(verifier.job())
         taken = [
             *node.ask(slots=2**63 - 1),
-            *node.client.call("/lease", NodeLeaseRequest(0, 10**9), NodeLeaseResponse).leases,
+            *node.work(slots=10**9).leases,
         ]
         assert len(taken) <= 2, "a newcomer gets few"
 
@@ -255,9 +254,7 @@ def test_a_node_that_asks_many_times_at_once_gets_no_more(world: World, monkeypa
         [first] = node.ask(slots=1)
         node.upload(first)
         verifier.judge(verifier.job())
-        replies = threads.map(
-            lambda _: node.client.call("/lease", NodeLeaseRequest(0, 3), NodeLeaseResponse), range(16)
-        )
+        replies = threads.map(lambda _: node.work(slots=3), range(16))
         assert sum(len(reply.leases) for reply in replies) <= 2
         [found] = status_of(world).nodes
         assert found.leases <= 2
@@ -265,36 +262,36 @@ def test_a_node_that_asks_many_times_at_once_gets_no_more(world: World, monkeypa
 
 @pytest.mark.parametrize("loaded", [-1, 1, 2**62, -(2**63)])
 def test_a_node_does_not_choose_a_version_that_is_not_there(shared: World, loaded: int) -> None:
-    assert shared.member().client.call("/lease", NodeLeaseRequest(loaded, 1), NodeLeaseResponse).leases == ()
+    assert shared.member().work(loaded, 1).leases == ()
 
 
 def test_a_request_counts_once_here_and_now(world: World) -> None:
     with world.coordinator():
         node = world.member()
         node.beat()
-        key, body = node.client._key, msgspec.msgpack.encode(NodeLeaseRequest(0, 1))
-        head = new_head("/lease", RUN, node.client.node, body, node.client._start)
+        key, body = node.client._key, msgspec.msgpack.encode(LeaseRequest(node.client.name, 0, 1))
+        head = new_head("/work", RUN, node.client.node, body, node.client._start)
         headers = sign_request(head, key)
-        assert raw(world, "POST", "/lease", headers, body)[0] == 200
-        assert raw(world, "POST", "/lease", headers, body)[0] == 401  # again
-        fresh = sign_request(new_head("/lease", RUN, node.client.node, body, node.client._start), key)
+        assert raw(world, "POST", "/work", headers, body)[0] == 200
+        assert raw(world, "POST", "/work", headers, body)[0] == 401  # again
+        fresh = sign_request(new_head("/work", RUN, node.client.node, body, node.client._start), key)
         for path, sent, changed in (
             ("/beat", body, {}),
-            ("/lease?a=b", body, {}),
-            ("//lease", body, {}),
-            ("/lease/", body, {}),
-            ("/%6cease/" + "0" * 32, body, {}),
-            ("/lease", body + b"x", {}),
-            ("/lease", b"", {}),
-            ("/lease", body, {"x-curate-run": "another-run"}),
-            ("/lease", body, {"x-curate-time": str(int(time.time() * 1000) + 120_000)}),
-            ("/lease", body, {"x-curate-node": "ab" * 32}),
-            ("/lease", body, {"x-curate-run": "\xe9" * 100}),
+            ("/work?a=b", body, {}),
+            ("//work", body, {}),
+            ("/work/", body, {}),
+            ("/%77ork/" + "0" * 32, body, {}),
+            ("/work", body + b"x", {}),
+            ("/work", b"", {}),
+            ("/work", body, {"x-curate-run": "another-run"}),
+            ("/work", body, {"x-curate-time": str(int(time.time() * 1000) + 120_000)}),
+            ("/work", body, {"x-curate-node": "ab" * 32}),
+            ("/work", body, {"x-curate-run": "\xe9" * 100}),
         ):
             status, _ = raw(world, "POST", path, {**fresh, **changed}, sent)
             assert status in (400, 401, 404), (path, changed, status)
-        early = replace(new_head("/lease", RUN, node.client.node, body, node.client._start), time_ms=0)
-        assert raw(world, "POST", "/lease", sign_request(early, key), body)[0] == 401
+        early = replace(new_head("/work", RUN, node.client.node, body, node.client._start), time_ms=0)
+        assert raw(world, "POST", "/work", sign_request(early, key), body)[0] == 401
     first = sign_request(new_head("/beat", RUN, node.client.node, b"", node.client._start), key)
     with world.coordinator():
         assert raw(world, "POST", "/beat", first)[0] == 421  # it was meant for the coordinator before
@@ -342,7 +339,7 @@ def test_connections_that_say_nothing_keep_nobody_out(world: World) -> None:
         for number in range(300):
             idle = stack.enter_context(socket.create_connection((place.hostname, place.port)))
             if number % 2:
-                idle.sendall(b"POST /upload/" + b"0" * 32 + b" HTTP/1.1\r\nContent-Length: 1000000\r\n\r\nx")
+                idle.sendall(b"POST /answers HTTP/1.1\r\nContent-Length: 1000000\r\n\r\nx")
         node.beat()
         assert len(node.ask(slots=1)) == 1
 

@@ -12,11 +12,19 @@ import pytest
 import urllib3
 from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from swarms import RUN, Member, World, invite
+from swarms import RUN, Member, World, answers_to, invite
 
+from train.asynchronous.messages import (
+    Heartbeat,
+    HeartbeatResponse,
+    LeaseRequest,
+    ReleaseRequest,
+    ResultStatus,
+    SubmitRequest,
+)
 from train.errors import ControllerUnreachable, RunError
-from train.swarm.coordinator import uploads
-from train.swarm.messages import Ban, JoinRequest, NodeHeartbeat, NodeHeartbeatResponse, NodeLeaseRequest, SwarmStatus
+from train.swarm.coordinator import intake
+from train.swarm.messages import Ban, JoinRequest, SwarmStatus
 from train.swarm.protocol.client import JoinRequired, SignedClient
 from train.swarm.protocol.requests import RequestHead, new_head, sign_request
 from train.swarm.signatures import public_key_bytes
@@ -45,13 +53,13 @@ def fresh(world: World) -> Member:
     return world.member()
 
 
-def beat_body() -> bytes:
-    return msgspec.msgpack.encode(NodeHeartbeat(0))
+def beat_body(node: Member, loaded: int = 0) -> bytes:
+    return msgspec.msgpack.encode(Heartbeat(node.client.name, loaded, ()))
 
 
 def head_of(node: Member, path: str = "/beat", body: bytes | None = None) -> RequestHead:
     client = node.client
-    return new_head(path, RUN, client.node, beat_body() if body is None else body, client._start)
+    return new_head(path, RUN, client.node, beat_body(node) if body is None else body, client._start)
 
 
 def post(world: World, path: str, headers: Mapping[str, str], body: bytes) -> urllib3.BaseHTTPResponse:
@@ -64,8 +72,8 @@ def signed(node: Member, head: RequestHead) -> dict[str, str]:
 
 def test_a_request_counts_once(world: World, node: Member) -> None:
     headers = signed(node, head_of(node))
-    assert post(world, "/beat", headers, beat_body()).status == 200
-    replayed = post(world, "/beat", headers, beat_body())
+    assert post(world, "/beat", headers, beat_body(node)).status == 200
+    replayed = post(world, "/beat", headers, beat_body(node))
     assert (replayed.status, b"already" in replayed.data) == (401, True)
 
 
@@ -75,7 +83,7 @@ def test_not_even_the_first_request_of_a_node_counts_twice(world: World, node: M
     body = msgspec.msgpack.encode(JoinRequest(member.client.invite.text.encode(), "vllm 1", ""))
     headers = signed(member, head_of(member, "/join", body))
     assert post(world, "/join", headers, body).status == 200
-    member.client.call("/leave", None, type(None))
+    member.leave()
     assert post(world, "/join", headers, body).status == 401
     with pytest.raises(JoinRequired):
         member.beat()
@@ -85,30 +93,30 @@ def test_not_even_the_first_request_of_a_node_counts_twice(world: World, node: M
 def test_requests_from_other_times_are_refused(world: World, node: Member, seconds: int) -> None:
     head = head_of(node)
     headers = signed(node, msgspec.structs.replace(head, time_ms=max(0, head.time_ms + seconds * 1000)))
-    refused = post(world, "/beat", headers, beat_body())
+    refused = post(world, "/beat", headers, beat_body(node))
     assert (refused.status, b"clock" in refused.data) == (401, True)
 
 
 def test_requests_for_an_earlier_start_are_refused(world: World, node: Member) -> None:
     headers = signed(node, msgspec.structs.replace(head_of(node), incarnation=b"earlier!"))
-    assert post(world, "/beat", headers, beat_body()).status == 421
+    assert post(world, "/beat", headers, beat_body(node)).status == 421
 
 
 def test_requests_for_another_run_path_or_body_are_refused(world: World, node: Member) -> None:
     elsewhere = signed(node, msgspec.structs.replace(head_of(node), run="another"))
-    assert post(world, "/beat", elsewhere, beat_body()).status == 401
-    assert post(world, "/leave", signed(node, head_of(node)), beat_body()).status == 401
-    other_body = msgspec.msgpack.encode(NodeHeartbeat(5))
+    assert post(world, "/beat", elsewhere, beat_body(node)).status == 401
+    assert post(world, "/leave", signed(node, head_of(node)), beat_body(node)).status == 401
+    other_body = beat_body(node, 5)
     assert post(world, "/beat", signed(node, head_of(node)), other_body).status == 401
-    assert node.beat() == NodeHeartbeatResponse()
+    assert node.beat() == HeartbeatResponse()
 
 
 def test_what_another_key_has_signed_is_refused(world: World, node: Member) -> None:
     stranger = Ed25519PrivateKey.generate()
     forged = sign_request(msgspec.structs.replace(head_of(node), node=public_key_bytes(stranger)), stranger)
-    assert post(world, "/beat", forged, beat_body()).status == 401
+    assert post(world, "/beat", forged, beat_body(node)).status == 401
     mixed = forged | {"x-curate-node": node.client.node.hex()}
-    assert post(world, "/beat", mixed, beat_body()).status == 401
+    assert post(world, "/beat", mixed, beat_body(node)).status == 401
 
 
 def test_refusals_that_anybody_can_ask_for_are_not_signed(world: World) -> None:
@@ -117,11 +125,12 @@ def test_refusals_that_anybody_can_ask_for_are_not_signed(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/nothing", "/beat/00", "/upload", "/upload/", "/upload/zz", "/upload/" + "AB" * 16, "/upload/1" * 9,
-             "/file/../beat", "/verdict/%00", "/join/..%2f", "/lease?x=1", "/upload/" + "0" * 33]
+    "path", ["/", "/nothing", "/beat/00", "/file", "/file/", "/file/zz", "/file/" + "AB" * 16, "/file/1" * 9,
+             "/file/../beat", "/verdict/%00", "/join/..%2f", "/work?x=1",
+             "/file/" + "1" * 20, "/file/01", "/answers/1", "/upload/1", "/file/\u0661"]
 )  # fmt: skip
 def test_paths_that_are_no_calls_are_refused(world: World, node: Member, path: str) -> None:
-    assert post(world, path, signed(node, head_of(node, path)), beat_body()).status in (401, 404)
+    assert post(world, path, signed(node, head_of(node, path)), beat_body(node)).status in (401, 404)
 
 
 @pytest.mark.parametrize(
@@ -129,8 +138,26 @@ def test_paths_that_are_no_calls_are_refused(world: World, node: Member, path: s
     [b"", b"\xc1", b"\x90", b"\x92\x01", random.Random(0).randbytes(100), b"\x91" * 50_000, b"\xdf" + b"\xff" * 8],
 )
 def test_bodies_that_are_no_messages_are_refused(world: World, node: Member, body: bytes) -> None:
-    for path in ("/lease", "/beat"):
+    for path in ("/work", "/beat", "/leave"):
         assert post(world, path, signed(node, head_of(node, path, body)), body).status == 422
+
+
+def test_a_name_that_is_not_the_signers_is_refused(world: World, node: Member) -> None:
+    for path, message in (
+        ("/work", LeaseRequest("another", 0, 1)),
+        ("/beat", Heartbeat("ab" * 32, 0, ())),
+        ("/leave", ReleaseRequest(node.client.name.upper())),
+    ):
+        with pytest.raises(RunError, match="public key"):
+            node.client.call(path, message, object)
+    node.beat()
+
+
+def test_answers_in_the_name_of_another_node_are_refused_and_change_nothing(world: World, fresh: Member) -> None:
+    [lease] = fresh.ask(slots=1)
+    with pytest.raises(RunError, match="public key"):
+        fresh.client.call("/answers", SubmitRequest("another", answers_to(lease)), list[ResultStatus])
+    assert fresh.upload(lease) == "taken"
 
 
 def test_a_body_that_is_too_large_is_refused(world: World, fresh: Member) -> None:
@@ -139,7 +166,7 @@ def test_a_body_that_is_too_large_is_refused(world: World, fresh: Member) -> Non
     assert refused.status == 413
     [lease] = fresh.ask(slots=1)
     large = b"x" * 10**6
-    path = f"/upload/{lease.id.hex()}"
+    path = "/answers"
     with pytest.raises((RunError, ControllerUnreachable), match="bytes|reached"):
         fresh.client.send(path, large, str)
     refused = POOL.request("POST", world.url + path, headers=signed(fresh, head_of(fresh, path, large)),
@@ -149,8 +176,8 @@ def test_a_body_that_is_too_large_is_refused(world: World, fresh: Member) -> Non
 
 
 def test_a_body_that_does_not_arrive_is_given_up(world: World, node: Member, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads, "_MIN_SECONDS", 0.3)
-    monkeypatch.setattr(uploads, "_SLOWEST", 10**9)
+    monkeypatch.setattr(intake, "_MIN_SECONDS", 0.3)
+    monkeypatch.setattr(intake, "_SLOWEST", 10**9)
     host, port = world.url.removeprefix("http://").split(":")
     headers = "".join(f"{name}: {value}\r\n" for name, value in signed(node, head_of(node)).items())
     with socket.create_connection((host, int(port)), 10) as connection:
@@ -163,7 +190,7 @@ def test_a_node_that_calls_too_often_has_to_wait_and_the_others_have_not(world: 
     fresh.beat()
     statuses = []
     for _ in range(260):
-        statuses.append(post(world, "/beat", signed(fresh, head_of(fresh)), beat_body()).status)
+        statuses.append(post(world, "/beat", signed(fresh, head_of(fresh)), beat_body(fresh)).status)
     assert statuses[0] == 200
     assert 429 in statuses
     other.beat()
@@ -173,10 +200,11 @@ def test_strangers_can_only_join_and_not_too_often(world: World) -> None:
     key = Ed25519PrivateKey.generate()
     client = SignedClient(invite(world.place), key)
     for path, message in (
-        ("/lease", NodeLeaseRequest(0, 1)),
-        ("/beat", NodeHeartbeat(0)),
+        ("/work", LeaseRequest(client.name, 0, 1)),
+        ("/answers", SubmitRequest(client.name, ())),
+        ("/beat", Heartbeat(client.name, 0, ())),
         ("/job", None),
-        ("/leave", None),
+        ("/leave", ReleaseRequest(client.name)),
     ):
         with pytest.raises(ControllerUnreachable, match="join first"):
             client.call(path, message, object)
@@ -206,15 +234,16 @@ def test_nodes_do_nothing_that_is_the_operators_or_the_verifiers(world: World, n
     with pytest.raises(RunError, match="refuses"):
         verifier.client.call("/status", None, SwarmStatus)
     with pytest.raises(ControllerUnreachable):
-        verifier.client.call("/lease", NodeLeaseRequest(0, 1), object)
+        verifier.work(slots=1)
 
 
 def test_a_node_cannot_touch_the_lease_of_another(world: World, fresh: Member) -> None:
     other = world.member()
     [lease] = fresh.ask(slots=1)
-    assert other.upload(lease, b"another file") == "late"
+    other.ask(slots=1)
+    assert other.upload(lease) == "stale"
     with pytest.raises(RunError):
-        other.client.fetch(f"/file/{lease.id.hex()}", 1000)
+        other.client.fetch(f"/file/{lease.group}", 1000)
     assert fresh.upload(lease) == "taken"
 
 
@@ -269,14 +298,14 @@ def replying(status: int, body: bytes, headers: Mapping[str, str]) -> "type[http
 
 @pytest.mark.parametrize("status", [200, 204, 302, 400, 403, 404, 409, 421, 500])
 def test_a_client_believes_no_reply_that_the_run_has_not_signed(world: World, node: Member, status: int) -> None:
-    real = post(world, "/beat", signed(node, head_of(node)), beat_body())
+    real = post(world, "/beat", signed(node, head_of(node)), beat_body(node))
     of_another = {"x-curate-signature": real.headers["x-curate-signature"], "location": "http://127.0.0.1:1/"}
     body = b"" if status == 204 else real.data
     for headers in ({}, of_another, {"x-curate-signature": "zz"}):
         with between(replying(status, body, headers)) as url:
             client = SignedClient(msgspec.structs.replace(node.client.invite, coordinator=url), node.client._key)
             with pytest.raises(ControllerUnreachable, match="without its signature"):
-                client.call("/beat", NodeHeartbeat(0), NodeHeartbeatResponse)
+                client.call("/beat", Heartbeat(client.name, 0, ()), HeartbeatResponse)
 
 
 def test_a_client_reads_no_more_than_it_wants(world: World, node: Member) -> None:
@@ -302,7 +331,7 @@ def test_uploads_that_come_at_once_are_one(world: World, fresh: Member) -> None:
 
     def upload() -> None:
         try:
-            receipts.append(fresh.client.send(f"/upload/{lease.id.hex()}", b"same", str))
+            receipts.append(fresh.upload(lease))
         except ControllerUnreachable:
             receipts.append("later")
 

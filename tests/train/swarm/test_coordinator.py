@@ -7,22 +7,24 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import forked
 import msgspec
 import pytest
 from click.testing import CliRunner
-from swarms import RUN, TERMS, Member, World, invite, publish
+from swarms import RUN, TERMS, Member, World, answers_to, invite, publish
 
 from curate.commands.main import main
+from train.asynchronous.messages import LeaseVerdict, SampleResult, pack_tokens
 from train.asynchronous.server import ControllerServer
 from train.errors import ControllerUnreachable, RunError
 from train.sampling.protocol import SamplingParams
+from train.swarm.lease_file import encode_lease_file
 from train.swarm.ledger.ledger import LedgerAudit, audit_ledger, read_rows
-from train.swarm.messages import CurrentVersion, NodeLeaseRequest, NodeLeaseResponse
+from train.swarm.messages import CurrentVersion, VerificationJobResponse
 from train.swarm.protocol.client import JoinRequired, ResourceGone
 from train.swarm.signatures import public_key_bytes, read_key
-from train.swarm.verdict import LeaseVerdict
 
 
 @pytest.fixture
@@ -49,7 +51,7 @@ def test_what_a_verifier_accepts_reaches_the_trainer(world: World) -> None:
         node, verifier = world.member(), world.member("verifier")
         for _ in range(2):
             [lease] = node.ask(slots=1)
-            assert lease.lease.sampling_params.verifiable
+            assert lease.sampling_params.verifiable
             assert node.upload(lease) == "taken"
             assert node.upload(lease) == "again"
             verifier.judge(verifier.job())
@@ -61,6 +63,101 @@ def test_what_a_verifier_accepts_reaches_the_trainer(world: World) -> None:
     found = audited(world)
     assert found.fault == ""
     assert found.accounts.nodes[node.client.node].earned == 24
+
+
+def test_answers_come_one_by_one_or_together_and_the_first_to_each_seed_stays(world: World) -> None:
+    with world.coordinator():
+        node, verifier = world.member(), world.member("verifier")
+        [lease] = node.ask(slots=1)
+        first, second, third = answers_to(lease)
+        assert node.submit(third) == ["taken"]
+        assert verifier.client.call("/job", None, VerificationJobResponse).job is None, "it is not complete"
+        assert node.submit(first, third) == ["taken", "again"]
+        assert node.submit(second) == ["taken"]
+        assert node.submit(first, second, third) == ["again"] * 3
+        job = verifier.job()
+        assert verifier.client.fetch(f"/file/{lease.group}", 10**6) == encode_lease_file((first, second, third))
+        verifier.judge(job)
+        assert node.submit(second) == ["again"], "the reply may have been lost"
+        assert [verdict.outcome for _, verdict in node.beat().verdicts] == ["accepted"]
+        assert list((world.place / "uploads").iterdir()) == []
+
+
+@pytest.mark.parametrize("is_complete", [False, True])
+def test_a_second_answer_to_a_seed_that_differs_bans(world: World, is_complete: bool) -> None:
+    with world.coordinator():
+        node = world.member()
+        [lease] = node.ask(slots=1)
+        answers = answers_to(lease)
+        assert set(node.submit(*(answers if is_complete else answers[:1]))) == {"taken"}
+        other = msgspec.structs.replace(answers[0], commitments=b"other")
+        assert node.submit(other) == ["broken"]
+        with pytest.raises(RunError, match=r"banned: a lease of it was rejected \(different\)"):
+            node.beat()
+        assert list((world.place / "uploads").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"tokens": pack_tokens([5000] * 4)}, "tokens"),
+        ({"number": 3}, "file"),
+        ({"number": -1}, "file"),
+        ({"attempt": 1}, "file"),
+        ({"finish_reason": "refused"}, "length"),
+        ({"logprobs": b""}, "length"),
+    ],
+)
+def test_answers_that_make_no_sense_are_rejected_without_a_verifier(
+    world: World, changes: dict[str, Any], reason: str
+) -> None:
+    with world.coordinator():
+        node = world.member()
+        [lease] = node.ask(slots=1)
+        assert node.upload(lease, answers_to(lease, **changes)) == "broken"
+        with pytest.raises(RunError, match=f"rejected .{reason}.$"):
+            node.beat()
+        wait_for(world, "groups/running", 0)
+
+
+def test_answers_in_many_bodies_are_bounded_by_their_lease(world: World) -> None:
+    with world.coordinator():
+        node = world.member()
+        [lease] = node.ask(slots=1)
+        large = [msgspec.structs.replace(answer, commitments=bytes(30_000)) for answer in answers_to(lease)]
+        assert [node.submit(answer) for answer in large] == [["taken"], ["taken"], ["broken"]]
+        with pytest.raises(RunError, match=r"rejected \(size\)"):
+            node.beat()
+
+
+def test_a_body_that_its_node_has_signed_and_that_is_none_bans(world: World) -> None:
+    with world.coordinator():
+        node = world.member()
+        node.ask(slots=1)
+        with pytest.raises(RunError, match="SubmitRequest"):
+            node.client.send("/answers", b"\x91" * 400, dict)
+        with pytest.raises(RunError, match=r"rejected \(file\)"):
+            node.beat()
+
+
+def test_one_refusal_of_the_prompt_stands_for_all_answers(world: World) -> None:
+    with world.coordinator():
+        node = world.member()
+        [lease] = node.ask(slots=1)
+        refusal = SampleResult(lease.group, 0, 0, b"", b"", (), "refused")
+        assert node.submit(refusal) == ["broken"], "the prompt leaves room"
+        with pytest.raises(RunError, match=r"rejected \(length\)"):
+            node.beat()
+
+
+def test_the_number_of_a_lease_tells_nothing(world: World) -> None:
+    with world.coordinator():
+        nodes = [world.member() for _ in range(4)]
+        leases = [node.ask(slots=1)[0] for node in nodes]
+    assert {lease.attempt for lease in leases} == {0}
+    assert len({lease.group for lease in leases}) == 4
+    assert all(0 <= lease.group < 2**63 for lease in leases)
+    assert max(lease.group for lease in leases) > 2**40
 
 
 def test_what_is_rejected_is_asked_again_with_the_same_prompt_and_seeds(world: World) -> None:
@@ -76,8 +173,8 @@ def test_what_is_rejected_is_asked_again_with_the_same_prompt_and_seeds(world: W
         wait_for(world, "groups/running", 0)
         honest = world.member()
         [again] = honest.ask(slots=1)
-        assert again.lease == lease.lease
-        assert again.id != lease.id
+        assert msgspec.structs.replace(again, group=lease.group) == lease
+        assert again.group != lease.group
         assert honest.upload(again) == "taken"
         verifier.judge(verifier.job())
         wait_for(world, "groups/ready", 1)
@@ -93,9 +190,9 @@ def test_a_group_is_never_with_two_nodes(world: World) -> None:
         def work(node: Member) -> None:
             while not stop.is_set():
                 with suppress(ControllerUnreachable):
-                    reply = node.client.call("/lease", NodeLeaseRequest(0, 10), NodeLeaseResponse)
+                    reply = node.work(slots=10)
                     for lease in reply.leases:
-                        seen.append(lease.lease.seeds)
+                        seen.append(lease.seeds)
                         node.upload(lease)
                     stop.wait(0.1)
 
@@ -126,7 +223,7 @@ def test_a_trainer_that_is_gone_gets_its_answers_when_it_is_back(world: World) -
         world.server.close(run_ended=False)
         node.upload(lease)
         verifier.judge(verifier.job())
-        assert node.client.call("/lease", NodeLeaseRequest(0, 1), NodeLeaseResponse).leases == ()
+        assert node.work(slots=1).leases == ()
         world.server = ControllerServer(world.controller, address, token=None, run=RUN, spec=TERMS)
         wait_for(world, "groups/ready", 1)
         assert node.ask(slots=1)
@@ -141,7 +238,7 @@ def test_nodes_hear_that_the_run_is_over_and_the_coordinator_ends(world: World) 
         while not (orders := node.beat()).run_ended:
             assert time.monotonic() < until
             time.sleep(0.05)
-        assert orders.lease_ids_to_drop == (lease.id,)
+        assert orders.leases_to_drop == ((lease.group, 0),)
         thread.join(20)
         assert not thread.is_alive()
 
@@ -156,7 +253,7 @@ def test_new_weights_are_published_and_named_in_the_ledger(world: World) -> None
         world.controller.wait_for_batch(0, 20)
         publish(world.controller, world.folder, 1)
         [lease] = node.ask(loaded=1, slots=1)
-        assert lease.lease.version == 1
+        assert lease.version == 1
         assert node.client.call("/step", None, CurrentVersion).version == 1
         assert (world.place / "store" / "runs" / RUN / "latest").exists()
     assert audited(world).accounts.version == 1
@@ -207,14 +304,15 @@ def test_a_coordinator_that_is_killed_in_mid_lease_goes_on(world: World) -> None
             node.beat()
         node.join()
         verifier.join()
-        assert node.upload(leased) == "late"
+        with pytest.raises(ResourceGone, match="stale"):
+            node.upload(leased)
         with pytest.raises(ResourceGone):
-            verifier.client.fetch(f"/file/{submitted.id.hex()}", 1000)
-        lost = {lease.lease.seeds for lease in (submitted, leased)}
+            verifier.client.fetch(f"/file/{submitted.group}", 1000)
+        lost = {lease.seeds for lease in (submitted, leased)}
         again: set[tuple[int, ...]] = set()
         while len(again) < 2:
             [lease] = node.ask(slots=1)
-            again.add(lease.lease.seeds)
+            again.add(lease.seeds)
             node.upload(lease)
             verifier.judge(verifier.job())
         assert again == lost
@@ -266,8 +364,8 @@ def test_a_stranger_cannot_lose_the_samples_of_an_evaluation(world: World) -> No
         )
         drawing.start()
         [lease] = stranger.ask(slots=10)
-        assert len(lease.lease.seeds) == 3, "a stranger samples for an evaluation"
-        stranger.client.call("/leave", None, type(None))
+        assert len(lease.seeds) == 3, "a stranger samples for an evaluation"
+        stranger.leave()
         with pytest.raises(ControllerUnreachable, match="suspended"):
             stranger.join()
         while not done or len(done) < len(prompts):

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +16,17 @@ from swarms import RUN, verified_answers
 from swarms import settings as rules_of
 
 from sandbox.service.service_errors import ServiceError
-from train.asynchronous.messages import Lease, LeaseKey
+from train.asynchronous.messages import ACCEPTED, Heartbeat, Lease, LeaseKey, LeaseVerdict
 from train.sampling.protocol import SamplingParams
 from train.swarm import node_lifecycle
 from train.swarm.coordinator.coordinator_state import CoordinatorState
-from train.swarm.coordinator.refusals import Forbidden, NotJoined, RetryLater
+from train.swarm.coordinator.intake import Forbidden, NotJoined, RetryLater
 from train.swarm.ledger import accounts
 from train.swarm.ledger.ledger import Ledger, LedgerRow, audit_ledger
-from train.swarm.messages import NodeHeartbeat, SwarmLease, VerificationResult, VerifiedCompletion
+from train.swarm.messages import VerificationResult, VerifiedCompletion
 from train.swarm.protocol.invites import new_invite
 from train.swarm.settings import Thresholds
 from train.swarm.signatures import public_key_bytes
-from train.swarm.verdict import ACCEPTED, LeaseVerdict
 
 RUN_KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 NODES = [bytes([letter]) * 32 for letter in b"abcdefghijkl"]
@@ -63,6 +62,10 @@ def join(desk: CoordinatorState, key: bytes, now: float = 0.0, *, engine: str = 
     desk.join(key, INVITES[key], INVITES[key].id, engine, "a box", now, is_valid=True)
 
 
+def beat_of(loaded: int, leases: Sequence[int] = (), speed: float = 0.0) -> Heartbeat:
+    return Heartbeat("a node", loaded, tuple((lease, 0) for lease in leases), speed)
+
+
 VERDICTS = [
     *[ACCEPTED] * 6,
     LeaseVerdict("soft", "replay"),
@@ -83,8 +86,8 @@ class Swarm(RuleBasedStateMachine):
         self.next_group = 0
         self.to_ask: list[LeaseKey] = []  # given back, to be asked again
         self.with_nodes: dict[LeaseKey, bytes] = {}  # as the trainer would know it
-        self.leases: list[tuple[bytes, SwarmLease]] = []  # all that were ever given
-        self.jobs: list[tuple[bytes, bytes, Lease]] = []
+        self.leases: list[tuple[bytes, Lease]] = []  # all that were ever given
+        self.jobs: list[tuple[bytes, int, Lease]] = []
         self.n_given: Counter[bytes] = Counter()
         self.trained_on: Counter[int] = Counter()
 
@@ -124,27 +127,27 @@ class Swarm(RuleBasedStateMachine):
                 asked, self.next_group = (self.next_group, 0), self.next_group + 1
             lease = self.desk.grant(key, lease_of(asked), self.now)
             assert lease is not None
-            assert lease.lease.seeds == lease_of(asked).seeds
+            assert lease.seeds == lease_of(asked).seeds
             self.with_nodes[asked] = key
             self.given(key, lease)
 
-    def given(self, key: bytes, lease: SwarmLease) -> None:
+    def given(self, key: bytes, lease: Lease) -> None:
         assert self.desk.members[key].lifecycle.state is not node_lifecycle.NodeState.BANNED
         self.leases.append((key, lease))
         self.n_given[key] += 1
 
     @rule(key=st.sampled_from(NODES), knows=st.booleans())
     def beat(self, key: bytes, knows: bool) -> None:
-        running = tuple(lease.id for owner, lease in self.leases if owner == key) if knows else ()
+        running = tuple(lease.group for owner, lease in self.leases if owner == key) if knows else ()
         try:
-            orders = self.desk.heartbeat(key, NodeHeartbeat(0, running, float("nan")), self.now)
+            orders = self.desk.heartbeat(key, beat_of(0, running, float("nan")), self.now)
         except (NotJoined, Forbidden):
             return
-        assert not set(orders.lease_ids_to_drop) & self.desk.members[key].leases
+        assert not {lease for lease, _ in orders.leases_to_drop} & self.desk.members[key].leases
 
     @rule(key=st.sampled_from(NODES + VERIFIERS))
     def leave(self, key: bytes) -> None:
-        self.desk.leave(key, self.now)
+        self.desk.release(key, None, self.now)
 
     @precondition(lambda self: self.leases)
     @rule(place=st.integers(1, 6), digest=st.sampled_from([b"1" * 32] * 4 + [b"2" * 32]), thief=st.booleans())
@@ -152,9 +155,9 @@ class Swarm(RuleBasedStateMachine):
         owner, lease = self.leases[-min(place, len(self.leases))]
         if thief:
             other = next(node for node in NODES if node != owner)
-            assert self.desk.submit(other, lease.id, 10, digest, self.now) == "late"
+            assert self.desk.submit(other, lease.group, 10, digest, self.now) == "stale"
         else:
-            self.desk.submit(owner, lease.id, 10, digest, self.now)
+            self.desk.submit(owner, lease.group, 10, digest, self.now)
 
     @rule(key=st.sampled_from(VERIFIERS))
     def take(self, key: bytes) -> None:
@@ -163,7 +166,7 @@ class Swarm(RuleBasedStateMachine):
         except NotJoined:
             return
         if job is not None:
-            self.jobs.append((key, job.lease.id, job.lease.lease))
+            self.jobs.append((key, job.lease.group, job.lease))
 
     @precondition(lambda self: self.jobs)
     @rule(place=st.integers(1, 4), verdict=st.sampled_from(VERDICTS))
@@ -316,14 +319,12 @@ def healthy(desk: CoordinatorState, key: bytes, group: int, now: float = 0.0) ->
 
 
 def finished(
-    desk: CoordinatorState, key: bytes, lease: SwarmLease, now: float = 0.0, answers: tuple[VerifiedCompletion, ...] =
+    desk: CoordinatorState, key: bytes, lease: Lease, now: float = 0.0, answers: tuple[VerifiedCompletion, ...] =
     (), verdict: LeaseVerdict = ACCEPTED,
 ) -> LeaseVerdict:  # fmt: skip
-    assert desk.submit(key, lease.id, 1, b"d" * 32, now) == "taken"
+    assert desk.submit(key, lease.group, 1, b"d" * 32, now) == "taken"
     assert desk.assign_job(VERIFIERS[0], now).job is not None
-    desk.record_verdict(
-        VERIFIERS[0], lease.id, VerificationResult(verdict, answers or verified_answers(lease.lease)), now
-    )
+    desk.record_verdict(VERIFIERS[0], lease.group, VerificationResult(verdict, answers or verified_answers(lease)), now)
     return desk.members[key].unsent_verdicts[-1][1]
 
 
@@ -348,7 +349,7 @@ def test_nobody_gets_a_group_that_has_been_answered(book: Ledger) -> None:
     assert len(book.accounts.nodes[NODES[0]].verdict_counts) == 1
     granted = desk.grant(NODES[1], lease_of((8, 0)), 0.0)
     assert granted is not None
-    assert granted.lease.seeds == lease_of((8, 0)).seeds
+    assert granted.seeds == lease_of((8, 0)).seeds
 
 
 def test_only_nodes_whose_work_was_accepted_sample_for_evaluations(book: Ledger) -> None:
@@ -359,11 +360,11 @@ def test_only_nodes_whose_work_was_accepted_sample_for_evaluations(book: Ledger)
     assert desk.can_evaluate(NODES[0])
     lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
     assert lease is not None
-    desk.leave(NODES[0], 1.0)
+    desk.release(NODES[0], None, 1.0)
     join(desk, NODES[0], 2.0)
     assert not desk.can_evaluate(NODES[0]), "it has given a lease back"
     healthy(desk, NODES[1], 3)
-    desk.leave(NODES[1], 4.0)
+    desk.release(NODES[1], None, 4.0)
     join(desk, NODES[1], 5.0)
     assert desk.can_evaluate(NODES[1])
 
@@ -374,7 +375,7 @@ def test_a_node_that_refuses_prompts_gains_nothing(book: Ledger) -> None:
     desk.accepted.clear()
     lease = desk.grant(NODES[0], lease_of((2, 0)), 0.0)
     assert lease is not None
-    refusals = tuple(VerifiedCompletion(b"", b"", "refused") for _ in lease.lease.seeds)
+    refusals = tuple(VerifiedCompletion(b"", b"", "refused") for _ in lease.seeds)
     assert finished(desk, NODES[0], lease, answers=refusals) == LeaseVerdict("soft", "length")
     assert (desk.accepted, desk.given_back) == ([], [(2, 0)])
 
@@ -426,9 +427,9 @@ def test_a_second_file_that_differs_bans_and_the_same_again_does_not(book: Ledge
     healthy(desk, NODES[0], 0)
     lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
     assert lease is not None
-    assert desk.submit(NODES[0], lease.id, 1, b"a" * 32, 1.0) == "taken"
-    assert desk.submit(NODES[0], lease.id, 1, b"a" * 32, 1.0) == "again"
-    assert desk.submit(NODES[0], lease.id, 1, b"b" * 32, 1.0) == "late"
+    assert desk.submit(NODES[0], lease.group, 1, b"a" * 32, 1.0) == "taken"
+    assert desk.submit(NODES[0], lease.group, 1, b"a" * 32, 1.0) == "again"
+    assert desk.submit(NODES[0], lease.group, 1, b"b" * 32, 1.0) == "stale"
     assert desk.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.BANNED
     assert book.account(NODES[0]).stake == 0
 
@@ -484,7 +485,7 @@ def test_a_file_that_outlasts_its_verifiers_is_unknown(book: Ledger) -> None:
     join(desk, VERIFIERS[0])
     lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
     assert lease is not None
-    desk.submit(NODES[0], lease.id, 1, b"a" * 32, 0.0)
+    desk.submit(NODES[0], lease.group, 1, b"a" * 32, 0.0)
     for _ in range(3):
         assert desk.assign_job(VERIFIERS[0], 0.0).job is not None
         join(desk, VERIFIERS[0])  # it was killed, and started again
@@ -497,7 +498,7 @@ def test_a_stake_belongs_to_the_invite_and_is_lost_by_cheating_once_and_for_all(
     healthy(desk, NODES[0], 10)
     assert book.account(NODES[0]).stake == 100
     for now in (1.0, 3.0):
-        desk.leave(NODES[0], now)
+        desk.release(NODES[0], None, now)
         join(desk, NODES[0], now + 1)
         assert book.account(NODES[0]).stake == 100, "it is neither paid out by leaving nor renewed by joining"
     lease = desk.grant(NODES[0], lease_of((0, 0)), 5.0)
@@ -561,20 +562,22 @@ def test_a_lease_that_never_reached_its_node_is_given_to_another(book: Ledger) -
     assert lost is not None
     assert known is not None
     for seconds in (10.0, 20.0, 29.0):
-        desk.heartbeat(NODES[0], NodeHeartbeat(0, (known.id,)), seconds)
+        desk.heartbeat(NODES[0], beat_of(0, (known.group,)), seconds)
     assert desk.given_back == []
-    orders = desk.heartbeat(NODES[0], NodeHeartbeat(0, (known.id,)), 31.0)
+    orders = desk.heartbeat(NODES[0], beat_of(0, (known.group,)), 31.0)
     assert desk.given_back == [(1, 0)]
-    assert orders.verdicts[-1] == (lost.id, LeaseVerdict("unknown", "freed")), "the node is blamed for a lost reply"
-    orders = desk.heartbeat(NODES[0], NodeHeartbeat(0), 62.0)
-    assert orders.verdicts == ((known.id, LeaseVerdict("soft", "expired")),), "this one it had"
+    assert orders.verdicts[-1] == ((lost.group, 0), LeaseVerdict("unknown", "freed")), (
+        "the node is blamed for a lost reply"
+    )
+    orders = desk.heartbeat(NODES[0], beat_of(0), 62.0)
+    assert orders.verdicts == (((known.group, 0), LeaseVerdict("soft", "expired")),), "this one it had"
 
 
 def test_a_new_node_is_not_suspended_for_a_lease_that_never_reached_it(book: Ledger) -> None:
     desk = opened(book)
     join(desk, NODES[0])
     assert desk.grant(NODES[0], lease_of((1, 0)), 0.0) is not None
-    desk.heartbeat(NODES[0], NodeHeartbeat(0), 31.0)
+    desk.heartbeat(NODES[0], beat_of(0), 31.0)
     assert desk.given_back == [(1, 0)]
     assert desk.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.PROBATION
     assert desk.free_capacity(NODES[0]) == 1
@@ -586,8 +589,8 @@ def test_leaving_gives_leases_back_and_costs_what_an_expired_lease_costs_once(bo
     healthy(desk, NODES[0], 0)
     leases = [desk.grant(NODES[0], lease_of((group, 0)), 0.0) for group in (1, 2)]
     if names_them:
-        desk.heartbeat(NODES[0], NodeHeartbeat(0, tuple(lease.id for lease in leases if lease)), 1.0)
-    desk.leave(NODES[0], 2.0)
+        desk.heartbeat(NODES[0], beat_of(0, tuple(lease.group for lease in leases if lease)), 1.0)
+    desk.release(NODES[0], None, 2.0)
     assert sorted(desk.given_back) == [(1, 0), (2, 0)]
     assert book.account(NODES[0]).reputation == 0.5
     assert desk.members[NODES[0]].lifecycle.recent_soft_rejections == (False, True)
@@ -599,8 +602,8 @@ def test_leaving_without_a_lease_costs_nothing(book: Ledger) -> None:
     healthy(desk, NODES[0], 0)
     lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
     assert lease is not None
-    assert desk.submit(NODES[0], lease.id, 1, b"d" * 32, 0.0) == "taken"
-    desk.leave(NODES[0], 2.0)
+    assert desk.submit(NODES[0], lease.group, 1, b"d" * 32, 0.0) == "taken"
+    desk.release(NODES[0], None, 2.0)
     assert book.account(NODES[0]).reputation == 1.0
 
 
@@ -608,7 +611,7 @@ def test_a_new_node_that_leaves_with_its_lease_to_get_another_one_is_suspended(b
     desk = opened(book)
     join(desk, NODES[0])
     assert desk.grant(NODES[0], lease_of((1, 0)), 0.0) is not None
-    desk.leave(NODES[0], 1.0)
+    desk.release(NODES[0], None, 1.0)
     with pytest.raises(RetryLater, match="1 of its last 1 leases were rejected or ran out"):
         join(desk, NODES[0], 2.0)
 
@@ -621,7 +624,7 @@ def test_a_node_that_never_names_its_leases_pays_for_them_from_the_second_on(boo
         lease = desk.grant(NODES[0], lease_of((int(now) + 1, 0)), now)
         assert lease is not None
         now += 31.0
-        assert desk.heartbeat(NODES[0], NodeHeartbeat(0), now).verdicts[-1][1].reason == outcome
+        assert desk.heartbeat(NODES[0], beat_of(0), now).verdicts[-1][1].reason == outcome
     assert desk.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.SUSPENDED
 
 
@@ -631,11 +634,11 @@ def test_a_suspended_node_is_told_why(book: Ledger) -> None:
     lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
     assert lease is not None
     for seconds in range(0, 101, 10):
-        desk.heartbeat(NODES[0], NodeHeartbeat(0, (lease.id,), 1.0), float(seconds))
+        desk.heartbeat(NODES[0], beat_of(0, (lease.group,), 1.0), float(seconds))
     desk.tick(100.0)
     told = "suspended: 1 of its last 1 leases were rejected or ran out, the last one because no answers came in time"
     with pytest.raises(NotJoined, match=told):
-        desk.heartbeat(NODES[0], NodeHeartbeat(0, (lease.id,), 1.0), 101.0)
+        desk.heartbeat(NODES[0], beat_of(0, (lease.group,), 1.0), 101.0)
     for state in (desk, opened(book, 102.0)):
         with pytest.raises(RetryLater, match=f"{told}. It may join again in"):
             join(state, NODES[0], 103.0)
@@ -657,11 +660,11 @@ def test_a_slow_node_gets_the_time_that_its_speed_needs_within_bounds(book: Ledg
     healthy(desk, NODES[0], 0)
     seconds = []
     for group, speed in ((1, float("nan")), (2, 1e6), (3, 0.16), (4, 0.0), (5, 1e-9), (6, -1.0)):
-        desk.heartbeat(NODES[0], NodeHeartbeat(0, (), speed), 0.0)
+        desk.heartbeat(NODES[0], beat_of(0, (), speed), 0.0)
         lease = desk.grant(NODES[0], lease_of((group, 0)), 0.0)
         assert lease is not None
-        seconds.append(lease.lease.expires_in_seconds)
-        desk.submit(NODES[0], lease.id, 1, b"d" * 32, 0.0)
+        seconds.append(lease.expires_in_seconds)
+        desk.submit(NODES[0], lease.group, 1, b"d" * 32, 0.0)
     # Two answers of 8 tokens, 1.5 times as long as the speed says; a node that rests keeps the last speed.
     assert seconds == [100.0, 100.0, 150.0, 150.0, 400.0, 400.0]
 
@@ -674,8 +677,8 @@ def test_a_node_that_drops_leases_is_suspended_once_and_loses_the_others_without
         assert lease is not None
         finished(desk, NODES[0], lease)
     held = [desk.grant(NODES[0], lease_of((group, 0)), 0.0) for group in range(20, 25)]
-    desk.heartbeat(NODES[0], NodeHeartbeat(0, tuple(lease.id for lease in held if lease)), 1.0)
-    desk.heartbeat(NODES[0], NodeHeartbeat(0), 40.0)  # it names none of them
+    desk.heartbeat(NODES[0], beat_of(0, tuple(lease.group for lease in held if lease)), 1.0)
+    desk.heartbeat(NODES[0], beat_of(0), 40.0)  # it names none of them
     assert desk.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.SUSPENDED
     assert sorted(desk.given_back) == [(group, 0) for group in range(20, 25)]
     assert book.account(NODES[0]).verdict_counts == {"accepted": 20, "expired": 2, "unknown": 3}
@@ -685,7 +688,7 @@ def test_an_outage_counts_once_however_many_leases_the_node_had(book: Ledger) ->
     desk = opened(book)
     healthy(desk, NODES[0], 0)
     held = [desk.grant(NODES[0], lease_of((group, 0)), 0.0) for group in range(1, 9)]
-    desk.heartbeat(NODES[0], NodeHeartbeat(0, tuple(lease.id for lease in held if lease)), 1.0)
+    desk.heartbeat(NODES[0], beat_of(0, tuple(lease.group for lease in held if lease)), 1.0)
     desk.tick(40.0)
     assert desk.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.UNHEALTHY
     assert sorted(desk.given_back) == [(group, 0) for group in range(1, 9)]
@@ -699,12 +702,12 @@ def test_a_verifier_that_asks_again_has_lost_the_reply(book: Ledger) -> None:
         join(desk, verifier)
     lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
     assert lease is not None
-    desk.submit(NODES[0], lease.id, 1, b"a" * 32, 0.0)
+    desk.submit(NODES[0], lease.group, 1, b"a" * 32, 0.0)
     assert desk.assign_job(VERIFIERS[0], 0.0).job is not None
     assert desk.assign_job(VERIFIERS[1], 0.0).job is None
     again = desk.assign_job(VERIFIERS[0], 1.0).job
     assert again is not None
-    assert again.lease.id == lease.id
+    assert again.lease.group == lease.group
 
 
 def test_a_file_that_takes_long_to_arrive_is_waited_for(book: Ledger) -> None:
@@ -712,10 +715,11 @@ def test_a_file_that_takes_long_to_arrive_is_waited_for(book: Ledger) -> None:
     healthy(desk, NODES[0], 0)
     lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
     assert lease is not None
-    assert desk.begin_upload(NODES[0], lease.id, deadline=90.0)
+    desk.heartbeat(NODES[0], beat_of(0, (lease.group,)), 1.0)
+    assert desk.begin_upload(NODES[0], deadline=90.0)
     for seconds in (20.0, 40.0, 60.0, 80.0):
-        desk.heartbeat(NODES[0], NodeHeartbeat(0), seconds)
-    assert desk.submit(NODES[0], lease.id, 1, b"d" * 32, 89.0) == "taken"
+        desk.heartbeat(NODES[0], beat_of(0), seconds)
+    assert desk.submit(NODES[0], lease.group, 1, b"d" * 32, 89.0) == "taken"
 
 
 def test_nobody_is_blamed_for_what_the_coordinator_slept_through(book: Ledger) -> None:
@@ -726,7 +730,7 @@ def test_nobody_is_blamed_for_what_the_coordinator_slept_through(book: Ledger) -
     desk.extend_deadlines(3600.0)
     desk.tick(3601.0)
     assert desk.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.HEALTHY
-    assert desk.submit(NODES[0], lease.id, 1, b"d" * 32, 3602.0) == "taken"
+    assert desk.submit(NODES[0], lease.group, 1, b"d" * 32, 3602.0) == "taken"
 
 
 def test_a_lease_runs_out_whatever_its_node_says(book: Ledger) -> None:
@@ -736,6 +740,6 @@ def test_a_lease_runs_out_whatever_its_node_says(book: Ledger) -> None:
     assert lease is not None
     for seconds in range(0, 110, 10):
         desk.tick(float(seconds))
-        desk.heartbeat(NODES[0], NodeHeartbeat(0, (lease.id,), 1e6), float(seconds))
+        desk.heartbeat(NODES[0], beat_of(0, (lease.group,), 1e6), float(seconds))
     assert desk.given_back == [(1, 0)]
-    assert desk.submit(NODES[0], lease.id, 1, b"d" * 32, 111.0) == "late"
+    assert desk.submit(NODES[0], lease.group, 1, b"d" * 32, 111.0) == "stale"

@@ -11,13 +11,12 @@ import torch
 from blake3 import blake3
 from safetensors.torch import load_file, save_file
 
-from train.asynchronous.messages import unpack_tokens
+from train.asynchronous.messages import ACCEPTED, Lease, LeaseVerdict, unpack_tokens
 from train.errors import SamplerError, TransferError
 from train.sampling.protocol import SampledCompletion
 from train.sampling.transformers import TransformersSampler
-from train.swarm.messages import SwarmLease, VerificationJob
+from train.swarm.messages import VerificationJob
 from train.swarm.settings import SwarmSettings
-from train.swarm.verdict import ACCEPTED, LeaseVerdict
 from train.swarm.verification.verifier_model import VerifierModel
 from train.swarm.verifier.file_verifier import FileVerifier
 
@@ -36,17 +35,17 @@ class Node:
     answers: list[SampledCompletion]
 
     def weights(self, version: int) -> tuple[Path, ...]:
-        assert version == LEASE.lease.version
+        assert version == LEASE.version
         return (self.folder / "model" / "model.safetensors",)
 
     def judge(self, files_of: Callable[[int], Sequence[Path]] | None = None) -> FileVerifier:
         return FileVerifier(self.settings, VerifierModel(self.folder / "model"), files_of or self.weights)
 
-    def content(self, lease: SwarmLease = LEASE) -> bytes:
+    def content(self, lease: Lease = LEASE) -> bytes:
         return swarm_answers.lease_file(lease, self.answers)
 
 
-def job(content: bytes, lease: SwarmLease = LEASE) -> VerificationJob:
+def job(content: bytes, lease: Lease = LEASE) -> VerificationJob:
     return VerificationJob(lease, ENGINE, len(content), blake3(content).digest())
 
 
@@ -75,8 +74,7 @@ def test_nothing_is_loaded_for_a_file_that_is_refused_by_a_cheap_check(node: Nod
         raise AssertionError("weights were asked for")
 
     judge, content = node.judge(no_weights), node.content()
-    other_version = msgspec.structs.replace(LEASE.lease, version=LEASE.lease.version + 1)
-    other = msgspec.structs.replace(LEASE, lease=other_version)
+    other = msgspec.structs.replace(LEASE, version=LEASE.version + 1)
     assert judge.verify(job(b"PAR1PAR1"), b"PAR1PAR1").verdict == LeaseVerdict("hard", "file")
     assert judge.verify(job(content, other), content).verdict == LeaseVerdict("soft", "version")
     assert judge.verify(job(content), content[:-1] + b"?").verdict == LeaseVerdict("unknown", "digest")
@@ -117,10 +115,9 @@ def test_a_check_that_fails_leaves_the_file_unknown_and_the_next_one_is_judged(n
 
 def test_another_prompt_or_other_seeds_than_those_leased_are_found_by_the_computation(node: Node) -> None:
     content = node.content()
-    other_prompt = msgspec.structs.replace(LEASE.lease, prompt=(1, 2, 3))
-    other_seeds = msgspec.structs.replace(LEASE.lease, seeds=tuple(seed + 1 for seed in LEASE.lease.seeds))
-    for asked, reason in ((other_prompt, "commitments"), (other_seeds, "replay")):
-        other = msgspec.structs.replace(LEASE, lease=asked)
+    other_prompt = msgspec.structs.replace(LEASE, prompt=(1, 2, 3))
+    other_seeds = msgspec.structs.replace(LEASE, seeds=tuple(seed + 1 for seed in LEASE.seeds))
+    for other, reason in ((other_prompt, "commitments"), (other_seeds, "replay")):
         assert node.judge().verify(job(content, other), content).verdict == LeaseVerdict("hard", reason)
 
 

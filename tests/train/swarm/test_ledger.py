@@ -200,7 +200,7 @@ def test_a_coordinator_that_is_killed_loses_nothing_that_it_has_said(tmp_path: P
 
 
 def test_reputation_counts_what_a_node_is_to_blame_for() -> None:
-    made = [VerdictEntry(ANN, b"", verdict) for verdict in ("accepted", "accepted", "unknown", "expired")]
+    made = [VerdictEntry(ANN, 0, verdict) for verdict in ("accepted", "accepted", "unknown", "expired")]
     assert accounts.compute_accounts(made).nodes[ANN].reputation == pytest.approx(2 / 3)
     assert accounts.compute_accounts([JoinEntry(BEN, b"")]).nodes[BEN].reputation == 1
 
@@ -236,7 +236,7 @@ def test_a_row_that_comes_twice_is_found(tmp_path: Path) -> None:
 def test_a_whole_new_chain_under_another_key_is_found(tmp_path: Path) -> None:
     forger = Ed25519PrivateKey.from_private_bytes(b"f" * 32)
     book = Ledger(tmp_path / "ledger", forger)
-    book.append(PayEntry(ANN, b"l" * 16, 10**9))
+    book.append(PayEntry(ANN, 7, 10**9))
     book.close()
     assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC).fault == "row 1: the coordinator has not signed it"
 
@@ -297,10 +297,10 @@ from train.swarm.ledger.entries import PayEntry, VerdictEntry
 book = Ledger(Path(sys.argv[1]), Ed25519PrivateKey.from_private_bytes(bytes(32)))
 for n in range(int(sys.argv[2]) + 1):
     with book.transaction():
-        book.append(VerdictEntry(b"a" * 32, b"l" * 16, "accepted"))
+        book.append(VerdictEntry(b"a" * 32, 7, "accepted"))
         if n == int(sys.argv[2]):
             os.kill(os.getpid(), signal.SIGKILL)
-        book.append(PayEntry(b"a" * 32, b"l" * 16, 1))
+        book.append(PayEntry(b"a" * 32, 7, 1))
 """
 
 

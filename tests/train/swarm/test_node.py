@@ -1,6 +1,5 @@
 """A node as its coordinator sees it: whole groups, each uploaded once, whatever the network does."""
 
-import os
 from collections import deque
 from pathlib import Path
 
@@ -11,9 +10,13 @@ from msgspec.structs import replace
 
 from cli import main
 from train.asynchronous.messages import (
+    ACCEPTED,
     Heartbeat,
+    HeartbeatResponse,
     Lease,
     LeaseRequest,
+    LeaseResponse,
+    LeaseVerdict,
     ReleaseRequest,
     SampleResult,
     SubmitRequest,
@@ -24,51 +27,39 @@ from train.errors import ConfigError, ControllerUnreachable, RunError, TransferE
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SamplingParams
 from train.swarm.folder import SwarmAddress, SwarmFolder
-from train.swarm.lease_file import read_lease_file
-from train.swarm.messages import JoinResponse, NodeHeartbeatResponse, NodeLeaseResponse, SwarmLease
-from train.swarm.node.identity import load_or_create_key
-from train.swarm.node.swarm_controller import SwarmController
-from train.swarm.protocol.client import JoinRequired, join
+from train.swarm.messages import JoinResponse
+from train.swarm.node import SwarmController
+from train.swarm.protocol.client import JoinRequired, ResourceGone, join
 from train.swarm.protocol.invites import new_invite
 from train.swarm.settings import SwarmSettings, sign_settings
-from train.swarm.signatures import create_key_file, public_key_bytes
-from train.swarm.verdict import ACCEPTED, LeaseVerdict
+from train.swarm.signatures import create_key_file, load_or_create_key, public_key_bytes
 from train.weights.manifest import WeightManifest
 
-SETTINGS = SwarmSettings("coder", EngineSpec("coder", "a model", "transformers", 64), vocab_size=100)
 
-
-def swarm_lease(group: int = 7, n_answers: int = 3) -> SwarmLease:
+def lease_of(group: int = 7, n_answers: int = 3) -> Lease:
     draw = SamplingParams(1.0, 1.0, 32, logprobs=True, verifiable=True)
-    return SwarmLease(os.urandom(16), Lease(group, 2, 5, (1, 2, 3), tuple(range(10, 10 + n_answers)), draw, 600.0))
+    return Lease(group, 0, 5, (1, 2, 3), tuple(range(10, 10 + n_answers)), draw, 600.0)
 
 
 class Coordinator:
     """What a node says is kept; `trouble` has the errors of the next calls."""
 
     def __init__(self, *leases):
-        self.node = bytes(32)
-        self.leases, self.orders = deque(leases), NodeHeartbeatResponse()
-        self.said, self.files, self.trouble = [], [], deque()
+        self.leases, self.orders = deque(leases), HeartbeatResponse()
+        self.said, self.trouble = [], deque()
         self.receipt = "taken"
 
     def call(self, path, message, kind):
-        self._maybe_fail()
         self.said.append((path, message))
-        if path == "/lease":
-            given = tuple(self.leases)
-            self.leases.clear()
-            return NodeLeaseResponse(given)
-        return self.orders if path == "/beat" else None
-
-    def send(self, path, body, kind):
-        self.files.append((path, body))
-        self._maybe_fail()
-        return self.receipt
-
-    def _maybe_fail(self):
         if self.trouble:
             raise self.trouble.popleft()
+        if path == "/work":
+            given = tuple(self.leases)
+            self.leases.clear()
+            return LeaseResponse(given)
+        if path == "/answers":
+            return [self.receipt] * len(message.answers)
+        return self.orders if path == "/beat" else None
 
 
 class Relays:
@@ -103,24 +94,21 @@ def asked(node) -> tuple[Lease, ...]:
     return node.request_leases(LeaseRequest("n", 5, 100)).leases
 
 
-def test_a_group_is_uploaded_once_it_is_whole_and_can_be_read(node):
-    given = swarm_lease()
-    coordinator = Coordinator(given)
+def test_the_answers_to_each_lease_go_by_themselves(node):
+    """A body may be as large as one lease allows."""
+    coordinator = Coordinator(lease_of(7), lease_of(8))
     controller = node(coordinator)
-    (lease,) = asked(controller)
-    assert controller.submit_results(SubmitRequest("n", (answer(lease, 2), answer(lease, 0)))) == ["taken", "taken"]
-    assert coordinator.files == []
-    assert controller.submit_results(SubmitRequest("n", (answer(lease, 1),))) == ["taken"]
-    ((path, content),) = coordinator.files
-    assert path == f"/upload/{given.id.hex()}"
-    completions = read_lease_file(content, given.lease, SETTINGS)
-    assert not isinstance(completions, LeaseVerdict), completions
-    assert [one.token_ids for one in completions] == [(0, 4, 5), (1, 4, 5), (2, 4, 5)]
-    assert {(one.finish_reason, one.commitments) for one in completions} == {("stop", b"commitment")}
+    one, other = asked(controller)
+    answers = answer(one, 2), answer(other, 0), answer(one, 0)
+    assert controller.submit_results(SubmitRequest("n", answers)) == ["taken"] * 3
+    assert coordinator.said[1:] == [
+        ("/answers", SubmitRequest("n", (answers[0], answers[2]))),
+        ("/answers", SubmitRequest("n", (answers[1],))),
+    ]
 
 
-def test_after_a_failure_of_the_network_the_same_bytes_are_sent_again(node):
-    coordinator = Coordinator(swarm_lease())
+def test_after_a_failure_of_the_network_the_same_answers_are_sent_again(node):
+    coordinator = Coordinator(lease_of())
     controller = node(coordinator)
     (lease,) = asked(controller)
     whole = SubmitRequest("n", tuple(answer(lease, number) for number in range(3)))
@@ -128,63 +116,37 @@ def test_after_a_failure_of_the_network_the_same_bytes_are_sent_again(node):
     with pytest.raises(ControllerUnreachable):
         controller.submit_results(whole)
     coordinator.receipt = "again"
-    assert controller.submit_results(whole) == ["taken"] * 3
-    first, second = coordinator.files
-    assert first == second
-    assert controller.submit_results(whole) == ["stale"] * 3  # the worker has forgotten them by now
-    assert len(coordinator.files) == 2
+    assert controller.submit_results(whole) == ["again"] * 3
+    assert coordinator.said[1:] == [("/answers", whole)] * 2
 
 
 def test_what_comes_too_late_is_given_up(node):
-    coordinator = Coordinator(swarm_lease())
-    coordinator.receipt = "late"
+    coordinator = Coordinator(lease_of())
+    coordinator.receipt = "stale"
     controller = node(coordinator)
     (lease,) = asked(controller)
-    assert (
-        controller.submit_results(SubmitRequest("n", tuple(answer(lease, number) for number in range(3))))
-        == ["stale"] * 3
-    )
-
-
-def test_a_group_that_comes_twice_is_two_leases(node):
-    first, second = swarm_lease(), swarm_lease()
-    coordinator = Coordinator(first, second)
-    controller = node(coordinator)
-    one, other = asked(controller)
-    assert (one.group, one.attempt) != (other.group, other.attempt)
-    controller.submit_results(SubmitRequest("n", tuple(answer(other, number) for number in range(3))))
-    assert [path for path, _ in coordinator.files] == [f"/upload/{second.id.hex()}"]
-    controller.heartbeat(Heartbeat("n", 5, ((one.group, 0),), 3.0))
-    assert coordinator.said[-1][1].lease_ids == (first.id,)
-
-
-def test_a_prompt_that_the_engine_does_not_take_is_refused_for_the_whole_group(node):
-    draw = SamplingParams(1.0, 1.0, 32, logprobs=True, verifiable=True)
-    given = SwarmLease(bytes(16), Lease(0, 0, 5, tuple(range(64)), (1, 2), draw, 600.0))
-    coordinator = Coordinator(given)
-    controller = node(coordinator)
-    (lease,) = asked(controller)
-    controller.submit_results(SubmitRequest("n", (SampleResult(lease.group, 0, 0, b"", b"", (), "refused"),)))
-    assert read_lease_file(coordinator.files[0][1], given.lease, SETTINGS) == ()
+    whole = SubmitRequest("n", tuple(answer(lease, number) for number in range(3)))
+    assert controller.submit_results(whole) == ["stale"] * 3
+    coordinator.trouble.append(ResourceGone("the coordinator was started again"))
+    assert controller.submit_results(whole) == ["stale"] * 3
 
 
 def test_beats_bring_orders_and_verdicts(node):
-    lost, kept = swarm_lease(), swarm_lease()
+    lost, kept = lease_of(7), lease_of(8)
     coordinator = Coordinator(lost, kept)
     notes = []
     controller = node(coordinator, note=notes.append)
     gone, held = asked(controller)
-    coordinator.orders = NodeHeartbeatResponse(
-        (lost.id,), ((kept.id, ACCEPTED), (lost.id, LeaseVerdict("hard", "replay")))
+    coordinator.orders = HeartbeatResponse(
+        ((7, 0),), verdicts=(((8, 0), ACCEPTED), ((7, 0), LeaseVerdict("hard", "replay")))
     )
     orders = controller.heartbeat(Heartbeat("n", 5, ((gone.group, 0), (held.group, 0))))
     assert orders.leases_to_drop == ((gone.group, 0),)
-    assert notes == [f"lease {kept.id.hex()[:8]}: accepted", f"lease {lost.id.hex()[:8]}: rejected (replay, for good)"]
-    assert controller.submit_results(SubmitRequest("n", (answer(gone, 0),))) == ["stale"]
+    assert notes == ["lease 8: accepted", "lease 7: rejected (replay, for good)"]
 
 
 def test_a_node_that_was_missed_joins_again_and_goes_on(node):
-    coordinator = Coordinator(swarm_lease())
+    coordinator = Coordinator(lease_of())
     coordinator.trouble.append(JoinRequired("it was not seen for 90 s"))
     joined = []
     controller = node(coordinator, join=lambda: joined.append(True))
@@ -253,7 +215,7 @@ def test_weights_are_those_that_the_relays_name(node):
 def test_a_node_leaves_politely(node):
     coordinator = Coordinator()
     node(coordinator).release(ReleaseRequest("n"))
-    assert coordinator.said == [("/leave", None)]
+    assert coordinator.said == [("/leave", ReleaseRequest("n"))]
 
 
 def test_a_key_is_made_once_and_nobody_else_can_read_it(tmp_path):

@@ -11,12 +11,12 @@ import torch
 from honest_commitments import commit
 from msgspec.structs import replace as structs_replace
 
+from train.asynchronous.messages import ACCEPTED
 from train.sampling.protocol import SampledCompletion
 from train.sampling.seeded_sampling import sample_tokens
 from train.sampling.transformers import TransformersSampler
 from train.swarm.messages import VerificationResult
 from train.swarm.settings import Thresholds
-from train.swarm.verdict import ACCEPTED
 from train.swarm.verification.calibrate import fit_thresholds, measure_completions, sample_completions
 from train.swarm.verification.threshold_checks import max_mismatches
 from train.swarm.verification.verdicts import verdict_on_completions

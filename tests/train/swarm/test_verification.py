@@ -12,13 +12,12 @@ import swarm_answers
 import torch
 from honest_commitments import COMMITMENT_BYTES, commit
 
-from train.asynchronous.messages import unpack_logprobs, unpack_tokens
+from train.asynchronous.messages import ACCEPTED, Lease, LeaseVerdict, unpack_logprobs, unpack_tokens
 from train.errors import ConfigError, SamplerError
 from train.sampling.protocol import SampledCompletion
 from train.sampling.transformers import TransformersSampler
-from train.swarm.messages import SwarmLease, VerificationResult
+from train.swarm.messages import VerificationResult
 from train.swarm.settings import SwarmSettings, Thresholds
-from train.swarm.verdict import ACCEPTED, LeaseVerdict
 from train.swarm.verification import calibrate
 from train.swarm.verification.calibrate import fit_thresholds
 from train.swarm.verification.distances import Distances, Recomputation
@@ -42,27 +41,27 @@ class World:
     engine: TransformersSampler
     prefills: dict[str, VerifierModel]
     settings: SwarmSettings
-    honest: dict[bytes, Completions] = field(default_factory=dict)  # by lease
-    views: dict[tuple[bytes, str], list[Recomputation]] = field(
+    honest: dict[int, Completions] = field(default_factory=dict)  # by lease
+    views: dict[tuple[int, str], list[Recomputation]] = field(
         default_factory=dict
     )  # of honest files, by lease and pair
 
-    def verdict_on(self, lease: SwarmLease, file: Completions, pair: str) -> VerificationResult:
+    def verdict_on(self, lease: Lease, file: Completions, pair: str) -> VerificationResult:
         views = self.views_of(lease, file, pair)
         return verdict_on_completions(
-            file, lease.lease, views, self.settings.thresholds[pair], self.settings, ends=self.prefills[pair].ends
+            file, lease, views, self.settings.thresholds[pair], self.settings, ends=self.prefills[pair].ends
         )
 
-    def views_of(self, lease: SwarmLease, file: Completions, pair: str) -> list[Recomputation]:
+    def views_of(self, lease: Lease, file: Completions, pair: str) -> list[Recomputation]:
         """Return what a verifier computes; for an honest file, compute it once."""
-        if file is not self.honest.get(lease.id):
-            return self.prefills[pair].recompute_lease(file, lease.lease)
-        key = lease.id, pair
+        if file is not self.honest.get(lease.group):
+            return self.prefills[pair].recompute_lease(file, lease)
+        key = lease.group, pair
         if key not in self.views:
-            self.views[key] = self.prefills[pair].recompute_lease(file, lease.lease)
+            self.views[key] = self.prefills[pair].recompute_lease(file, lease)
         return self.views[key]
 
-    def verdicts(self, pair: str, make: Callable[[SwarmLease], Completions]) -> list[VerificationResult]:
+    def verdicts(self, pair: str, make: Callable[[Lease], Completions]) -> list[VerificationResult]:
         return [self.verdict_on(lease, make(lease), pair) for lease in LEASES]
 
 
@@ -72,7 +71,7 @@ def world(tiny_model, tmp_path_factory) -> Iterator[World]:
     torch.set_num_threads(1)  # more of them would wait for each other on a busy machine
     path = swarm_answers.model(tmp_path_factory.mktemp("swarm") / "model", tiny_model)
     engine, prefills = TransformersSampler(str(path)), {pair: VerifierModel(path, pair) for pair in PAIRS}
-    honest = [lease.lease for lease in swarm_answers.leases(4, tokens=64, answers=16, seed=1)]
+    honest = swarm_answers.leases(4, tokens=64, answers=16, seed=1)
     answers = list(zip(honest, calibrate.sample_completions(engine, honest, lambda n_finished: None), strict=True))
     bars = {
         pair: fit_thresholds(
@@ -113,19 +112,19 @@ def moved(rate: float) -> Callable[[torch.nn.Module], None]:
     return change
 
 
-def honest(world: World, lease: SwarmLease, **other: Any) -> Completions:
+def honest(world: World, lease: Lease, **other: Any) -> Completions:
     """Return the file of an honest engine; draw it once, unless something is other than leased."""
     if other:
         return tuple(swarm_answers.drawn(world.engine, lease, **other))
-    if lease.id not in world.honest:
-        world.honest[lease.id] = tuple(swarm_answers.drawn(world.engine, lease))
-    return world.honest[lease.id]
+    if lease.group not in world.honest:
+        world.honest[lease.group] = tuple(swarm_answers.drawn(world.engine, lease))
+    return world.honest[lease.group]
 
 
-def with_right_commitments(world: World, lease: SwarmLease, answers: list[SampledCompletion]) -> Completions:
+def with_right_commitments(world: World, lease: Lease, answers: list[SampledCompletion]) -> Completions:
     """Return a file whose commitments and log-probabilities are those of the right model, whatever drew the tokens."""
     file = tuple(answers)
-    views = world.prefills["float32"].recompute_lease(file, lease.lease)
+    views = world.prefills["float32"].recompute_lease(file, lease)
     rows = [
         replace(
             row,
@@ -194,7 +193,7 @@ def test_drawing_otherwise_is_rejected(world, pair, other, reason):
 
 def test_one_token_of_the_prompt_is_enough(world):
     found = world.verdicts(
-        "bfloat16", lambda lease: honest(world, lease, prompt=(lease.lease.prompt[0] ^ 1, *lease.lease.prompt[1:]))
+        "bfloat16", lambda lease: honest(world, lease, prompt=(lease.prompt[0] ^ 1, *lease.prompt[1:]))
     )
     assert {one.verdict for one in found} == {LeaseVerdict("hard", "commitments")}
 
@@ -248,9 +247,9 @@ def test_without_a_replay_a_cheap_model_is_found_by_its_unlikely_tokens(world):
             (honest(world, lease), ACCEPTED),
             (with_right_commitments(world, lease, swarm_answers.drawn(cheap, lease)), LeaseVerdict("soft", "unlikely")),
         ):
-            views = prefill.recompute_lease(file, lease.lease)
+            views = prefill.recompute_lease(file, lease)
             found = verdict_on_completions(
-                file, lease.lease, views, world.settings.thresholds["float32"], settings, ends=prefill.ends
+                file, lease, views, world.settings.thresholds["float32"], settings, ends=prefill.ends
             )
             assert found.verdict == verdict
 
@@ -263,8 +262,7 @@ def replace_replays(settings: SwarmSettings) -> SwarmSettings:
 def test_the_best_of_several_answers_is_not_the_answer_that_was_asked_for(world, pair):
     lease = LEASES[0]
     tries = [
-        swarm_answers.drawn(world.engine, lease, seeds=[seed + attempt for seed in lease.lease.seeds])
-        for attempt in range(4)
+        swarm_answers.drawn(world.engine, lease, seeds=[seed + attempt for seed in lease.seeds]) for attempt in range(4)
     ]
     best = [max(answers, key=lambda answer: sum(answer.logprobs)) for answers in zip(*tries, strict=True)]
     assert best != list(tries[0])
@@ -294,7 +292,7 @@ def test_an_answer_ends_where_it_may_end(world):
             token_ids=ids,
             commitments=first.commitments[: COMMITMENT_BYTES * -(-len(ids) // 32)],
         )
-        found = verdict_on_completions(short, lease.lease, no_views(), Thresholds(), world.settings, ends=prefill.ends)
+        found = verdict_on_completions(short, lease, no_views(), Thresholds(), world.settings, ends=prefill.ends)
         assert found.verdict == LeaseVerdict("soft", "termination")
     ended = [replace(first, token_ids=(*first.token_ids[:20], end)), *file[1:]]
     answers = [SampledCompletion("", row.finish_reason, len(row.token_ids), token_ids=row.token_ids) for row in ended]
@@ -310,8 +308,8 @@ def test_without_a_replay_an_end_needs_a_chance(world):
     ]
     file = with_right_commitments(world, lease, answers)
     bars = Thresholds(end_probability=1.0, unlikely_share=1.0)
-    views = prefill.recompute_lease(file, lease.lease)
-    found = verdict_on_completions(file, lease.lease, views, bars, replace_replays(world.settings), ends=prefill.ends)
+    views = prefill.recompute_lease(file, lease)
+    found = verdict_on_completions(file, lease, views, bars, replace_replays(world.settings), ends=prefill.ends)
     assert found.verdict == LeaseVerdict("soft", "termination")
 
 
@@ -321,7 +319,7 @@ def test_malformed_commitments_are_rejected_before_anything_is_computed(world):
     for data in (b"", file[0].commitments[:-1], b"\0" * len(file[0].commitments)):
         forged = with_row(file, commitments=data)
         found = verdict_on_completions(
-            forged, lease.lease, no_views(), Thresholds(), world.settings, ends=world.prefills["float32"].ends
+            forged, lease, no_views(), Thresholds(), world.settings, ends=world.prefills["float32"].ends
         )
         assert found.verdict == LeaseVerdict("hard", "malformed")
 
@@ -340,7 +338,7 @@ def test_whatever_the_commitments_are_there_is_a_verdict(world):
             data[::COMMITMENT_BYTES] = b"\xf0" * len(data[::COMMITMENT_BYTES])
         forged = with_row(file, commitments=bytes(data))
         found = verdict_on_completions(
-            forged, lease.lease, views, Thresholds(), world.settings, ends=world.prefills["float32"].ends
+            forged, lease, views, Thresholds(), world.settings, ends=world.prefills["float32"].ends
         )
         assert found.verdict.outcome == "hard"
         reasons.add(found.verdict.reason)
@@ -360,7 +358,7 @@ def test_a_verifier_that_computes_no_numbers_does_not_know(world):
     views = list(world.views_of(lease, file, "float32"))
     views[1] = replace(views[1], logprobs=views[1].logprobs * np.float32(np.nan))
     found = verdict_on_completions(
-        file, lease.lease, views, Thresholds(), world.settings, ends=world.prefills["float32"].ends
+        file, lease, views, Thresholds(), world.settings, ends=world.prefills["float32"].ends
     )
     assert found.verdict == LeaseVerdict("unknown", "crashed")
 

@@ -18,12 +18,11 @@ import swarms
 import torch
 from blake3 import blake3
 
+from train.asynchronous.messages import ACCEPTED, Lease, LeaseVerdict
 from train.errors import RunError
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.transformers import TransformersSampler
-from train.swarm.messages import SwarmLease
-from train.swarm.node.identity import load_or_create_key, lock_key
-from train.swarm.verdict import ACCEPTED, LeaseVerdict
+from train.swarm.signatures import load_or_create_key, lock_key
 from train.swarm.verifier.verifier_process import VerifierOptions, VerifierProcess
 from train.weights.manifest import WeightFile, WeightManifest
 
@@ -78,14 +77,14 @@ def verifier(invite: str, folder: Path) -> Iterator[forked.Popen]:
 def answered(node: swarms.Member, engine: TransformersSampler) -> LeaseVerdict:
     """Let a node draw the answers to a lease, and return the verdict on them."""
     [lease, *_] = node.ask(VERSION, slots=RULES.completions_per_prompt)
-    assert node.upload(lease, swarm_answers.lease_file(lease, swarm_answers.drawn(engine, lease))) == "taken"
+    assert node.upload(lease, swarm_answers.results(lease, swarm_answers.drawn(engine, lease))) == "taken"
     return verdict_on(node, lease)
 
 
-def verdict_on(node: swarms.Member, lease: SwarmLease) -> LeaseVerdict:
+def verdict_on(node: swarms.Member, lease: Lease) -> LeaseVerdict:
     until = time.monotonic() + 120  # the verifier may still be loading the model
     while time.monotonic() < until:
-        if verdict := dict(node.beat(VERSION).verdicts).get(lease.id):
+        if verdict := dict(node.beat(VERSION).verdicts).get((lease.group, 0)):
             return verdict
         time.sleep(0.3)
     raise AssertionError("there was no verdict")
@@ -108,14 +107,14 @@ def test_a_verifier_outlives_its_coordinator_and_leaves_when_told_to(
             assert [len(group) for group in batch] == [2, 2]
             attacker = world.member()
             [lease, *_] = attacker.ask(VERSION, slots=RULES.completions_per_prompt)
-            attacker.upload(lease, b"\x91" * 400)
+            attacker.upload(lease)  # well-formed, without commitments
             with pytest.raises(RunError, match="banned"):
                 verdict_on(attacker, lease)
             process.send_signal(signal.SIGTERM)
             said, _ = process.communicate(timeout=60)
     assert process.returncode == 0, said
     assert said.splitlines()[-1].endswith("has left")
-    assert "hard (file)" in said
+    assert "hard (malformed)" in said
 
 
 def test_a_verifier_ends_with_the_run(world: swarms.World, model: Path, tmp_path: Path) -> None:

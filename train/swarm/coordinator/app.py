@@ -11,6 +11,7 @@ that the node does not call too often. What strangers send is neither read nor r
 
 import hmac
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,13 +27,13 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sandbox.service.service_errors import MalformedRequest, SandboxFailed, ServiceError, Unauthorized
+from train.asynchronous.messages import Heartbeat, LeaseRequest, ReleaseRequest, ResultStatus, SubmitRequest
 from train.errors import RunError
 from train.swarm.broadcast.relay import RelayRateLimiter
 from train.swarm.coordinator.coordinator import Coordinator
-from train.swarm.coordinator.refusals import Forbidden, NotFound, RetryLater
+from train.swarm.coordinator.intake import Forbidden, NotFound, RetryLater, UploadBudget, read_body
 from train.swarm.coordinator.status import SECURITY_HEADERS, render_status_page
-from train.swarm.coordinator.uploads import UploadBudget, read_body
-from train.swarm.messages import LEASE_ID_BYTES, Ban, JoinRequest, NodeHeartbeat, NodeLeaseRequest, VerificationResult
+from train.swarm.messages import Ban, JoinRequest, VerificationResult
 from train.swarm.protocol.client import EARLIER_START
 from train.swarm.protocol.nonces import NonceCache, NonceLimitExceeded, StaleIncarnation, StaleRequest
 from train.swarm.protocol.requests import RequestHead, check_signature, read_head, sign_reply
@@ -40,27 +41,29 @@ from train.swarm.signatures import BadSignature
 
 log = logging.getLogger(__name__)
 
-_SMALL_BYTES = 64 * 2**10  # of all bodies but files and verdicts
-_LATE_BYTES = 64 * 2**20  # of a file that nobody needs; it is not kept
+_SMALL_BYTES = 64 * 2**10  # of all bodies but answers and verdicts
+_LATE_BYTES = 64 * 2**20  # of a body that nobody needs; it is not kept
 _CALLS_PER_SECOND = 20.0  # of one node, in the long run
 _JOINS_PER_SECOND = 5.0  # of one address
 _BURST_SECONDS = 10.0
 _THREADS, _ASKING_THREADS = 16, 8  # those that ask the trainer may have to wait for it
+_DECODING_THREADS = 2  # a body of answers takes some 20 times its size while it is decoded
 
 _OF_OPERATOR = {"/ban", "/status"}
-_OF_LEASES = {"upload", "file", "verdict"}
+_OF_LEASES = {"file", "verdict"}
+_LEASE = re.compile(r"0|[1-9][0-9]{0,18}", re.ASCII)
 _JOIN = "/join"
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A request whose head is right. `lease_id` is b"" unless the path names a lease."""
+    """A request whose head is right. `lease` is -1 unless the path names one."""
 
     request: Request
     head: RequestHead
     signature: bytes
     name: str
-    lease_id: bytes
+    lease: int
 
 
 class CoordinatorApp:
@@ -85,10 +88,11 @@ class CoordinatorApp:
         self._uploading: set[bytes] = set()
         self._threads: anyio.CapacityLimiter | None = None  # they belong to the event loop
         self._asking_threads: anyio.CapacityLimiter | None = None
+        self._decoding_threads: anyio.CapacityLimiter | None = None
         self._answers: Mapping[str, Callable[[_Call], Any]] = {
             "join": self._join,
-            "lease": self._lease,
-            "upload": self._upload,
+            "work": self._work,
+            "answers": self._take_answers,
             "beat": self._beat,
             "leave": self._leave,
             "step": self._step,
@@ -151,12 +155,10 @@ class CoordinatorApp:
         """Return a call that its sender has signed. Raises ServiceError."""
         path = request.scope["path"]
         name, _, last = path.removeprefix("/").partition("/")
-        if request.scope["query_string"] or name not in self._answers or (name in _OF_LEASES) != bool(last):
+        is_path = _LEASE.fullmatch(last) if name in _OF_LEASES else name in self._answers and not last
+        if request.scope["query_string"] or not is_path:
             raise NotFound(f"{path[:100]!r} is not a call of a coordinator")
         try:
-            lease_id = bytes.fromhex(last) if last.isascii() and last.islower() | last.isdecimal() else b""
-            if last and (len(lease_id) != LEASE_ID_BYTES or lease_id.hex() != last):
-                raise BadSignature("this is not the id of a lease")
             head, signature = read_head(path, request.headers)
             if head.run != self._run:
                 raise BadSignature(f"another run is here ({self._run}, not {head.run[:100]!r})")
@@ -165,7 +167,7 @@ class CoordinatorApp:
             check_signature(head, signature)
         except (BadSignature, ValueError) as error:
             raise Unauthorized(str(error)) from None
-        return _Call(request, head, signature, name, lease_id)
+        return _Call(request, head, signature, name, int(last or -1))
 
     def _let_join(self, request: Request, path: str) -> None:
         """Let strangers do nothing but join, and not too often."""
@@ -207,42 +209,50 @@ class CoordinatorApp:
             self._take(call.head, time.time())
         return _packed(joined)
 
-    async def _lease(self, call: _Call) -> bytes:
-        message = await self._message(call, NodeLeaseRequest)
+    async def _work(self, call: _Call) -> bytes:
+        message = await self._from_worker(call, LeaseRequest)
         self._asking_threads = self._asking_threads or anyio.CapacityLimiter(_ASKING_THREADS)
         return _packed(
             await anyio.to_thread.run_sync(
-                lambda: self._coordinator.lease(call.head.node, message), limiter=self._asking_threads
+                lambda: self._coordinator.request_leases(call.head.node, message), limiter=self._asking_threads
             )
         )
 
-    async def _upload(self, call: _Call) -> bytes:
+    async def _take_answers(self, call: _Call) -> bytes:
         node, coordinator = call.head.node, self._coordinator
         if node in self._uploading:
-            raise RetryLater("one file of a node at a time", 2)
+            raise RetryLater("one body with answers of a node at a time", 2)
         self._uploading.add(node)
         try:
-            max_bytes = await self._call(lambda: coordinator.begin_upload(node, call.lease_id))
+            max_bytes = await self._call(lambda: coordinator.max_answers_bytes(node))
             if max_bytes is None:
                 await read_body(call.request, _LATE_BYTES, keep=False)
-                return _packed(
-                    await self._call(lambda: coordinator.late_upload_status(node, call.lease_id, call.head.digest))
-                )
+                raise NotFound("this node has held no lease since the coordinator was started; its answers are stale")
             with self._room.reserve(max_bytes):
-                content = await _digested(call, max_bytes)
+                body = await _digested(call, max_bytes)
+                self._decoding_threads = self._decoding_threads or anyio.CapacityLimiter(_DECODING_THREADS)
                 return _packed(
-                    await self._call(lambda: coordinator.submit(node, call.lease_id, content, call.head.digest))
+                    await anyio.to_thread.run_sync(lambda: self._taken(call, body), limiter=self._decoding_threads)
                 )
         finally:
             self._uploading.discard(node)
 
+    def _taken(self, call: _Call, body: bytes) -> list[ResultStatus]:
+        try:
+            message = _decoded(body, SubmitRequest)
+        except MalformedRequest:
+            self._coordinator.reject_body(call.head.node)
+            raise
+        _check_worker(call, message)
+        return self._coordinator.submit_results(call.head.node, message)
+
     async def _beat(self, call: _Call) -> bytes:
-        message = await self._message(call, NodeHeartbeat)
+        message = await self._from_worker(call, Heartbeat)
         return _packed(await self._call(lambda: self._coordinator.heartbeat(call.head.node, message)))
 
     async def _leave(self, call: _Call) -> None:
-        await _digested(call, _SMALL_BYTES)
-        await self._call(lambda: self._coordinator.leave(call.head.node))
+        message = await self._from_worker(call, ReleaseRequest)
+        await self._call(lambda: self._coordinator.release(call.head.node, message))
 
     async def _step(self, call: _Call) -> bytes:
         await _digested(call, _SMALL_BYTES)
@@ -254,18 +264,18 @@ class CoordinatorApp:
 
     async def _file(self, call: _Call) -> bytes:
         await _digested(call, _SMALL_BYTES)
-        content: bytes = await self._call(lambda: self._coordinator.read_file(call.head.node, call.lease_id))
+        content: bytes = await self._call(lambda: self._coordinator.read_file(call.head.node, call.lease))
         return content
 
     async def _verdict(self, call: _Call) -> None:
         node, coordinator = call.head.node, self._coordinator
-        max_bytes = await self._call(lambda: coordinator.max_verdict_bytes(node, call.lease_id))
+        max_bytes = await self._call(lambda: coordinator.max_verdict_bytes(node, call.lease))
         if max_bytes is None:  # somebody else has the lease by now
             await read_body(call.request, _LATE_BYTES, keep=False)
             return
         with self._room.reserve(max_bytes):
             verified = _decoded(await _digested(call, max_bytes), VerificationResult)
-            await self._call(lambda: coordinator.submit_verdict(node, call.lease_id, verified))
+            await self._call(lambda: coordinator.submit_verdict(node, call.lease, verified))
 
     async def _ban(self, call: _Call) -> None:
         message = await self._message(call, Ban)
@@ -280,9 +290,20 @@ class CoordinatorApp:
     async def _message(self, call: _Call, kind: Any) -> Any:
         return _decoded(await _digested(call, _SMALL_BYTES), kind)
 
+    async def _from_worker(self, call: _Call, kind: Any) -> Any:
+        message = await self._message(call, kind)
+        _check_worker(call, message)
+        return message
+
     async def _call(self, what: Callable[[], Any]) -> Any:
         self._threads = self._threads or anyio.CapacityLimiter(_THREADS)
         return await anyio.to_thread.run_sync(what, limiter=self._threads)
+
+
+def _check_worker(call: _Call, message: Any) -> None:
+    """Raise Forbidden if a message names another worker than the one that has signed it."""
+    if message.worker != call.head.node.hex():
+        raise Forbidden("a worker's name is its public key in hexadecimal, and no other is taken")
 
 
 async def _digested(call: _Call, max_bytes: int) -> bytes:

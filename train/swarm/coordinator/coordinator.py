@@ -4,32 +4,46 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from train.asynchronous.messages import ControllerAPI, LeaseRequest
+from train.asynchronous.messages import (
+    ControllerAPI,
+    Heartbeat,
+    HeartbeatResponse,
+    LeaseRequest,
+    LeaseResponse,
+    LeaseVerdict,
+    Reason,
+    ReleaseRequest,
+    ResultStatus,
+    SampleResult,
+    SubmitRequest,
+)
 from train.errors import ConfigError, RunError
 from train.swarm.broadcast.manifest import LatestVersion
 from train.swarm.coordinator.controller_link import WORKER, ControllerLink
 from train.swarm.coordinator.coordinator_state import CoordinatorState
-from train.swarm.coordinator.refusals import Forbidden, NotFound, RetryLater
+from train.swarm.coordinator.intake import (
+    MAX_UPLOAD_SECONDS,
+    AnswerStore,
+    BrokenAnswers,
+    Forbidden,
+    NotFound,
+    RetryLater,
+)
 from train.swarm.coordinator.status import build_status
-from train.swarm.coordinator.uploads import MAX_UPLOAD_SECONDS, UploadStore
+from train.swarm.lease_file import check_lease_file
 from train.swarm.ledger.ledger import Ledger
 from train.swarm.messages import (
     Ban,
     CurrentVersion,
     JoinRequest,
     JoinResponse,
-    NodeHeartbeat,
-    NodeHeartbeatResponse,
-    NodeLeaseRequest,
-    NodeLeaseResponse,
     SwarmStatus,
-    UploadStatus,
     VerificationJobResponse,
     VerificationResult,
 )
@@ -50,7 +64,7 @@ class Coordinator:
 
     controller  the trainer's
     key         of the run
-    uploads     where files wait for a verdict
+    answers     where answers wait for a verdict
     latest      returns the newest version that is published, or None
     relays      returns which version each relay names, for the operator
     fail        called with an error after which the process has to end
@@ -58,13 +72,13 @@ class Coordinator:
 
     def __init__(
         self, settings: SwarmSettings, controller: ControllerAPI, key: Ed25519PrivateKey, ledger: Ledger,
-        uploads: UploadStore, *, latest: Callable[[], LatestVersion | None], relays: Callable[[], dict[str, int]] =
+        answers: AnswerStore, *, latest: Callable[[], LatestVersion | None], relays: Callable[[], dict[str, int]] =
         dict, fail: Callable[[BaseException], None],
     ) -> None:  # fmt: skip
         self.settings = settings
         self._sealed_settings = sign_settings(settings, key)
         self._public = public_key_bytes(key)
-        self._ledger, self._uploads, self._latest, self._relays, self._fail = ledger, uploads, latest, relays, fail
+        self._ledger, self._answers, self._latest, self._relays, self._fail = ledger, answers, latest, relays, fail
         self._lock = threading.RLock()
         with ledger.transaction():
             self._state = CoordinatorState(settings, ledger, time.monotonic())
@@ -142,15 +156,15 @@ class Coordinator:
         log.info("%s %s has joined (%s)", invite.role, key.hex()[:16], join.engine)
         return JoinResponse(self._sealed_settings)
 
-    def lease(self, key: bytes, request: NodeLeaseRequest) -> NodeLeaseResponse:
+    def request_leases(self, key: bytes, request: LeaseRequest) -> LeaseResponse:
         """Raises NotJoined and Forbidden."""
         with self._turn() as (state, now):
             budget = state.free_capacity(key)
             if state.has_ended:
                 state.members[key].notified_of_end = True
-                return NodeLeaseResponse(run_ended=True)
+                return LeaseResponse(run_ended=True)
             if budget <= 0 or request.slots <= 0 or state.is_too_old(request.loaded_version) or key in self._asking:
-                return NodeLeaseResponse(wait_seconds=self._wait_seconds())
+                return LeaseResponse(wait_seconds=self._wait_seconds())
             can_evaluate = state.can_evaluate(key)
             self._asking.add(key)
         # The trainer is asked while others may call, but not the same node: it would get its room again each time.
@@ -160,43 +174,70 @@ class Coordinator:
         finally:
             self._asking.discard(key)
 
-    def _asked(self, key: bytes, request: LeaseRequest) -> NodeLeaseResponse:
+    def _asked(self, key: bytes, request: LeaseRequest) -> LeaseResponse:
         asked = self._trainer.request_leases(request)
         with self._turn() as (state, now):
             self._completions = max((len(lease.seeds) for lease in asked), default=self._completions)
             granted = [state.grant(key, lease, now) for lease in asked]
             state.has_ended = state.has_ended or self._trainer.has_ended
             leases = tuple(lease for lease in granted if lease is not None)
-            return NodeLeaseResponse(leases, 0.0 if leases else self._wait_seconds(), state.has_ended)
+            return LeaseResponse(leases, 0.0 if leases else self._wait_seconds(), state.has_ended)
 
-    def heartbeat(self, key: bytes, beat: NodeHeartbeat) -> NodeHeartbeatResponse:
+    def heartbeat(self, key: bytes, beat: Heartbeat) -> HeartbeatResponse:
         """Raises NotJoined and Forbidden."""
         with self._turn() as (state, now):
             return state.heartbeat(key, beat, now)
 
-    def leave(self, key: bytes) -> None:
-        """Let a node or a verifier go."""
+    def release(self, key: bytes, leaving: ReleaseRequest) -> None:
+        """Let a node or a verifier go, or take some leases back."""
         with self._turn() as (state, now):
-            state.leave(key, now)
+            state.release(key, leaving.leases, now)
 
-    def begin_upload(self, key: bytes, lease_id: bytes) -> int | None:
-        """Return how long the file of a lease may be; None if the lease is not this node's, or not any more."""
+    def max_answers_bytes(self, key: bytes) -> int | None:
+        """Return how long a body with answers may be; None if the node has held no lease since the start."""
         with self._turn() as (state, now):
-            return state.begin_upload(key, lease_id, now + MAX_UPLOAD_SECONDS)
+            return state.begin_upload(key, now + MAX_UPLOAD_SECONDS)
 
-    def submit(self, key: bytes, lease_id: bytes, content: bytes, digest: bytes) -> UploadStatus:
-        """Take the file of a lease. Raises RunError if the disk is full: the node may send it again."""
-        self._uploads.write(lease_id, digest, content)  # not in a turn, whose errors end the coordinator
-        with self._turn() as (state, now):
-            receipt = state.submit(key, lease_id, len(content), digest, now)
-            if not state.is_open(lease_id):  # there was a verdict while the file arrived
-                self._uploads.remove(lease_id)
-            return receipt
+    def submit_results(self, key: bytes, request: SubmitRequest) -> list[ResultStatus]:
+        """Take answers, those of a node in one thread at a time. A verifier gets them once their lease is complete.
 
-    def late_upload_status(self, key: bytes, lease_id: bytes, digest: bytes) -> UploadStatus:
-        """Return the receipt for a file that nobody needs."""
+        Raises RunError if the disk is full: the node may send them again.
+        """
+        by_lease: dict[int, list[SampleResult]] = {}
+        for answer in request.answers:
+            by_lease.setdefault(answer.group, []).append(answer)
+        statuses = {group: iter(self._take(key, group, answers)) for group, answers in by_lease.items()}
+        return [next(statuses[answer.group]) for answer in request.answers]
+
+    def _take(self, key: bytes, group: int, answers: Sequence[SampleResult]) -> list[ResultStatus]:
         with self._turn() as (state, now):
-            return state.submit(key, lease_id, 0, digest, now)
+            lease = state.held_lease(key, group, now)
+            if lease is None:
+                return [state.late_status(key, group)] * len(answers)
+        try:
+            statuses = self._answers.add(lease, answers)  # not in a turn, whose errors end the coordinator
+            if not self._answers.is_complete(lease) or (content := self._answers.read(group)) is None:
+                return statuses
+            verdict, digest = check_lease_file(content, lease, self.settings), blake3(content).digest()
+            with self._turn() as (state, now):
+                status = state.submit(key, group, len(content), digest, now, verdict)
+            return statuses if status in ("taken", "again") else [status] * len(answers)
+        except BrokenAnswers as error:
+            self._reject(key, group, error.reason)
+            return ["broken"] * len(answers)
+        finally:
+            if not self._state.is_open(group):  # there was a verdict meanwhile
+                self._answers.remove(group)
+
+    def reject_body(self, key: bytes) -> None:
+        """Take note of a body that is none, though its node has signed it: its first open lease is rejected."""
+        group = self._state.first_open_lease(key)
+        if group is not None:
+            self._reject(key, group, "file")
+
+    def _reject(self, key: bytes, group: int, reason: Reason) -> None:
+        with self._turn() as (state, now):
+            state.reject(key, group, LeaseVerdict("hard", reason), now)
 
     def current_version(self) -> CurrentVersion:
         """Raises RetryLater if no version is published yet."""
@@ -212,31 +253,31 @@ class Coordinator:
         with self._turn() as (state, now):
             return state.assign_job(key, now)
 
-    def read_file(self, key: bytes, lease_id: bytes) -> bytes:
-        """Return the file of a lease. Raises NotJoined, Forbidden, and NotAvailable."""
+    def read_file(self, key: bytes, lease: int) -> bytes:
+        """Return the answers to a lease. Raises NotJoined, Forbidden, and NotFound."""
         with self._turn() as (state, now):
-            digest = state.claimed_file_digest(key, lease_id, now)
-            content = None if digest is None else self._uploads.read(lease_id, digest)
+            digest = state.claimed_file_digest(key, lease, now)
+            content = None if digest is None else self._answers.read(lease)
         if content is None:
             raise NotFound("this verifier does not have that lease any more")
         return content
 
-    def max_verdict_bytes(self, key: bytes, lease_id: bytes) -> int | None:
+    def max_verdict_bytes(self, key: bytes, lease: int) -> int | None:
         """Return how long a verdict may be; None if this verifier does not have the lease any more."""
         with self._turn() as (state, now):
-            return None if state.claimed_file_digest(key, lease_id, now) is None else state.max_body_bytes(lease_id)
+            return None if state.claimed_file_digest(key, lease, now) is None else state.max_body_bytes(lease)
 
-    def submit_verdict(self, key: bytes, lease_id: bytes, verified: VerificationResult) -> None:
+    def submit_verdict(self, key: bytes, lease: int, verified: VerificationResult) -> None:
         """Raises NotJoined and Forbidden."""
         with self._turn() as (state, now):
-            state.record_verdict(key, lease_id, verified, now)
+            state.record_verdict(key, lease, verified, now)
         verdict = verified.verdict
-        log.info("lease %s: %s %s %s", lease_id.hex()[:8], verdict.outcome, verdict.reason, verified.figures)
+        log.info("lease %d: %s %s %s", lease, verdict.outcome, verdict.reason, verified.figures)
 
     # --- calls of the operator ---
 
     def ban(self, ban: Ban) -> None:
-        """Raises NotAvailable."""
+        """Raises NotFound."""
         with self._turn() as (state, now):
             state.ban(ban.node, now)
 
@@ -261,8 +302,8 @@ class Coordinator:
             state = self._state
             self._trainer.submit_results(state.accepted)
             self._trainer.release_leases(state.given_back)
-            for lease_id in state.discarded:
-                self._uploads.remove(lease_id)
+            for lease in state.discarded:
+                self._answers.remove(lease)
             state.accepted.clear()
             state.given_back.clear()
             state.discarded.clear()

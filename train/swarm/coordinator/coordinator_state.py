@@ -5,8 +5,8 @@ back, and what the trainer has to be told is collected until it is taken.
 """
 
 import logging
-import os
 import re
+import secrets
 from collections import Counter, OrderedDict, deque
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
@@ -14,11 +14,35 @@ from math import ceil, isfinite
 
 from msgspec.structs import replace as changed
 
-from train.asynchronous.messages import Lease, LeaseKey, SampleResult
+from train.asynchronous.messages import (
+    Heartbeat,
+    HeartbeatResponse,
+    Lease,
+    LeaseKey,
+    LeaseVerdict,
+    Reason,
+    ResultStatus,
+    SampleResult,
+)
 from train.swarm import node_lifecycle
 from train.swarm.coordinator import lease_lifecycle
+from train.swarm.coordinator.intake import Forbidden, NotFound, NotJoined, RetryLater
+from train.swarm.coordinator.lease_lifecycle import (
+    VERIFY_SECONDS,
+    AnswersRefused,
+    ClaimReleased,
+    ClockTick,
+    FileClaimed,
+    FileSubmitted,
+    LeaseAbandoned,
+    LeaseCancelled,
+    LeaseFreed,
+    LeaseRevoked,
+    LeaseState,
+    TrackedLease,
+    VerdictReceived,
+)
 from train.swarm.coordinator.recovery import recover
-from train.swarm.coordinator.refusals import Forbidden, NotFound, NotJoined, RetryLater
 from train.swarm.engine_terms import is_verifiable
 from train.swarm.lease_file import max_file_bytes, to_sample_results
 from train.swarm.ledger.entries import (
@@ -33,19 +57,10 @@ from train.swarm.ledger.entries import (
     VerdictEntry,
 )
 from train.swarm.ledger.ledger import Ledger
-from train.swarm.messages import (
-    LEASE_ID_BYTES,
-    NodeHeartbeat,
-    NodeHeartbeatResponse,
-    SwarmLease,
-    UploadStatus,
-    VerificationJob,
-    VerificationJobResponse,
-    VerificationResult,
-)
+from train.swarm.messages import VerificationJob, VerificationJobResponse, VerificationResult
+from train.swarm.node_lifecycle import NodeEffect, NodeEvent, NodeLifecycle, NodeState
 from train.swarm.protocol.invites import Invite
 from train.swarm.settings import SwarmSettings
-from train.swarm.verdict import LeaseVerdict, Reason
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +73,10 @@ _UNNAMED_LEASE_SECONDS = 30.0  # a lease that its node does not name in its beat
 _ACTIVE_WINDOW_SECONDS = 60.0  # verifiers ask each second, unless they are busy
 _SUSPENDED_SECONDS = 600.0  # doubled with each suspension
 _FINISHED = 10_000  # leases whose ids are remembered, so that a file that comes again is known
+_LEASE_BITS = 63  # of the number by which a node knows a lease
 _NOTES = 256  # verdicts that wait for the next beat of a node
-_WORDS = {"banned": "banned", "suspended": "suspended", "left": "left", "dead": "dead"}
+_LEFT = {NodeState.BANNED, NodeState.SUSPENDED, NodeState.LEFT, NodeState.DEAD}
+_EVENTS = {"accepted": NodeEvent.ACCEPTED, "soft": NodeEvent.SOFT, "hard": NodeEvent.HARD, "expired": NodeEvent.EXPIRED}
 
 
 @dataclass(slots=True)
@@ -68,21 +85,23 @@ class NodeMember:
 
     lifecycle        see node_lifecycle.py
     is_connected     whether it has joined since this coordinator was started
-    leases           ids of those that have no verdict
+    leases           numbers of those that have no verdict
+    max_body_bytes   bytes that the answers to the largest lease may have that it got since this coordinator was started
     unsent_verdicts  verdicts that it was not told yet
     n_lost_replies   leases that it never named, and that were not counted against it: the reply may have been lost
     last_fault       reason of its last lease that was rejected or ran out
     notified_of_end  it was told that the run is over
     """
 
-    lifecycle: node_lifecycle.NodeLifecycle
+    lifecycle: NodeLifecycle
     is_connected: bool = False
     engine: str = ""
     hardware: str = ""
     loaded_version: int = -1
     tokens_per_second: float = 0.0
-    leases: set[bytes] = field(default_factory=set)
-    unsent_verdicts: deque[tuple[bytes, LeaseVerdict]] = field(default_factory=lambda: deque(maxlen=_NOTES))
+    leases: set[int] = field(default_factory=set)
+    max_body_bytes: int = 0
+    unsent_verdicts: deque[tuple[LeaseKey, LeaseVerdict]] = field(default_factory=lambda: deque(maxlen=_NOTES))
     n_lost_replies: int = 0
     last_fault: str = ""
     notified_of_end: bool = False
@@ -103,21 +122,43 @@ class VerifierMember:
 class _OpenLease:
     """A lease without a verdict.
 
+    told     as its node and verifiers know it
     asked    as the trainer gave it
     heard    when its node last named it
     is_held  its node has named it, so that the reply with the lease was not lost
     """
 
-    swarm_lease: SwarmLease
+    told: Lease
     asked: Lease
     node: bytes
-    state: lease_lifecycle.TrackedLease
+    state: TrackedLease
     heard: float
     is_held: bool = False
 
     @property
     def key(self) -> LeaseKey:
         return self.asked.group, self.asked.attempt
+
+
+@dataclass(frozen=True, slots=True)
+class _LeaseChange:
+    """Something happens to a lease. `answers` are those that its verifier has found to be the model's."""
+
+    lease: int
+    event: lease_lifecycle.Event
+    answers: tuple[SampleResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _NodeChange:
+    """Something happens to a node. `reason` is that of the verdict because of which it does."""
+
+    node: bytes
+    event: NodeEvent
+    reason: Reason = ""
+
+
+_Change = _LeaseChange | _NodeChange
 
 
 class CoordinatorState:
@@ -134,11 +175,11 @@ class CoordinatorState:
         self.verdicts: Counter[str] = Counter()
         self.accepted: list[tuple[SampleResult, ...]] = []  # for the trainer
         self.given_back: list[LeaseKey] = []  # by the trainer's names
-        self.discarded: list[bytes] = []  # ids of leases whose files nobody needs any more
+        self.discarded: list[int] = []  # leases whose answers nobody needs any more
         self._settings, self._ledger = settings, ledger
-        self._records: dict[bytes, _OpenLease] = {}
-        self._waiting: deque[bytes] = deque()  # ids of leases whose files wait for a verifier
-        self._finished: OrderedDict[bytes, tuple[bytes, bytes]] = OrderedDict()  # node, and digest of the file
+        self._records: dict[int, _OpenLease] = {}
+        self._waiting: deque[int] = deque()  # leases whose answers wait for a verifier
+        self._finished: OrderedDict[int, tuple[bytes, bytes]] = OrderedDict()  # node, and digest of the answers
         self._over_counts: Counter[str] = Counter()
         self._owners: dict[bytes, bytes] = {}
         self._roles: dict[bytes, str] = {}
@@ -179,50 +220,52 @@ class CoordinatorState:
         else:
             self._join_node(key, invite, digest, engine, hardware, now)
 
-    def heartbeat(self, key: bytes, beat: NodeHeartbeat, now: float) -> NodeHeartbeatResponse:
+    def heartbeat(self, key: bytes, beat: Heartbeat, now: float) -> HeartbeatResponse:
         """Note a sign of life. Raises NotJoined and Forbidden."""
         member = self._alive(key)
-        self._node_event(key, node_lifecycle.NodeEvent.HEARTBEAT, now)
+        self._apply(_NodeChange(key, NodeEvent.HEARTBEAT), now)
         member.loaded_version = beat.loaded_version
         if isfinite(speed := beat.tokens_per_second) and speed > 0:
             member.tokens_per_second = min(speed, 1e7)
-        running = set(beat.lease_ids)
-        for lease_id in list(member.leases):
-            record = self._records.get(lease_id)
+        running = set(beat.running_leases)
+        for lease in sorted(member.leases):
+            record = self._records.get(lease)
             if record is None:  # the node was suspended for the one before it
                 continue
-            if lease_id in running:
+            if _key(lease) in running:
                 record.heard, record.is_held = now, True
             elif now - record.heard >= _UNNAMED_LEASE_SECONDS:
-                is_lost = (
-                    not record.is_held
-                    and member.n_lost_replies < 1 + len(member.lifecycle.recent_soft_rejections) // 20
-                )
+                n_lost = 1 + len(member.lifecycle.recent_soft_rejections) // 20
+                is_lost = not record.is_held and member.n_lost_replies < n_lost
                 member.n_lost_replies += is_lost
-                self._lease_event(
-                    lease_id, lease_lifecycle.LeaseFreed() if is_lost else lease_lifecycle.LeaseAbandoned(), now
-                )
-        notes = tuple(member.unsent_verdicts)
+                self._apply(_LeaseChange(lease, LeaseFreed() if is_lost else LeaseAbandoned()), now)
+        verdicts = tuple(member.unsent_verdicts)
         member.unsent_verdicts.clear()
         member.notified_of_end = self.has_ended
-        drop = running if self.has_ended else {each for each in running if each not in member.leases}
-        return NodeHeartbeatResponse(tuple(sorted(drop)), notes, self.has_ended)
+        drop = running if self.has_ended else running - set(map(_key, member.leases))
+        return HeartbeatResponse(tuple(sorted(drop)), self.has_ended, verdicts)
 
-    def leave(self, key: bytes, now: float) -> None:
-        """Let a node go; a verifier, too. A node that leaves with leases pays for one of them as if it had run out."""
+    def release(self, key: bytes, leases: Collection[LeaseKey] | None, now: float) -> None:
+        """Let a node or a verifier go; or take these leases of a node back.
+
+        A lease that is given back costs what an expired one costs; a node that goes pays for one of its leases.
+        """
         if self.verifiers.pop(key, None) is not None:
             self._requeue(key, now)
         elif key in self.members:
-            for lease_id in self._open_leases(self.members[key])[:1]:
-                self._lease_event(lease_id, lease_lifecycle.LeaseAbandoned(), now)
-            self._node_event(key, node_lifecycle.NodeEvent.LEAVE, now)
+            held = self._open_leases(self.members[key])
+            given = held[:1] if leases is None else [lease for lease in held if _key(lease) in leases]
+            for lease in given:
+                self._apply(_LeaseChange(lease, LeaseAbandoned()), now)
+            if leases is None:
+                self._apply(_NodeChange(key, NodeEvent.LEAVE), now)
 
     def ban(self, key: bytes, now: float) -> None:
-        """The operator bans a node. Raises NotAvailable."""
+        """The operator bans a node. Raises NotFound."""
         if key not in self.members:
             raise NotFound("there is no such node; curate swarm status lists them")
         self.members[key].last_fault = ""
-        self._node_event(key, node_lifecycle.NodeEvent.HARD, now)
+        self._apply(_NodeChange(key, NodeEvent.HARD), now)
 
     # --- leases ---
 
@@ -232,8 +275,8 @@ class CoordinatorState:
         Raises NotJoined and Forbidden.
         """
         member = self._alive(key)
-        n_open = sum(self._records[each].state.state is lease_lifecycle.LeaseState.OPEN for each in member.leases)
-        if member.lifecycle.state is node_lifecycle.NodeState.PROBATION:
+        n_open = sum(self._records[each].state.state is LeaseState.OPEN for each in member.leases)
+        if member.lifecycle.state is NodeState.PROBATION:
             return 1 - len(member.leases)
         if not member.lifecycle.may_lease:
             return 0
@@ -250,7 +293,7 @@ class CoordinatorState:
         latest = self.members[key].lifecycle.recent_soft_rejections[-1:]
         return self._can_evaluate and latest == (False,)
 
-    def grant(self, key: bytes, lease: Lease, now: float) -> SwarmLease | None:
+    def grant(self, key: bytes, lease: Lease, now: float) -> Lease | None:
         """Lease a group of the trainer to a node. None, and the group is given back, if that cannot be."""
         member = self.members.get(key)
         if not is_verifiable(lease.sampling_params) and self._can_evaluate:
@@ -259,53 +302,85 @@ class CoordinatorState:
         if member is None or not member.is_connected or self.has_ended or not is_verifiable(lease.sampling_params):
             self.given_back.append((lease.group, lease.attempt))
             return None
-        if member.lifecycle.state not in (node_lifecycle.NodeState.PROBATION, node_lifecycle.NodeState.HEALTHY):
+        if member.lifecycle.state not in (NodeState.PROBATION, NodeState.HEALTHY):
             self.given_back.append((lease.group, lease.attempt))
             return None
         return self._grant(key, lease, now)
 
-    def begin_upload(self, key: bytes, lease_id: bytes, deadline: float) -> int | None:
-        """Return how long the file of a lease may be; None if the lease is not this node's, or not any more.
+    def begin_upload(self, key: bytes, deadline: float) -> int | None:
+        """Return how long a body with answers of a node may be; None if it has held no lease since the start.
 
-        deadline   when the file has arrived at the latest; so long, its node need not name the lease in its beats
+        deadline   when the body has arrived at the latest; so long, the node need not name in its beats what it holds
         """
-        record = self._records.get(lease_id)
+        member = self.members.get(key)
+        if member is None or not member.max_body_bytes:
+            return None
+        for lease in member.leases:
+            if (record := self._records[lease]).is_held:
+                record.heard = max(record.heard, deadline)
+        return member.max_body_bytes
+
+    def held_lease(self, key: bytes, lease: int, now: float) -> Lease | None:
+        """Return a lease to which a node sends answers, as it knows it; None if it is not this node's."""
+        record = self._records.get(lease)
         if record is None or record.node != key:
             return None
-        record.heard, record.is_held = max(record.heard, deadline), True
-        return max_file_bytes(record.asked)
+        record.heard, record.is_held = max(record.heard, now), True
+        return record.told
 
-    def submit(self, key: bytes, lease_id: bytes, n_bytes: int, digest: bytes, now: float) -> UploadStatus:
-        """Note the file of a lease. It is taken if the receipt says so; its bytes are kept by the caller.
+    def late_status(self, key: bytes, lease: int) -> ResultStatus:
+        """Return what becomes of an answer to a lease that is not this node's, or not any more.
 
-        After a restart, leases of before are not known, so what makes no sense is late and nothing worse.
+        After a restart, leases of before are not known, so what makes no sense is stale and nothing worse.
         """
-        record = self._records.get(lease_id)
-        if record is None or record.node != key:
-            return "again" if self._finished.get(lease_id) == (key, digest) else "late"
-        was = record.state.state
-        event = lease_lifecycle.FileSubmitted(digest, n_bytes)
-        if (
-            was is lease_lifecycle.LeaseState.OPEN
-            and lease_lifecycle.next_state(record.state, event, now).state is lease_lifecycle.LeaseState.SUBMITTED
-        ):
-            self._ledger.append(SubmitEntry(key, lease_id, digest))
-            self._lease_event(lease_id, event, now)
-            self._waiting.append(lease_id)
-            return "taken"
-        self._lease_event(lease_id, event, now)
-        return "again" if lease_id in self._records else "late"
+        node, digest = self._finished.get(lease, (b"", b""))
+        return "again" if node == key and digest else "stale"
 
-    def is_open(self, lease_id: bytes) -> bool:
+    def first_open_lease(self, key: bytes) -> int | None:
+        """Return a lease of a node whose answers are not complete."""
+        member = self.members.get(key)
+        return next(iter(self._open_leases(member)), None) if member else None
+
+    def submit(
+        self, key: bytes, lease: int, n_bytes: int, digest: bytes, now: float, verdict: LeaseVerdict | None = None
+    ) -> ResultStatus:
+        """Note that the answers to a lease are complete. Their bytes are kept by the caller.
+
+        verdict   on answers that need no verifier
+        """
+        record = self._records.get(lease)
+        if record is None or record.node != key:
+            return "again" if self._finished.get(lease) == (key, digest) else "stale"
+        was = record.state.state
+        event = FileSubmitted(digest, n_bytes)
+        is_new = lease_lifecycle.next_state(record.state, event, now).state is LeaseState.SUBMITTED
+        if was is LeaseState.OPEN and is_new:
+            self._ledger.append(SubmitEntry(key, lease, digest))
+            self._apply(_LeaseChange(lease, event), now)
+            if verdict is None:
+                self._waiting.append(lease)
+                return "taken"
+            self.reject(key, lease, verdict, now)
+            return "broken"
+        self._apply(_LeaseChange(lease, event), now)
+        return "again" if lease in self._records else "stale"
+
+    def reject(self, key: bytes, lease: int, verdict: LeaseVerdict, now: float) -> None:
+        """Reject a lease of a node without a verifier."""
+        record = self._records.get(lease)
+        if record is not None and record.node == key:
+            self._apply(_LeaseChange(lease, AnswersRefused(verdict)), now)
+
+    def is_open(self, lease: int) -> bool:
         """Return whether a lease has no verdict yet."""
-        return lease_id in self._records
+        return lease in self._records
 
     def cancel(self, keys: Collection[LeaseKey], now: float) -> None:
         """The trainer does not wait for these groups any more."""
         gone = set(keys)
-        for lease_id, record in list(self._records.items()):
+        for lease, record in list(self._records.items()):
             if record.key in gone:
-                self._lease_event(lease_id, lease_lifecycle.LeaseCancelled(), now)
+                self._apply(_LeaseChange(lease, LeaseCancelled()), now)
 
     def open_lease_keys(self) -> tuple[LeaseKey, ...]:
         """Return the trainer's names of the groups that have no verdict yet."""
@@ -322,46 +397,46 @@ class CoordinatorState:
         self._requeue(key, now)
         verifier.last_seen, verifier.notified_of_end = now, self.has_ended
         while self._waiting:
-            lease_id = self._waiting.popleft()
-            record = self._records.get(lease_id)
-            if record is not None and record.state.state is lease_lifecycle.LeaseState.SUBMITTED:
-                self._lease_event(lease_id, lease_lifecycle.FileClaimed(key), now)
+            lease = self._waiting.popleft()
+            record = self._records.get(lease)
+            if record is not None and record.state.state is LeaseState.SUBMITTED:
+                self._apply(_LeaseChange(lease, FileClaimed(key)), now)
                 state = record.state
                 engine = self.members[record.node].engine
                 return VerificationJobResponse(
-                    VerificationJob(record.swarm_lease, engine, state.n_bytes, state.blake3), self.has_ended
+                    VerificationJob(record.told, engine, state.n_bytes, state.blake3), self.has_ended
                 )
         return VerificationJobResponse(run_ended=self.has_ended)
 
-    def claimed_file_digest(self, key: bytes, lease_id: bytes, now: float) -> bytes | None:
+    def claimed_file_digest(self, key: bytes, lease: int, now: float) -> bytes | None:
         """Return the digest of the file of a lease if this verifier works on it. Raises NotJoined and Forbidden."""
         self._verifier(key).last_seen = now
-        record = self._records.get(lease_id)
+        record = self._records.get(lease)
         if record is None or record.state.verifier != key:
             return None
         return record.state.blake3
 
-    def max_body_bytes(self, lease_id: bytes) -> int:
+    def max_body_bytes(self, lease: int) -> int:
         """Return how long a file or a verdict may be."""
-        return max_file_bytes(self._records[lease_id].asked)
+        return max_file_bytes(self._records[lease].asked)
 
     def n_verifiers(self, now: float) -> int:
         """Return how many verifiers have said something lately."""
-        return sum(now - verifier.last_seen < lease_lifecycle.VERIFY_SECONDS for verifier in self.verifiers.values())
+        return sum(now - verifier.last_seen < VERIFY_SECONDS for verifier in self.verifiers.values())
 
     def all_verifiers_notified(self, now: float) -> bool:
         """Return whether all verifiers that have said something lately were told that the run is over."""
         lately = [verifier for verifier in self.verifiers.values() if now - verifier.last_seen < _ACTIVE_WINDOW_SECONDS]
         return all(verifier.notified_of_end for verifier in lately)
 
-    def record_verdict(self, key: bytes, lease_id: bytes, verified: VerificationResult, now: float) -> None:
+    def record_verdict(self, key: bytes, lease: int, verified: VerificationResult, now: float) -> None:
         """Note what a verifier says. Of a lease that it does not have any more, nothing is noted.
 
         Raises NotJoined and Forbidden.
         """
-        if self.claimed_file_digest(key, lease_id, now) is None:
+        if self.claimed_file_digest(key, lease, now) is None:
             return
-        record = self._records[lease_id]
+        record = self._records[lease]
         verdict = verified.verdict
         answers: tuple[SampleResult, ...] = ()
         if verdict.outcome == "accepted":
@@ -373,16 +448,16 @@ class CoordinatorState:
             verdict = LeaseVerdict(
                 "soft", "length"
             )  # otherwise nodes could choose what is trained on, without any work
-        self._lease_event(lease_id, lease_lifecycle.VerdictReceived(key, verdict), now, answers=answers)
+        self._apply(_LeaseChange(lease, VerdictReceived(key, verdict), answers), now)
 
     # --- time, weights ---
 
     def tick(self, now: float) -> None:
         """Let time pass: leases run out, nodes that say nothing are noticed."""
-        for lease_id in list(self._records):
-            self._lease_event(lease_id, lease_lifecycle.ClockTick(), now)
+        for lease in list(self._records):
+            self._apply(_LeaseChange(lease, ClockTick()), now)
         for key in list(self.members):
-            self._node_event(key, node_lifecycle.NodeEvent.CLOCK, now)
+            self._apply(_NodeChange(key, NodeEvent.CLOCK), now)
 
     def extend_deadlines(self, seconds: float) -> None:
         """Exclude a pause of this process from all deadlines."""
@@ -414,10 +489,10 @@ class CoordinatorState:
             key: NodeMember(life, last_fault=before.faults.get(key, "")) for key, life in before.nodes.items()
         }
         for member in self.members.values():
-            if member.lifecycle.state is node_lifecycle.NodeState.SUSPENDED:
+            if member.lifecycle.state is NodeState.SUSPENDED:
                 member.n_suspensions, member.suspended_until = 1, now + _SUSPENDED_SECONDS
-        for lease_id, node in before.open_leases.items():
-            self._ledger.append(VerdictEntry(node, lease_id, "unknown", "restarted"))
+        for lease, node in before.open_leases.items():
+            self._ledger.append(VerdictEntry(node, lease, "unknown", "restarted"))
 
     def _join_verifier(self, key: bytes, digest: bytes, engine: str, now: float) -> None:
         if digest not in self._owners:
@@ -427,13 +502,13 @@ class CoordinatorState:
         self._requeue(key, now)
 
     def _join_node(self, key: bytes, invite: Invite, digest: bytes, engine: str, hardware: str, now: float) -> None:
-        member = self.members.get(key) or NodeMember(node_lifecycle.NodeLifecycle())
-        if member.lifecycle.state is node_lifecycle.NodeState.BANNED:
+        member = self.members.get(key) or NodeMember(NodeLifecycle())
+        if member.lifecycle.state is NodeState.BANNED:
             raise Forbidden(_exclusion(member))
-        if member.lifecycle.state is node_lifecycle.NodeState.SUSPENDED and now < member.suspended_until:
+        if member.lifecycle.state is NodeState.SUSPENDED and now < member.suspended_until:
             seconds = ceil(member.suspended_until - now)
             raise RetryLater(f"{_exclusion(member)}. It may join again in {seconds} s", seconds)
-        life, _ = node_lifecycle.next_state(member.lifecycle, node_lifecycle.NodeEvent.JOIN, now)
+        life, _ = node_lifecycle.next_state(member.lifecycle, NodeEvent.JOIN, now)
         is_new, was_gone = digest not in self._owners, life.state is not member.lifecycle.state
         if was_gone or is_new:
             self._ledger.append(JoinEntry(key, digest))
@@ -448,9 +523,9 @@ class CoordinatorState:
 
     def _alive(self, key: bytes) -> NodeMember:
         member = self.members.get(key)
-        if member is not None and member.lifecycle.state is node_lifecycle.NodeState.BANNED:
+        if member is not None and member.lifecycle.state is NodeState.BANNED:
             raise Forbidden(_exclusion(member))
-        if member is not None and member.lifecycle.state is node_lifecycle.NodeState.SUSPENDED:
+        if member is not None and member.lifecycle.state is NodeState.SUSPENDED:
             raise NotJoined(f"{_exclusion(member)}; join again")
         if member is None or not member.is_connected or not member.lifecycle.is_alive:
             raise NotJoined("the coordinator does not count this node among those that live; join again")
@@ -463,17 +538,18 @@ class CoordinatorState:
             raise NotJoined("this verifier has to join")
         return self.verifiers[key]
 
-    def _grant(self, key: bytes, lease: Lease, now: float) -> SwarmLease:
-        lease_id = os.urandom(LEASE_ID_BYTES)
+    def _grant(self, key: bytes, lease: Lease, now: float) -> Lease:
         draw, seconds = replace(lease.sampling_params, verifiable=True, logprobs=True), self._lease_seconds(key, lease)
-        # How the trainer numbers its groups is not the node's business.
-        told = changed(lease, group=0, attempt=0, sampling_params=draw, expires_in_seconds=seconds)
-        swarm_lease = SwarmLease(lease_id, told)
-        self._ledger.append(LeaseEntry(key, lease_id, lease.group, lease.attempt, lease.version))
-        state = lease_lifecycle.TrackedLease(now + seconds)
-        self._records[lease_id] = _OpenLease(swarm_lease, lease, key, state, now)
-        self.members[key].leases.add(lease_id)
-        return swarm_lease
+        while (number := secrets.randbits(_LEASE_BITS)) in self._records or number in self._finished:
+            pass
+        # How the trainer numbers its groups is not the node's business: it must not know a prompt that comes again.
+        told = changed(lease, group=number, attempt=0, sampling_params=draw, expires_in_seconds=seconds)
+        self._ledger.append(LeaseEntry(key, number, lease.group, lease.attempt, lease.version))
+        self._records[number] = _OpenLease(told, lease, key, TrackedLease(now + seconds), now)
+        member = self.members[key]
+        member.leases.add(number)
+        member.max_body_bytes = max(member.max_body_bytes, max_file_bytes(told))
+        return told
 
     def _lease_seconds(self, key: bytes, lease: Lease) -> float:
         """Return how long a node gets for a lease: longer if it has reported a speed at which it needs longer.
@@ -489,91 +565,87 @@ class CoordinatorState:
 
     def _requeue(self, verifier: bytes, now: float) -> None:
         """Let others have the file of a verifier that is gone, was started again, or does not have it any more."""
-        for lease_id, record in list(self._records.items()):
+        for lease, record in list(self._records.items()):
             if record.state.verifier == verifier:
-                self._lease_event(lease_id, lease_lifecycle.ClaimReleased(verifier), now)
+                self._apply(_LeaseChange(lease, ClaimReleased(verifier)), now)
 
-    def _lease_event(
-        self, lease_id: bytes, event: lease_lifecycle.Event, now: float, *, answers: tuple[SampleResult, ...] = ()
-    ) -> None:
-        record = self._records.get(lease_id)
+    def _apply(self, change: _Change, now: float) -> None:
+        """Apply a change, and one after another all that follow from it."""
+        changes = deque([change])
+        while changes:
+            change = changes.popleft()
+            if isinstance(change, _LeaseChange):
+                changes.extend(self._change_lease(change, now))
+            else:
+                changes.extend(self._change_node(change, now))
+
+    def _change_lease(self, change: _LeaseChange, now: float) -> list[_Change]:
+        record = self._records.get(change.lease)
         if record is None:
-            return
+            return []
         was = record.state.state
-        record.state = lease_lifecycle.next_state(record.state, event, now)
-        if record.state.has_ended:
-            self._finish(
-                lease_id, record, now, answers, is_wanted=not isinstance(event, lease_lifecycle.LeaseCancelled)
-            )
-        elif was is lease_lifecycle.LeaseState.VERIFYING and record.state.state is lease_lifecycle.LeaseState.SUBMITTED:
-            self._waiting.append(lease_id)
+        record.state = lease_lifecycle.next_state(record.state, change.event, now)
+        if was is LeaseState.VERIFYING and record.state.state is LeaseState.SUBMITTED:
+            self._waiting.append(change.lease)
+        return self._finish(change, record, record.state.verdict) if record.state.verdict is not None else []
 
-    def _finish(
-        self, lease_id: bytes, record: _OpenLease, now: float, answers: tuple[SampleResult, ...], *, is_wanted: bool
-    ) -> None:
-        verdict = record.state.verdict
-        assert verdict is not None
+    def _finish(self, change: _LeaseChange, record: _OpenLease, verdict: LeaseVerdict) -> list[_Change]:
+        """Note the verdict on a lease, and return what it does to the node."""
+        lease, member = change.lease, self.members[record.node]
         word = "expired" if verdict.reason == "expired" else verdict.outcome
-        self._ledger.append(VerdictEntry(record.node, lease_id, word, verdict.reason))
-        del self._records[lease_id]
-        self._finished[lease_id] = record.node, record.state.blake3
+        self._ledger.append(VerdictEntry(record.node, lease, word, verdict.reason))
+        del self._records[lease]
+        self._finished[lease] = record.node, record.state.blake3
         if len(self._finished) > _FINISHED:
             self._finished.popitem(last=False)
-        member = self.members[record.node]
-        member.leases.discard(lease_id)
-        member.unsent_verdicts.append((lease_id, verdict))
-        self.discarded.append(lease_id)
+        member.leases.discard(lease)
+        member.unsent_verdicts.append((_key(lease), verdict))
+        self.discarded.append(lease)
         self.verdicts[verdict.reason] += 1
         self._over_counts[record.state.state.value] += 1
         if verdict.outcome == "accepted":
-            self._ledger.append(PayEntry(record.node, lease_id, sum(len(answer.tokens) // 4 for answer in answers)))
-            self.accepted.append(answers)
-        elif is_wanted:
+            n_tokens = sum(len(answer.tokens) // 4 for answer in change.answers)
+            self._ledger.append(PayEntry(record.node, lease, n_tokens))
+            self.accepted.append(change.answers)
+        elif not isinstance(change.event, LeaseCancelled):
             self.given_back.append(record.key)
-        event = node_lifecycle.NodeEvent
-        events = {"accepted": event.ACCEPTED, "soft": event.SOFT, "hard": event.HARD, "expired": event.EXPIRED}
-        if word in events:
-            if verdict.reason not in ("", "banned"):
-                member.last_fault = verdict.reason
-            self._node_event(record.node, events[word], now, reason=verdict.reason)
+        if word not in _EVENTS:
+            return []
+        if verdict.reason not in ("", "banned"):
+            member.last_fault = verdict.reason
+        return [_NodeChange(record.node, _EVENTS[word], verdict.reason)]
 
-    def _node_event(self, key: bytes, event: node_lifecycle.NodeEvent, now: float, *, reason: Reason = "") -> None:
-        member = self.members[key]
+    def _change_node(self, change: _NodeChange, now: float) -> list[_Change]:
+        key, member = change.node, self.members[change.node]
         before = member.lifecycle.state
-        member.lifecycle, effects = node_lifecycle.next_state(member.lifecycle, event, now)
+        member.lifecycle, effects = node_lifecycle.next_state(member.lifecycle, change.event, now)
         after = member.lifecycle.state
-        if after is not before and after.value in _WORDS:
+        if after is not before and after in _LEFT:
             self._ledger.append(LeaveEntry(key, after.value))  # type: ignore[arg-type]
-        if after is node_lifecycle.NodeState.SUSPENDED and before is not after:
+        if after is NodeState.SUSPENDED and before is not after:
             member.suspended_until = now + _SUSPENDED_SECONDS * 2**member.n_suspensions
             member.n_suspensions += 1
-        if node_lifecycle.NodeEffect.SLASH in effects and (stake := self._ledger.account(key).stake) > 0:
-            self._ledger.append(SlashEntry(key, stake, reason or "operator"))
-        if node_lifecycle.NodeEffect.FREE_LEASES in effects:
-            for lease_id, ending in self._endings(member, after):
-                self._lease_event(lease_id, ending, now)
+        if NodeEffect.SLASH in effects and (stake := self._ledger.account(key).stake) > 0:
+            self._ledger.append(SlashEntry(key, stake, change.reason or "operator"))
+        return self._endings(member, after) if NodeEffect.FREE_LEASES in effects else []
 
-    def _endings(
-        self, member: NodeMember, state: node_lifecycle.NodeState
-    ) -> list[tuple[bytes, lease_lifecycle.Event]]:
+    def _endings(self, member: NodeMember, state: NodeState) -> list[_Change]:
         """Return how the leases of a node end that is in this state now.
 
         A node that says nothing any more is to blame, once: an outage must not count as many times as it had leases.
         """
-        if state is node_lifecycle.NodeState.BANNED:
-            return [(lease_id, lease_lifecycle.LeaseRevoked()) for lease_id in member.leases]
-        has_gone = state in (node_lifecycle.NodeState.UNHEALTHY, node_lifecycle.NodeState.DEAD)
-        held = [lease_id for lease_id in self._open_leases(member) if self._records[lease_id].is_held]
+        if state is NodeState.BANNED:
+            return [_LeaseChange(lease, LeaseRevoked()) for lease in member.leases]
+        has_gone = state in (NodeState.UNHEALTHY, NodeState.DEAD)
+        held = [lease for lease in self._open_leases(member) if self._records[lease].is_held]
         blamed = held[:1] if has_gone else []
-        return [
-            (lease_id, lease_lifecycle.LeaseAbandoned() if lease_id in blamed else lease_lifecycle.LeaseFreed())
-            for lease_id in member.leases
-        ]
+        events = {lease: LeaseAbandoned() if lease in blamed else LeaseFreed() for lease in sorted(member.leases)}
+        return [_LeaseChange(lease, event) for lease, event in events.items()]
 
-    def _open_leases(self, member: NodeMember) -> list[bytes]:
-        """Return the ids of the leases whose files a node has not handed over."""
-        is_open = lease_lifecycle.LeaseState.OPEN
-        return [lease_id for lease_id in sorted(member.leases) if self._records[lease_id].state.state is is_open]
+    def _open_leases(self, member: NodeMember) -> list[int]:
+        """Return the leases whose answers a node has not handed over."""
+        is_open = LeaseState.OPEN
+        return [lease for lease in sorted(member.leases) if self._records[lease].state.state is is_open]
 
     def _knows_bars_for(self, engine: str) -> bool:
         """Return whether bars were measured for an engine: a node must not get those that are for nobody."""
@@ -594,9 +666,13 @@ class CoordinatorState:
         return len(lease.prompt) >= self._settings.engine.context_tokens
 
 
+def _key(lease: int) -> LeaseKey:
+    return lease, 0
+
+
 def _exclusion(member: NodeMember) -> str:
     """Return why a node is suspended or banned, for its owner."""
-    if member.lifecycle.state is node_lifecycle.NodeState.BANNED:
+    if member.lifecycle.state is NodeState.BANNED:
         why = f"a lease of it was rejected ({member.last_fault})" if member.last_fault else "the operator did so"
         return f"this node is banned: {why}"
     verdicts = member.lifecycle.recent_soft_rejections

@@ -12,7 +12,7 @@ again under a new lease.
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from train.swarm.verdict import LeaseVerdict
+from train.asynchronous.messages import LeaseVerdict
 
 VERIFY_SECONDS = 600.0  # a verifier that has had a file for so long is given up
 _MAX_TRIES = 3  # verifiers that a file may outlast
@@ -36,10 +36,17 @@ class LeaseState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FileSubmitted:
-    """The node hands over a file."""
+    """The node has handed over all answers: their digest as a file, and its length."""
 
     blake3: bytes
     n_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnswersRefused:
+    """The node has sent answers that need no verifier."""
+
+    verdict: LeaseVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +98,7 @@ class LeaseCancelled:
 
 Event = (
     FileSubmitted
+    | AnswersRefused
     | FileClaimed
     | ClaimReleased
     | VerdictReceived
@@ -135,6 +143,8 @@ def next_state(lease: TrackedLease, event: Event, now: float) -> TrackedLease:
     match event:
         case FileSubmitted():
             return _submitted(lease, event, now)
+        case AnswersRefused():
+            return _over(lease, event.verdict)
         case FileClaimed() if lease.state is LeaseState.SUBMITTED:
             return replace(
                 lease, state=LeaseState.VERIFYING, verifier=event.verifier, claimed_at=now, n_claims=lease.n_claims + 1

@@ -42,7 +42,7 @@ class RecoveredState:
     owners: dict[bytes, bytes] = field(default_factory=dict)
     roles: dict[bytes, Role] = field(default_factory=dict)
     nodes: dict[bytes, NodeLifecycle] = field(default_factory=dict)
-    open_leases: dict[bytes, bytes] = field(default_factory=dict)
+    open_leases: dict[int, bytes] = field(default_factory=dict)
     faults: dict[bytes, str] = field(default_factory=dict)
 
 

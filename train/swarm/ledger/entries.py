@@ -25,20 +25,20 @@ class StakeEntry(Struct, frozen=True, tag="stake"):
 
 
 class LeaseEntry(Struct, frozen=True, tag="lease"):
-    """A node has to sample a group, all of it under one version of the weights."""
+    """A node has to sample a group, all of it under one version of the weights. It knows the lease by its number."""
 
     node: bytes
-    lease: bytes
+    lease: int
     group: int
     attempt: int
     version: int
 
 
 class SubmitEntry(Struct, frozen=True, tag="submit"):
-    """A node handed over a file, with this digest."""
+    """A node handed over the answers to a lease; as a file, they have this digest."""
 
     node: bytes
-    lease: bytes
+    lease: int
     blake3: bytes
 
 
@@ -46,7 +46,7 @@ class VerdictEntry(Struct, frozen=True, tag="verdict"):
     """What became of a lease. "unknown" says nothing about the node: the fault was on this side."""
 
     node: bytes
-    lease: bytes
+    lease: int
     verdict: Literal["accepted", "soft", "hard", "unknown", "expired"]
     reason: Reason = ""
 
@@ -55,7 +55,7 @@ class PayEntry(Struct, frozen=True, tag="pay"):
     """A node earned units for a lease that was accepted."""
 
     node: bytes
-    lease: bytes
+    lease: int
     units: int
 
 

@@ -98,6 +98,11 @@ class SignedClient:
         """Return a reply as it is, of at most so many bytes. Raises what `call` raises."""
         return self._reply(path, b"", max_bytes)
 
+    @property
+    def name(self) -> str:
+        """The name of the worker that has this key."""
+        return self.node.hex()
+
     def close(self) -> None:
         """Close the connections."""
         self._client.close()

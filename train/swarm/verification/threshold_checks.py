@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from math import erfc, exp, lgamma, log, log1p, sqrt
 
+from train.asynchronous.messages import LeaseVerdict, Reason
 from train.swarm.settings import SwarmSettings, Thresholds
-from train.swarm.verdict import LeaseVerdict, Reason
 from train.swarm.verification.distances import Distances
 
 

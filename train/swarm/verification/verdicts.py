@@ -21,12 +21,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Literal
 
-from train.asynchronous.messages import Lease, pack_logprobs, pack_tokens
+from train.asynchronous.messages import ACCEPTED, Lease, LeaseVerdict, pack_logprobs, pack_tokens
 from train.sampling.commitment import Int64Array, MalformedCommitment, decode_commitments
 from train.sampling.protocol import SampledCompletion
 from train.swarm.messages import VerificationResult, VerifiedCompletion
 from train.swarm.settings import SwarmSettings, Thresholds
-from train.swarm.verdict import ACCEPTED, LeaseVerdict
 from train.swarm.verification.distances import Distances, Recomputation, measure_distances, pool_distances
 from train.swarm.verification.threshold_checks import completion_violations, file_violations
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from blake3 import blake3
 from msgspec.structs import replace
 
-from train.asynchronous.messages import Lease
+from train.asynchronous.messages import Lease, LeaseVerdict
 from train.errors import SamplerError, TransferError
 from train.sampling.protocol import SampledCompletion
 from train.swarm.lease_file import read_lease_file
 from train.swarm.messages import VerificationJob, VerificationResult
 from train.swarm.settings import SwarmSettings
-from train.swarm.verdict import LeaseVerdict
 from train.swarm.verification.threshold_checks import thresholds_for
 from train.swarm.verification.verdicts import verdict_on_completions
 
@@ -53,7 +52,7 @@ class FileVerifier:
             log.warning("%s", error)
             return VerificationResult(LeaseVerdict("unknown", "no weights"))
         except Exception:  # a file must not end the verifier, whatever it does to torch; nothing is known about it then
-            log.exception("a check has failed; the file of lease %s stays unknown", job.lease.id.hex())
+            log.exception("a check has failed; the answers to lease %d stay unknown", job.lease.group)
             verified = VerificationResult(LeaseVerdict("unknown", "crashed"))
         if verified.verdict.reason == "crashed":
             self._check_itself()
@@ -64,7 +63,7 @@ class FileVerifier:
             return VerificationResult(
                 LeaseVerdict("unknown", "digest")
             )  # the coordinator has checked it, so it was damaged since
-        lease = job.lease.lease
+        lease = job.lease
         completions = read_lease_file(content, lease, self._settings)
         if isinstance(completions, LeaseVerdict):
             return VerificationResult(completions)

@@ -12,15 +12,15 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from train.asynchronous.controller_threads import RetryPolicy
+from train.asynchronous.messages import LeaseVerdict, ReleaseRequest
 from train.errors import ConfigError, ControllerUnreachable, RunError
 from train.sampling.model_check import check_model
 from train.swarm.lease_file import max_file_bytes
 from train.swarm.messages import VerificationJob, VerificationJobResponse, VerificationResult
-from train.swarm.node.identity import load_or_create_key, lock_key
 from train.swarm.protocol.client import JoinRequired, SignedClient, join
 from train.swarm.protocol.invites import read_invite
 from train.swarm.settings import SwarmSettings
-from train.swarm.verdict import LeaseVerdict
+from train.swarm.signatures import load_or_create_key, lock_key
 from train.swarm.verifier.file_verifier import FileVerifier
 from train.swarm.verifier.version_prefetch import VersionPrefetcher
 
@@ -89,7 +89,7 @@ class VerifierProcess:
                 while not self._leaves.is_set() and self._take_one(judge):
                     pass
             with suppress(ControllerUnreachable, RunError):  # what it has is given to others later
-                self._client.call("/leave", None, type(None))
+                self._client.call("/leave", ReleaseRequest(self._client.name), type(None))
         self._note(f"verifier {self._name}: " + ("has left" if self._leaves.is_set() else "the run is over"))
 
     def leave(self) -> None:
@@ -106,9 +106,9 @@ class VerifierProcess:
         return jobs.job is not None or not jobs.run_ended
 
     def _judge(self, judge: FileVerifier, job: VerificationJob) -> None:
-        start_time, name = time.monotonic(), job.lease.id.hex()
+        start_time, name = time.monotonic(), str(job.lease.group)
         try:
-            most = max_file_bytes(job.lease.lease)
+            most = max_file_bytes(job.lease)
             content = self._patiently(lambda: self._joined(lambda: self._client.fetch(f"/file/{name}", most)))
             if content is None:
                 return
@@ -118,9 +118,9 @@ class VerifierProcess:
             )
         except RunError as error:
             # It was started again, or has given the file to another verifier. If it refuses this one, it does so again.
-            self._note(f"lease {name[:8]}: not needed any more ({error})")
+            self._note(f"lease {name}: not needed any more ({error})")
             return
-        self._note(f"lease {name[:8]}: {_words(verified)} in {time.monotonic() - start_time:.1f} s")
+        self._note(f"lease {name}: {_words(verified)} in {time.monotonic() - start_time:.1f} s")
 
     def _verifier_model(self, settings: SwarmSettings) -> Any:
         from train.swarm.verification.verifier_model import VerifierModel
