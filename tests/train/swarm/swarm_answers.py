@@ -55,10 +55,10 @@ def leases(n: int, *, answers: int = 4, tokens: int = 128, temperature: float = 
     rng = random.Random(seed)
     draw = SamplingParams(temperature, 1.0, tokens, logprobs=True, verifiable=True)
     found = []
-    for group in range(n):
+    for _ in range(n):
         prompt = tuple(rng.randrange(5, 250) for _ in range(rng.randint(5, 40)))
         seeds = tuple(rng.randrange(2**31) for _ in range(answers))
-        found.append(Lease(group, 0, 3, prompt, seeds, draw, 60.0))
+        found.append(Lease(rng.getrandbits(128) >> 65, 0, 3, prompt, seeds, draw, 60.0))
     return found
 
 

@@ -37,7 +37,7 @@ def entries(n: int, *, seed: int = 0) -> list[Entry]:
     rng = random.Random(seed)
     made: list[Entry] = []
     for number in range(n):
-        node, lease = rng.choice((ANN, BEN)), number.to_bytes(16, "big")
+        node, lease = rng.choice((ANN, BEN)), number
         made.append(
             rng.choice(
                 (

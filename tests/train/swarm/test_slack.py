@@ -40,12 +40,12 @@ class World:
         Return it, and the number of these places.
         """
         lease = LEASE
-        ids, n_turned = list(lease.lease.prompt), 0
+        ids, n_turned = list(lease.prompt), 0
         with torch.inference_mode():
             for position in range(TOKENS):
                 hidden_LH = self.prefill._model.get_decoder()(input_ids=torch.tensor([ids])).last_hidden_state[0]
                 logits_1V = self.prefill._logits(hidden_LH[-1:])
-                _, _, noisy_1V = sample_tokens(logits_1V, lease.lease.sampling_params.temperature, [seed], [position])
+                _, _, noisy_1V = sample_tokens(logits_1V, lease.sampling_params.temperature, [seed], [position])
                 best, second = noisy_1V[0].topk(2).indices.tolist()
                 gap = float(noisy_1V[0, best] - noisy_1V[0, second])
                 turns_here = n_turned < turns and least < gap <= most and second not in self.prefill.ends
@@ -53,12 +53,12 @@ class World:
                 n_turned += turns_here
                 if ids[-1] in self.prefill.ends:
                     break
-        return ids[len(lease.lease.prompt) :], n_turned
+        return ids[len(lease.prompt) :], n_turned
 
     def verdict(self, *answers: list[int]) -> VerificationResult:
         """Judge a file with these answers, whose commitments and log-probabilities are right."""
         completions = [SampledCompletion("", "length", len(ids), token_ids=tuple(ids)) for ids in answers]
-        views = self.prefill.recompute_lease(completions, LEASE.lease)
+        views = self.prefill.recompute_lease(completions, LEASE)
         rows = tuple(
             replace(
                 row,
@@ -68,7 +68,7 @@ class World:
             for row, view in zip(completions, views, strict=True)
         )
         settings = swarm_answers.settings(self.path, {"": self.bars}, 640)
-        return verdict_on_completions(rows, LEASE.lease, views, self.bars, settings, ends=self.prefill.ends)
+        return verdict_on_completions(rows, LEASE, views, self.bars, settings, ends=self.prefill.ends)
 
 
 @pytest.fixture(scope="module", params=["float32", "bfloat16"])
@@ -77,7 +77,7 @@ def world(request, tiny_model, tmp_path_factory) -> Iterator[World]:
     torch.set_num_threads(1)
     path = swarm_answers.model(tmp_path_factory.mktemp("slack") / "model", tiny_model)
     prefill = VerifierModel(path, request.param)
-    honest = [lease.lease for lease in swarm_answers.leases(4, tokens=TOKENS, answers=16, seed=1)]
+    honest = swarm_answers.leases(4, tokens=TOKENS, answers=16, seed=1)
     answers = sample_completions(TransformersSampler(str(path)), honest, lambda n_finished: None)
     bars = fit_thresholds([measure_completions(prefill, *pair) for pair in zip(honest, answers, strict=True)])
     yield World(path, prefill, bars)
@@ -85,7 +85,7 @@ def world(request, tiny_model, tmp_path_factory) -> Iterator[World]:
 
 
 def test_an_answer_may_turn_at_a_near_tie_and_that_is_all(world: World) -> None:
-    first, second = LEASE.lease.seeds
+    first, second = LEASE.seeds
     honest, _ = world.steered(first, 0, 0, 0)
     other, _ = world.steered(second, 0, 0, 0)
     assert world.verdict(honest, other).verdict == ACCEPTED
@@ -99,7 +99,7 @@ def test_an_answer_may_turn_at_a_near_tie_and_that_is_all(world: World) -> None:
 
 
 def test_an_answer_cannot_turn_more_often_than_rounding_explains(world: World) -> None:
-    first, second = LEASE.lease.seeds
+    first, second = LEASE.seeds
     allowed = max_mismatches(2 * TOKENS, world.bars.seed_match_share, world.bars.seed_match_sigmas)
     lax = replace(
         world, bars=structs_replace(world.bars, max_margin=10.0, margin_mean=1.0)
@@ -111,7 +111,7 @@ def test_an_answer_cannot_turn_more_often_than_rounding_explains(world: World) -
 
 
 def test_an_answer_cannot_turn_at_every_tie_that_is_just_near_enough(world: World) -> None:
-    first, second = LEASE.lease.seeds
+    first, second = LEASE.seeds
     most, bars = world.bars.max_margin, world.bars
     # The count alone would let it pass, also with the four misses that rounding may add on some processors.
     each = (max_mismatches(2 * TOKENS, bars.seed_match_share, bars.seed_match_sigmas) - 4) // 2

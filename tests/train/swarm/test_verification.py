@@ -365,9 +365,9 @@ def test_a_verifier_that_computes_no_numbers_does_not_know(world):
 
 def test_answers_that_are_computed_together_look_as_they_do_alone(world):
     prefill, file = world.prefills["float32"], honest(world, LEASES[1])
-    views = prefill.recompute_lease(file, LEASES[1].lease)
-    for row, seed, view in zip(file, LEASES[1].lease.seeds, views, strict=True):
-        alone = prefill.recompute(LEASES[1].lease.prompt, row.token_ids, 0.8, seed)
+    views = prefill.recompute_lease(file, LEASES[1])
+    for row, seed, view in zip(file, LEASES[1].seeds, views, strict=True):
+        alone = prefill.recompute(LEASES[1].prompt, row.token_ids, 0.8, seed)
         assert np.allclose(alone.logprobs, view.logprobs, atol=1e-5)
         assert alone.n_seed_matches == view.n_seed_matches == len(row.token_ids)
     assert prefill.recompute_many([]) == []
@@ -382,9 +382,9 @@ def test_a_verifier_loads_versions_as_engines_do(world, tmp_path):
     for loaded, verdict in ((False, "hard"), (True, "accepted")):
         if loaded:
             prefill.load([tmp_path / "new.safetensors"])
-        views = prefill.recompute_lease(file, LEASES[0].lease)
+        views = prefill.recompute_lease(file, LEASES[0])
         found = verdict_on_completions(
-            file, LEASES[0].lease, views, world.settings.thresholds["float32"], world.settings, ends=prefill.ends
+            file, LEASES[0], views, world.settings.thresholds["float32"], world.settings, ends=prefill.ends
         )
         assert found.verdict.outcome == verdict
     save_file({"other": torch.zeros(1)}, tmp_path / "other.safetensors")
