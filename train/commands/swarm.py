@@ -138,18 +138,19 @@ def ban_command(folder: Path, node: str) -> None:
     help="File for the bars. Those of other pairs of engines in it stay.",
 )  # fmt: skip
 @click.option(
-    "--groups", type=click.IntRange(min=1), default=8, show_default=True,
-    help="Groups to draw, each of rollout.completions answers.",
+    "--groups", type=click.IntRange(min=1), default=64, show_default=True,
+    help="Groups to draw, each of rollout.completions answers. With fewer, the bars are wider.",
 )  # fmt: skip
 def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
     """Measure how far honest answers are from what a verifier computes, and set the bars of a swarm by it.
 
     CONFIG is the file of `curate train`. Its engine draws answers to its prompts on this machine, which should be as
-    those of the nodes are; then a verifier looks at the answers, on this machine as well. `curate coordinator --bars`
-    takes the file.
+    those of the nodes are; then a verifier looks at the answers, on this machine as well. Of honest groups, at
+    most one in 10,000 is beyond the bars. `curate coordinator --bars` takes the file.
     """
     require_extra("train")
-    from train.swarm.verification.calibrate import add_thresholds, calibrate, read_thresholds
+    from train.swarm.verification.calibrate import calibrate
+    from train.swarm.verification.thresholds import add_thresholds, read_thresholds
 
     with report_user_errors(TrainError, CurateError):
         settings = config.read()
@@ -158,16 +159,17 @@ def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
         with ProgressBar(" answers") as progress:
             pair, thresholds, found = calibrate(settings, n_leases=groups, report=progress)
         add_thresholds(out, pair, thresholds)
-    click.echo(f"{pair}: {found.n_tokens:,} tokens of {groups * settings.rollout.completions} answers")
-    for name, measured, bar in (
-        ("exponents that differ in a chunk, at most", found.exponent_mismatches, thresholds.exponent_mismatches),
-        ("exponents that differ, on average", found.exponent_mismatches_mean, thresholds.exponent_mismatches_mean),
-        ("difference of mantissas, on average", found.mantissa_mean, thresholds.mantissa_mean),
-        ("tokens that the seeds give, share", 1 - found.token_mismatches / found.n_tokens, thresholds.seed_match_share),
-        ("nats that a token was below the best, at most", found.max_margin, thresholds.max_margin),
-        ("difference of log-probabilities, on average", found.logprob_error, thresholds.logprob_error),
+    click.echo(f"{pair}: {len(found.margins):,} tokens of {groups * settings.rollout.completions} answers")
+    for name, values, limit in (
+        ("exponents that differ in a chunk", found.exponent_mismatches, thresholds.exponent_mismatches.limit),
+        ("difference of mantissas in a chunk", found.mantissa_differences, thresholds.mantissa_differences.limit),
+        ("nats that a token was below the best", found.margins, thresholds.margins.limit),
+        ("difference of log-probabilities", found.logprob_errors, thresholds.logprob_errors.limit),
     ):
-        click.echo(f"  {name:<47}{measured:>12.4g}   bar {bar:.4g}")
+        if len(values):
+            click.echo(f"  {name:<38}mean {values.mean():<10.3g} at most {values.max():<10.3g} limit {limit:.3g}")
+    share, rate = found.seed_mismatches.mean(), thresholds.seed_mismatches.rate
+    click.echo(f"  tokens that the seeds do not give, of 1,000: {1000 * share:.3g}; the bar takes {1000 * rate:.3g}")
     click.echo(f"the bars are in {out}")
 
 
@@ -219,7 +221,7 @@ def coordinator(
         from train.swarm.coordinator.runtime import CoordinatorOptions, run_coordinator
         from train.swarm.engine_terms import read_vocab_size
         from train.swarm.settings import SwarmSettings
-        from train.swarm.verification.calibrate import read_thresholds
+        from train.swarm.verification.thresholds import read_thresholds
 
         token = os.environ.get(TOKEN_VARIABLE) or None
         measured = {} if bars is None else read_thresholds(bars)  # before the run is waited for
@@ -268,7 +270,7 @@ def verifier(invite: str, model: str, key: Path | None, patience: float) -> None
     """
     require_extra("train")
     with report_user_errors(TrainError):
-        from train.swarm.verifier.verifier_process import DEFAULT_KEY, VerifierOptions, VerifierProcess
+        from train.swarm.verification.verifier_process import DEFAULT_KEY, VerifierOptions, VerifierProcess
 
         process = VerifierProcess(VerifierOptions(invite, model, key or Path(DEFAULT_KEY), patience), note=click.echo)
         with leave_on_signal(process.leave):

@@ -19,6 +19,5 @@ node_lifecycle.py  the life of a node
 folder.py          the folder of a coordinator
 lease_file.py      the answers to a lease, as they are checked and as verifiers read them
 node.py            a worker whose coordinator has its answers checked
-verification/      are these answers the model's own words?
-verifier/          takes files from a coordinator, and says what they are worth
+verification/      are these answers the model's own words? The process that finds it out
 """

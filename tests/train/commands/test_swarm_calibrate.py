@@ -1,12 +1,13 @@
 """`curate swarm calibrate` measures honest engines, and writes bars that a coordinator can read."""
 
+import re
+
 import pytest
 from click.testing import CliRunner
 
 from cli import main
 from train.errors import ConfigError
-from train.swarm.settings import Thresholds
-from train.swarm.verification.calibrate import read_thresholds, write_thresholds
+from train.swarm.verification.thresholds import ShareBar, Thresholds, read_thresholds, write_thresholds
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
@@ -17,16 +18,15 @@ def calibrate(*arguments):
 
 def test_bars_are_measured_and_written_beside_those_of_other_pairs(small, tmp_path):
     out = tmp_path / "bars.toml"
-    write_thresholds(out, {"vllm/transformers": Thresholds(exponent_mismatches=7)})
+    write_thresholds(out, {"vllm/transformers": Thresholds(seed_mismatches=ShareBar(0.07))})
     result = calibrate(small, "--out", out, "--groups", 10)
     assert result.exit_code == 0, result.output
     assert "transformers/transformers: 1," in result.output
     bars = read_thresholds(out)
-    assert bars["vllm/transformers"] == Thresholds(exponent_mismatches=7)
-    assert (
-        bars["transformers/transformers"].exponent_mismatches == 4
-    )  # the floor: it is the same model in the same library
-    assert 0.998 < bars["transformers/transformers"].seed_match_share < 1
+    assert bars["vllm/transformers"] == Thresholds(seed_mismatches=ShareBar(0.07))
+    found = bars["transformers/transformers"]
+    assert found.exponent_mismatches.limit == 4  # the floor: it is the same model in the same library
+    assert 0 < found.seed_mismatches.rate < 0.002
 
 
 def test_too_few_answers_are_an_error_that_says_so(small, tmp_path):
@@ -38,16 +38,27 @@ def test_too_few_answers_are_an_error_that_says_so(small, tmp_path):
 
 def test_a_file_that_holds_no_bars_is_not_replaced(small, tmp_path):
     out = tmp_path / "bars.toml"
-    out.write_text("[other]\nmismatches = 'many'\n")
+    out.write_text("[other]\nexponent_mismatches = 'many'\n")
     result = calibrate(small, "--out", out)
     assert result.exit_code == 1
     assert "does not hold bars" in result.output
     assert "many" in out.read_text()
 
 
-@pytest.mark.parametrize("line", ["margin = nan", "mismatches = -1", "margins = 0.5"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "margins.mean = nan",
+        "exponent_mismatches.limit = -1",
+        "margins = 0.5",
+        "margin = { mean = 0.1, variance = 0.1, scale = 0.1, limit = 0.5 }",
+        "margins = { mean = 0.1, variance = 0.1, scale = 0.1, limit = inf }",
+        "margins = { mean = 0.1, variance = 0.1, scale = 0.1 }",
+        "seed_mismatches = { rate = 1.0 }",
+    ],
+)
 def test_bars_that_would_let_anything_pass_are_refused(tmp_path, line):
     path = tmp_path / "bars.toml"
     path.write_text(f'["vllm/transformers"]\n{line}\n')
-    with pytest.raises(ConfigError, match=line.split()[0]):
+    with pytest.raises(ConfigError, match=re.split("[ .]", line)[0]):
         read_thresholds(path)

@@ -9,7 +9,8 @@ from train.asynchronous.messages import Lease, SampleResult, pack_logprobs, pack
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import Engine, SampledCompletion, SamplingParams
 from train.swarm.lease_file import encode_lease_file
-from train.swarm.settings import SwarmSettings, Thresholds
+from train.swarm.settings import SwarmSettings
+from train.swarm.verification.thresholds import Thresholds, ValueBar
 
 CONTEXT_TOKENS = 512
 
@@ -43,6 +44,11 @@ def model(folder: Path, tokenizer_of: Path, *, seed: int = 0, layers: int = 4, w
     made.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def bars_of(margin: float) -> Thresholds:
+    """Return bars whose largest margin is this one."""
+    return Thresholds(margins=ValueBar(mean=2e-3, variance=5e-4, scale=margin / 10, limit=margin))
 
 
 def settings(path: Path, bars: dict[str, Thresholds], vocabulary: int, *, replays: bool = True) -> SwarmSettings:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
+import swarm_answers
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
 from swarms import RUN, World, answers_to, invite
@@ -33,7 +34,6 @@ from train.swarm.messages import (
 from train.swarm.protocol.client import ResourceGone, SignedClient, operator_client
 from train.swarm.protocol.invites import new_invite
 from train.swarm.protocol.requests import new_head, sign_request
-from train.swarm.settings import Thresholds
 from train.swarm.signatures import public_key_bytes, read_key
 
 DEEP = b"\x91" * 60_000 + b"\xc0"
@@ -358,7 +358,7 @@ def test_a_full_disk_ends_neither_the_coordinator_nor_the_lease(world: World) ->
 
 
 def test_a_node_does_not_choose_bars_that_were_measured_for_nobody(world: World) -> None:
-    with world.coordinator(thresholds={"vllm/transformers": Thresholds(max_margin=0.02)}):
+    with world.coordinator(thresholds={"vllm/transformers": swarm_answers.bars_of(margin=0.02)}):
         with pytest.raises(RunError, match="not calibrated for engines of the kind transformers; it takes vllm"):
             world.member()
         world.member("verifier")

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import swarm_answers
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -25,8 +26,8 @@ from train.swarm.ledger import accounts
 from train.swarm.ledger.ledger import Ledger, LedgerRow, audit_ledger
 from train.swarm.messages import VerificationResult, VerifiedCompletion
 from train.swarm.protocol.invites import new_invite
-from train.swarm.settings import Thresholds
 from train.swarm.signatures import public_key_bytes
+from train.swarm.verification.thresholds import Thresholds
 
 RUN_KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 NODES = [bytes([letter]) * 32 for letter in b"abcdefghijkl"]
@@ -468,8 +469,8 @@ def test_nodes_cannot_verify_and_verifiers_cannot_sample(book: Ledger) -> None:
 
 def test_a_node_cannot_choose_its_bars_by_the_name_of_its_engine(book: Ledger) -> None:
     wide = {
-        "vllm/transformers": Thresholds(max_margin=9.0),
-        "transformers/transformers": Thresholds(max_margin=0.02),
+        "vllm/transformers": swarm_answers.bars_of(margin=9.0),
+        "transformers/transformers": swarm_answers.bars_of(margin=0.02),
         "": Thresholds(),
     }
     desk = opened(book, thresholds=wide)

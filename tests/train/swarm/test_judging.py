@@ -18,7 +18,7 @@ from train.sampling.transformers import TransformersSampler
 from train.swarm.messages import VerificationJob
 from train.swarm.settings import SwarmSettings
 from train.swarm.verification.verifier_model import VerifierModel
-from train.swarm.verifier.file_verifier import FileVerifier
+from train.swarm.verification.verifier_process import FileVerifier
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 

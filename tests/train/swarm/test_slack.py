@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import swarm_answers
 import torch
@@ -16,10 +17,9 @@ from train.sampling.protocol import SampledCompletion
 from train.sampling.seeded_sampling import sample_tokens
 from train.sampling.transformers import TransformersSampler
 from train.swarm.messages import VerificationResult
-from train.swarm.settings import Thresholds
 from train.swarm.verification.calibrate import fit_thresholds, measure_completions, sample_completions
-from train.swarm.verification.threshold_checks import max_mismatches
-from train.swarm.verification.verdicts import verdict_on_completions
+from train.swarm.verification.thresholds import ShareBar, Thresholds, ValueBar
+from train.swarm.verification.verdicts import Distances, lease_violations, verdict_on_completions
 from train.swarm.verification.verifier_model import VerifierModel
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
@@ -77,34 +77,49 @@ def world(request, tiny_model, tmp_path_factory) -> Iterator[World]:
     torch.set_num_threads(1)
     path = swarm_answers.model(tmp_path_factory.mktemp("slack") / "model", tiny_model)
     prefill = VerifierModel(path, request.param)
-    honest = swarm_answers.leases(4, tokens=TOKENS, answers=16, seed=1)
+    honest = swarm_answers.leases(16, tokens=TOKENS, answers=4, seed=1)
     answers = sample_completions(TransformersSampler(str(path)), honest, lambda n_finished: None)
     bars = fit_thresholds([measure_completions(prefill, *pair) for pair in zip(honest, answers, strict=True)])
     yield World(path, prefill, bars)
     torch.set_num_threads(threads)
 
 
+def accepts(bars: Thresholds, n_turned: int, margin: float) -> bool:
+    """Return whether two answers may have so many tokens that are this far below the best."""
+    margins = np.zeros(2 * TOKENS)
+    margins[:n_turned] = margin
+    none, zeros = np.zeros(0), np.zeros(TOKENS)
+    # Turns are in both answers: first in the odd places, which are those of the first one.
+    answers = [Distances(none, none, (each > 0) * 1.0, each, zeros, zeros) for each in (margins[::2], margins[1::2])]
+    return not [*lease_violations(answers, bars)]
+
+
+def max_turns(bars: Thresholds, margin: float) -> int:
+    """Return how many tokens of two answers may be this far below the best."""
+    return max(n for n in range(2 * TOKENS) if accepts(bars, n, margin))
+
+
 def test_an_answer_may_turn_at_a_near_tie_and_that_is_all(world: World) -> None:
     first, second = LEASE.seeds
+    most = world.bars.margins.limit
     honest, _ = world.steered(first, 0, 0, 0)
     other, _ = world.steered(second, 0, 0, 0)
     assert world.verdict(honest, other).verdict == ACCEPTED
-    turned, n_turned = world.steered(first, 1, 0, world.bars.max_margin)
+    turned, n_turned = world.steered(first, 1, 0, most)
     if n_turned:  # in float32, few answers of this length have a tie that is near enough
         assert turned != honest
         assert world.verdict(turned, other).verdict == ACCEPTED
-    forced, n_forced = world.steered(first, 1, 1.01 * world.bars.max_margin, 10.0)
+    forced, n_forced = world.steered(first, 1, 1.01 * most, 10.0)
     assert n_forced == 1
     assert world.verdict(forced, other).verdict.reason == "replay"
 
 
 def test_an_answer_cannot_turn_more_often_than_rounding_explains(world: World) -> None:
     first, second = LEASE.seeds
-    allowed = max_mismatches(2 * TOKENS, world.bars.seed_match_share, world.bars.seed_match_sigmas)
-    lax = replace(
-        world, bars=structs_replace(world.bars, max_margin=10.0, margin_mean=1.0)
-    )  # if the margin alone would let it pass
-    turned, n_turned = world.steered(first, allowed + 1, 0, 10.0)
+    any_margin = ValueBar(mean=10.0, variance=100.0, scale=10.0, limit=100.0)
+    lax = replace(world, bars=structs_replace(world.bars, margins=any_margin))  # if the margins would let it pass
+    allowed = max_turns(lax.bars, 1.0)
+    turned, n_turned = world.steered(first, (allowed + 2) // 2, 0, 10.0)
     other, n_others = world.steered(second, allowed + 1 - n_turned, 0, 10.0)
     assert n_turned + n_others == allowed + 1
     assert lax.verdict(turned, other).verdict.reason == "replay"
@@ -112,15 +127,29 @@ def test_an_answer_cannot_turn_more_often_than_rounding_explains(world: World) -
 
 def test_an_answer_cannot_turn_at_every_tie_that_is_just_near_enough(world: World) -> None:
     first, second = LEASE.seeds
-    most, bars = world.bars.max_margin, world.bars
-    # The count alone would let it pass, also with the four misses that rounding may add on some processors.
-    each = (max_mismatches(2 * TOKENS, bars.seed_match_share, bars.seed_match_sigmas) - 4) // 2
-    turned, n_turned = world.steered(first, each, most / 2, most)
-    other, n_others = world.steered(second, each, most / 2, most)
-    has_many = most > 0.1  # in float32, few tokens may miss, and few ties are near enough
-    assert (n_turned + n_others >= 6) is has_many
-    if not has_many:
+    most, bars = world.bars.margins.limit, world.bars
+    allowed = max_turns(bars, most / 2)
+    any_number = structs_replace(bars, seed_mismatches=ShareBar(0.99))  # if the count would let it pass
+    turned, n_turned = world.steered(first, (allowed + 2) // 2, most / 2, most)
+    other, n_others = world.steered(second, allowed + 1 - n_turned, most / 2, most)
+    if most < 0.1:  # in float32, few ties are near enough
+        assert n_turned + n_others <= allowed
         return
-    assert world.verdict(turned, other).verdict.reason == "replay"
-    lax = replace(world, bars=structs_replace(bars, margin_mean=1.0))
-    assert lax.verdict(turned, other).verdict == ACCEPTED
+    assert n_turned + n_others == allowed + 1
+    assert replace(world, bars=any_number).verdict(turned, other).verdict.reason == "replay"
+    any_margin = ValueBar(mean=10.0, variance=100.0, scale=10.0, limit=100.0)
+    assert replace(world, bars=structs_replace(bars, margins=any_margin)).verdict(turned, other).verdict == ACCEPTED
+
+
+def test_a_cheat_gains_little_more_than_what_rounding_turns_by_itself(world: World) -> None:
+    """Of the tokens of 16 answers of 4,000 tokens, whose gaps are those of a model that is unsure of every token."""
+    rng, rate = np.random.default_rng(0), world.bars.seed_mismatches.rate
+    gaps = rng.exponential(1.0, (16, 4000))
+    turned = []
+    for nearest in np.geomspace(1e-4, 1.0, 80):
+        margins = np.where(gaps < nearest, gaps, 0.0)
+        none, zeros = np.zeros(0), np.zeros(4000)
+        answers = [Distances(none, none, (each > 0) * 1.0, each, zeros, zeros) for each in margins]
+        if not [*lease_violations(answers, world.bars)]:
+            turned.append(float((margins > 0).mean()))
+    assert max(turned) < 1.3 * rate + 5e-4

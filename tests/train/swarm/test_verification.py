@@ -17,13 +17,12 @@ from train.errors import ConfigError, SamplerError
 from train.sampling.protocol import SampledCompletion
 from train.sampling.transformers import TransformersSampler
 from train.swarm.messages import VerificationResult
-from train.swarm.settings import SwarmSettings, Thresholds
+from train.swarm.settings import SwarmSettings
 from train.swarm.verification import calibrate
 from train.swarm.verification.calibrate import fit_thresholds
-from train.swarm.verification.distances import Distances, Recomputation
-from train.swarm.verification.threshold_checks import max_mismatches, thresholds_for
-from train.swarm.verification.verdicts import verdict_on_completions
-from train.swarm.verification.verifier_model import VerifierModel
+from train.swarm.verification.thresholds import FALSE_REJECT_RATE, ShareBar, Thresholds, ValueBar, thresholds_for
+from train.swarm.verification.verdicts import Distances, lease_violations, verdict_on_completions
+from train.swarm.verification.verifier_model import Recomputation, VerifierModel
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
@@ -71,7 +70,7 @@ def world(tiny_model, tmp_path_factory) -> Iterator[World]:
     torch.set_num_threads(1)  # more of them would wait for each other on a busy machine
     path = swarm_answers.model(tmp_path_factory.mktemp("swarm") / "model", tiny_model)
     engine, prefills = TransformersSampler(str(path)), {pair: VerifierModel(path, pair) for pair in PAIRS}
-    honest = swarm_answers.leases(4, tokens=64, answers=16, seed=1)
+    honest = swarm_answers.leases(32, tokens=64, answers=4, seed=1)
     answers = list(zip(honest, calibrate.sample_completions(engine, honest, lambda n_finished: None), strict=True))
     bars = {
         pair: fit_thresholds(
@@ -156,7 +155,7 @@ def test_honest_answers_are_accepted_with_the_log_probabilities_of_the_verifier(
             assert tuple(unpack_tokens(answer.tokens)) == row.token_ids
             assert list(unpack_logprobs(answer.logprobs)) == view.logprobs.tolist()
             assert answer.finish_reason == row.finish_reason
-        assert found.figures["replayed_share"] > 0.95
+        assert found.figures["seed_mismatches"] < 0.05
 
 
 @pytest.mark.parametrize("pair", COARSE_FIRST)
@@ -236,7 +235,7 @@ def test_a_cheap_model_behind_right_commitments_is_found_by_the_replay(world, pa
         file = with_right_commitments(world, lease, swarm_answers.drawn(cheap, lease))
         found = world.verdict_on(lease, file, pair)
         assert found.verdict == LeaseVerdict("hard", "replay")
-        assert found.figures["exponent_mismatches"] <= world.settings.thresholds[pair].exponent_mismatches
+        assert found.figures["exponent_mismatches_max"] <= world.settings.thresholds[pair].exponent_mismatches.limit
 
 
 def test_without_a_replay_a_cheap_model_is_found_by_its_unlikely_tokens(world):
@@ -307,7 +306,7 @@ def test_without_a_replay_an_end_needs_a_chance(world):
         replace(answer, token_ids=(*answer.token_ids[:3], end)) for answer in swarm_answers.drawn(world.engine, lease)
     ]
     file = with_right_commitments(world, lease, answers)
-    bars = Thresholds(end_probability=1.0, unlikely_share=1.0)
+    bars = Thresholds(end_probability=1.0, unlikely_tokens=ShareBar(0.99))
     views = prefill.recompute_lease(file, lease)
     found = verdict_on_completions(file, lease, views, bars, replace_replays(world.settings), ends=prefill.ends)
     assert found.verdict == LeaseVerdict("soft", "termination")
@@ -402,77 +401,87 @@ def test_a_family_whose_head_does_more_is_refused(tmp_path, tiny_model):
         VerifierModel(path)
 
 
-def measured(n_tokens: int, **distances: float) -> Distances:
-    plain = {
-        "exponent_mismatches": 1,
-        "exponent_mismatches_mean": 0.5,
-        "mantissa_mean": 0.01,
-        "token_mismatches": 0,
-        "max_margin": 0.0,
-    }
-    others = {
-        "margin_sum": 0.0,
-        "margin_square_sum": 0.0,
-        "logprob_error": 1e-6,
-        "end_probability": 0.5,
-        "unlikely_share": 0.2,
-    }
-    return Distances(n_tokens=n_tokens, n_committed=n_tokens, **{**plain, **others, **distances})  # type: ignore[arg-type]
+def distances(n_tokens: int, **values: Any) -> Distances:
+    """Return distances that are all 0, but for some values: the first ones of their kind."""
+    n_units = {name: n_tokens for name in Distances.__dataclass_fields__}
+    n_units |= {name: n_tokens // 32 for name in ("exponent_mismatches", "mantissa_differences")}
+    found = {name: np.zeros(n) for name, n in n_units.items()}
+    for name, first in values.items():
+        found[name][: len(first)] = first
+    return Distances(**found)
 
 
-def test_bars_are_multiples_of_the_largest_honest_distance_but_not_below_a_floor():
-    bars = fit_thresholds(
-        [
-            [measured(1000, exponent_mismatches=9, token_mismatches=4, max_margin=0.3)],
-            [measured(998, exponent_mismatches_mean=8)],
-        ]
-    )
-    assert (bars.exponent_mismatches, bars.exponent_mismatches_mean, bars.mantissa_mean, bars.max_margin) == (
-        18,
-        12,
-        0.5,
-        0.6,
-    )
-    assert bars.seed_match_share == pytest.approx(1 - 5 / 2000)
-    coarse = fit_thresholds([[measured(1998, mantissa_mean=0.4)]])
-    assert (coarse.exponent_mismatches, coarse.mantissa_mean, coarse.max_margin, coarse.seed_match_share) == (
-        32,
-        1,
-        0.6,
-        0.985,
-    )
-    with pytest.raises(ConfigError, match="too few"):
-        fit_thresholds([[measured(500)]])
+def test_bars_follow_the_tail_of_honest_answers_but_are_not_below_a_floor():
+    rng = np.random.default_rng(0)
+    leases = [
+        [distances(1000, margins=rng.exponential(0.05, 20), seed_mismatches=np.ones(20)) for _ in range(4)]
+        for _ in range(16)
+    ]
+    bars = fit_thresholds(leases)
+    # One token in 4,000 * 10 / rate: of 20 in 1,000, it is e^-x that far out.
+    expected = 0.05 * np.log(0.02 * 4000 * 10 / FALSE_REJECT_RATE)
+    assert expected < bars.margins.limit < 1.6 * expected
+    assert bars.seed_mismatches.rate == pytest.approx(0.02, rel=0.1)
+    assert bars.seed_mismatches.spread == 0  # in each lease there were as many
+    assert (bars.exponent_mismatches.limit, bars.mantissa_differences.limit) == (4, 1)
+    coarse = fit_thresholds([[distances(1000, mantissa_differences=np.full(31, 0.4))]] * 4)
+    assert (coarse.exponent_mismatches.limit, coarse.seed_mismatches.rate) == (12, 0.005)
+    for too_few in ([[distances(500)]], [[distances(2000)]], [[distances(100)]] * 4):
+        with pytest.raises(ConfigError, match="too few"):
+            fit_thresholds(too_few)
 
 
-def test_misses_are_as_rare_as_was_asked_for():
-    misses = np.random.default_rng(0).binomial(200, 0.01, 200_000)
-    for sigmas, most in ((2.0, 0.0228), (3.0, 0.00135)):
-        assert 0 < (misses > max_mismatches(200, 0.99, sigmas)).mean() < most * 1.2
-    assert max_mismatches(100, 1.0, 4.0) == 0
-    assert max_mismatches(100, 0.0, 4.0) == 100
-    assert max_mismatches(1, 0.99, 4.0) == 1
+def test_leases_that_differ_among_each_other_have_wider_bars():
+    alike = fit_thresholds([[distances(1000, seed_mismatches=np.ones(20))]] * 16)
+    unlike = fit_thresholds([[distances(1000, seed_mismatches=np.ones(n))] for n in (0, 40) * 8])
+    assert unlike.seed_mismatches.spread == pytest.approx(0.02, rel=0.1)
+    lease = [distances(1000, seed_mismatches=np.ones(60))]
+    assert [*lease_violations(lease, alike)]
+    assert not [*lease_violations(lease, unlike)]
+
+
+def test_a_lease_is_judged_over_all_of_its_tokens_not_by_the_mean_of_its_answers():
+    bars = Thresholds()
+    short = [distances(2, seed_mismatches=[1, 1], margins=[0.05, 0.05])] * 4
+    assert not [*lease_violations([distances(4000), *short], bars)]
+
+
+def test_few_tokens_are_as_seldom_rejected_as_many():
+    rng = np.random.default_rng(0)
+    log_odds = float(np.log(1000))
+    count, value = ShareBar(0.02), ValueBar(mean=0.002, variance=4e-4, scale=0.1, limit=10)
+    for n_tokens, n_leases in ((1, 100_000), (30, 100_000), (1000, 10_000)):
+        misses = (rng.random((n_leases, n_tokens)) < 0.02).astype(np.float64)
+        margins = misses * rng.exponential(0.1, misses.shape)
+        for bar, values in ((count, misses), (value, margins)):
+            beyond = np.mean([bar.severity(each, log_odds) > 1 for each in values[: n_leases // 5]])
+            assert beyond <= 1e-3, (n_tokens, bar)
+
+
+def test_a_token_is_too_short_for_a_ban_and_a_chunk_is_not():
+    for n_tokens, outcome in ((1, "soft"), (31, "soft"), (32, "hard")):
+        found = [*lease_violations([distances(n_tokens, seed_mismatches=[1], margins=[9.0])], Thresholds())]
+        assert found[0] == LeaseVerdict(outcome, "replay")  # type: ignore[arg-type]
 
 
 def test_bars_are_found_by_the_first_word_of_the_engine():
-    vllm, other = Thresholds(exponent_mismatches=1), Thresholds(exponent_mismatches=2)
-    settings = swarm_answers.settings(Path("m"), {"vllm/transformers": vllm, "": other}, 10)
-    assert thresholds_for(settings, "vllm 0.32.0 cpu") is vllm
-    assert thresholds_for(settings, "transformers 5") is thresholds_for(settings, "") is other
-    assert thresholds_for(swarm_answers.settings(Path("m"), {}, 10), "vllm") == Thresholds()
+    vllm, other = swarm_answers.bars_of(margin=0.1), swarm_answers.bars_of(margin=0.2)
+    bars = {"vllm/transformers": vllm, "": other}
+    assert thresholds_for(bars, "vllm 0.32.0 cpu") is vllm
+    assert thresholds_for(bars, "transformers 5") is thresholds_for(bars, "") is other
+    assert thresholds_for({}, "vllm") == Thresholds()
 
 
 def test_an_engine_that_nobody_has_calibrated_gets_no_wider_bars():
-    narrow, wide = Thresholds(max_margin=0.02), Thresholds(max_margin=0.5)
-    settings = swarm_answers.settings(Path("m"), {"vllm/transformers": wide, "transformers/transformers": narrow}, 10)
-    assert thresholds_for(settings, "invented 1.0") is narrow
+    narrow, wide = swarm_answers.bars_of(margin=0.02), swarm_answers.bars_of(margin=0.5)
+    assert thresholds_for({"vllm/transformers": wide, "transformers/transformers": narrow}, "invented 1.0") is narrow
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("pair", PAIRS)
 def test_of_500_honest_answers_none_is_rejected(world, pair):
     rejected = []
-    for lease in swarm_answers.leases(8, answers=64, tokens=64, seed=2):
+    for lease in swarm_answers.leases(125, answers=4, tokens=64, seed=2):
         found = world.verdict_on(lease, honest(world, lease), pair)
         rejected += [] if found.verdict == ACCEPTED else [(found.verdict, found.figures)]
     assert not rejected

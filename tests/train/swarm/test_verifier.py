@@ -23,7 +23,7 @@ from train.errors import RunError
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.transformers import TransformersSampler
 from train.swarm.signatures import load_or_create_key, lock_key
-from train.swarm.verifier.verifier_process import VerifierOptions, VerifierProcess
+from train.swarm.verification.verifier_process import VerifierOptions, VerifierProcess
 from train.weights.manifest import WeightFile, WeightManifest
 
 ROOT = Path(__file__).parents[3]

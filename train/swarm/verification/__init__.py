@@ -6,8 +6,8 @@ to the seeds of the lease: the largest noisy logit must be the token. Nothing th
 used later, log-probabilities included.
 
 verifier_model.py    VerifierModel: recomputes answers (torch, which it imports when it is made)
-distances.py         what it computes of an answer, and how far the answer is from it
-threshold_checks.py  the bars of a pair of engines, and which distances are within them
-verdicts.py          the verdict on the file of a lease
-calibrate.py         bars from answers that are known to be honest, as a TOML file
+verdicts.py          how far answers are from what it computes, and the verdict on the file of a lease
+thresholds.py        the bars of a pair of engines, as a TOML file; which distances are within them
+calibrate.py         bars from answers that are known to be honest
+verifier_process.py  the process: takes files from a coordinator, sends verdicts, until it is told to leave
 """

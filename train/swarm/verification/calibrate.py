@@ -1,34 +1,37 @@
-"""The bars of a run: measured from honest answers of its engine to its own prompts, and kept in a TOML file.
+"""The bars of a run: measured from honest answers of its engine to its own prompts.
 
-A bar is a multiple of the largest distance that was measured, because the largest of many more answers is larger. It is
-never below a floor: engines that agree to the last bit here may differ in it elsewhere. Where they compute in half
-precision, the floor is higher: a model that is nearly certain of its tokens shows little of the rounding, and training
+Ten thousand leases cannot be drawn to find what one of them is rejected for. So the bars rest on what a calibration can
+measure, and on two suppositions: the answers of the run are like those of the calibration, and large values of a unit
+are exponentially rare.
+
+    mean, variance  of the units, as if two of the largest values had not been seen, so that few leases make wider bars
+    spread          of the means of leases, if it is more than chance: prompts differ in how much rounding matters
+    scale           mean excess of the largest values over the next one
+    limit           the value that one lease in FALSE_REJECT_RATE has, by that scale
+
+No bar is below a floor: engines that agree to the last bit here may differ in it elsewhere. Where they compute in half
+precision, floors are higher: a model that is nearly certain of its tokens shows little of the rounding, and training
 may make it less certain.
-
-The mismatches of one chunk and the margin of one token have long tails, so the largest in some dozens of answers is
-chance. Their floors in half precision are above what hundreds of honest answers show, and below what cheats show: a
-wrong token of the prompt changes about half of the 128 exponents of a chunk, a wrong model more. TOPLOC's own bar is
-38 of them.
 """
 
 import tempfile
-import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from math import inf
+from dataclasses import fields
+from math import log, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
+import numpy as np
+from msgspec.structs import replace
 
-from sandbox.concurrency.file_lock import FileLock
 from train.asynchronous.messages import Lease
 from train.errors import ConfigError
 from train.sampling.commitment import decode_commitments
-from train.sampling.engine_spec import EngineSpec, clear_trainer_environment, start_engine
+from train.sampling.engine_spec import clear_trainer_environment, start_engine
 from train.sampling.protocol import Engine, SampledCompletion, SamplingParams
-from train.swarm.settings import Thresholds
-from train.swarm.verification.distances import Distances, measure_distances, pool_distances
+from train.swarm.verification.thresholds import FALSE_REJECT_RATE, N_BARS, ShareBar, Thresholds, ValueBar
+from train.swarm.verification.verdicts import Distances, FloatArray, measure_distances, pool_distances
 from train.swarm.verification.verifier_model import VerifierModel
 
 if TYPE_CHECKING:
@@ -57,7 +60,8 @@ def calibrate(config: "Config", *, n_leases: int, report: ProgressCallback) -> t
     for lease, answers in zip(leases, completions, strict=True):
         honest.append(measure_completions(verifier_model, lease, answers))
         report("verifying", sum(map(len, honest)), n_answers)
-    return _pair(spec), fit_thresholds(honest), pool_distances([answer for answers in honest for answer in answers])
+    everything = pool_distances([answer for answers in honest for answer in answers])
+    return f"{spec.kind}/transformers", fit_thresholds(honest), everything
 
 
 def _leases(config: "Config", n_leases: int) -> list[Lease]:
@@ -87,24 +91,6 @@ def _leases(config: "Config", n_leases: int) -> list[Lease]:
             )
             for position in range(n_leases)
         ]
-
-
-def _pair(spec: EngineSpec) -> str:
-    return f"{spec.kind}/transformers"
-
-
-# Multiples of the largest honest distance: of one chunk or token, of a mean over a file, of log-probabilities.
-_ONE, _MEAN, _LOGPROB = 2.0, 1.5, 5.0
-_FLOOR = Thresholds(
-    exponent_mismatches=4.0, exponent_mismatches_mean=2.0, mantissa_mean=0.5, max_margin=0.02, logprob_error=1e-3,
-    unlikely_share=0.1, seed_match_share=1.0, margin_mean=5e-6, margin_square_mean=1e-7,
-)  # fmt: skip
-_COARSE_FLOOR = Thresholds(
-    exponent_mismatches=32.0, exponent_mismatches_mean=4.0, mantissa_mean=1.0, max_margin=0.6, logprob_error=0.02,
-    unlikely_share=0.1, seed_match_share=0.985, margin_mean=5e-4, margin_square_mean=5e-5,
-)  # fmt: skip
-_COARSE_MANTISSA = 0.05  # mean difference of mantissas: two engines in float32 have hardly any
-_MIN_TOKENS = 1000  # with fewer, the share of replayed tokens says little
 
 
 def sample_completions(
@@ -150,79 +136,88 @@ def measure_completions(
     ]
 
 
+_FLOOR = Thresholds(
+    exponent_mismatches=ValueBar(mean=0.1, variance=0.25, scale=0.5, limit=4),
+    mantissa_differences=ValueBar(mean=0.02, variance=0.01, scale=0.05, limit=1),
+    seed_mismatches=ShareBar(rate=2e-5),
+    margins=ValueBar(mean=1e-7, variance=1e-9, scale=5e-4, limit=5e-3),
+    logprob_errors=ValueBar(mean=5e-4, variance=1e-6, scale=1e-3, limit=0.01),
+    unlikely_tokens=ShareBar(rate=0.05),
+)
+_COARSE_FLOOR = Thresholds(
+    exponent_mismatches=ValueBar(mean=1, variance=1, scale=0.5, limit=12),
+    mantissa_differences=ValueBar(mean=0.2, variance=0.01, scale=0.1, limit=4),
+    seed_mismatches=ShareBar(rate=5e-3),
+    margins=ValueBar(mean=1e-4, variance=5e-6, scale=0.02, limit=0.3),
+    logprob_errors=ValueBar(mean=5e-3, variance=5e-5, scale=0.02, limit=0.3),
+    unlikely_tokens=ShareBar(rate=0.05),
+)
+_COARSE_MANTISSA = 0.05  # mean difference of mantissas: two engines in float32 have hardly any
+_MIN_TOKENS, _MIN_LEASES = 1000, 4  # with fewer, bars say little
+_TAIL_VALUES = 100  # the largest values, of which the scale of the tail is taken; at most a tenth of all
+_UNSEEN = 2  # values at the limit that a calibration may have missed by chance, as it does in 1 of 7 cases
+
+
 def fit_thresholds(honest: Sequence[Sequence[Distances]]) -> Thresholds:
     """Return the bars for a pair of engines, given the distances of the answers to each lease.
 
-    Raises ConfigError if there are too few tokens.
+    Raises ConfigError if there are too few leases or tokens.
     """
-    answers = [answer for lease in honest for answer in lease]
-    files = [pool_distances(lease) for lease in honest]
-    n_tokens = sum(file.n_tokens for file in files)
-    if n_tokens < _MIN_TOKENS:
-        raise ConfigError(f"{n_tokens} tokens are too few to calibrate by; there must be {_MIN_TOKENS}. Draw more")
-    mantissa_mean = max(file.mantissa_mean for file in files)
-    floor = _COARSE_FLOOR if mantissa_mean > _COARSE_MANTISSA else _FLOOR
-    # One miss more than there were: without any, the next answer with one would be rejected.
-    replayed_share = 1 - (sum(file.token_mismatches for file in files) + 1) / (n_tokens + 2)
-    return Thresholds(
-        exponent_mismatches=max(
-            _ONE * max(answer.exponent_mismatches for answer in answers), floor.exponent_mismatches
-        ),
-        exponent_mismatches_mean=max(
-            _MEAN * max(file.exponent_mismatches_mean for file in files), floor.exponent_mismatches_mean
-        ),
-        mantissa_mean=max(_MEAN * mantissa_mean, floor.mantissa_mean),
-        seed_match_share=min(replayed_share, floor.seed_match_share),
-        max_margin=max(_ONE * max(answer.max_margin for answer in answers), floor.max_margin),
-        margin_mean=max(_MEAN * sum(file.margin_sum for file in files) / n_tokens, floor.margin_mean),
-        margin_square_mean=max(
-            _MEAN * sum(file.margin_square_sum for file in files) / n_tokens, floor.margin_square_mean
-        ),
-        logprob_error=max(_LOGPROB * max(file.logprob_error for file in files), floor.logprob_error),
-        unlikely_share=min(max(_MEAN * max(file.unlikely_share for file in files), floor.unlikely_share), 1.0),
+    leases = [pool_distances(lease) for lease in honest]
+    n_tokens = sum(len(lease.margins) for lease in leases)
+    if n_tokens < _MIN_TOKENS or len(leases) < _MIN_LEASES:
+        raise ConfigError(
+            f"{n_tokens} tokens of {len(leases)} groups are too few to calibrate by; there must be {_MIN_TOKENS} of "
+            f"{_MIN_LEASES}. Draw more: --groups"
+        )
+    mantissas = np.concatenate([lease.mantissa_differences for lease in leases])
+    floor = _COARSE_FLOOR if len(mantissas) and mantissas.mean() > _COARSE_MANTISSA else _FLOOR
+    bars = {}
+    for name in (each.name for each in fields(Distances)):
+        fit = _fit_share if isinstance(getattr(floor, name), ShareBar) else _fit_values
+        bars[name] = fit([getattr(lease, name) for lease in leases], getattr(floor, name))
+    return replace(floor, **bars)
+
+
+def _fit_values(leases: Sequence[FloatArray], floor: ValueBar) -> ValueBar:
+    values = np.concatenate(leases)
+    if not len(values):  # answers of less than one chunk
+        return floor
+    rate = FALSE_REJECT_RATE / (2 * N_BARS) / max(map(len, leases))  # the totals have the other half
+    start, scale, share = _tail(values)
+    limit = max(start + scale * max(log(share / rate), 0.0), floor.limit)
+    unseen = _UNSEEN / len(values) * float(values.max())
+    variance = float(values.var()) + unseen * float(values.max())
+    return ValueBar(
+        mean=max(float(values.mean()) + 2 * sqrt(variance / len(values)) + unseen, floor.mean),
+        variance=max(variance, floor.variance),
+        scale=max(scale, floor.scale),
+        limit=limit,
+        spread=_spread(leases),
     )
 
 
-def read_thresholds(path: Path) -> dict[str, Thresholds]:
-    """Return the bars in a file, by the pair of engines. Raises ConfigError if they make no sense."""
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-        found = msgspec.convert(tables, dict[str, Thresholds])
-        for pair in found:
-            _check(pair, tables[pair])
-        return found
-    except (OSError, ValueError, msgspec.ValidationError) as error:
-        raise ConfigError(f"{path} does not hold bars: {error}. Make it: curate swarm calibrate") from None
+def _tail(values: FloatArray) -> tuple[float, float, float]:
+    """Return where the tail of the values starts, its scale, and the share of the values in it."""
+    largest = np.sort(values[values > 0])[::-1]
+    n_tail = min(_TAIL_VALUES, len(largest) // 10)
+    if not n_tail:
+        return float(values.max()), 0.0, 1 / len(values)
+    scale = float(largest[:n_tail].mean() - largest[n_tail]) * (1 + 2 / sqrt(n_tail))
+    return float(largest[n_tail]), max(scale, float(values.std()) / 2), n_tail / len(values)
 
 
-def _check(pair: str, table: dict[str, float]) -> None:
-    for name, value in table.items():
-        if name not in Thresholds.__struct_encode_fields__:
-            raise ValueError(f'["{pair}"] has {name}, which is not a bar')
-        if not value >= 0:  # beyond a bar that is not a number, nothing ever is
-            raise ValueError(f'["{pair}"] has {name} = {value}, which must be 0 or more')
+def _fit_share(leases: Sequence[FloatArray], floor: ShareBar) -> ShareBar:
+    values = np.concatenate(leases)
+    share = float(values.mean())
+    rate = share + 2 * sqrt(share * (1 - share) / len(values)) + _UNSEEN / len(values)
+    return ShareBar(min(max(rate, floor.rate), 0.99), _spread(leases))
 
 
-def add_thresholds(path: Path, pair: str, thresholds: Thresholds) -> None:
-    """Write the bars of one pair of engines, and keep those of others. Raises ConfigError if that is not possible."""
-    try:
-        lock = FileLock(path.with_name(f".{path.name}.lock"), wait_seconds=inf, temporary=True)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
-    with lock:
-        others = read_thresholds(path) if path.exists() else {}
-        write_thresholds(path, {**others, pair: thresholds})
-
-
-def write_thresholds(path: Path, thresholds: dict[str, Thresholds]) -> None:
-    """Write the file, or replace it. Raises ConfigError if that is not possible."""
-    tables = [
-        "\n".join([f'["{pair}"]', *(f"{name} = {float(value)!r}" for name, value in msgspec.to_builtins(of).items())])
-        for pair, of in sorted(thresholds.items())
-    ]
-    aside = path.with_name(path.name + ".part")
-    try:
-        aside.write_text("\n\n".join(tables) + "\n", encoding="utf-8")
-        aside.replace(path)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
+def _spread(leases: Sequence[FloatArray]) -> float:
+    """Return the deviation of the means of leases, beyond that of independent units; 0 if that may be chance."""
+    values, n_units = np.concatenate(leases), np.array([len(lease) for lease in leases])
+    excess = np.array([lease.sum() for lease in leases]) - n_units * values.mean()
+    independent = len(values) * float(values.var())
+    beyond = float((excess**2).sum()) - independent
+    return sqrt(beyond / float((n_units**2).sum())) if beyond > 2 * sqrt(2 / len(leases)) * independent else 0.0

@@ -10,24 +10,113 @@ By now it is known that the file answers the lease (train/swarm/lease_file.py). 
     probabilities  log-probabilities are those of the model
     termination    the end of the text had a chance
 
-Commitments and replay are judged for each answer and for the whole file. With a replay, whether an end was drawn is
-known from the noise, and its probability does not matter.
+Commitments and replay are judged for each answer and for the lease, whose distances are over all of its tokens. With a
+replay, whether an end was drawn is known from the noise, and its probability does not matter.
 
 One hard fault decides about the file at once; else the first soft one does. Only if there is none are the tokens
-believed, with the verifier's log-probabilities.
+believed, with the verifier's log-probabilities. A lease of less than one chunk is too short for a hard fault: there, a
+single token would decide.
 """
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from math import log
 from typing import Literal
 
-from train.asynchronous.messages import ACCEPTED, Lease, LeaseVerdict, pack_logprobs, pack_tokens
-from train.sampling.commitment import Int64Array, MalformedCommitment, decode_commitments
+import numpy as np
+from numpy.typing import NDArray
+
+from train.asynchronous.messages import ACCEPTED, Lease, LeaseVerdict, Reason, pack_logprobs, pack_tokens
+from train.sampling.commitment import (
+    CHUNK_TOKENS,
+    Int64Array,
+    MalformedCommitment,
+    commitment_distances,
+    decode_commitments,
+)
 from train.sampling.protocol import SampledCompletion
 from train.swarm.messages import VerificationResult, VerifiedCompletion
-from train.swarm.settings import SwarmSettings, Thresholds
-from train.swarm.verification.distances import Distances, Recomputation, measure_distances, pool_distances
-from train.swarm.verification.threshold_checks import completion_violations, file_violations
+from train.swarm.settings import SwarmSettings
+from train.swarm.verification.thresholds import FALSE_REJECT_RATE, N_BARS, Thresholds
+from train.swarm.verification.verifier_model import Recomputation
+
+FloatArray = NDArray[np.float64]
+
+_UNLIKELY_PROBABILITY = 0.01  # the probability below which a token counts as unlikely
+_NOTHING_EQUAL = 128.0  # for the mean difference of mantissas if no exponent is equal: more than any mantissa
+_BAN_SEVERITY = 3.0  # honest leases are that far off once in the third power of the rate
+
+
+@dataclass(frozen=True, slots=True)
+class Distances:
+    """The distances of one answer, or of several together: a value for each unit, under the name of its bar.
+
+    Commitments are compared in whole chunks of 32 tokens. The largest values of fewer tokens include small ones, which
+    honest rounding changes as much as a cheat would.
+    """
+
+    exponent_mismatches: FloatArray
+    mantissa_differences: FloatArray
+    seed_mismatches: FloatArray
+    margins: FloatArray
+    logprob_errors: FloatArray
+    unlikely_tokens: FloatArray
+
+
+def measure_distances(commitments: Int64Array, logprobs: Sequence[float], recomputation: Recomputation) -> Distances:
+    """Compare what a node sent of an answer with a verifier's view of it."""
+    n_whole = len(recomputation.logprobs) // CHUNK_TOKENS
+    whole = commitment_distances(commitments, recomputation.hidden_TH)[:n_whole]
+    own, margins = recomputation.logprobs.astype(np.float64), recomputation.margins.astype(np.float64)
+    return Distances(
+        exponent_mismatches=np.array([chunk.exponent_mismatches for chunk in whole], dtype=np.float64),
+        mantissa_differences=np.array([min(chunk.mantissa_mean, _NOTHING_EQUAL) for chunk in whole], dtype=np.float64),
+        seed_mismatches=(margins > 0).astype(np.float64),
+        margins=margins,
+        logprob_errors=np.abs(own - np.asarray(logprobs, dtype=np.float64)),
+        unlikely_tokens=(own < log(_UNLIKELY_PROBABILITY)).astype(np.float64),
+    )
+
+
+def pool_distances(answers: Sequence[Distances]) -> Distances:
+    """Return the distances of several answers together; there is at least one."""
+    return Distances(*(np.concatenate([getattr(one, each.name) for one in answers]) for each in fields(Distances)))
+
+
+# By the distance; in the order of the checks.
+_REASONS: dict[str, Reason] = {
+    "exponent_mismatches": "commitments",
+    "mantissa_differences": "commitments",
+    "seed_mismatches": "replay",
+    "margins": "replay",
+    "unlikely_tokens": "unlikely",
+    "logprob_errors": "probabilities",
+}
+_OF_ANSWERS = frozenset({"commitments", "replay"})  # the others are judged over the lease alone
+# Options of an engine change log-probabilities, which are never used, and a replay says more than probabilities do.
+_NEVER_HARD = frozenset({"unlikely", "probabilities"})
+
+
+def lease_violations(
+    answers: Sequence[Distances], thresholds: Thresholds, *, check_seeds: bool = True
+) -> Iterator[LeaseVerdict]:
+    """Yield what the answers to a lease are rejected for: first each of them alone, then all together.
+
+    check_seeds  whether the engine draws with counted noise
+    """
+    lease = pool_distances(answers)
+    may_ban = len(lease.margins) >= CHUNK_TOKENS
+    # The limits of the bars have the other half of the rate.
+    log_odds = log(2 * N_BARS * (len(answers) + 1) / FALSE_REJECT_RATE)
+    for distances in (*answers, lease):
+        for name, reason in _REASONS.items():
+            is_judged = reason in _OF_ANSWERS or distances is lease
+            if not is_judged or reason == ("unlikely" if check_seeds else "replay"):
+                continue
+            severity = getattr(thresholds, name).severity(getattr(distances, name), log_odds)
+            if severity > 1:
+                is_hard = severity > _BAN_SEVERITY and may_ban and reason not in _NEVER_HARD
+                yield LeaseVerdict("hard" if is_hard else "soft", reason)
 
 
 def verdict_on_completions(
@@ -54,7 +143,27 @@ def verdict_on_completions(
         return VerificationResult(LeaseVerdict("hard", "malformed"))
     if not all(_ends_well(one.token_ids, lease, settings, ends) for one in completions):
         return VerificationResult(LeaseVerdict("soft", "termination"))
-    return _compared(completions, commitments, recomputations, thresholds, settings, ends)
+    views = list(recomputations)
+    if not all(view.is_finite for view in views):
+        return VerificationResult(LeaseVerdict("unknown", "crashed"))
+    answers = [
+        measure_distances(committed, completion.logprobs, view)
+        for committed, completion, view in zip(commitments, completions, views, strict=True)
+    ]
+    faults = [*lease_violations(answers, thresholds, check_seeds=settings.check_seeds)]
+    has_end = [completion.token_ids[-1] in ends for completion in completions]
+    # With a replay, the noise says whether the end was drawn, however unlikely it was.
+    if not settings.check_seeds and any(
+        is_end and np.exp(view.logprobs[-1]) < thresholds.end_probability
+        for is_end, view in zip(has_end, views, strict=True)
+    ):
+        faults.append(LeaseVerdict("soft", "termination"))
+    figures = _figures(pool_distances(answers))
+    if faults:
+        first = min(faults, key=lambda fault: fault.outcome != "hard")  # of equal ones, the first
+        return VerificationResult(first, figures=figures)
+    verified = (_verified(*each) for each in zip(completions, views, has_end, strict=True))
+    return VerificationResult(ACCEPTED, tuple(verified), figures)
 
 
 def _ends_well(token_ids: Sequence[int], lease: Lease, settings: SwarmSettings, ends: Collection[int]) -> bool:
@@ -64,46 +173,16 @@ def _ends_well(token_ids: Sequence[int], lease: Lease, settings: SwarmSettings, 
     return token_ids[-1] in ends or len(token_ids) == budget
 
 
-def _compared(
-    completions: Sequence[SampledCompletion],
-    commitments: list[Int64Array],
-    recomputations: Iterable[Recomputation],
-    thresholds: Thresholds,
-    settings: SwarmSettings,
-    ends: Collection[int],
-) -> VerificationResult:
-    faults: list[LeaseVerdict] = []
-    measured: list[Distances] = []
-    answers: list[VerifiedCompletion] = []
-    for completion, committed, recomputation in zip(completions, commitments, recomputations, strict=True):
-        if not recomputation.is_finite:
-            return VerificationResult(LeaseVerdict("unknown", "crashed"), figures=_figures(measured))
-        has_end = completion.token_ids[-1] in ends
-        found = measure_distances(committed, completion.logprobs, recomputation)
-        measured.append(found if has_end else replace(found, end_probability=1.0))
-        answers.append(_verified(completion, recomputation, has_end=has_end))
-        faults += completion_violations(found, thresholds, check_seeds=settings.check_seeds)
-        if any(fault.outcome == "hard" for fault in faults):
-            break
-    else:
-        faults += file_violations(pool_distances(measured), thresholds, check_seeds=settings.check_seeds)
-    if faults:
-        first = min(faults, key=lambda fault: fault.outcome != "hard")  # of equal ones, the first
-        return VerificationResult(first, figures=_figures(measured))
-    return VerificationResult(ACCEPTED, tuple(answers), _figures(measured))
-
-
-def _verified(completion: SampledCompletion, recomputation: Recomputation, *, has_end: bool) -> VerifiedCompletion:
-    logprobs = [min(float(logprob), 0.0) for logprob in recomputation.logprobs]  # sums round
+def _verified(completion: SampledCompletion, view: Recomputation, has_end: bool) -> VerifiedCompletion:
+    logprobs = [min(float(logprob), 0.0) for logprob in view.logprobs]  # sums round
     finish_reason: Literal["stop", "length"] = "stop" if has_end else "length"
     return VerifiedCompletion(pack_tokens(completion.token_ids), pack_logprobs(logprobs), finish_reason)
 
 
-def _figures(measured: list[Distances]) -> dict[str, float]:
-    """Return the distances of the answers that were compared."""
-    if not measured:
-        return {}
-    together = pool_distances(measured)
-    figures = asdict(together)
-    figures["mismatches_mean"] = figures.pop("exponent_mismatches_mean")
-    return {**figures, "replayed_share": 1 - together.token_mismatches / together.n_tokens}
+def _figures(lease: Distances) -> dict[str, float]:
+    """Return the mean of each distance of a lease, and the largest value."""
+    found = {"n_tokens": float(len(lease.margins))}
+    for name in _REASONS:
+        if len(values := getattr(lease, name)):
+            found |= {name: float(values.mean()), f"{name}_max": float(values.max())}
+    return found

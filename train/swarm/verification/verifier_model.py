@@ -9,19 +9,46 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from train.asynchronous.messages import Lease
 from train.errors import SamplerError
+from train.sampling.commitment import Bfloat16Bits
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SampledCompletion
-from train.swarm.verification.distances import Recomputation
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+Float32Array = NDArray[np.float32]
+
 _TOKEN_BATCH = 16384  # of sequences, padding included
 _LOGITS_BATCH = 2**25  # numbers; noise takes some times their memory
 _TOLERANCE = 1e-3  # logits in float32 differ by less, unless the head does more than multiply
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputation:
+    """One answer as the verifier sees it; a row for each token.
+
+    hidden_TH  what entered the output layer, in bfloat16
+    logprobs   of the tokens, after temperature
+    margins    by how much the noisy logit of the token is below the largest one, in nats: 0 if the seed gives the token
+    """
+
+    hidden_TH: Bfloat16Bits
+    logprobs: Float32Array
+    margins: Float32Array
+
+    @property
+    def n_seed_matches(self) -> int:
+        """Number of tokens that the seed gives again."""
+        return int((self.margins <= 0).sum())
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the verifier has computed numbers at all."""
+        return bool(np.isfinite(self.logprobs).all() and np.isfinite(self.margins).all())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,345 @@
+"""The process of `curate verifier`: takes files from a coordinator, and says what they are worth.
+
+A verifier is trusted: what it computes is trained on. It runs nothing that a file holds: tokens are never decoded, and
+programs that answers contain are judged later, by the trainer's sandbox.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from blake3 import blake3
+from msgspec.structs import replace
+
+from train.asynchronous.controller_threads import RetryPolicy
+from train.asynchronous.messages import Lease, LeaseVerdict, ReleaseRequest
+from train.errors import ConfigError, ControllerUnreachable, RunError, SamplerError, TransferError
+from train.sampling.model_check import check_model
+from train.sampling.protocol import SampledCompletion
+from train.swarm.broadcast.relay_client import RelayClient
+from train.swarm.broadcast.relay_selector import RelaySelector
+from train.swarm.broadcast.relay_source import default_folder
+from train.swarm.broadcast.version_store import VersionStore
+from train.swarm.lease_file import max_file_bytes, read_lease_file
+from train.swarm.messages import VerificationJob, VerificationJobResponse, VerificationResult
+from train.swarm.protocol.client import JoinRequired, SignedClient, join
+from train.swarm.protocol.invites import Invite, read_invite
+from train.swarm.settings import SwarmSettings
+from train.swarm.signatures import load_or_create_key, lock_key
+from train.swarm.verification.thresholds import thresholds_for
+from train.swarm.verification.verdicts import verdict_on_completions
+
+if TYPE_CHECKING:
+    from train.swarm.verification.verifier_model import Recomputation, VerifierModel
+
+log = logging.getLogger(__name__)
+
+DEFAULT_KEY = "~/.config/curate/verifier.key"
+_RETRY_SECONDS = 1.0
+_POLL_SECONDS = 0.2
+_SHUTDOWN_SECONDS = 15.0  # for the verdict on the file in hand
+_VERSION_POLL_SECONDS = 2.0
+_NEWEST_SECONDS = 3600.0  # for a whole model over a slow line
+_WAIT_SECONDS = 240.0  # for a version that a file needs: then the coordinator waits
+_PROMPT, _ANSWER = (1, 2, 3), (4, 5)  # any tokens: what is computed of them has to be numbers
+
+MessageCallback = Callable[[str], None]
+Result = TypeVar("Result")
+
+
+class FileVerifier:
+    """Judges one file at a time: the cheap checks come first.
+
+    verifier_model  the model of the run
+    files_of        returns the files of a version; raises TransferError
+    """
+
+    def __init__(
+        self, settings: SwarmSettings, verifier_model: "VerifierModel", files_of: Callable[[int], Sequence[Path]]
+    ) -> None:  # fmt: skip
+        # A token that the model does not have would end what a GPU computes for this process, once and for all.
+        self._settings = replace(settings, vocab_size=min(settings.vocab_size, verifier_model.vocabulary))
+        self._verifier_model, self._files_of = verifier_model, files_of
+        self._loaded: int | None = None
+
+    def verify(self, job: VerificationJob, content: bytes) -> VerificationResult:
+        """Return the verdict on a file. The outcome "unknown" says that the fault is on this side.
+
+        Raises SamplerError if this verifier cannot compute any more, so that it does not call everything unknown.
+        """
+        try:
+            verified = self._judged(job, content)
+        except TransferError as error:
+            log.warning("%s", error)
+            return VerificationResult(LeaseVerdict("unknown", "no weights"))
+        except Exception:  # a file must not end the verifier, whatever it does to torch; nothing is known about it then
+            log.exception("a check has failed; the answers to lease %d stay unknown", job.lease.group)
+            verified = VerificationResult(LeaseVerdict("unknown", "crashed"))
+        if verified.verdict.reason == "crashed":
+            self._check_itself()
+        return verified
+
+    def _judged(self, job: VerificationJob, content: bytes) -> VerificationResult:
+        if len(content) != job.n_bytes or blake3(content).digest() != job.blake3:
+            return VerificationResult(
+                LeaseVerdict("unknown", "digest")
+            )  # the coordinator has checked it, so it was damaged since
+        lease = job.lease
+        completions = read_lease_file(content, lease, self._settings)
+        if isinstance(completions, LeaseVerdict):
+            return VerificationResult(completions)
+        thresholds = thresholds_for(self._settings.thresholds, job.engine)
+        views, ends = self._views(completions, lease), self._verifier_model.ends
+        return verdict_on_completions(completions, lease, views, thresholds, self._settings, ends=ends)
+
+    def _views(self, completions: Sequence[SampledCompletion], lease: Lease) -> Iterator["Recomputation"]:
+        """Compute what the answers should be. Nothing is loaded before the first view is asked for."""
+        version = lease.version
+        if self._loaded != version:
+            files, self._loaded = self._files_of(version), None
+            self._verifier_model.load(files)
+            self._loaded = version
+        yield from self._verifier_model.recompute_lease(completions, lease)
+
+    def _check_itself(self) -> None:
+        self._loaded = None
+        try:
+            is_fine = self._verifier_model.recompute(_PROMPT, _ANSWER, 1.0, 0).is_finite
+        except Exception as error:  # torch has many; any of them means that the verifier is of no use
+            raise SamplerError(f"this verifier cannot compute any more: {error}. Start it again.") from error
+        if not is_fine:
+            raise SamplerError("this verifier computes NaN or infinities. Start it again, on another GPU if need be.")
+
+
+class VersionPrefetcher:
+    """Versions in a folder that all verifiers of this machine share. The newest is fetched before files need it.
+
+    keep     so many versions stay, those that were fetched last
+    fetched  is called with each version that has come, from another thread
+    """
+
+    def __init__(
+        self, invite: Invite, *, keep: int, fetched: Callable[[int], None], folder: Path | None = None
+    ) -> None:  # fmt: skip
+        self._download = RelayClient(
+            RelaySelector(invite.relays or (invite.coordinator,)), invite.run, invite.public_key
+        )
+        folder = folder or default_folder(invite.run, invite.public_key)
+        # More stay on the disk than are handed out, so that none is removed while it is being read.
+        self._versions, self._keep = VersionStore(folder, self._download, keep=keep + 2), keep
+        self._here: dict[int, tuple[Path, ...]] = {}  # in the order in which they came
+        self._lock = threading.Lock()  # of what is here
+        self._fetched = fetched
+        self._newest = -1
+        self._failing: tuple[float, TransferError] | None = None  # since when, and why
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="versions", daemon=True)
+
+    def start(self) -> None:
+        """Begin to follow the run."""
+        self._thread.start()
+
+    def fetch_files(self, version: int) -> tuple[Path, ...]:
+        """Return the files of a version. Raises TransferError if it cannot be had in time.
+
+        A version that is here does not wait for another one that is on its way.
+        """
+        with self._lock:
+            files = self._here.get(version)
+        return files or self._fetch(version, _WAIT_SECONDS)
+
+    def wait_for_first(self, timeout_seconds: float, should_stop: Callable[[], bool]) -> None:
+        """Wait until a version is here, or `should_stop` returns that there is no point in it.
+
+        Raises TransferError if no relay has named a version for so long.
+        """
+        while self._newest < 0 and not should_stop():
+            failing = self._failing
+            if failing is not None and time.monotonic() - failing[0] > timeout_seconds:
+                raise TransferError(f"there are no weights, after {timeout_seconds:.0f} s: {failing[1]}")
+
+    def _fetch(self, version: int, seconds: float) -> tuple[Path, ...]:
+        place, manifest = self._versions.fetch(version, seconds=seconds)
+        files = tuple(place / file.name for file in manifest.weights.files)
+        with self._lock:
+            self._here.pop(version, None)
+            self._here[version] = files
+            for old in [*self._here][: -self._keep]:
+                del self._here[old]
+        return files
+
+    def close(self) -> None:
+        """Stop following, and remove what no process of this machine reads any more."""
+        self._stop.set()
+        self._versions.close()
+        self._download.close()
+
+    def _follow(self) -> None:
+        said = ""
+        while not self._stop.wait(_VERSION_POLL_SECONDS if self._newest >= 0 else _VERSION_POLL_SECONDS / 4):
+            try:
+                version = self._download.fetch_latest().version
+                if version != self._newest:
+                    self._fetch(version, _NEWEST_SECONDS)
+                    self._newest, said = version, ""
+                    self._fetched(version)
+                self._failing = None  # only now: relays may name what they do not send
+            except TransferError as error:
+                self._failing = self._failing or (time.monotonic(), error)
+                (log.debug if str(error) == said else log.warning)("%s", error)
+                said = str(error)
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierOptions:
+    """What the user says about a verifier.
+
+    invite                 as `curate swarm invite --verifier` wrote it
+    model                  a folder or a name on the Hub; empty: the run's own
+    key_path               file with the verifier's key; made if it is not there
+    retry_timeout_seconds  how long a coordinator that is gone is called again before the verifier gives up
+    folder                 of the versions; None: one that all verifiers of this machine share
+    """
+
+    invite: str = field(repr=False)
+    model: str = ""
+    key_path: Path = Path(DEFAULT_KEY)
+    retry_timeout_seconds: float = 600.0
+    folder: Path | None = None
+
+
+class VerifierProcess:
+    """One verifier with one model in this process. `note` is called with lines about what it does.
+
+    Raises ConfigError if the invite or the key cannot be used.
+    """
+
+    def __init__(self, options: VerifierOptions, note: MessageCallback = log.info) -> None:
+        self._options = options
+        self._invite = read_invite(options.invite)
+        if self._invite.role != "verifier":
+            raise ConfigError("this invite is for a node. For a verifier: curate swarm invite FOLDER --verifier")
+        self._client = SignedClient(self._invite, load_or_create_key(options.key_path))
+        self._name = self._client.node.hex()[:12]
+        self._note = note
+        self._leaves = threading.Event()
+
+    def run(self) -> None:
+        """Verify until the run is over, or `leave` is called.
+
+        Raises ConfigError if another process uses the key, ControllerUnreachable when the coordinator has been away for
+        too long, RunError if it refuses this verifier, TransferError if there are no weights, and SamplerError if the
+        model cannot be loaded, or computes nothing any more.
+        """
+        with lock_key(self._options.key_path), closing(self._client):
+            settings = self._patiently(self._join)
+            if settings is None:
+                return
+            self._note(f"verifier {self._name}: has joined {settings.run}, and loads the model")
+            verifier_model = self._verifier_model(settings)
+            with closing(self._versions(settings)) as versions:
+                versions.start()
+                versions.wait_for_first(self._options.retry_timeout_seconds, lambda: self._leaves.wait(_POLL_SECONDS))
+                judge = FileVerifier(settings, verifier_model, versions.fetch_files)
+                while not self._leaves.is_set() and self._take_one(judge):
+                    pass
+            with suppress(ControllerUnreachable, RunError):  # what it has is given to others later
+                self._client.call("/leave", ReleaseRequest(self._client.name), type(None))
+        self._note(f"verifier {self._name}: " + ("has left" if self._leaves.is_set() else "the run is over"))
+
+    def leave(self) -> None:
+        """End after the file in hand, from any thread."""
+        self._leaves.set()
+
+    def _take_one(self, judge: FileVerifier) -> bool:
+        """Judge the next file, if there is one. Returns whether the run goes on."""
+        jobs = self._patiently(lambda: self._call("/job", None, VerificationJobResponse)) or VerificationJobResponse()
+        if jobs.job is not None:
+            self._judge(judge, jobs.job)
+        elif not jobs.run_ended:
+            self._leaves.wait(_RETRY_SECONDS)
+        return jobs.job is not None or not jobs.run_ended
+
+    def _judge(self, judge: FileVerifier, job: VerificationJob) -> None:
+        start_time, name = time.monotonic(), str(job.lease.group)
+        try:
+            most = max_file_bytes(job.lease)
+            content = self._patiently(lambda: self._joined(lambda: self._client.fetch(f"/file/{name}", most)))
+            if content is None:
+                return
+            verified = judge.verify(job, content)
+            self._patiently(
+                lambda: self._call(f"/verdict/{name}", verified, type(None)), goodbye_seconds=_SHUTDOWN_SECONDS
+            )
+        except RunError as error:
+            # It was started again, or has given the file to another verifier. If it refuses this one, it does so again.
+            self._note(f"lease {name}: not needed any more ({error})")
+            return
+        self._note(f"lease {name}: {_words(verified)} in {time.monotonic() - start_time:.1f} s")
+
+    def _verifier_model(self, settings: SwarmSettings) -> Any:
+        from train.swarm.verification.verifier_model import VerifierModel
+
+        model = self._options.model or settings.engine.model
+        check_model(model)
+        return VerifierModel.from_spec(replace(settings.engine, model=model))
+
+    def _versions(self, settings: SwarmSettings) -> VersionPrefetcher:
+        return VersionPrefetcher(
+            self._invite,
+            keep=settings.retained_versions,
+            fetched=lambda version: self._note(f"verifier {self._name}: has weights {version}"),
+            folder=self._options.folder,
+        )
+
+    def _join(self) -> SwarmSettings:
+        return join(self._client, engine=_engine())
+
+    def _call(self, path: str, message: Any, kind: Any) -> Any:
+        return self._joined(lambda: self._client.call(path, message, kind))
+
+    def _joined(self, call: Callable[[], Result]) -> Result:
+        """Return the result of a call. A coordinator that was started again wants this verifier to join first."""
+        try:
+            return call()
+        except JoinRequired as error:
+            log.info("%s", error)
+        self._join()
+        return call()
+
+    def _patiently(self, call: Callable[[], Result], *, goodbye_seconds: float = 0.0) -> Result | None:
+        """Call again while the coordinator is away. Returns None if this verifier leaves before it is back.
+
+        goodbye_seconds  how long it is called again even then
+        """
+        until: float | None = None
+
+        def pause(seconds: float) -> bool:
+            nonlocal until
+            if not self._leaves.wait(seconds):
+                return True
+            until = until or time.monotonic() + goodbye_seconds
+            time.sleep(min(seconds, goodbye_seconds))
+            return time.monotonic() < until
+
+        return RetryPolicy(self._options.retry_timeout_seconds, pause).call_with_retries(call)
+
+
+def _engine() -> str:
+    """Return the engine and the device in words. The bars are chosen by the first."""
+    import torch
+    import transformers
+
+    return f"transformers {transformers.__version__} {'cuda' if torch.cuda.is_available() else 'cpu'}"
+
+
+def _words(verified: VerificationResult) -> str:
+    verdict: LeaseVerdict = verified.verdict
+    n_tokens = int(verified.figures.get("n_tokens", 0))
+    words = verdict.outcome if verdict.outcome == "accepted" else f"{verdict.outcome} ({verdict.reason})"
+    return f"{words}, {n_tokens} tokens" if n_tokens else words
