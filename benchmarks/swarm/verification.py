@@ -1,13 +1,19 @@
-"""What commitments and their verification cost, and what they find.
+"""What commitments and their verification cost, whom they reject, and what they leave to a cheat.
 
-    python -m benchmarks.swarm.verification     # some minutes on one core
+    python -m benchmarks.swarm.verification     # a quarter of an hour on one core
 
 Costs: commitments to 1,024 tokens of a model of width 5,120 (that of a 32B model), noise for a vocabulary of 152,000,
 and, for a model that runs here, the time of a verifier's prefill beside that of drawing the answers with vLLM.
 
-What is found: a random model of width 512 with 8 layers draws answers with vLLM, in float32 and in bfloat16, with its
-own weights and temperature and with others; transformers verifies them in the same precision. Bars are calibrated on
-answers of their own. It writes results/verification.json. One step old: every weight is moved by the learning rate.
+Who is rejected: a random model of width 256 with 6 layers draws the answers to leases with vLLM, in float32 and in
+bfloat16, with its own weights and temperature and with others; transformers verifies them in the same precision, by
+bars that were calibrated on leases of their own. One step old: every weight is moved by the learning rate. Behind right
+commitments: somebody else chose tokens, and the right model made commitments and log-probabilities for them. A token
+that is replaced is the only one that its seed does not give.
+
+What is left: a cheat that knows the bars takes the second best token where it is nearest to the best one, at as many
+places as pass. Leases of several sizes are put together of the gaps between the two that the verifier sees, at the bars
+of the calibration. It writes results/verification.json.
 """
 
 import json
@@ -16,10 +22,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import comb
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from benchmarks.machine import describe
@@ -27,44 +35,39 @@ from benchmarks.model_sizes import qwen2_5
 from train.asynchronous.messages import Lease
 from train.learning.flops import attention_pairs
 from train.planning.engine import GPUS, estimate_engine_timings
-from train.sampling.commitment import CHUNK_TOKENS, commitment_distances, decode_commitments
+from train.sampling.commitment import commitment_distances, decode_commitments
 from train.sampling.protocol import SampledCompletion, SamplingParams
-from train.swarm.settings import Thresholds
-from train.swarm.verification.calibrate import fit_thresholds, sample_completions
-from train.swarm.verification.distances import Distances, Recomputation, measure_distances, pool_distances
-from train.swarm.verification.threshold_checks import completion_violations, file_violations
-from train.swarm.verification.verifier_model import CompletionToVerify, VerifierModel
+from train.swarm.verification.calibrate import fit_thresholds, measure_completions, sample_completions
+from train.swarm.verification.thresholds import Thresholds
+from train.swarm.verification.verdicts import Distances, FloatArray, lease_violations, pool_distances
+from train.swarm.verification.verifier_model import VerifierModel
 
 RESULTS = Path(__file__).parents[1] / "results" / "verification.json"
-TEMPERATURE, ANSWER_TOKENS, GROUPS, ANSWERS = 0.8, 192, 8, 8
+TEMPERATURE, ANSWER_TOKENS, ANSWERS = 0.8, 96, 4
+CALIBRATION_LEASES, HONEST_LEASES, CHEATING_LEASES = 64, 800, 40
+LEASE_SIZES = ((4, 96), (16, 500), (16, 4000), (16, 16_000))  # answers, tokens of each
 _ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
 }
-_HONEST_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-Scores = dict[str, list[float]]  # by the name of a distance
 Weights = Iterable[tuple[str, Any]]
+MeasuredLeases = list[list[Distances]]
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingCase:
-    """One way to draw: with the weights that `change` makes of the model's, at a temperature."""
+    """One way to draw: with the weights that `change` makes of the model's, at a temperature.
+
+    behind  whether commitments and log-probabilities are those of the right model
+    """
 
     name: str
     change: Callable[[Any], Any] | None = None
     temperature: float = TEMPERATURE
-
-
-@dataclass(frozen=True, slots=True)
-class VerifiedCase:
-    """Answers of a case as the verifier sees them, by lease."""
-
-    measured: tuple[tuple[Distances, ...], ...]
-    chunks: Scores
-    answers: Scores
-    draw_seconds: float
-    verify_seconds: float
+    other_seeds: bool = False
+    replaces_token: bool = False
+    behind: bool = False
 
 
 def costs() -> dict[str, float]:
@@ -128,12 +131,13 @@ def modelled() -> dict[str, dict[str, float]]:
 
 
 def cases() -> Iterator[SamplingCase]:
-    """Yield the ways to draw. The first sets the bars, the second is honest, too."""
-    yield SamplingCase("calibration")
-    yield SamplingCase("honest")
+    """Yield the ways to cheat."""
     yield SamplingCase("int8 weights", _quantised)
     yield SamplingCase("temperature -0.05", temperature=TEMPERATURE - 0.05)
     yield SamplingCase("temperature +0.05", temperature=TEMPERATURE + 0.05)
+    yield SamplingCase("other seeds", other_seeds=True)
+    yield SamplingCase("one token of a lease replaced", replaces_token=True, behind=True)
+    yield SamplingCase("int8 weights behind right commitments", _quantised, behind=True)
     for rate in (1e-6, 1e-5, 1e-4):
         yield SamplingCase(f"one step old, learning rate {rate:.0e}", _moved(rate))
 
@@ -157,159 +161,161 @@ def _moved(rate: float) -> Callable[[Any], Any]:
     return change
 
 
-def leases(seed: int) -> list[Lease]:
+def leases(n_leases: int, seed: int) -> list[Lease]:
+    """Return leases with random prompts."""
     rng = np.random.default_rng(seed)
     draw = SamplingParams(TEMPERATURE, 1.0, ANSWER_TOKENS, logprobs=True, verifiable=True)
     return [
         Lease(
-            group,
-            0,
-            0,
-            tuple(rng.integers(5, 250, size=rng.integers(20, 100)).tolist()),
-            tuple(rng.integers(2**31, size=ANSWERS).tolist()),
-            draw,
-            60.0,
+            group=group,
+            attempt=0,
+            version=0,
+            prompt=tuple(rng.integers(5, 250, size=rng.integers(20, 100)).tolist()),
+            seeds=tuple(rng.integers(2**31, size=ANSWERS).tolist()),
+            sampling_params=draw,
+            expires_in_seconds=60.0,
         )
-        for group in range(GROUPS)
+        for group in range(n_leases)
     ]
 
 
-def seen(engine: Any, prefill: VerifierModel, weights: Weights, case: SamplingCase, seed: int) -> VerifiedCase:
-    """Draw the answers of a case, and look at them."""
-    from msgspec.structs import replace
+@dataclass(frozen=True)
+class Pair:
+    """A model on both sides, in one precision. Seconds are those of this process."""
 
-    changes = case.change or (lambda weight: weight)
-    engine.load([(name, changes(weight)) for name, weight in weights], 0)
-    asked = leases(seed)
-    drawn_as = [
-        replace(lease, sampling_params=replace(lease.sampling_params, temperature=case.temperature)) for lease in asked
-    ]
-    began = time.perf_counter()
-    completions = sample_completions(engine, drawn_as, lambda done: None)
-    drew = time.perf_counter()
-    views = [_views(prefill, lease, answers) for lease, answers in zip(asked, completions, strict=True)]
-    measured = tuple(
-        tuple(
-            measure_distances(decode_commitments(answer.commitments, answer.n_tokens), answer.logprobs, view)
-            for answer, view in zip(answers, of_lease, strict=True)
-        )
-        for answers, of_lease in zip(completions, views, strict=True)
-    )
-    verified = time.perf_counter()
-    pairs = [
-        (answer, view)
-        for answers, of_lease in zip(completions, views, strict=True)
-        for answer, view in zip(answers, of_lease, strict=True)
-    ]
-    answers = [one for of_lease in measured for one in of_lease]
-    return VerifiedCase(measured, _of_chunks(pairs), _of_answers(answers), drew - began, verified - drew)
+    engine: Any
+    verifier_model: VerifierModel
+    weights: Weights
 
-
-def _views(prefill: VerifierModel, lease: Lease, answers: Sequence[SampledCompletion]) -> list[Recomputation]:
-    return prefill.recompute_many(
-        [
-            CompletionToVerify(lease.prompt, answer.token_ids, lease.sampling_params.temperature, seed)
-            for seed, answer in zip(lease.seeds, answers, strict=True)
+    def draw(self, asked: Sequence[Lease], case: SamplingCase) -> list[list[SampledCompletion]]:
+        """Let vLLM answer leases in the way of a case."""
+        change = case.change or (lambda weight: weight)
+        self.engine.load([(name, change(weight)) for name, weight in self.weights], 0)
+        drawn_as = [
+            msgspec.structs.replace(
+                lease,
+                sampling_params=replace(lease.sampling_params, temperature=case.temperature),
+                seeds=tuple(seed + case.other_seeds for seed in lease.seeds),
+            )
+            for lease in asked
         ]
-    )
+        completions = sample_completions(self.engine, drawn_as, lambda done: None)
+        if case.replaces_token:
+            rng = np.random.default_rng(0)
+            for answers in completions:
+                ids = answers[0].token_ids[: rng.integers(1, len(answers[0].token_ids))]
+                ids = (*ids[:-1], int(rng.integers(5, self.verifier_model.vocabulary)))
+                answers[0] = replace(answers[0], token_ids=ids, logprobs=answers[0].logprobs[: len(ids)])
+        return completions
+
+    def measure(self, asked: Sequence[Lease], case: SamplingCase) -> MeasuredLeases:
+        """Return how far the answers to leases are from what transformers computes."""
+        found = []
+        for lease, answers in zip(asked, self.draw(asked, case), strict=True):
+            if case.behind:
+                views = self.verifier_model.recompute_lease(answers, lease)
+                found.append([_turned(view.margins.astype(np.float64)) for view in views])
+            else:
+                found.append(measure_completions(self.verifier_model, lease, answers))
+        return found
+
+    def gaps(self, asked: Sequence[Lease]) -> tuple[FloatArray, float]:
+        """Return how far the second best score is behind the best one at each token, and the mean of 1 - sum of p^2."""
+        import torch
+
+        from train.sampling.seeded_sampling import sample_tokens
+
+        gaps, spread = [], []
+        for lease, answers in zip(asked, self.draw(asked, SamplingCase("honest")), strict=True):
+            for seed, answer in zip(lease.seeds, answers, strict=True):
+                ids, first = torch.tensor([[*lease.prompt, *answer.token_ids]]), len(lease.prompt) - 1
+                with torch.inference_mode():
+                    hidden_LH = self.verifier_model._model.get_decoder()(input_ids=ids).last_hidden_state[0]
+                    logits_TV = self.verifier_model._logits(hidden_LH[first : first + answer.n_tokens])
+                    seeds, positions = [seed] * answer.n_tokens, range(answer.n_tokens)
+                    best_T2 = sample_tokens(logits_TV, TEMPERATURE, seeds, positions)[2].topk(2, 1).values
+                gaps += (best_T2[:, 0] - best_T2[:, 1]).tolist()
+                spread += (1 - (logits_TV / TEMPERATURE).softmax(1).square().sum(1)).tolist()
+        return np.array(gaps), float(np.mean(spread))
 
 
-def _of_chunks(pairs: Sequence[tuple[SampledCompletion, Recomputation]]) -> Scores:
-    scores: Scores = {"mismatches": [], "mantissa": [], "misses": [], "margin": []}
-    for answer, view in pairs:
-        for number, chunk in enumerate(
-            commitment_distances(decode_commitments(answer.commitments, answer.n_tokens), view.hidden_TH)
-        ):
-            margins = view.margins[number * CHUNK_TOKENS : (number + 1) * CHUNK_TOKENS]
-            if len(margins) < CHUNK_TOKENS:
-                continue  # chunks of the same length, so that they can be compared
-            scores["mismatches"].append(chunk.exponent_mismatches)
-            scores["mantissa"].append(min(chunk.mantissa_mean, 128.0))
-            scores["misses"].append(float((margins > 0).mean()))
-            scores["margin"].append(float(margins.max()))
-    return scores
+def _turned(margins: FloatArray) -> Distances:
+    """Return the distances of an answer that differs from the verifier's view in nothing but its tokens."""
+    none, zeros = np.zeros(0), np.zeros_like(margins)
+    return Distances(none, none, (margins > 0).astype(np.float64), margins, zeros, zeros)
 
 
-def _of_answers(answers: Sequence[Distances]) -> Scores:
-    return {
-        "mismatches": [answer.exponent_mismatches_mean for answer in answers],
-        "mantissa": [answer.mantissa_mean for answer in answers],
-        "misses": [answer.token_mismatches / answer.n_tokens for answer in answers],
-        "margin": [answer.max_margin for answer in answers],
-    }
+def outcomes(measured: MeasuredLeases, bars: Thresholds) -> dict[str, Any]:
+    """Return how many leases are rejected or banned, and what at most 1,000 leases have of either and of neither.
 
-
-def separation(honest: Sequence[float], other: Sequence[float], bar: float | None = None) -> dict[str, Any]:
-    """Return the ROC curve of a score: the share that is found if so many honest ones are rejected, and its area.
-
-    bar  the share beyond this value is told, too
+    Maxima are those of the exact one-sided 95% interval of the binomial.
     """
-    ours, theirs = np.asarray(honest), np.asarray(other)
-    area = (theirs[:, None] > ours[None]).mean() + (theirs[:, None] == ours[None]).mean() / 2
-    limits = {share: ours.max() if share == 0 else np.quantile(ours, 1 - share) for share in _HONEST_SHARES}
-    found: dict[str, Any] = {
-        "area": round(float(area), 4),
-        "roc": {str(share): round(float((theirs > limit).mean()), 4) for share, limit in limits.items()},
-        "mean": round(float(theirs.mean()), 4),
-        "max": round(float(theirs.max()), 4),
-    }
-    return found if bar is None else {**found, "beyond_bar": round(float((theirs > bar).mean()), 4)}
-
-
-def outcomes(of: VerifiedCase, bars: Thresholds) -> dict[str, float]:
-    """Return the shares of answers, and of leases, that the verifier rejects with these bars."""
-    by_answer = [
-        {fault.outcome for fault in completion_violations(answer, bars, check_seeds=True)}
-        for lease in of.measured
-        for answer in lease
-    ]
-    by_lease = [
-        {fault.outcome for answer in lease for fault in completion_violations(answer, bars, check_seeds=True)}
-        | {fault.outcome for fault in file_violations(pool_distances(lease), bars, check_seeds=True)}
-        for lease in of.measured
-    ]
+    found = [{fault.outcome for fault in lease_violations(lease, bars)} for lease in measured]
+    n_leases, rejected, banned = len(found), sum(map(bool, found)), sum("hard" in each for each in found)
     return {
-        "answers_rejected": round(float(np.mean([bool(found) for found in by_answer])), 4),
-        "leases_rejected": round(float(np.mean([bool(found) for found in by_lease])), 4),
-        "leases_hard": round(float(np.mean(["hard" in found for found in by_lease])), 4),
+        "leases": n_leases,
+        "rejected": rejected,
+        "banned": banned,
+        "rejected_at_most": _per_1000(rejected, n_leases),
+        "accepted_at_most": _per_1000(n_leases - rejected, n_leases),
     }
 
 
-def pair(path: Path, dtype: str) -> dict[str, Any]:
+def _per_1000(n_hits: int, n_leases: int) -> float:
+    """Return the largest rate per 1,000 at which so few hits have a chance of 5%."""
+    low, high = n_hits / n_leases, 1.0
+    while high - low > 1e-6:
+        rate = (low + high) / 2
+        chance = sum(comb(n_leases, k) * rate**k * (1 - rate) ** (n_leases - k) for k in range(n_hits + 1))
+        low, high = (rate, high) if chance > 0.05 else (low, rate)
+    return round(1000 * high, 1)
+
+
+def max_turns(gaps: FloatArray, bars: Thresholds, n_answers: int, n_tokens: int) -> float:
+    """Return how many of 1,000 tokens a cheat turns at most, in leases of this size."""
+    chosen = np.random.default_rng(0).choice(gaps, (n_answers, n_tokens))
+    turned = 0.0
+    for nearest in np.geomspace(1e-5, 2, 120):
+        margins: FloatArray = np.where(chosen < nearest, chosen, 0.0).astype(np.float64)
+        if not any(lease_violations([_turned(each) for each in margins], bars)):
+            turned = max(turned, float((margins > 0).mean()))
+    return round(1000 * turned, 2)
+
+
+def measure_pair(path: Path, dtype: str) -> dict[str, Any]:
     """Return what is found between vLLM and transformers in one precision."""
-    from dataclasses import asdict
-
-    from msgspec import to_builtins
-
     from train.sampling.vllm import VllmSampler
 
     engine = VllmSampler(str(path), verifiable=True, dtype=dtype, max_model_len=512)
-    prefill = VerifierModel(path, dtype)
-    weights = _weights(path)
-    found: dict[str, Any] = {}
-    all_seen: dict[str, VerifiedCase] = {}
-    for seed, case in enumerate(cases()):
-        all_seen[case.name] = seen(engine, prefill, weights, case, 0 if case.name == "calibration" else 1)
-        _say(f"{dtype}: {case.name} ({seed})")
+    pair = Pair(engine, VerifierModel(path, dtype), _weights(path))
+    as_leased = SamplingCase("honest")
+    calibration = pair.measure(leases(CALIBRATION_LEASES, 0), as_leased)
+    bars = fit_thresholds(calibration)
+    honest = pair.measure(leases(HONEST_LEASES, 1), as_leased)
+    together = pool_distances([answer for lease in honest for answer in lease])
+    found = {"honest": outcomes(honest, bars)}
+    _say(f"{dtype}: honest {found['honest']}")
+    for number, case in enumerate(cases()):
+        found[case.name] = outcomes(pair.measure(leases(CHEATING_LEASES, 2 + number), case), bars)
+        _say(f"{dtype}: {case.name} {found[case.name]}")
+    timed = leases(CALIBRATION_LEASES, 0)
+    began = time.perf_counter()
+    completions = pair.draw(timed, as_leased)
+    drew = time.perf_counter()
+    for lease, answers in zip(timed, completions, strict=True):
+        measure_completions(pair.verifier_model, lease, answers)
+    verified = time.perf_counter()
+    gaps, spread = pair.gaps(leases(CALIBRATION_LEASES, 0))
     engine.close()
-    bars = fit_thresholds(all_seen["calibration"].measured)
-    honest = all_seen["honest"]
-    at = {"mismatches": bars.exponent_mismatches, "margin": bars.max_margin}
-    for name, of in all_seen.items():
-        found[name] = {
-            "outcomes": outcomes(of, bars),
-            "together": asdict(pool_distances([answer for lease in of.measured for answer in lease])),
-            "chunks": {score: separation(honest.chunks[score], of.chunks[score], at.get(score)) for score in of.chunks},
-            "answers": {score: separation(honest.answers[score], of.answers[score]) for score in of.answers},
-        }
-    draws, verifies = honest.draw_seconds, honest.verify_seconds
     return {
-        "bars": to_builtins(bars),
+        "bars": msgspec.to_builtins(bars),
         "cases": found,
-        "tokens": sum(answer.n_tokens for lease in honest.measured for answer in lease),
-        "draw_seconds": round(draws, 3),
-        "verify_seconds": round(verifies, 3),
-        "verification_share": round(verifies / draws, 4),
+        "tokens": len(together.margins),
+        "honest_turns": round(1000 * float(together.seed_mismatches.mean()), 3),
+        "near_ties": round(1000 * float((gaps < bars.margins.limit).mean()), 2),
+        "turns": {f"{n} x {length:,}": max_turns(gaps, bars, n, length) for n, length in LEASE_SIZES},
+        "spread": round(spread, 4),
+        "verification_share": round((verified - drew) / (drew - began), 4),
     }
 
 
@@ -321,7 +327,7 @@ def _weights(path: Path) -> list[tuple[str, Any]]:
     return [(name, weight.detach()) for name, weight in model.named_parameters()]
 
 
-def model(folder: Path) -> Path:
+def random_model(folder: Path) -> Path:
     """Save a random model whose predictions are neither certain nor uniform."""
     import tokenizers
     import torch
@@ -339,12 +345,12 @@ def model(folder: Path) -> Path:
     of: Any = transformers.Qwen2ForCausalLM
     made = of(
         transformers.Qwen2Config(
-            vocab_size=4096,
-            hidden_size=512,
-            intermediate_size=1536,
-            num_hidden_layers=8,
-            num_attention_heads=8,
-            num_key_value_heads=4,
+            vocab_size=2048,
+            hidden_size=256,
+            intermediate_size=768,
+            num_hidden_layers=6,
+            num_attention_heads=4,
+            num_key_value_heads=2,
             max_position_embeddings=1024,
             initializer_range=0.04,
             tie_word_embeddings=False,
@@ -369,17 +375,16 @@ def main() -> None:
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        path = model(Path(folder))
+        path = random_model(Path(folder))
         found = {
             "machine": describe(),
-            "temperature": TEMPERATURE,
-            "answers": GROUPS * ANSWERS,
+            "lease": f"{ANSWERS} answers of {ANSWER_TOKENS} tokens",
+            "calibration_leases": CALIBRATION_LEASES,
             "costs": costs(),
             "modelled": modelled(),
-            "pairs": {dtype: pair(path, dtype) for dtype in ("float32", "bfloat16")},
+            "pairs": {dtype: measure_pair(path, dtype) for dtype in ("float32", "bfloat16")},
         }
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    print(json.dumps({"costs": found["costs"]}, indent=1))
 
 
 if __name__ == "__main__":

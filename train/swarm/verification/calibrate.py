@@ -4,7 +4,7 @@ Ten thousand leases cannot be drawn to find what one of them is rejected for. So
 measure, and on two suppositions: the answers of the run are like those of the calibration, and large values of a unit
 are exponentially rare.
 
-    mean, variance  of the units, as if two of the largest values had not been seen, so that few leases make wider bars
+    mean, variance  of the units, as if one of the largest had not been seen: few leases make wider bars
     spread          of the means of leases, if it is more than chance: prompts differ in how much rounding matters
     scale           mean excess of the largest values over the next one
     limit           the value that one lease in FALSE_REJECT_RATE has, by that scale
@@ -155,7 +155,7 @@ _COARSE_FLOOR = Thresholds(
 _COARSE_MANTISSA = 0.05  # mean difference of mantissas: two engines in float32 have hardly any
 _MIN_TOKENS, _MIN_LEASES = 1000, 4  # with fewer, bars say little
 _TAIL_VALUES = 100  # the largest values, of which the scale of the tail is taken; at most a tenth of all
-_UNSEEN = 2  # values at the limit that a calibration may have missed by chance, as it does in 1 of 7 cases
+_UNSEEN = 1  # value of the largest size that a calibration may have missed
 
 
 def fit_thresholds(honest: Sequence[Sequence[Distances]]) -> Thresholds:
