@@ -228,9 +228,10 @@ class Pair:
         gaps, spread = [], []
         for lease, answers in zip(asked, self.draw(asked, SamplingCase("honest")), strict=True):
             for seed, answer in zip(lease.seeds, answers, strict=True):
-                ids, first = torch.tensor([[*lease.prompt, *answer.token_ids]]), len(lease.prompt) - 1
+                model, first = self.verifier_model._model, len(lease.prompt) - 1
+                ids = torch.tensor([[*lease.prompt, *answer.token_ids]], device=model.device)
                 with torch.inference_mode():
-                    hidden_LH = self.verifier_model._model.get_decoder()(input_ids=ids).last_hidden_state[0]
+                    hidden_LH = model.get_decoder()(input_ids=ids).last_hidden_state[0]
                     logits_TV = self.verifier_model._logits(hidden_LH[first : first + answer.n_tokens])
                     seeds, positions = [seed] * answer.n_tokens, range(answer.n_tokens)
                     best_T2 = sample_tokens(logits_TV, TEMPERATURE, seeds, positions)[2].topk(2, 1).values
