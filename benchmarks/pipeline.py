@@ -5,7 +5,9 @@
 Sampling, scoring and training only wait here, in the proportions that DeepCoder's authors report: the code rewards of a
 batch took 140 s, sampling 180 s, and training somewhat less than sampling. A batch has 256 answers, most of them short
 and a few very long. Each is scored as soon as it is finished, four at a time, so that scoring all of them would take
-those 140 s. Everything else is real: batches, threads, their order and the timeline.
+those 140 s. Everything else is real: batches, threads, their order and the timeline. "stages" is sync with answers that
+come only when all are finished, so that sampling, scoring and training follow each other. Mathematics is the same with
+rewards that take no time.
 The benchmark writes results/pipeline.json and docs/timeline.svg.
 """
 
@@ -14,7 +16,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from statistics import median
@@ -43,14 +45,19 @@ FIGURE = ROOT / "docs" / "timeline.svg"
 SAMPLE, REWARD, TRAIN, SYNC = 1.8, 1.4, 1.5, 0.03  # seconds: a hundredth of those of a large run
 STEPS = 8
 WORKERS = 4
-WAYS = ("sync", "minibatch", "one-off")
+STAGES, SYNC_WAY = "stages", "sync"
+WAYS = (STAGES, SYNC_WAY, "minibatch", "one-off")
 
 
 class Sampler:
-    """A sampler whose answers are finished one after another, the last one after SAMPLE seconds."""
+    """A sampler whose answers are finished one after another, the last one after SAMPLE seconds.
 
-    def __init__(self) -> None:
+    holds_back: whether it gives them only when all are finished
+    """
+
+    def __init__(self, *, holds_back: bool) -> None:
         self._version = 0
+        self._holds_back = holds_back
 
     def sample(self, prompts: Any, sampling: Any) -> Iterator[tuple[int, SampledCompletion]]:
         asked = list(prompts)
@@ -59,6 +66,8 @@ class Sampler:
         ends[-1] = 1.0
         if len(asked) <= 4:  # the probe
             ends = [0.0] * len(asked)
+        if self._holds_back:
+            ends = [ends[-1]] * len(ends)
         began = time.monotonic()
         for index, end in enumerate(ends):
             time.sleep(max(0.0, began + SAMPLE * end - time.monotonic()))
@@ -120,16 +129,22 @@ class Questions:
         return 1000
 
 
-def reward(answer: Completion, task: Task) -> Reward:
+def code_reward(answer: Completion, task: Task) -> Reward:
     time.sleep(min(random.expovariate(256 / (WORKERS * REWARD)), 0.12))  # a test that runs into its limit takes 12 s
     return Reward(float(answer.text), "accepted")
 
 
-def measure(way: Any, run: Path) -> dict[str, float]:
+def math_reward(answer: Completion, task: Task) -> Reward:
+    return Reward(float(answer.text), "accepted")
+
+
+def measure(way: str, run: Path, reward: Callable[[Completion, Task], Reward]) -> dict[str, float]:
+    """Return the median seconds of a step, and the share of them in which the trainer waits."""
+    pipeline_name: Any = SYNC_WAY if way == STAGES else way
     config = Config(
         ModelConfig("model"),
         DataConfig("dataset"),
-        rollout=RolloutConfig(prompts=32, completions=8, pipeline=way),
+        rollout=RolloutConfig(prompts=32, completions=8, pipeline=pipeline_name),
         run=RunConfig(steps=STEPS, checkpoint_steps=STEPS),
     )
     seconds: list[float] = []
@@ -147,7 +162,9 @@ def measure(way: Any, run: Path) -> dict[str, float]:
         controller = Controller(
             questions, settings, NullJournal(), submit=rewards.submit, decode=lambda tokens: str(tokens[0])
         )
-        pipeline = LockstepPipeline(config, controller, Sampler(), learner, questions, clock, step=0, share=1.0)
+        pipeline = LockstepPipeline(
+            config, controller, Sampler(holds_back=way == STAGES), learner, questions, clock, step=0, share=1.0
+        )
         Trainer(config, run, learner, pipeline, (), metrics, clock, report, RunProgress()).run()
     # in a one-off run, the first and the last step overlap with no other
     return {"step_seconds": round(median(seconds[1:-1]), 3), "trainer_idle": round(median(idle[1:-1]), 3)}
@@ -156,11 +173,13 @@ def measure(way: Any, run: Path) -> dict[str, float]:
 def main() -> None:
     longer = max(SAMPLE, TRAIN)
     with tempfile.TemporaryDirectory() as folder:
-        found = {way: measure(way, Path(folder) / way) for way in WAYS}
-        plot_timeline([RunInPicture.parse(str(Path(folder) / way)) for way in WAYS], FIGURE)
-    for way, numbers in found.items():
-        numbers["times_the_longer"] = round(numbers["step_seconds"] / longer, 3)
-        print(f"{way:<10} {numbers}")
+        found = {way: measure(way, Path(folder) / way, code_reward) for way in WAYS}
+        plot_timeline([RunInPicture.parse(str(Path(folder) / way)) for way in WAYS[1:]], FIGURE)
+        for way, numbers in found.items():
+            mathematics = measure(way, Path(folder) / f"math-{way}", math_reward)
+            numbers["math_step_seconds"] = mathematics["step_seconds"]
+            numbers["times_the_longer"] = round(numbers["step_seconds"] / longer, 3)
+            print(f"{way:<10} {numbers}")
     shape = {"sample_seconds": SAMPLE, "reward_seconds": REWARD, "train_seconds": TRAIN, "sync_seconds": SYNC}
     if "--dry" not in sys.argv[1:]:
         RESULTS.write_text(json.dumps({"machine": describe(), **shape, "ways": found}, indent=1) + "\n")
