@@ -48,7 +48,7 @@ from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter
 from train.swarm.coordinator.app import CoordinatorApp
 from train.swarm.coordinator.coordinator import Coordinator
 from train.swarm.coordinator.intake import AnswerStore
-from train.swarm.ledger.ledger import Ledger
+from train.swarm.ledger import Ledger
 from train.swarm.messages import (
     JoinRequest,
     VerificationResult,

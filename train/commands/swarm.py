@@ -219,8 +219,7 @@ def coordinator(
         from train.asynchronous.rollout_process import TOKEN_VARIABLE
         from train.swarm.broadcast.manifest import sanitize_run_name
         from train.swarm.coordinator.runtime import CoordinatorOptions, run_coordinator
-        from train.swarm.engine_terms import read_vocab_size
-        from train.swarm.settings import SwarmSettings
+        from train.swarm.settings import SwarmSettings, read_vocab_size
         from train.swarm.verification.thresholds import read_thresholds
 
         token = os.environ.get(TOKEN_VARIABLE) or None
@@ -296,7 +295,7 @@ def audit_command(folder: Path, seen: str, public_key: str) -> None:
     something is wrong.
     """
     from train.swarm.folder import SwarmFolder
-    from train.swarm.ledger.ledger import audit_ledger, read_rows
+    from train.swarm.ledger import audit_ledger, read_rows
     from train.swarm.signatures import parse_public_key, public_key_bytes, read_key
 
     with report_user_errors(TrainError):

@@ -8,14 +8,14 @@ To the trainer, a coordinator is one more worker (train/asynchronous): it asks f
 a verifier has found that they are the model's own words. Relays, coordinators and clients need no torch.
 
 signatures.py      keys, and bytes that are signed with them
-settings.py        what all nodes of a swarm agree on
-engine_terms.py    what a run's engine and sampling must be like for a swarm
+settings.py        what all nodes of a swarm agree on, and which runs a swarm can work for
 messages.py        what is said to a coordinator
 broadcast/         versions of the weights: signed, in shards, over relays
 coordinator/       the process between a trainer and the nodes
 protocol/          signed requests and replies, invites, a client
-ledger/            what happened between the coordinator and its nodes, in a chain that nobody can change unnoticed
 node_lifecycle.py  the life of a node
+accounts.py        the entries of the ledger, and what they add up to
+ledger.py          what happened between the coordinator and its nodes, in a chain that nobody can change unnoticed
 folder.py          the folder of a coordinator
 lease_file.py      the answers to a lease, as they are checked and as verifiers read them
 node.py            a worker whose coordinator has its answers checked

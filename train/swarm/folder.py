@@ -10,7 +10,6 @@ versions/        copies of the newest versions, from which differences are made
 page.token       what the status page asks for
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -45,39 +44,19 @@ class SwarmAddress(Struct, frozen=True):
     relays: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class SwarmFolder:
     """The paths in it."""
 
-    path: Path
-
-    @property
-    def key_path(self) -> Path:
-        return self.path / "run.key"
-
-    @property
-    def settings_path(self) -> Path:
-        return self.path / "settings"
-
-    @property
-    def ledger_path(self) -> Path:
-        return self.path / "ledger.sqlite"
-
-    @property
-    def store_path(self) -> Path:
-        return self.path / "store"
-
-    @property
-    def versions_path(self) -> Path:
-        return self.path / "versions"
-
-    @property
-    def uploads_path(self) -> Path:
-        return self.path / "uploads"
-
-    @property
-    def page_token_path(self) -> Path:
-        return self.path / "page.token"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.key_path = path / "run.key"
+        self.settings_path = path / "settings"
+        self.address_path = path / "address"
+        self.ledger_path = path / "ledger.sqlite"
+        self.store_path = path / "store"
+        self.uploads_path = path / "uploads"
+        self.versions_path = path / "versions"
+        self.page_token_path = path / "page.token"
 
     def page_url(self) -> str:
         """Return the URL of the status page, with what it asks for. Raises ConfigError."""
@@ -89,7 +68,7 @@ class SwarmFolder:
     def address(self) -> SwarmAddress:
         """Return how the swarm is reached. Raises ConfigError if no coordinator has been started here."""
         try:
-            return msgspec.json.decode((self.path / "address").read_bytes(), type=SwarmAddress)
+            return msgspec.json.decode(self.address_path.read_bytes(), type=SwarmAddress)
         except (OSError, msgspec.MsgspecError) as error:
             raise ConfigError(
                 f"{self.path} is not the folder of a coordinator ({error}). Start one: curate coordinator FOLDER"
@@ -97,6 +76,6 @@ class SwarmFolder:
 
     def write_address(self, address: SwarmAddress) -> None:
         """Note how the swarm is reached."""
-        whole = self.path / "address.new"
+        whole = self.address_path.with_suffix(".new")
         whole.write_bytes(msgspec.json.format(msgspec.json.encode(address), indent=1) + b"\n")
-        whole.replace(self.path / "address")
+        whole.replace(self.address_path)

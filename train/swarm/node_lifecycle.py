@@ -43,6 +43,14 @@ class NodeEvent(Enum):
     EXPIRED = "expired"  # a lease ran out
 
 
+VERDICT_EVENTS = {
+    "accepted": NodeEvent.ACCEPTED,
+    "soft": NodeEvent.SOFT,
+    "hard": NodeEvent.HARD,
+    "expired": NodeEvent.EXPIRED,
+}
+
+
 class NodeEffect(Enum):
     """What the coordinator has to do."""
 

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +31,7 @@ from train.asynchronous.messages import (
 )
 from train.asynchronous.server import ControllerServer
 from train.sampling.engine_spec import EngineSpec
+from train.swarm.accounts import Accounts, Entry
 from train.swarm.coordinator.runtime import CoordinatorOptions, run_coordinator
 from train.swarm.folder import SwarmFolder
 from train.swarm.messages import (
@@ -54,6 +55,14 @@ RULES = ControllerSettings(
 
 def settings(**changes: Any) -> SwarmSettings:
     return SwarmSettings(**{"run": RUN, "engine": TERMS, "vocab_size": 1000, "lease_seconds": 60.0, **changes})
+
+
+def accounts_of(entries: Iterable[Entry]) -> Accounts:
+    """Add entries up, from the first on."""
+    accounts = Accounts()
+    for entry in entries:
+        accounts.add(entry)
+    return accounts
 
 
 def publish(controller: Controller, folder: Path, version: int) -> None:

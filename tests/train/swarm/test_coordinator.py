@@ -21,7 +21,7 @@ from train.asynchronous.server import ControllerServer
 from train.errors import ControllerUnreachable, RunError
 from train.sampling.protocol import SamplingParams
 from train.swarm.lease_file import encode_lease_file
-from train.swarm.ledger.ledger import LedgerAudit, audit_ledger, read_rows
+from train.swarm.ledger import LedgerAudit, audit_ledger, read_rows
 from train.swarm.messages import CurrentVersion, VerificationJobResponse
 from train.swarm.protocol.client import JoinRequired, ResourceGone
 from train.swarm.signatures import public_key_bytes, read_key

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from swarms import RUN, verified_answers
+from swarms import RUN, accounts_of, verified_answers
 from swarms import settings as rules_of
 
 from sandbox.service.service_errors import ServiceError
@@ -22,8 +22,7 @@ from train.sampling.protocol import SamplingParams
 from train.swarm import node_lifecycle
 from train.swarm.coordinator.coordinator_state import CoordinatorState
 from train.swarm.coordinator.intake import Forbidden, NotJoined, RetryLater
-from train.swarm.ledger import accounts
-from train.swarm.ledger.ledger import Ledger, LedgerRow, audit_ledger
+from train.swarm.ledger import Ledger, LedgerRow, audit_ledger
 from train.swarm.messages import VerificationResult, VerifiedCompletion
 from train.swarm.protocol.invites import new_invite
 from train.swarm.signatures import public_key_bytes
@@ -215,7 +214,7 @@ class Swarm(RuleBasedStateMachine):
 
     @invariant()
     def counts_equal_a_recount(self) -> None:
-        found = accounts.compute_accounts(self.book.entries())
+        found = accounts_of(self.book.entries())
         assert found == self.book.accounts
         open_leases = {key: len(member.leases) for key, member in self.desk.members.items()}
         for key, account in found.nodes.items():
@@ -223,6 +222,12 @@ class Swarm(RuleBasedStateMachine):
             assert account.n_leases == sum(account.verdict_counts.values()) + open_leases.get(key, 0)
             assert account.stake >= 0
             assert account.earned <= 32 * account.verdict_counts.get("accepted", 0)
+        for key, member in self.desk.members.items():
+            life, kept = member.lifecycle, found.nodes[key].lifecycle
+            silent = life.state is node_lifecycle.NodeState.UNHEALTHY
+            assert kept.state is (node_lifecycle.NodeState.HEALTHY if silent else life.state)
+            assert kept.recent_soft_rejections == life.recent_soft_rejections
+            assert kept.is_suspect == life.is_suspect
         counts = self.desk.lease_counts()
         assert sum(counts.get(state, 0) for state in ("open", "submitted", "verifying")) == sum(open_leases.values())
 

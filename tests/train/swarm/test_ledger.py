@@ -10,10 +10,10 @@ import forked
 import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from swarms import accounts_of
 
 from train.errors import RunError
-from train.swarm.ledger import accounts
-from train.swarm.ledger.entries import (
+from train.swarm.accounts import (
     Entry,
     JoinEntry,
     LeaseEntry,
@@ -25,7 +25,7 @@ from train.swarm.ledger.entries import (
     SubmitEntry,
     VerdictEntry,
 )
-from train.swarm.ledger.ledger import DOMAIN, GENESIS_DIGEST, Ledger, LedgerRow, audit_ledger, read_rows, row_digest
+from train.swarm.ledger import DOMAIN, GENESIS_DIGEST, Ledger, LedgerRow, audit_ledger, read_rows, row_digest
 from train.swarm.signatures import append_signature, public_key_bytes
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
@@ -69,7 +69,7 @@ def test_what_is_audited_adds_up_to_what_the_coordinator_has(tmp_path: Path) -> 
     book.close()
     found = audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC, seen_head=book.head)
     assert (found.n_rows, found.fault, found.head) == (200, "", book.head)
-    assert found.accounts == book.accounts == accounts.compute_accounts(made)
+    assert found.accounts == book.accounts == accounts_of(made)
 
 
 def test_a_ledger_goes_on_where_it_ended(tmp_path: Path) -> None:
@@ -156,8 +156,8 @@ _WRITER = """
 import sys
 from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from train.swarm.ledger.ledger import Ledger
-from train.swarm.ledger.entries import StakeEntry
+from train.swarm.ledger import Ledger
+from train.swarm.accounts import StakeEntry
 book = Ledger(Path(sys.argv[1]), Ed25519PrivateKey.from_private_bytes(bytes(32)))
 for n in range(10**6):
     book.append(StakeEntry(b"a" * 32, 1))
@@ -201,8 +201,8 @@ def test_a_coordinator_that_is_killed_loses_nothing_that_it_has_said(tmp_path: P
 
 def test_reputation_counts_what_a_node_is_to_blame_for() -> None:
     made = [VerdictEntry(ANN, 0, verdict) for verdict in ("accepted", "accepted", "unknown", "expired")]
-    assert accounts.compute_accounts(made).nodes[ANN].reputation == pytest.approx(2 / 3)
-    assert accounts.compute_accounts([JoinEntry(BEN, b"")]).nodes[BEN].reputation == 1
+    assert accounts_of(made).nodes[ANN].reputation == pytest.approx(2 / 3)
+    assert accounts_of([JoinEntry(BEN, b"")]).nodes[BEN].reputation == 1
 
 
 def test_a_ledger_that_is_written_anew_lacks_what_others_have_seen(tmp_path: Path) -> None:
@@ -292,8 +292,8 @@ _TWICE = """
 import os, signal, sys
 from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from train.swarm.ledger.ledger import Ledger
-from train.swarm.ledger.entries import PayEntry, VerdictEntry
+from train.swarm.ledger import Ledger
+from train.swarm.accounts import PayEntry, VerdictEntry
 book = Ledger(Path(sys.argv[1]), Ed25519PrivateKey.from_private_bytes(bytes(32)))
 for n in range(int(sys.argv[2]) + 1):
     with book.transaction():

@@ -13,23 +13,21 @@ from curate.commands.main import main
 from train.errors import ConfigError
 from train.swarm.folder import SwarmAddress, SwarmFolder
 from train.swarm.protocol.invites import Invite, new_invite, read_invite
-from train.swarm.protocol.nonces import (
-    MAX_CLOCK_SKEW_SECONDS,
-    NONCE_TTL_SECONDS,
-    NonceCache,
-    NonceLimitExceeded,
-    StaleIncarnation,
-    StaleRequest,
-)
 from train.swarm.protocol.requests import (
     DIGEST,
+    MAX_CLOCK_SKEW_SECONDS,
     NODE,
     NONCE,
+    NONCE_TTL_SECONDS,
     RUN,
     SIGNATURE,
     START,
     TIME,
+    NonceCache,
+    NonceLimitExceeded,
     RequestHead,
+    StaleIncarnation,
+    StaleRequest,
     check_reply,
     check_signature,
     new_head,

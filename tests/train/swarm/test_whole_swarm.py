@@ -12,10 +12,10 @@ from journal_audit import audit_journal
 from cli import main
 from train.asynchronous import journal
 from train.asynchronous.events import BatchTaken
+from train.swarm.accounts import LeaseEntry, VerdictEntry
 from train.swarm.folder import SwarmFolder
-from train.swarm.ledger.entries import LeaseEntry, VerdictEntry
-from train.swarm.ledger.ledger import audit_ledger
-from train.swarm.ledger.ledger import read_rows as ledger_rows
+from train.swarm.ledger import audit_ledger
+from train.swarm.ledger import read_rows as ledger_rows
 from train.swarm.signatures import public_key_bytes, read_key
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "swarm"

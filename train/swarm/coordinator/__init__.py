@@ -7,7 +7,6 @@ seeds.
 
 lease_lifecycle.py    the life of a lease, a pure function
 coordinator_state.py  nodes, verifiers and leases, with the ledger; no clock, no network, no threads
-recovery.py           what the ledger still knows when a coordinator is started again
 intake.py             what is let in: refusals, bodies bounded in size and time, answers without a verdict
 controller_link.py    the trainer's side: asks, hands over, gives back, beats
 coordinator.py        the parts together: what each call does

@@ -35,8 +35,16 @@ from train.swarm.coordinator.intake import Forbidden, NotFound, RetryLater, Uplo
 from train.swarm.coordinator.status import SECURITY_HEADERS, render_status_page
 from train.swarm.messages import Ban, JoinRequest, VerificationResult
 from train.swarm.protocol.client import EARLIER_START
-from train.swarm.protocol.nonces import NonceCache, NonceLimitExceeded, StaleIncarnation, StaleRequest
-from train.swarm.protocol.requests import RequestHead, check_signature, read_head, sign_reply
+from train.swarm.protocol.requests import (
+    NonceCache,
+    NonceLimitExceeded,
+    RequestHead,
+    StaleIncarnation,
+    StaleRequest,
+    check_signature,
+    read_head,
+    sign_reply,
+)
 from train.swarm.signatures import BadSignature
 
 log = logging.getLogger(__name__)

@@ -37,7 +37,7 @@ from train.swarm.coordinator.intake import (
 )
 from train.swarm.coordinator.status import build_status
 from train.swarm.lease_file import check_lease_file
-from train.swarm.ledger.ledger import Ledger
+from train.swarm.ledger import Ledger
 from train.swarm.messages import (
     Ban,
     CurrentVersion,

@@ -25,6 +25,18 @@ from train.asynchronous.messages import (
     SampleResult,
 )
 from train.swarm import node_lifecycle
+from train.swarm.accounts import (
+    Account,
+    JoinEntry,
+    LeaseEntry,
+    LeaveEntry,
+    PayEntry,
+    PublishEntry,
+    SlashEntry,
+    StakeEntry,
+    SubmitEntry,
+    VerdictEntry,
+)
 from train.swarm.coordinator import lease_lifecycle
 from train.swarm.coordinator.intake import Forbidden, NotFound, NotJoined, RetryLater
 from train.swarm.coordinator.lease_lifecycle import (
@@ -42,25 +54,12 @@ from train.swarm.coordinator.lease_lifecycle import (
     TrackedLease,
     VerdictReceived,
 )
-from train.swarm.coordinator.recovery import recover
-from train.swarm.engine_terms import is_verifiable
 from train.swarm.lease_file import max_file_bytes, to_sample_results
-from train.swarm.ledger.entries import (
-    JoinEntry,
-    LeaseEntry,
-    LeaveEntry,
-    PayEntry,
-    PublishEntry,
-    SlashEntry,
-    StakeEntry,
-    SubmitEntry,
-    VerdictEntry,
-)
-from train.swarm.ledger.ledger import Ledger
+from train.swarm.ledger import Ledger
 from train.swarm.messages import VerificationJob, VerificationJobResponse, VerificationResult
-from train.swarm.node_lifecycle import NodeEffect, NodeEvent, NodeLifecycle, NodeState
+from train.swarm.node_lifecycle import VERDICT_EVENTS, NodeEffect, NodeEvent, NodeLifecycle, NodeState
 from train.swarm.protocol.invites import Invite
-from train.swarm.settings import SwarmSettings
+from train.swarm.settings import SwarmSettings, is_verifiable
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +75,6 @@ _FINISHED = 10_000  # leases whose ids are remembered, so that a file that comes
 _LEASE_BITS = 63  # of the number by which a node knows a lease
 _NOTES = 256  # verdicts that wait for the next beat of a node
 _LEFT = {NodeState.BANNED, NodeState.SUSPENDED, NodeState.LEFT, NodeState.DEAD}
-_EVENTS = {"accepted": NodeEvent.ACCEPTED, "soft": NodeEvent.SOFT, "hard": NodeEvent.HARD, "expired": NodeEvent.EXPIRED}
 
 
 @dataclass(slots=True)
@@ -89,7 +87,6 @@ class NodeMember:
     max_body_bytes   bytes that the answers to the largest lease may have that it got since this coordinator was started
     unsent_verdicts  verdicts that it was not told yet
     n_lost_replies   leases that it never named, and that were not counted against it: the reply may have been lost
-    last_fault       reason of its last lease that was rejected or ran out
     notified_of_end  it was told that the run is over
     """
 
@@ -103,7 +100,6 @@ class NodeMember:
     max_body_bytes: int = 0
     unsent_verdicts: deque[tuple[LeaseKey, LeaseVerdict]] = field(default_factory=lambda: deque(maxlen=_NOTES))
     n_lost_replies: int = 0
-    last_fault: str = ""
     notified_of_end: bool = False
     n_suspensions: int = 0
     suspended_until: float = 0.0
@@ -181,8 +177,6 @@ class CoordinatorState:
         self._waiting: deque[int] = deque()  # leases whose answers wait for a verifier
         self._finished: OrderedDict[int, tuple[bytes, bytes]] = OrderedDict()  # node, and digest of the answers
         self._over_counts: Counter[str] = Counter()
-        self._owners: dict[bytes, bytes] = {}
-        self._roles: dict[bytes, str] = {}
         self._can_evaluate = True  # until the trainer asks for samples that cannot be verified
         self._restore(now)
 
@@ -190,7 +184,7 @@ class CoordinatorState:
 
     def has_member(self, key: bytes) -> bool:
         """Return whether somebody has ever joined with this key."""
-        return key in self._roles
+        return self._ledger.account(key).role is not None
 
     def join(self, key: bytes, invite: Invite, digest: bytes, engine: str, hardware: str, now: float, *,
              is_valid: bool) -> None:  # fmt: skip
@@ -201,7 +195,7 @@ class CoordinatorState:
 
         Raises Forbidden and RetryLater.
         """
-        owner, role = self._owners.get(digest), self._roles.get(key, invite.role)
+        owner, role = self._ledger.accounts.owners.get(digest), self._ledger.account(key).role or invite.role
         if owner not in (None, key):
             raise Forbidden("this invite was used by somebody else; ask for one of your own")
         if owner is None and not is_valid:
@@ -264,7 +258,6 @@ class CoordinatorState:
         """The operator bans a node. Raises NotFound."""
         if key not in self.members:
             raise NotFound("there is no such node; curate swarm status lists them")
-        self.members[key].last_fault = ""
         self._apply(_NodeChange(key, NodeEvent.HARD), now)
 
     # --- leases ---
@@ -483,38 +476,35 @@ class CoordinatorState:
 
     def _restore(self, now: float) -> None:
         """Go on with those who had joined. What was leased is unknown: files and nodes' work may be lost."""
-        before = recover(self._ledger.entries(), now)
-        self._owners, self._roles = before.owners, dict(before.roles)
-        self.members = {
-            key: NodeMember(life, last_fault=before.faults.get(key, "")) for key, life in before.nodes.items()
-        }
-        for member in self.members.values():
-            if member.lifecycle.state is NodeState.SUSPENDED:
-                member.n_suspensions, member.suspended_until = 1, now + _SUSPENDED_SECONDS
-        for lease, node in before.open_leases.items():
+        before = self._ledger.accounts
+        for key, account in before.nodes.items():
+            if account.role == "node":  # those that lived have to show that they still do
+                self.members[key] = member = NodeMember(replace(account.lifecycle, last_heartbeat=now))
+                if member.lifecycle.state is NodeState.SUSPENDED:
+                    member.n_suspensions, member.suspended_until = 1, now + _SUSPENDED_SECONDS
+        for lease, node in list(before.open_leases.items()):
             self._ledger.append(VerdictEntry(node, lease, "unknown", "restarted"))
 
     def _join_verifier(self, key: bytes, digest: bytes, engine: str, now: float) -> None:
-        if digest not in self._owners:
+        if digest not in self._ledger.accounts.owners:
             self._ledger.append(JoinEntry(key, digest, "verifier"))
-            self._owners[digest], self._roles[key] = key, "verifier"
         self.verifiers[key] = VerifierMember(engine, now)
         self._requeue(key, now)
 
     def _join_node(self, key: bytes, invite: Invite, digest: bytes, engine: str, hardware: str, now: float) -> None:
         member = self.members.get(key) or NodeMember(NodeLifecycle())
         if member.lifecycle.state is NodeState.BANNED:
-            raise Forbidden(_exclusion(member))
+            raise Forbidden(_exclusion(self._ledger.account(key)))
         if member.lifecycle.state is NodeState.SUSPENDED and now < member.suspended_until:
             seconds = ceil(member.suspended_until - now)
-            raise RetryLater(f"{_exclusion(member)}. It may join again in {seconds} s", seconds)
+            raise RetryLater(f"{_exclusion(self._ledger.account(key))}. It may join again in {seconds} s", seconds)
         life, _ = node_lifecycle.next_state(member.lifecycle, NodeEvent.JOIN, now)
-        is_new, was_gone = digest not in self._owners, life.state is not member.lifecycle.state
+        is_new, was_gone = digest not in self._ledger.accounts.owners, life.state is not member.lifecycle.state
         if was_gone or is_new:
             self._ledger.append(JoinEntry(key, digest))
         if is_new and invite.stake > 0:
             self._ledger.append(StakeEntry(key, invite.stake))
-        self._owners[digest], self._roles[key], self.members[key] = key, "node", member
+        self.members[key] = member
         if was_gone:
             member.lifecycle = life
         else:
@@ -524,9 +514,9 @@ class CoordinatorState:
     def _alive(self, key: bytes) -> NodeMember:
         member = self.members.get(key)
         if member is not None and member.lifecycle.state is NodeState.BANNED:
-            raise Forbidden(_exclusion(member))
+            raise Forbidden(_exclusion(self._ledger.account(key)))
         if member is not None and member.lifecycle.state is NodeState.SUSPENDED:
-            raise NotJoined(f"{_exclusion(member)}; join again")
+            raise NotJoined(f"{_exclusion(self._ledger.account(key))}; join again")
         if member is None or not member.is_connected or not member.lifecycle.is_alive:
             raise NotJoined("the coordinator does not count this node among those that live; join again")
         return member
@@ -609,11 +599,8 @@ class CoordinatorState:
             self.accepted.append(change.answers)
         elif not isinstance(change.event, LeaseCancelled):
             self.given_back.append(record.key)
-        if word not in _EVENTS:
-            return []
-        if verdict.reason not in ("", "banned"):
-            member.last_fault = verdict.reason
-        return [_NodeChange(record.node, _EVENTS[word], verdict.reason)]
+        event = VERDICT_EVENTS.get(word)
+        return [_NodeChange(record.node, event, verdict.reason)] if event else []
 
     def _change_node(self, change: _NodeChange, now: float) -> list[_Change]:
         key, member = change.node, self.members[change.node]
@@ -670,16 +657,16 @@ def _key(lease: int) -> LeaseKey:
     return lease, 0
 
 
-def _exclusion(member: NodeMember) -> str:
+def _exclusion(account: Account) -> str:
     """Return why a node is suspended or banned, for its owner."""
-    if member.lifecycle.state is NodeState.BANNED:
-        why = f"a lease of it was rejected ({member.last_fault})" if member.last_fault else "the operator did so"
+    if account.lifecycle.state is NodeState.BANNED:
+        why = f"a lease of it was rejected ({account.last_fault})" if account.last_fault else "the operator did so"
         return f"this node is banned: {why}"
-    verdicts = member.lifecycle.recent_soft_rejections
+    verdicts = account.lifecycle.recent_soft_rejections
     why = f"{sum(verdicts)} of its last {len(verdicts)} leases were rejected or ran out"
-    if member.last_fault == "expired":
+    if account.last_fault == "expired":
         return f"this node is suspended: {why}, the last one because no answers came in time"
-    return f"this node is suspended: {why}, the last one for this reason: {member.last_fault or 'unknown'}"
+    return f"this node is suspended: {why}, the last one for this reason: {account.last_fault or 'unknown'}"
 
 
 def _printable(text: str) -> str:

@@ -29,11 +29,10 @@ from train.swarm.broadcast.request import NotAvailable, RelayError, get
 from train.swarm.coordinator.app import CoordinatorApp
 from train.swarm.coordinator.coordinator import Coordinator
 from train.swarm.coordinator.intake import AnswerStore
-from train.swarm.engine_terms import check_engine_options, check_sampling
 from train.swarm.folder import SwarmAddress, SwarmFolder, lock_folder
-from train.swarm.ledger.ledger import Ledger
+from train.swarm.ledger import Ledger
 from train.swarm.protocol.requests import INCARNATION_BYTES
-from train.swarm.settings import SwarmSettings, read_settings, sign_settings
+from train.swarm.settings import SwarmSettings, check_engine_options, check_sampling, read_settings, sign_settings
 from train.swarm.signatures import BadSignature, create_key_file, public_key_bytes, read_key
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from train.swarm.coordinator.coordinator_state import CoordinatorState
-from train.swarm.ledger.ledger import Ledger
+from train.swarm.ledger import Ledger
 from train.swarm.messages import NodeStatus, SwarmStatus
 
 

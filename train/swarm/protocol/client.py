@@ -10,7 +10,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sandbox.http_client import HttpClient, ServerUnreachable
 from train.errors import ConfigError, ControllerUnreachable, RunError
-from train.swarm.engine_terms import check_engine_options
 from train.swarm.folder import SwarmFolder
 from train.swarm.messages import JoinRequest, JoinResponse
 from train.swarm.protocol.invites import Invite
@@ -22,7 +21,7 @@ from train.swarm.protocol.requests import (
     new_head,
     sign_request,
 )
-from train.swarm.settings import SwarmSettings, read_settings
+from train.swarm.settings import SwarmSettings, check_engine_options, read_settings
 from train.swarm.signatures import BadSignature, public_key_bytes, read_key
 
 _CONNECT_SECONDS = 10.0

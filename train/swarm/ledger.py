@@ -17,8 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sandbox.concurrency.file_lock import FileLock
 from train.errors import RunError
-from train.swarm.ledger.accounts import Account, Accounts, AccountsBuilder
-from train.swarm.ledger.entries import Entry
+from train.swarm.accounts import Account, Accounts, Entry
 from train.swarm.signatures import SIGNATURE_BYTES, BadSignature, append_signature, verify_and_unwrap
 
 DOMAIN = "curate-ledger-1"
@@ -57,7 +56,10 @@ def row_digest(number: int, time_ms: int, entry: bytes, previous: bytes) -> byte
 class Ledger:
     """A ledger that can grow. One process at a time has it open, and one thread at a time uses it.
 
-    key   the coordinator's
+    key        the coordinator's
+    n_entries  how many entries there are
+    head       digest of the newest row
+    accounts   what all entries add up to
 
     Raises RunError if the file cannot be used, or another process has it open.
     """
@@ -73,10 +75,10 @@ class Ledger:
             self._rows.execute(_TABLE)
             self._rows.execute("BEGIN IMMEDIATE")
             self._rows.execute("COMMIT")
-            self._n, self.head, self._fold = 0, GENESIS_DIGEST, AccountsBuilder()
+            self.n_entries, self.head, self.accounts = 0, GENESIS_DIGEST, Accounts()
             for row in _all(self._rows):
-                self._n, self.head = row.number, row.digest
-                self._fold.add(row.decode())
+                self.n_entries, self.head = row.number, row.digest
+                self.accounts.add(row.decode())
         except (OSError, sqlite3.Error, msgspec.MsgspecError) as error:
             raise RunError(
                 f"the ledger {path} cannot be used: {error}. Check it: curate ledger audit {path}"
@@ -84,7 +86,7 @@ class Ledger:
 
     def append(self, entry: Entry) -> None:
         """Add an entry. When this returns, it is on the disk. Raises RunError if the disk does not take it."""
-        number, time_ms, content = self._n + 1, time.time_ns() // 1_000_000, msgspec.msgpack.encode(entry)
+        number, time_ms, content = self.n_entries + 1, time.time_ns() // 1_000_000, msgspec.msgpack.encode(entry)
         digest = row_digest(number, time_ms, content, self.head)
         signature = append_signature(DOMAIN, digest, self._key)[-SIGNATURE_BYTES:]
         with self._writing():
@@ -92,8 +94,8 @@ class Ledger:
                 f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",
                 (number, time_ms, content, self.head, digest, signature),
             )
-        self._n, self.head = number, digest
-        self._fold.add(entry)
+        self.n_entries, self.head = number, digest
+        self.accounts.add(entry)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -122,18 +124,8 @@ class Ledger:
         return (row.decode() for row in _all(self._rows))
 
     def account(self, node: bytes) -> Account:
-        """What the entries about a node add up to."""
-        return self._fold.account(node)
-
-    @property
-    def accounts(self) -> Accounts:
-        """What all entries add up to."""
-        return self._fold.accounts()
-
-    @property
-    def n_entries(self) -> int:
-        """How many entries there are."""
-        return self._n
+        """Return what the entries about a node add up to."""
+        return self.accounts.account(node)
 
     def close(self) -> None:
         """Close the file."""
@@ -189,12 +181,12 @@ def audit_ledger(rows: Iterable[LedgerRow], public: bytes, *, seen_head: bytes =
     seen_head  the digest of a row that was published once, such as the head that `latest` named. A ledger that was cut
                off or written anew from there does not have it.
     """
-    n_rows, head, fold, has_seen, fault = 0, GENESIS_DIGEST, AccountsBuilder(), not seen_head, ""
+    n_rows, head, accounts, has_seen, fault = 0, GENESIS_DIGEST, Accounts(), not seen_head, ""
     for row in rows:
         fault = _fault(row, n_rows + 1, head, public)
         if not fault:
             try:
-                fold.add(row.decode())
+                accounts.add(row.decode())
             except msgspec.MsgspecError as error:
                 fault = f"it is not an entry: {error}"
         if fault:
@@ -203,7 +195,7 @@ def audit_ledger(rows: Iterable[LedgerRow], public: bytes, *, seen_head: bytes =
         n_rows, head, has_seen = n_rows + 1, row.digest, has_seen or row.digest == seen_head
     if not fault and not has_seen:
         fault = f"the ledger does not have the row {seen_head.hex()[:16]}, which was published once"
-    return LedgerAudit(n_rows, head, fold.accounts(), fault)
+    return LedgerAudit(n_rows, head, accounts, fault)
 
 
 def _fault(row: LedgerRow, number: int, head: bytes, public: bytes) -> str:

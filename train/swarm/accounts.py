@@ -1,0 +1,216 @@
+"""The entries of a ledger, and what they add up to. Everybody who has the entries finds the same accounts.
+
+Nodes are named by their public keys; amounts are whole numbers of units. Reasons are those of verdicts
+(train/asynchronous/messages.py), or "operator".
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from msgspec import Struct
+from msgspec import field as wire_field
+
+from train.swarm.node_lifecycle import VERDICT_EVENTS, NodeEvent, NodeLifecycle, NodeState, next_state
+from train.swarm.protocol.invites import Role
+
+
+class JoinEntry(Struct, frozen=True, tag="join"):
+    """A node was admitted on probation, or a verifier was admitted; `invite_digest` is the digest of its invite's
+    id."""
+
+    node: bytes
+    invite_digest: bytes = wire_field(name="invite")
+    role: Role = "node"
+
+
+class StakeEntry(Struct, frozen=True, tag="stake"):
+    """Units of an invite stand for a node from its first use on. The node loses them if it cheats."""
+
+    node: bytes
+    units: int
+
+
+class LeaseEntry(Struct, frozen=True, tag="lease"):
+    """A node has to sample a group, all of it under one version of the weights. It knows the lease by its number."""
+
+    node: bytes
+    lease: int
+    group: int
+    attempt: int
+    version: int
+
+
+class SubmitEntry(Struct, frozen=True, tag="submit"):
+    """A node handed over the answers to a lease; as a file, they have this digest."""
+
+    node: bytes
+    lease: int
+    blake3: bytes
+
+
+class VerdictEntry(Struct, frozen=True, tag="verdict"):
+    """What became of a lease. "unknown" says nothing about the node: the fault was on this side."""
+
+    node: bytes
+    lease: int
+    verdict: Literal["accepted", "soft", "hard", "unknown", "expired"]
+    reason: str = ""
+
+
+class PayEntry(Struct, frozen=True, tag="pay"):
+    """A node earned units for a lease that was accepted."""
+
+    node: bytes
+    lease: int
+    units: int
+
+
+class SlashEntry(Struct, frozen=True, tag="slash"):
+    """A node lost units of its stake."""
+
+    node: bytes
+    units: int
+    reason: str
+
+
+class LeaveEntry(Struct, frozen=True, tag="leave"):
+    """A node left, was suspended, banned or died."""
+
+    node: bytes
+    cause: Literal["left", "suspended", "banned", "dead"] = wire_field(name="how")
+
+
+class PublishEntry(Struct, frozen=True, tag="publish"):
+    """A version of the weights was published; `manifest_digest` is the digest of its manifest."""
+
+    version: int
+    manifest_digest: bytes = wire_field(name="manifest")
+
+
+Entry = (
+    JoinEntry | StakeEntry | LeaseEntry | SubmitEntry | VerdictEntry | PayEntry | SlashEntry | LeaveEntry | PublishEntry
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What the entries say about a node or a verifier.
+
+    role            None before it has joined
+    lifecycle       of a node, after its latest entry; without times, and without silences that it came back from
+    last_fault      reason of its last lease that was rejected or ran out; "" if the operator banned it later
+    earned          units that it was paid
+    stake           units that it would lose by cheating
+    n_leases        leases that it got
+    verdict_counts  how many of its leases ended in which way
+    reason_counts   how often it was given which reason, other than for accepted leases
+    """
+
+    role: Role | None = None
+    lifecycle: NodeLifecycle = NodeLifecycle()
+    last_fault: str = ""
+    earned: int = 0
+    stake: int = 0
+    n_leases: int = 0
+    verdict_counts: Mapping[str, int] = field(default_factory=dict)
+    reason_counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def state(self) -> str:
+        """The state of a node, such as "healthy"; of a verifier, "verifier"."""
+        return "verifier" if self.role == "verifier" else self.lifecycle.state.value
+
+    @property
+    def reputation(self) -> float:
+        """The share of its leases with a verdict of its own making that were accepted; 1 while there are none.
+
+        What was never known says nothing about a node.
+        """
+        n = sum(number for verdict, number in self.verdict_counts.items() if verdict != "unknown")
+        return self.verdict_counts.get("accepted", 0) / n if n else 1.0
+
+
+@dataclass(slots=True)
+class Accounts:
+    """What entries add up to.
+
+    nodes        nodes and verifiers, by their public keys
+    owners       who used an invite, by the digest of its id
+    open_leases  whose the leases without a verdict are
+    version      the newest version of the weights
+    """
+
+    nodes: dict[bytes, Account] = field(default_factory=dict)
+    owners: dict[bytes, bytes] = field(default_factory=dict)
+    open_leases: dict[int, bytes] = field(default_factory=dict)
+    version: int | None = None
+
+    def add(self, entry: Entry) -> None:
+        """Count one more entry."""
+        match entry:
+            case PublishEntry():
+                self.version = entry.version
+                return
+            case JoinEntry():
+                self.owners[entry.invite_digest] = entry.node
+            case LeaseEntry():
+                self.open_leases[entry.lease] = entry.node
+            case VerdictEntry():
+                self.open_leases.pop(entry.lease, None)
+            case _:
+                pass
+        self.nodes[entry.node] = _changed(self.account(entry.node), entry)
+
+    def account(self, node: bytes) -> Account:
+        """Return the account of a node or a verifier."""
+        return self.nodes.get(node, Account())
+
+
+def _changed(
+    account: Account,
+    entry: JoinEntry | StakeEntry | LeaseEntry | SubmitEntry | VerdictEntry | PayEntry | SlashEntry | LeaveEntry,
+) -> Account:
+    match entry:
+        case JoinEntry(role="verifier"):
+            return replace(account, role="verifier")
+        case JoinEntry():
+            life, _ = next_state(account.lifecycle, NodeEvent.JOIN, 0.0)
+            return replace(account, role="node", lifecycle=life)
+        case StakeEntry():
+            return replace(account, stake=account.stake + entry.units)
+        case LeaseEntry():
+            return replace(account, n_leases=account.n_leases + 1)
+        case VerdictEntry():
+            return _judged(account, entry)
+        case PayEntry():
+            return replace(account, earned=account.earned + entry.units)
+        case SlashEntry():
+            return replace(account, stake=account.stake - entry.units)
+        case LeaveEntry():
+            # Who is banned for a lease is banned by its verdict; otherwise the operator has done it.
+            by_operator = entry.cause == "banned" and account.lifecycle.state is not NodeState.BANNED
+            life = replace(account.lifecycle, state=NodeState(entry.cause))
+            return replace(account, lifecycle=life, last_fault="" if by_operator else account.last_fault)
+        case SubmitEntry():
+            return account
+
+
+def _judged(account: Account, entry: VerdictEntry) -> Account:
+    life, fault, reasons = account.lifecycle, account.last_fault, account.reason_counts
+    if event := VERDICT_EVENTS.get(entry.verdict):
+        life, _ = next_state(life, event, 0.0)
+        fault = fault if entry.reason in ("", "banned") else entry.reason
+    if entry.reason:
+        reasons = _one_more(reasons, entry.reason)
+    return replace(
+        account,
+        lifecycle=life,
+        last_fault=fault,
+        verdict_counts=_one_more(account.verdict_counts, entry.verdict),
+        reason_counts=reasons,
+    )
+
+
+def _one_more(counts: Mapping[str, int], word: str) -> Mapping[str, int]:
+    return {**counts, word: counts.get(word, 0) + 1}
