@@ -76,9 +76,10 @@ def publish(controller: Controller, folder: Path, version: int) -> None:
 
 def invite(folder: Path, role: Role = "node", *, seconds: float = 600.0, url: str = "") -> Invite:
     place = SwarmFolder(folder)
+    coordinator = url or place.address().coordinator
     return new_invite(
-        read_key(place.key_path), run=RUN, coordinator=url or place.address().coordinator, relays=(), role=role,
-        seconds=seconds, stake=100,
+        read_key(place.key_path), run=RUN, coordinator=coordinator, relays=(coordinator,), role=role, seconds=seconds,
+        stake=100,
     )  # fmt: skip
 
 

@@ -1,0 +1,338 @@
+"""A second implementation of a node:  python examples/swarm/second_node.py INVITE KEY [MODEL]
+
+It is written from docs/reference/swarm-protocol.md and imports nothing of this project. It samples with transformers in
+float32 on the CPU, one answer after another, for runs whose engines are of the kind "transformers".
+
+KEY is the file with the node's key, which is made if it is not there; MODEL is a folder, by default the run's model.
+"""
+
+import base64
+import json
+import os
+import struct
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+import urllib3
+from blake3 import blake3
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from msgspec import msgpack
+from safetensors.torch import load
+from torch import Tensor
+
+HTTP = urllib3.PoolManager(maxsize=4, timeout=60.0, retries=False)
+FAILURES = (urllib3.exceptions.HTTPError, InvalidSignature, LookupError, ValueError)  # of what nobody has to believe
+PRIME, VALUES, CHUNK, WORD = 65497, 128, 32, 0xFFFFFFFF
+SLOTS = 64  # answers of leases that are taken at once
+BEAT_SECONDS, RETRY_SECONDS = 10.0, 1.0
+
+
+class Refused(Exception):
+    """The coordinator refuses this node, or what it sends, for good."""
+
+
+class NotJoined(Exception):
+    """The coordinator requires this node to join, and has taken its leases."""
+
+
+REFUSALS = {400: Refused, 403: Refused, 404: LookupError, 409: NotJoined, 413: Refused, 422: Refused}
+
+
+def verify(domain: str, data: bytes, signature: bytes, public: bytes) -> None:
+    """Raise InvalidSignature unless the key has signed the data for this purpose."""
+    Ed25519PublicKey.from_public_bytes(public).verify(signature, domain.encode() + b"\0" + data)
+
+
+def unseal(domain: str, sealed: bytes, public: bytes) -> Any:
+    """Return a sealed message. Raises InvalidSignature."""
+    verify(domain, sealed[:-64], sealed[-64:], public)
+    return msgpack.decode(sealed[:-64])
+
+
+def intact(content: bytes, digest: bytes) -> bytes:
+    """Return the content. Raises ValueError if it has another digest."""
+    if blake3(content).digest() != digest:
+        raise ValueError("it is damaged")
+    return content
+
+
+class Coordinator:
+    """Signed calls. Several threads may use it."""
+
+    def __init__(self, invite: str, key: Ed25519PrivateKey) -> None:
+        sealed = base64.urlsafe_b64decode(invite)
+        self.invite = msgpack.decode(sealed[:-64])
+        unseal("curate-invite-1", sealed, self.invite["public"])
+        self.text, self.key, self.node, self.start = invite, key, key.public_key().public_bytes_raw(), bytes(8)
+
+    def join(self) -> Any:
+        """Join, and return the settings of the run."""
+        engine = f"transformers {transformers.__version__}"
+        reply = self.call("/join", invite=self.text.encode(), engine=engine, hardware="a second node")
+        return unseal("curate-settings-1", reply["settings"], self.invite["public"])
+
+    def call(self, path: str, **message: Any) -> Any:
+        """Send a message until there is a reply, and return it. Raises NotJoined, LookupError and Refused."""
+        while True:
+            try:
+                status, headers, body = self._exchange(path, msgpack.encode(message))
+            except FAILURES as error:  # nobody has answered, or somebody else
+                print(f"no reply of the coordinator: {error!r}", flush=True)
+                time.sleep(RETRY_SECONDS)
+                continue
+            if status in (200, 204):
+                return msgpack.decode(body) if body else None
+            refusal = json.loads(body)
+            if status in REFUSALS:
+                raise REFUSALS[status](refusal["detail"])
+            if status == 421:
+                self.start = bytes.fromhex(refusal["start"])
+            else:
+                print(refusal["detail"], flush=True)
+                time.sleep(float(headers.get("retry-after", RETRY_SECONDS)))
+
+    def _exchange(self, path: str, body: bytes) -> tuple[int, Any, bytes]:
+        """Return status, headers and body of a reply that the run has signed."""
+        now, nonce, run, digest = time.time_ns() // 10**6, os.urandom(16), self.invite["run"], blake3(body).digest()
+        head = msgpack.encode(["POST", path, self.node, now, nonce, self.start, run, digest])
+        signature = self.key.sign(b"curate-request-1\0" + head)
+        parts = {"node": self.node, "nonce": nonce, "start": self.start, "digest": digest, "signature": signature}
+        headers = {"run": run, "time": str(now)} | {name: value.hex() for name, value in parts.items()}
+        url = self.invite["coordinator"].rstrip("/") + path
+        reply = HTTP.request("POST", url, body, headers={f"x-curate-{name}": headers[name] for name in headers})
+        answered = msgpack.encode([signature, reply.status, blake3(reply.data).digest()])
+        signature = bytes.fromhex(reply.headers["x-curate-signature"])
+        verify("curate-reply-1", answered, signature, self.invite["public"])
+        return reply.status, reply.headers, reply.data
+
+
+class Relays:
+    """The weights that the run publishes. The files of the last version stay, for differences from it."""
+
+    def __init__(self, invite: Any) -> None:
+        self.urls, self.run, self.public = invite["relays"], invite["run"], invite["public"]
+        self.version, self.files = -1, list[bytes]()
+
+    def newest(self) -> int:
+        """Return the newest version that any relay names."""
+        return max(int(latest["version"]) for latest in self._each("latest", self._read("curate-latest-1")))
+
+    def fetch(self, version: int) -> list[bytes]:
+        """Return the files of a version."""
+        if version == self.version:
+            return self.files
+        manifest = next(self._each(f"{version}/manifest", self._read("curate-weights-1", version=version)))
+        base = None if manifest["base"] is None else self.fetch(manifest["base"])
+        body = b"".join(
+            next(self._each(f"{version}/{number:05d}", partial(intact, digest=digest)))
+            for number, digest in enumerate(manifest["shards"])
+        )
+        files = []
+        for number, file in enumerate(manifest["weights"]["files"]):
+            size = file["size"]
+            content, body = (body[:size], body[size:]) if base is None else apply_difference(base[number], body)
+            files.append(intact(content, bytes.fromhex(file["blake3"])))
+        self.version, self.files = version, files
+        return files
+
+    def _read(self, domain: str, **expected: Any) -> Callable[[bytes], Any]:
+        def read(sealed: bytes) -> Any:
+            message = unseal(domain, sealed, self.public)
+            if not {"run": self.run, **expected}.items() <= message.items():
+                raise ValueError("it is of another run or version")
+            return message
+
+        return read
+
+    def _each(self, name: str, read: Callable[[bytes], Any]) -> Iterator[Any]:
+        """Yield what `read` makes of each relay's file of this name; ask all of them again until one has it."""
+        n_found = 0
+        while not n_found:
+            for url in self.urls:
+                try:
+                    reply = HTTP.request("GET", f"{url.rstrip('/')}/runs/{self.run}/{name}")
+                    found = read(reply.data) if reply.status == 200 else None
+                except FAILURES as error:
+                    print(f"{url}: {error!r}", flush=True)
+                    continue
+                if found is not None:
+                    n_found += 1
+                    yield found
+            if not n_found:
+                time.sleep(RETRY_SECONDS)
+
+
+def apply_difference(base: bytes, body: bytes) -> tuple[bytes, bytes]:
+    """Return a file that differs from `base` as the beginning of `body` says, and the rest of it."""
+    end_of_gaps = 16 + int.from_bytes(body[:8], "little")
+    end = end_of_gaps + int.from_bytes(body[8:16], "little")
+    gaps = np.frombuffer(zlib.decompress(body[16:end_of_gaps]), np.uint8)
+    high, low = np.split(np.frombuffer(zlib.decompress(body[end_of_gaps:end]), np.uint8).astype(np.uint16), 2)
+    words, is_last = np.frombuffer(base + b"\0" * (len(base) % 2), "<u2").copy(), gaps != 255
+    words[(np.cumsum(gaps, dtype=np.int64) + np.cumsum(is_last) - 1)[is_last]] = high << 8 | low
+    return words.tobytes()[: len(base)], body[end:]
+
+
+def mix(word: Any) -> Any:
+    """Return the permutation of words of 32 bits that the noise is made of."""
+    word = (word ^ (word >> 16)) * 0x7FEB352D & WORD
+    word = (word ^ (word >> 15)) * 0x846CA68B & WORD
+    return word ^ (word >> 16)
+
+
+def gumbel(seed: int, position: int, n_tokens: int) -> Tensor:
+    """Return the noise of all tokens of the vocabulary at a position."""
+    keys = [mix(mix(mix(lane ^ seed & WORD) ^ seed >> 32) ^ position) for lane in (0x243F6A88, 0x85A308D3)]
+    hashes = mix((torch.arange(n_tokens) * 0x9E3779B9 + keys[0] & WORD) ^ keys[1])
+    return -torch.log(-torch.log1p(-((2 * hashes + 1).float() / 2**33).clamp(max=1 - 2**-24)))
+
+
+def commitment(hidden: list[Tensor]) -> bytes:
+    """Return the commitment to the hidden states of one chunk."""
+    bits = torch.cat(hidden).bfloat16().view(torch.int16).numpy().astype(np.int64) & 0xFFFF
+    places = np.argsort(-(bits & 0x7FFF), kind="stable")[:VALUES]  # stable: of equal values, the first come first
+    modulus = next(m for m in range(PRIME, 0, -1) if len(set(places % m)) == len(places))
+    coefficients = polynomial((places % modulus).tolist(), bits[places].tolist())
+    return struct.pack(f">{1 + VALUES}H", modulus, *coefficients)
+
+
+def polynomial(x: list[int], y: list[int]) -> list[int]:
+    """Return the coefficients of the polynomial through the points, the constant term first, by Newton's method."""
+    divided = list(y)
+    for order in range(1, len(x)):
+        for n in range(len(x) - 1, order - 1, -1):
+            divided[n] = (divided[n] - divided[n - 1]) * pow(x[n] - x[n - order], -1, PRIME) % PRIME
+    found = [0] * VALUES
+    for point, value in zip(reversed(x), reversed(divided), strict=True):
+        found = [(below - point * here) % PRIME for below, here in zip([value, *found], found, strict=False)]
+    return found
+
+
+class Node:
+    """Takes leases, samples the answers, and names the leases in beats until the run is over."""
+
+    def __init__(self, coordinator: Coordinator, model: str) -> None:
+        self.coordinator, self.relays, self.name = coordinator, Relays(coordinator.invite), coordinator.node.hex()
+        terms = coordinator.join()["terms"]
+        if terms["kind"] != "transformers":
+            raise Refused(f"the run needs engines of the kind {terms['kind']}")
+        self.context, path = terms["context_tokens"], model or terms["model"]
+        self.model: Any = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+        ends = self.model.generation_config.eos_token_id
+        tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+        self.ends = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}
+        self.loaded, self.leases, self.is_over = -1, dict[int, Any](), threading.Event()
+
+    def work(self) -> None:
+        """Sample until the run is over. Raises Refused."""
+        threading.Thread(target=self._beat, daemon=True).start()
+        while not self.is_over.is_set():
+            try:
+                for lease in list(self.leases.values()):
+                    self._submit(lease)
+                self._load()
+                reply = self.coordinator.call("/work", worker=self.name, loaded=self.loaded, slots=SLOTS)
+            except NotJoined as error:
+                print(error, flush=True)
+                self.leases.clear()
+                self.coordinator.join()
+                continue
+            self.leases.update({lease["group"]: lease for lease in reply.get("leases", [])})
+            if reply.get("over"):
+                self.is_over.set()
+            self.is_over.wait(0 if self.leases else reply.get("wait_seconds", RETRY_SECONDS))
+
+    def _load(self) -> None:
+        """Load the newest weights."""
+        if (newest := self.relays.newest()) != self.loaded:
+            for file in self.relays.fetch(newest):
+                self.model.load_state_dict(load(file), strict=False)  # files leave out tensors that are tied to others
+            self.loaded = newest
+            print(f"weights {newest}", flush=True)
+
+    def _submit(self, lease: Any) -> None:
+        """Hand over all answers to a lease."""
+        answers = list[dict[str, Any]]()
+        for number in range(len(lease["seeds"])):
+            if lease["group"] not in self.leases or self.is_over.is_set():  # a beat was told to drop it
+                return
+            answers.append(self._sample(lease, number))
+            if answers[-1]["finish"] == "refused":  # one refusal stands for all answers
+                break
+        try:
+            statuses = self.coordinator.call("/answers", worker=self.name, answers=answers)
+        except LookupError as error:  # nothing was leased to this node since the coordinator's start
+            statuses = [str(error)]
+        self.leases.pop(lease["group"], None)
+        print(f"lease {lease['group']}: {len(answers)} answers, {', '.join(sorted(set(statuses)))}", flush=True)
+
+    @torch.inference_mode()
+    def _sample(self, lease: Any, number: int) -> dict[str, Any]:
+        """Draw the answer to one seed of a lease."""
+        prompt, temperature, seed = lease["prompt"], lease["draw"]["temperature"], lease["seeds"][number]
+        named = {"group": lease["group"], "number": number, "attempt": lease["attempt"]}
+        budget = min(lease["draw"]["max_tokens"], self.context - len(prompt))
+        if budget <= 0:
+            return {**named, "tokens": b"", "logprobs": b"", "spans": [], "finish": "refused"}
+        ids, cache = torch.tensor([prompt]), None
+        tokens, logprobs, hidden = list[int](), list[float](), list[Tensor]()
+        while len(tokens) < budget and not (tokens and tokens[-1] in self.ends):
+            seen = self.model.get_decoder()(input_ids=ids, past_key_values=cache, use_cache=True)
+            cache = seen.past_key_values
+            hidden.append(seen.last_hidden_state[0, -1])
+            scaled = self.model.get_output_embeddings()(hidden[-1]) / temperature
+            tokens.append(int((scaled + gumbel(seed, len(tokens), len(scaled))).argmax()))
+            logprobs.append(float(scaled.log_softmax(0)[tokens[-1]]))
+            ids = torch.tensor([[tokens[-1]]])
+        return {
+            **named,
+            "tokens": struct.pack(f"<{len(tokens)}I", *tokens),
+            "logprobs": struct.pack(f"<{len(tokens)}f", *logprobs),
+            "spans": [[lease["version"], 0, len(tokens)]],
+            "finish": "stop" if tokens[-1] in self.ends else "length",
+            "commitments": b"".join(commitment(hidden[at : at + CHUNK]) for at in range(0, len(hidden), CHUNK)),
+        }
+
+    def _beat(self) -> None:
+        """Send a sign of life each 10 seconds."""
+        while not self.is_over.wait(BEAT_SECONDS):
+            running = [[group, 0] for group in list(self.leases)]
+            try:
+                reply = self.coordinator.call("/beat", worker=self.name, loaded=self.loaded, running=running)
+            except (NotJoined, Refused):  # the next call of the other thread fails, too
+                continue
+            for group, _ in reply.get("drop", []):
+                self.leases.pop(group, None)
+            for (group, _), verdict in reply.get("verdicts", []):
+                print(f"lease {group}: {verdict['outcome']} {verdict.get('reason', '')}", flush=True)
+            if reply.get("over"):
+                self.is_over.set()
+
+
+def main(invite: str, key: Path, model: str = "") -> None:
+    """Be a node until the run is over. Raises Refused."""
+    if not key.exists():
+        key.write_text(Ed25519PrivateKey.generate().private_bytes_raw().hex())
+    node = Node(Coordinator(invite, Ed25519PrivateKey.from_private_bytes(bytes.fromhex(key.read_text()))), model)
+    try:
+        node.work()
+    except KeyboardInterrupt:
+        node.coordinator.call("/leave", worker=node.name)
+    print("the run is over" if node.is_over.is_set() else "has left", flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])
+    except Refused as error:
+        sys.exit(f"Error: {error}")
