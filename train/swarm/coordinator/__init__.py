@@ -5,7 +5,7 @@ verifier check the file that comes back, and hands over what the verifier comput
 own answers is believed. What is not accepted is given back, and the trainer asks for it again, with the same prompt and
 seeds.
 
-lease_lifecycle.py    the life of a lease, a pure function
+lease_lifecycle.py    the life of a lease
 coordinator_state.py  nodes, verifiers and leases, with the ledger; no clock, no network, no threads
 intake.py             what is let in: refusals, bodies bounded in size and time, answers without a verdict
 controller_link.py    the trainer's side: asks, hands over, gives back, beats

@@ -8,7 +8,7 @@ import logging
 import re
 import secrets
 from collections import Counter, OrderedDict, deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from math import ceil, isfinite
 
@@ -37,23 +37,8 @@ from train.swarm.accounts import (
     SubmitEntry,
     VerdictEntry,
 )
-from train.swarm.coordinator import lease_lifecycle
 from train.swarm.coordinator.intake import Forbidden, NotFound, NotJoined, RetryLater
-from train.swarm.coordinator.lease_lifecycle import (
-    VERIFY_SECONDS,
-    AnswersRefused,
-    ClaimReleased,
-    ClockTick,
-    FileClaimed,
-    FileSubmitted,
-    LeaseAbandoned,
-    LeaseCancelled,
-    LeaseFreed,
-    LeaseRevoked,
-    LeaseState,
-    TrackedLease,
-    VerdictReceived,
-)
+from train.swarm.coordinator.lease_lifecycle import VERIFY_SECONDS, LeaseState, TrackedLease
 from train.swarm.lease_file import max_file_bytes, to_sample_results
 from train.swarm.ledger import Ledger
 from train.swarm.messages import VerificationJob, VerificationJobResponse, VerificationResult
@@ -138,11 +123,17 @@ class _OpenLease:
 
 @dataclass(frozen=True, slots=True)
 class _LeaseChange:
-    """Something happens to a lease. `answers` are those that its verifier has found to be the model's."""
+    """Something happens to a lease.
+
+    step       returns the lease after it
+    answers    those that its verifier has found to be the model's
+    is_wanted  whether the trainer waits for the group
+    """
 
     lease: int
-    event: lease_lifecycle.Event
+    step: Callable[[TrackedLease], TrackedLease]
     answers: tuple[SampleResult, ...] = ()
+    is_wanted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +223,7 @@ class CoordinatorState:
                 n_lost = 1 + len(member.lifecycle.recent_soft_rejections) // 20
                 is_lost = not record.is_held and member.n_lost_replies < n_lost
                 member.n_lost_replies += is_lost
-                self._apply(_LeaseChange(lease, LeaseFreed() if is_lost else LeaseAbandoned()), now)
+                self._apply(_LeaseChange(lease, TrackedLease.free if is_lost else TrackedLease.abandon), now)
         verdicts = tuple(member.unsent_verdicts)
         member.unsent_verdicts.clear()
         member.notified_of_end = self.has_ended
@@ -250,7 +241,7 @@ class CoordinatorState:
             held = self._open_leases(self.members[key])
             given = held[:1] if leases is None else [lease for lease in held if _key(lease) in leases]
             for lease in given:
-                self._apply(_LeaseChange(lease, LeaseAbandoned()), now)
+                self._apply(_LeaseChange(lease, TrackedLease.abandon), now)
             if leases is None:
                 self._apply(_NodeChange(key, NodeEvent.LEAVE), now)
 
@@ -344,25 +335,24 @@ class CoordinatorState:
         record = self._records.get(lease)
         if record is None or record.node != key:
             return "again" if self._finished.get(lease) == (key, digest) else "stale"
-        was = record.state.state
-        event = FileSubmitted(digest, n_bytes)
-        is_new = lease_lifecycle.next_state(record.state, event, now).state is LeaseState.SUBMITTED
-        if was is LeaseState.OPEN and is_new:
+        was_open, after = record.state.state is LeaseState.OPEN, record.state.submit(digest, n_bytes, now)
+        is_new = was_open and after.state is LeaseState.SUBMITTED
+        if is_new:
             self._ledger.append(SubmitEntry(key, lease, digest))
-            self._apply(_LeaseChange(lease, event), now)
-            if verdict is None:
-                self._waiting.append(lease)
-                return "taken"
-            self.reject(key, lease, verdict, now)
-            return "broken"
-        self._apply(_LeaseChange(lease, event), now)
-        return "again" if lease in self._records else "stale"
+        self._apply(_LeaseChange(lease, lambda _: after), now)
+        if not is_new:
+            return "again" if lease in self._records else "stale"
+        if verdict is None:
+            self._waiting.append(lease)
+            return "taken"
+        self.reject(key, lease, verdict, now)
+        return "broken"
 
     def reject(self, key: bytes, lease: int, verdict: LeaseVerdict, now: float) -> None:
         """Reject a lease of a node without a verifier."""
         record = self._records.get(lease)
         if record is not None and record.node == key:
-            self._apply(_LeaseChange(lease, AnswersRefused(verdict)), now)
+            self._apply(_LeaseChange(lease, lambda state: state.end(verdict)), now)
 
     def is_open(self, lease: int) -> bool:
         """Return whether a lease has no verdict yet."""
@@ -373,7 +363,7 @@ class CoordinatorState:
         gone = set(keys)
         for lease, record in list(self._records.items()):
             if record.key in gone:
-                self._apply(_LeaseChange(lease, LeaseCancelled()), now)
+                self._apply(_LeaseChange(lease, TrackedLease.cancel, is_wanted=False), now)
 
     def open_lease_keys(self) -> tuple[LeaseKey, ...]:
         """Return the trainer's names of the groups that have no verdict yet."""
@@ -393,7 +383,7 @@ class CoordinatorState:
             lease = self._waiting.popleft()
             record = self._records.get(lease)
             if record is not None and record.state.state is LeaseState.SUBMITTED:
-                self._apply(_LeaseChange(lease, FileClaimed(key)), now)
+                self._apply(_LeaseChange(lease, lambda state: state.claim(key, now)), now)
                 state = record.state
                 engine = self.members[record.node].engine
                 return VerificationJobResponse(
@@ -441,14 +431,14 @@ class CoordinatorState:
             verdict = LeaseVerdict(
                 "soft", "length"
             )  # otherwise nodes could choose what is trained on, without any work
-        self._apply(_LeaseChange(lease, VerdictReceived(key, verdict), answers), now)
+        self._apply(_LeaseChange(lease, lambda state: state.judge(key, verdict), answers), now)
 
     # --- time, weights ---
 
     def tick(self, now: float) -> None:
         """Let time pass: leases run out, nodes that say nothing are noticed."""
         for lease in list(self._records):
-            self._apply(_LeaseChange(lease, ClockTick()), now)
+            self._apply(_LeaseChange(lease, lambda state: state.wait(now)), now)
         for key in list(self.members):
             self._apply(_NodeChange(key, NodeEvent.CLOCK), now)
 
@@ -557,7 +547,7 @@ class CoordinatorState:
         """Let others have the file of a verifier that is gone, was started again, or does not have it any more."""
         for lease, record in list(self._records.items()):
             if record.state.verifier == verifier:
-                self._apply(_LeaseChange(lease, ClaimReleased(verifier)), now)
+                self._apply(_LeaseChange(lease, lambda state: state.release_claim(verifier)), now)
 
     def _apply(self, change: _Change, now: float) -> None:
         """Apply a change, and one after another all that follow from it."""
@@ -565,16 +555,16 @@ class CoordinatorState:
         while changes:
             change = changes.popleft()
             if isinstance(change, _LeaseChange):
-                changes.extend(self._change_lease(change, now))
+                changes.extend(self._change_lease(change))
             else:
                 changes.extend(self._change_node(change, now))
 
-    def _change_lease(self, change: _LeaseChange, now: float) -> list[_Change]:
+    def _change_lease(self, change: _LeaseChange) -> list[_Change]:
         record = self._records.get(change.lease)
         if record is None:
             return []
         was = record.state.state
-        record.state = lease_lifecycle.next_state(record.state, change.event, now)
+        record.state = change.step(record.state)
         if was is LeaseState.VERIFYING and record.state.state is LeaseState.SUBMITTED:
             self._waiting.append(change.lease)
         return self._finish(change, record, record.state.verdict) if record.state.verdict is not None else []
@@ -597,7 +587,7 @@ class CoordinatorState:
             n_tokens = sum(len(answer.tokens) // 4 for answer in change.answers)
             self._ledger.append(PayEntry(record.node, lease, n_tokens))
             self.accepted.append(change.answers)
-        elif not isinstance(change.event, LeaseCancelled):
+        elif change.is_wanted:
             self.given_back.append(record.key)
         event = VERDICT_EVENTS.get(word)
         return [_NodeChange(record.node, event, verdict.reason)] if event else []
@@ -622,12 +612,14 @@ class CoordinatorState:
         A node that says nothing any more is to blame, once: an outage must not count as many times as it had leases.
         """
         if state is NodeState.BANNED:
-            return [_LeaseChange(lease, LeaseRevoked()) for lease in member.leases]
+            return [_LeaseChange(lease, TrackedLease.revoke) for lease in member.leases]
         has_gone = state in (NodeState.UNHEALTHY, NodeState.DEAD)
         held = [lease for lease in self._open_leases(member) if self._records[lease].is_held]
         blamed = held[:1] if has_gone else []
-        events = {lease: LeaseAbandoned() if lease in blamed else LeaseFreed() for lease in sorted(member.leases)}
-        return [_LeaseChange(lease, event) for lease, event in events.items()]
+        return [
+            _LeaseChange(lease, TrackedLease.abandon if lease in blamed else TrackedLease.free)
+            for lease in sorted(member.leases)
+        ]
 
     def _open_leases(self, member: NodeMember) -> list[int]:
         """Return the leases whose answers a node has not handed over."""

@@ -1,12 +1,12 @@
-"""The life of a lease, as a pure function: (lease, event, now) -> lease.
+"""The life of a lease: each step returns the lease after it.
 
     open -> submitted <-> verifying -> accepted | rejected | unknown
          -> expired                    (the node said nothing in time, or died)
          -> unknown                    (the node has left or never heard of it, the trainer does not want it any more,
                                         or the coordinator was restarted)
 
-A lease belongs to one node for all of its life. What becomes of its group is decided by the trainer, which asks for it
-again under a new lease.
+A step that makes no sense in a state changes nothing. A lease belongs to one node for all of its life. What becomes of
+its group is decided by the trainer, which asks for it again under a new lease.
 """
 
 from dataclasses import dataclass, replace
@@ -20,6 +20,8 @@ _EXPIRED = LeaseVerdict("soft", "expired")
 _FREED = LeaseVerdict("unknown", "freed")
 _CRASHED = LeaseVerdict("unknown", "crashed")
 _DIFFERENT = LeaseVerdict("hard", "different")
+_BANNED = LeaseVerdict("hard", "banned")
+_LATE = LeaseVerdict("unknown", "late")
 
 
 class LeaseState(Enum):
@@ -32,82 +34,6 @@ class LeaseState(Enum):
     REJECTED = "rejected"
     UNKNOWN = "unknown"
     EXPIRED = "expired"
-
-
-@dataclass(frozen=True, slots=True)
-class FileSubmitted:
-    """The node has handed over all answers: their digest as a file, and its length."""
-
-    blake3: bytes
-    n_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class AnswersRefused:
-    """The node has sent answers that need no verifier."""
-
-    verdict: LeaseVerdict
-
-
-@dataclass(frozen=True, slots=True)
-class FileClaimed:
-    """A verifier takes the file."""
-
-    verifier: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimReleased:
-    """The verifier was started again, or asks for another file: it knows nothing of this one."""
-
-    verifier: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictReceived:
-    """The verifier says what the file is worth."""
-
-    verifier: bytes
-    verdict: LeaseVerdict
-
-
-@dataclass(frozen=True, slots=True)
-class ClockTick:
-    """Time has passed."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseAbandoned:
-    """The node has died, or does not name the lease any more. What it handed over before counts."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseFreed:
-    """The node has left, is suspended, or never heard of the lease. What it handed over before counts."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseRevoked:
-    """The node was banned: nothing of it is used any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseCancelled:
-    """The trainer does not wait for it any more."""
-
-
-Event = (
-    FileSubmitted
-    | AnswersRefused
-    | FileClaimed
-    | ClaimReleased
-    | VerdictReceived
-    | ClockTick
-    | LeaseAbandoned
-    | LeaseFreed
-    | LeaseRevoked
-    | LeaseCancelled
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,61 +61,65 @@ class TrackedLease:
         """Whether it has a verdict, which never changes."""
         return self.verdict is not None
 
+    def submit(self, blake3: bytes, n_bytes: int, now: float) -> "TrackedLease":
+        """Note that the node has handed over all answers: their digest as a file, and its length."""
+        if self.state is not LeaseState.OPEN:
+            return self if blake3 == self.blake3 else self.end(_DIFFERENT)
+        if now >= self.expires_at:
+            return self.end(_EXPIRED)
+        return replace(self, state=LeaseState.SUBMITTED, blake3=blake3, n_bytes=n_bytes)
 
-def next_state(lease: TrackedLease, event: Event, now: float) -> TrackedLease:
-    """Return the lease after an event. What makes no sense in a state changes nothing."""
-    if lease.has_ended:
-        return lease
-    match event:
-        case FileSubmitted():
-            return _submitted(lease, event, now)
-        case AnswersRefused():
-            return _over(lease, event.verdict)
-        case FileClaimed() if lease.state is LeaseState.SUBMITTED:
-            return replace(
-                lease, state=LeaseState.VERIFYING, verifier=event.verifier, claimed_at=now, n_claims=lease.n_claims + 1
-            )
-        case VerdictReceived() if lease.state is LeaseState.VERIFYING and lease.verifier == event.verifier:
-            return _over(lease, event.verdict)
-        case ClaimReleased() if lease.state is LeaseState.VERIFYING and lease.verifier == event.verifier:
-            return _given_up(lease)
-        case ClockTick():
-            return _waited(lease, now)
-        case LeaseAbandoned() if lease.state is LeaseState.OPEN:
-            return _over(lease, _EXPIRED)
-        case LeaseFreed() if lease.state is LeaseState.OPEN:
-            return _over(lease, _FREED)
-        case LeaseRevoked():
-            return _over(lease, LeaseVerdict("hard", "banned"))
-        case LeaseCancelled():
-            return _over(lease, LeaseVerdict("unknown", "late"))
-    return lease
+    def claim(self, verifier: bytes, now: float) -> "TrackedLease":
+        """Give the file to a verifier."""
+        if self.state is not LeaseState.SUBMITTED:
+            return self
+        return replace(self, state=LeaseState.VERIFYING, verifier=verifier, claimed_at=now, n_claims=self.n_claims + 1)
 
+    def release_claim(self, verifier: bytes) -> "TrackedLease":
+        """Take the file from a verifier that was started again, or asks for another one."""
+        return self._unclaimed() if self._is_with(verifier) else self
 
-def _submitted(lease: TrackedLease, event: FileSubmitted, now: float) -> TrackedLease:
-    if lease.state is not LeaseState.OPEN:
-        return lease if event.blake3 == lease.blake3 else _over(lease, _DIFFERENT)
-    if now >= lease.expires_at:
-        return _over(lease, _EXPIRED)
-    return replace(lease, state=LeaseState.SUBMITTED, blake3=event.blake3, n_bytes=event.n_bytes)
+    def judge(self, verifier: bytes, verdict: LeaseVerdict) -> "TrackedLease":
+        """Note what the verifier says that has the file."""
+        return self.end(verdict) if self._is_with(verifier) else self
 
+    def wait(self, now: float) -> "TrackedLease":
+        """Let time pass."""
+        if self.state is LeaseState.OPEN and now >= self.expires_at:
+            return self.end(_EXPIRED)
+        if self.state is LeaseState.VERIFYING and now - self.claimed_at >= VERIFY_SECONDS:
+            return self._unclaimed()
+        return self
 
-def _waited(lease: TrackedLease, now: float) -> TrackedLease:
-    if lease.state is LeaseState.OPEN and now >= lease.expires_at:
-        return _over(lease, _EXPIRED)
-    if lease.state is LeaseState.VERIFYING and now - lease.claimed_at >= VERIFY_SECONDS:
-        return _given_up(lease)
-    return lease
+    def abandon(self) -> "TrackedLease":
+        """End a lease whose node has died, or does not name it any more. What it handed over before counts."""
+        return self.end(_EXPIRED) if self.state is LeaseState.OPEN else self
 
+    def free(self) -> "TrackedLease":
+        """End a lease whose node has left, is suspended, or never heard of it. What it handed over before counts."""
+        return self.end(_FREED) if self.state is LeaseState.OPEN else self
 
-def _given_up(lease: TrackedLease) -> TrackedLease:
-    """Give up on a file after it has crashed _MAX_TRIES verifiers."""
-    if lease.n_claims >= _MAX_TRIES:
-        return _over(lease, _CRASHED)
-    return replace(lease, state=LeaseState.SUBMITTED, verifier=b"")
+    def revoke(self) -> "TrackedLease":
+        """End a lease whose node was banned: nothing of it is used any more."""
+        return self.end(_BANNED)
 
+    def cancel(self) -> "TrackedLease":
+        """End a lease that the trainer does not wait for any more."""
+        return self.end(_LATE)
 
-def _over(lease: TrackedLease, verdict: LeaseVerdict) -> TrackedLease:
-    states = {"accepted": LeaseState.ACCEPTED, "unknown": LeaseState.UNKNOWN}
-    state = LeaseState.EXPIRED if verdict.reason == "expired" else states.get(verdict.outcome, LeaseState.REJECTED)
-    return replace(lease, state=state, verdict=verdict)
+    def end(self, verdict: LeaseVerdict) -> "TrackedLease":
+        """End a lease that has not ended, whatever its state is."""
+        if self.has_ended:
+            return self
+        states = {"accepted": LeaseState.ACCEPTED, "unknown": LeaseState.UNKNOWN}
+        state = LeaseState.EXPIRED if verdict.reason == "expired" else states.get(verdict.outcome, LeaseState.REJECTED)
+        return replace(self, state=state, verdict=verdict)
+
+    def _is_with(self, verifier: bytes) -> bool:
+        return self.state is LeaseState.VERIFYING and self.verifier == verifier
+
+    def _unclaimed(self) -> "TrackedLease":
+        """Give up on a file after it has crashed _MAX_TRIES verifiers."""
+        if self.n_claims >= _MAX_TRIES:
+            return self.end(_CRASHED)
+        return replace(self, state=LeaseState.SUBMITTED, verifier=b"")
