@@ -15,8 +15,8 @@ from blake3 import blake3
 from safetensors.torch import load_file, save_file
 
 from train.sampling.engine_spec import EngineSpec
-from train.swarm.ledger.entries import VerdictEntry
-from train.swarm.ledger.ledger import read_rows
+from train.swarm.accounts import VerdictEntry
+from train.swarm.ledger import read_rows
 from train.weights.manifest import WeightFile, WeightManifest
 
 SCRIPT = Path(__file__).parents[3] / "examples" / "swarm" / "second_node.py"
