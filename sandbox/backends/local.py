@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from sandbox import machine
-from sandbox.backends._dispatch import SHUTDOWN_SECONDS, LaneLost
+from sandbox.backends._dispatch import SHUTDOWN_SECONDS, Job, LaneLost
 from sandbox.backends._workers import AnswerReader, SocketLane, WorkerBackend
 from sandbox.errors import CannotIsolate
 from sandbox.jail import delegation, image, isolation_diagnosis, stale_resources
@@ -209,6 +209,11 @@ class _ProcessLane(SocketLane):
         except BaseException as error:
             self.join(str(error))
             raise
+
+    def send(self, jobs: Sequence[Job]) -> None:
+        if self._process.poll() is not None:  # its judge, which holds the socket, exits a moment later
+            raise LaneLost("it ended while it was idle")
+        super().send(jobs)
 
     def join(self, why: str) -> str:
         super().join(why)

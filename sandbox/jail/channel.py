@@ -27,6 +27,10 @@ class Channel:
         self._arrived = bytearray()  # of the next message
         self.received_bytes = 0  # of the latest message
 
+    def fileno(self) -> int:
+        """Return the descriptor that messages arrive at."""
+        return self._source
+
     def send_request(self, request: Request[Any] | WorkerConfig) -> None:
         """Send a request, or the configuration."""
         self._send(request_message(request))

@@ -56,6 +56,10 @@ class WardenClient:
         self._channel = channel
         self._lock = threading.Lock()
 
+    def fileno(self) -> int:
+        """Return the descriptor of the connection, which hangs up when the warden ends."""
+        return self._channel.fileno()
+
     def start(self, kind: ZygoteKind, runner: int) -> ZygoteClient:
         """Return a new zygote that is ready for runs. Raises BackendUnavailable if it cannot be made, CgroupJoinError
         if the cgroup refuses it, and ZygoteLost if it ends while it starts."""

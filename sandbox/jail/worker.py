@@ -276,7 +276,7 @@ def _drop_privileges(uid: int, *, parent: bool) -> None:
     """Drop all privileges that the judge does not need.
 
     uid      the user to become where we may; elsewhere the judge keeps its caller's user, but no capabilities
-    parent   whether our parent is a part of the worker; if so, we end with it
+    parent   whether our parent is the warden; if so, we end with it where it may signal us
     """
     if os.geteuid() == 0:
         with contextlib.suppress(OSError):  # in a user namespace that has but one
@@ -288,7 +288,9 @@ def _drop_privileges(uid: int, *, parent: bool) -> None:
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
     if parent:
-        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)  # after the ids, which would undo it
+        # After the ids, which would undo it. The kernel sends it only if the warden may signal us. If it has a uid of
+        # its own and no effective CAP_KILL, it may not, so _judge also polls the socket that leads to it.
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _judge(
@@ -299,9 +301,10 @@ def _judge(
     shutdown_events: dict[int, int],
     heartbeat_fd: int,
 ) -> None:
-    """Answer one request after another until the caller goes away."""
+    """Answer one request after another until the caller or the warden goes away."""
     sys.set_int_max_str_digits(0)
     linux.enable_malloc_trim()  # of large outputs
+    shutdown_events = {**shutdown_events, warden.fileno(): 0}  # poll reports POLLHUP when the warden has ended
     try:
         worker = JudgeWorker(configuration, warden, groups, shutdown_events)
     except BackendUnavailable as error:
@@ -311,6 +314,7 @@ def _judge(
     try:
         channel.send_response(worker.layers)
         while True:
+            _wait_for_request(channel, shutdown_events)
             request: Request[object] = channel.receive_request()
             _bound_memory(channel.received_bytes, request.run_limits)
             worker.answering = True
@@ -322,6 +326,16 @@ def _judge(
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         worker.close()
+
+
+def _wait_for_request(channel: Channel, shutdown_events: dict[int, int]) -> None:
+    """Wait until a request begins to arrive. Raises SystemExit at a shutdown event."""
+    source = channel.fileno()
+    poll = select.poll()
+    for descriptor, mask in {source: 0, **shutdown_events}.items():
+        poll.register(descriptor, mask | select.POLLIN if descriptor == source else mask)
+    if any(descriptor != source for descriptor, _ in poll.poll()):
+        raise SystemExit
 
 
 def _bound_memory(n_bytes: int, limits: Limits) -> None:
@@ -336,7 +350,8 @@ def _bound_memory(n_bytes: int, limits: Limits) -> None:
 
 
 def _watch_caller(worker: JudgeWorker, heartbeat_fd: int) -> None:
-    """Check every second, also while we compute, whether the caller is gone: end if so, else send a heartbeat."""
+    """Check every second, also while we compute, whether the caller or the warden is gone: end if so, else send a
+    heartbeat."""
 
     def look(*_: object) -> None:
         poll = select.poll()

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,31 @@ def test_a_killed_judge_costs_no_verdict() -> None:
         ours = {pid for pid, _ in below(os.getpid()) - before}
         [judge] = [pid for pid in ours if processes()[pid][0] in ours and not is_elsewhere(pid)]
         killed_in_the_middle(own, lambda: judge)
+
+
+def test_a_judge_ends_with_its_warden_while_it_is_idle() -> None:
+    before = below(os.getpid())
+    with Sandbox(workers=1) as own:
+        ours = below(os.getpid()) - before
+        [warden] = [pid for pid, _ in ours if processes()[pid][0] == os.getpid()]
+        os.kill(warden, signal.SIGKILL)
+        assert becomes(lambda: not alive(ours))
+        assert own.judge(ECHO, echo(1)).accepted
+
+
+def test_workers_that_are_all_killed_while_they_are_idle_cost_no_verdict() -> None:
+    others = set(workers())
+    sleep = Program("import time\ntime.sleep(0.3)\nprint(input())")
+    with Sandbox(workers=4) as own:
+        assert len(list(own.judge_many((sleep, echo(n)) for n in range(8)))) == 8
+        assert becomes(lambda: len(set(workers()) - others) == 4)
+        killed = set(workers()) - others
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        for pid in killed:
+            with suppress(ChildProcessError):  # the Sandbox has reaped it
+                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        assert own.judge(ECHO, echo(1)).accepted  # at once, while their judges exit
 
 
 def test_a_judge_without_its_warden_ends_and_does_not_answer_that_the_run_was_lost() -> None:
