@@ -52,7 +52,6 @@ from train.swarm.ledger import Ledger
 from train.swarm.messages import (
     JoinRequest,
     VerificationResult,
-    VerifiedCompletion,
 )
 from train.swarm.protocol.invites import Role, new_invite
 from train.swarm.protocol.requests import check_signature, new_head, read_head, sign_request
@@ -200,20 +199,23 @@ async def whole_leases(port: int) -> dict[str, float]:
     """Return how many leases per second go from /work to the verdict."""
     connection = await Connection(port).open()
     tokens, logprobs = pack_tokens(range(TOKENS)), pack_logprobs([-1.0] * TOKENS)
-    result = SampleResult(0, 0, 0, tokens, logprobs, ((0, 0, TOKENS),), "length", bytes(2 * TOKENS))
-    answer = VerifiedCompletion(tokens, logprobs, "length")
-    verified = msgspec.msgpack.encode(VerificationResult(ACCEPTED, (answer,) * COMPLETIONS))
+    verified = SampleResult(0, 0, 0, tokens, logprobs, ((0, 0, TOKENS),), "length")
+    result = msgspec.structs.replace(verified, commitments=bytes(2 * TOKENS))
     began = time.perf_counter()
     for number in range(LEASES):
         name = public_key_bytes(key_of(number)).hex()
         asked = await connection.send(request_of(number, "/work", msgspec.msgpack.encode(LeaseRequest(name, 0, 1))))
         [lease] = msgspec.msgpack.decode(asked, type=LeaseResponse).leases
-        answers = tuple(msgspec.structs.replace(result, group=lease.group, number=n) for n in range(COMPLETIONS))
+        answers, sound = (
+            tuple(msgspec.structs.replace(one, group=lease.group, number=n) for n in range(COMPLETIONS))
+            for one in (result, verified)
+        )
         body = msgspec.msgpack.encode(SubmitRequest(name, answers))
+        verdict = msgspec.msgpack.encode(VerificationResult(ACCEPTED, sound))
         await connection.send(request_of(number, "/answers", body))
         await connection.send(request_of(NODES, "/job", b""))
         await connection.send(request_of(NODES, f"/file/{lease.group}", b""))
-        await connection.send(request_of(NODES, f"/verdict/{lease.group}", verified))
+        await connection.send(request_of(NODES, f"/verdict/{lease.group}", verdict))
     return {"leases": LEASES, "per_second": LEASES / (time.perf_counter() - began), "file_bytes": len(body)}
 
 

@@ -11,11 +11,11 @@ declared types, and the numbers are compared with the lease.
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from train.asynchronous.leases import ResultConstraints, objection
 from train.asynchronous.messages import Lease, LeaseVerdict, SampleResult, unpack_logprobs, unpack_tokens
 from train.sampling.protocol import SampledCompletion
-from train.swarm.messages import VerifiedCompletion
 from train.swarm.settings import SwarmSettings
 
 # Bytes of a file; of a completion: names of fields, and the last chunk of commitments, which may be for one token; of a
@@ -32,13 +32,8 @@ def max_file_bytes(lease: Lease) -> int:
     return _FIXED_BYTES + len(lease.seeds) * (_COMPLETION_BYTES + _TOKEN_BYTES * lease.sampling_params.max_tokens)
 
 
-def encode_lease_file(results: Sequence[SampleResult]) -> bytes:
-    """Return the file of the answers to a lease, in the order of their numbers. Equal results give equal bytes."""
-    return msgspec.msgpack.encode(tuple(results))
-
-
 def join_lease_file(encoded: Sequence[bytes]) -> bytes:
-    """Return the file of answers that are encoded already."""
+    """Return the file of the answers to a lease, which are encoded already, in the order of their numbers."""
     return msgspec.msgpack.encode([msgspec.Raw(each) for each in encoded])
 
 
@@ -52,7 +47,7 @@ def read_lease_file(
     results = _decoded(content, lease)
     if isinstance(results, LeaseVerdict):
         return results
-    if verdict := _objection(results, lease, settings):
+    if verdict := check_results(results, lease, settings):
         return verdict
     return tuple(
         SampledCompletion(
@@ -68,7 +63,7 @@ def read_lease_file(
 def check_lease_file(content: bytes, lease: Lease, settings: SwarmSettings) -> LeaseVerdict | None:
     """Return the verdict on a file that does not answer the lease, and None if a verifier has to say."""
     results = _decoded(content, lease)
-    return results if isinstance(results, LeaseVerdict) else _objection(results, lease, settings)
+    return results if isinstance(results, LeaseVerdict) else check_results(results, lease, settings)
 
 
 def is_refusal(result: SampleResult) -> bool:
@@ -86,7 +81,8 @@ def _decoded(content: bytes, lease: Lease) -> tuple[SampleResult, ...] | LeaseVe
         return LeaseVerdict("hard", "file")
 
 
-def _objection(results: Sequence[SampleResult], lease: Lease, settings: SwarmSettings) -> LeaseVerdict | None:
+def check_results(results: Sequence[SampleResult], lease: Lease, settings: SwarmSettings) -> LeaseVerdict | None:
+    """Return the verdict on results that do not answer the lease, and None if a verifier has to say."""
     expected = [(lease.group, number, lease.attempt) for number in range(len(lease.seeds))]
     if [(result.group, result.number, result.attempt) for result in results] != expected:
         return LeaseVerdict("hard", "file")
@@ -104,25 +100,12 @@ def _objection(results: Sequence[SampleResult], lease: Lease, settings: SwarmSet
     return LeaseVerdict("soft", "copies") if not settings.check_seeds and len(set(long)) < len(long) else None
 
 
-def to_sample_results(lease: Lease, verified: Sequence[VerifiedCompletion]) -> tuple[SampleResult, ...]:
-    """Return the answers to a lease, all drawn with its version. Raises ValueError if they do not belong to it."""
-    if len(verified) != len(lease.seeds):
-        raise ValueError(f"{len(verified)} answers, and {len(lease.seeds)} were asked")
-    return tuple(_answer(lease, number, answer) for number, answer in enumerate(verified))
-
-
-def _answer(lease: Lease, number: int, answer: VerifiedCompletion) -> SampleResult:
-    n_tokens, rest = divmod(len(answer.tokens), 4)
-    if rest or n_tokens > lease.sampling_params.max_tokens or len(answer.logprobs) != len(answer.tokens):
-        raise ValueError(
-            f"answer {number} has {len(answer.tokens)} bytes of tokens, {len(answer.logprobs)} of logprobs"
+def to_trainer(answers: Sequence[SampleResult], asked: Lease) -> tuple[SampleResult, ...]:
+    """Return verified answers under the trainer's name of their group, and with what the trainer asked for."""
+    return tuple(
+        replace(
+            answer, group=asked.group, attempt=asked.attempt, commitments=b"",
+            logprobs=answer.logprobs if asked.sampling_params.logprobs else b"",
         )
-    return SampleResult(
-        group=lease.group,
-        number=number,
-        attempt=lease.attempt,
-        tokens=answer.tokens,
-        logprobs=answer.logprobs if lease.sampling_params.logprobs else b"",
-        spans=((lease.version, 0, n_tokens),) if n_tokens else (),
-        finish_reason=answer.finish_reason,
-    )
+        for answer in answers
+    )  # fmt: skip

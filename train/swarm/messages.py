@@ -13,11 +13,9 @@ GROUP is the number of a lease. Who speaks is known from the signature: a worker
 hexadecimal, and no other is taken.
 """
 
-from typing import Literal
-
 from msgspec import Struct, field
 
-from train.asynchronous.messages import Lease, LeaseVerdict, Reason
+from train.asynchronous.messages import Lease, LeaseVerdict, Reason, SampleResult
 
 
 class JoinRequest(Struct, frozen=True):
@@ -63,26 +61,16 @@ class VerificationJobResponse(Struct, frozen=True):
     run_ended: bool = field(name="over", default=False)
 
 
-class VerifiedCompletion(Struct, frozen=True):
-    """One answer as the verifier believes it.
-
-    tokens    as in train.asynchronous.messages.SampleResult
-    logprobs  the verifier's own, after temperature; those of the node are never used
-    """
-
-    tokens: bytes
-    logprobs: bytes
-    finish_reason: Literal["stop", "length", "refused"] = field(name="finish")
-
-
 class VerificationResult(Struct, frozen=True):
-    """The verdict on a file. The answers are there if it is accepted, in the order of their numbers.
+    """The verdict on a file.
 
+    answers  if it is accepted: all of them, in the order of their numbers, with the verifier's own log-probabilities;
+             those of the node are never used
     figures  what was measured, for the operator: nodes are not told
     """
 
     verdict: LeaseVerdict
-    answers: tuple[VerifiedCompletion, ...] = ()
+    answers: tuple[SampleResult, ...] = ()
     figures: dict[str, float] = {}
 
 

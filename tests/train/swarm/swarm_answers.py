@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from train.asynchronous.messages import Lease, SampleResult, pack_logprobs, pack_tokens
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import Engine, SampledCompletion, SamplingParams
-from train.swarm.lease_file import encode_lease_file
 from train.swarm.settings import SwarmSettings
 from train.swarm.verification.thresholds import Thresholds, ValueBar
 
@@ -80,6 +81,11 @@ def drawn(engine: Engine, lease: Lease, **changed: Any) -> list[SampledCompletio
     while len(found) < len(seeds):
         found |= engine.step()
     return [found[str(number)] for number in range(len(seeds))]
+
+
+def encode_lease_file(answers: Sequence[SampleResult]) -> bytes:
+    """Return the file of answers, as a verifier gets it."""
+    return msgspec.msgpack.encode(tuple(answers))
 
 
 def lease_file(lease: Lease, answers: Sequence[SampledCompletion]) -> bytes:

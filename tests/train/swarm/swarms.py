@@ -38,7 +38,6 @@ from train.swarm.messages import (
     VerificationJob,
     VerificationJobResponse,
     VerificationResult,
-    VerifiedCompletion,
 )
 from train.swarm.protocol.client import SignedClient, join
 from train.swarm.protocol.invites import Invite, Role, new_invite
@@ -81,11 +80,6 @@ def invite(folder: Path, role: Role = "node", *, seconds: float = 600.0, url: st
         read_key(place.key_path), run=RUN, coordinator=coordinator, relays=(coordinator,), role=role, seconds=seconds,
         stake=100,
     )  # fmt: skip
-
-
-def verified_answers(lease: Lease) -> tuple[VerifiedCompletion, ...]:
-    answers = (fleet.answer_to(lease, number) for number in range(len(lease.seeds)))
-    return tuple(VerifiedCompletion(answer.tokens, answer.logprobs, answer.finish_reason) for answer in answers)
 
 
 def answers_to(lease: Lease, **changes: Any) -> tuple[SampleResult, ...]:
@@ -146,7 +140,7 @@ class Member:
     def judge(self, job: VerificationJob, verdict: LeaseVerdict = ACCEPTED) -> None:
         content = self.client.fetch(f"/file/{job.lease.group}", 10**6)
         assert (len(content), blake3(content).digest()) == (job.n_bytes, job.blake3)
-        answers = verified_answers(job.lease) if verdict is ACCEPTED else ()
+        answers = answers_to(job.lease) if verdict is ACCEPTED else ()
         self.client.call(f"/verdict/{job.lease.group}", VerificationResult(verdict, answers), type(None))
 
 

@@ -13,6 +13,7 @@ import forked
 import msgspec
 import pytest
 from click.testing import CliRunner
+from swarm_answers import encode_lease_file
 from swarms import RUN, TERMS, Member, World, answers_to, invite, publish
 
 from curate.commands.main import main
@@ -20,7 +21,6 @@ from train.asynchronous.messages import LeaseVerdict, SampleResult, pack_tokens
 from train.asynchronous.server import ControllerServer
 from train.errors import ControllerUnreachable, RunError
 from train.sampling.protocol import SamplingParams
-from train.swarm.lease_file import encode_lease_file
 from train.swarm.ledger import LedgerAudit, audit_ledger, read_rows
 from train.swarm.messages import CurrentVersion, VerificationJobResponse
 from train.swarm.protocol.client import JoinRequired, ResourceGone

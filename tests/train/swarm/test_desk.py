@@ -13,17 +13,26 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from swarms import RUN, accounts_of, verified_answers
+from swarms import RUN, accounts_of, answers_to
 from swarms import settings as rules_of
 
 from sandbox.service.service_errors import ServiceError
-from train.asynchronous.messages import ACCEPTED, Heartbeat, Lease, LeaseKey, LeaseVerdict
+from train.asynchronous.messages import (
+    ACCEPTED,
+    Heartbeat,
+    Lease,
+    LeaseKey,
+    LeaseVerdict,
+    SampleResult,
+    pack_logprobs,
+    pack_tokens,
+)
 from train.sampling.protocol import SamplingParams
 from train.swarm import node_lifecycle
 from train.swarm.coordinator.coordinator_state import CoordinatorState
 from train.swarm.coordinator.intake import Forbidden, NotJoined, RetryLater
 from train.swarm.ledger import Ledger, LedgerRow, audit_ledger
-from train.swarm.messages import VerificationResult, VerifiedCompletion
+from train.swarm.messages import VerificationResult
 from train.swarm.protocol.invites import new_invite
 from train.swarm.signatures import public_key_bytes
 from train.swarm.verification.thresholds import Thresholds
@@ -172,7 +181,7 @@ class Swarm(RuleBasedStateMachine):
     @rule(place=st.integers(1, 4), verdict=st.sampled_from(VERDICTS))
     def judge(self, place: int, verdict: LeaseVerdict) -> None:
         key, lease_id, lease = self.jobs[-min(place, len(self.jobs))]
-        answers = verified_answers(lease) if verdict is ACCEPTED else ()
+        answers = answers_to(lease) if verdict is ACCEPTED else ()
         try:
             self.desk.record_verdict(key, lease_id, VerificationResult(verdict, answers), self.now)
         except NotJoined:
@@ -325,12 +334,12 @@ def healthy(desk: CoordinatorState, key: bytes, group: int, now: float = 0.0) ->
 
 
 def finished(
-    desk: CoordinatorState, key: bytes, lease: Lease, now: float = 0.0, answers: tuple[VerifiedCompletion, ...] =
+    desk: CoordinatorState, key: bytes, lease: Lease, now: float = 0.0, answers: tuple[SampleResult, ...] =
     (), verdict: LeaseVerdict = ACCEPTED,
 ) -> LeaseVerdict:  # fmt: skip
     assert desk.submit(key, lease.group, 1, b"d" * 32, now) == "taken"
     assert desk.assign_job(VERIFIERS[0], now).job is not None
-    desk.record_verdict(VERIFIERS[0], lease.group, VerificationResult(verdict, answers or verified_answers(lease)), now)
+    desk.record_verdict(VERIFIERS[0], lease.group, VerificationResult(verdict, answers or answers_to(lease)), now)
     return desk.members[key].unsent_verdicts[-1][1]
 
 
@@ -381,7 +390,7 @@ def test_a_node_that_refuses_prompts_gains_nothing(book: Ledger) -> None:
     desk.accepted.clear()
     lease = desk.grant(NODES[0], lease_of((2, 0)), 0.0)
     assert lease is not None
-    refusals = tuple(VerifiedCompletion(b"", b"", "refused") for _ in lease.seeds)
+    refusals = tuple(SampleResult(lease.group, number, 0, b"", b"", (), "refused") for number in range(2))
     assert finished(desk, NODES[0], lease, answers=refusals) == LeaseVerdict("soft", "length")
     assert (desk.accepted, desk.given_back) == ([], [(2, 0)])
 
@@ -389,17 +398,22 @@ def test_a_node_that_refuses_prompts_gains_nothing(book: Ledger) -> None:
 def test_answers_that_are_not_to_the_lease_are_the_verifiers_fault(book: Ledger) -> None:
     desk = opened(book)
     healthy(desk, NODES[0], 1)
-    for group, answers in enumerate(
+    logprob = pack_logprobs([-1.0])
+    for group, (n_answers, changes) in enumerate(
         (
-            (VerifiedCompletion(b"1234", b"1234", "stop"),),
-            (VerifiedCompletion(b"123", b"123", "stop"),) * 2,
-            (VerifiedCompletion(b"1234" * 9, b"1234" * 9, "stop"),) * 2,
-            (VerifiedCompletion(b"1234", b"", "stop"),) * 2,
+            (1, {}),
+            (2, {"tokens": b"123", "logprobs": b"123"}),
+            (2, {"tokens": pack_tokens([1] * 9), "logprobs": logprob * 9, "spans": ((0, 0, 9),)}),
+            (2, {"tokens": pack_tokens([1]), "logprobs": b"", "spans": ((0, 0, 1),)}),
+            (2, {"tokens": pack_tokens([1000]), "logprobs": logprob, "spans": ((0, 0, 1),)}),
+            (2, {"number": 0}),
+            (2, {"group": 7}),
         ),
         start=2,
     ):
         lease = desk.grant(NODES[0], lease_of((group, 0)), 0.0)
         assert lease is not None
+        answers = answers_to(lease, **changes)[-n_answers:]
         assert finished(desk, NODES[0], lease, answers=answers) == LeaseVerdict("unknown", "crashed")
         assert desk.given_back[-1] == (group, 0)
     assert desk.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.HEALTHY

@@ -12,12 +12,13 @@ import msgspec
 import pytest
 from honest_commitments import COMMITMENT_BYTES
 from msgspec.structs import replace as changed
+from swarm_answers import encode_lease_file
 
 from train.asynchronous.messages import Lease, LeaseVerdict, SampleResult, pack_logprobs, pack_tokens
 from train.sampling.commitment import CHUNK_TOKENS
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SampledCompletion, SamplingParams
-from train.swarm.lease_file import encode_lease_file, max_file_bytes, read_lease_file
+from train.swarm.lease_file import max_file_bytes, read_lease_file
 from train.swarm.settings import SwarmSettings
 
 VOCABULARY, CONTEXT, MAX_TOKENS = 500, 200, 100

@@ -39,7 +39,7 @@ from train.swarm.accounts import (
 )
 from train.swarm.coordinator.intake import Forbidden, NotFound, NotJoined, RetryLater
 from train.swarm.coordinator.lease_lifecycle import VERIFY_SECONDS, LeaseState, TrackedLease
-from train.swarm.lease_file import max_file_bytes, to_sample_results
+from train.swarm.lease_file import check_results, max_file_bytes, to_trainer
 from train.swarm.ledger import Ledger
 from train.swarm.messages import VerificationJob, VerificationJobResponse, VerificationResult
 from train.swarm.node_lifecycle import VERDICT_EVENTS, NodeEffect, NodeEvent, NodeLifecycle, NodeState
@@ -421,16 +421,13 @@ class CoordinatorState:
             return
         record = self._records[lease]
         verdict = verified.verdict
-        answers: tuple[SampleResult, ...] = ()
         if verdict.outcome == "accepted":
-            try:
-                answers = to_sample_results(record.asked, verified.answers)
-            except ValueError:
+            is_refused = any(answer.finish_reason == "refused" for answer in verified.answers)
+            if is_refused and len(record.asked.prompt) < self._settings.engine.context_tokens:
+                verdict = LeaseVerdict("soft", "length")  # else nodes could choose what is trained on, without any work
+            elif check_results(verified.answers, record.told, self._settings):
                 verdict = LeaseVerdict("unknown", "crashed")
-        if any(answer.finish_reason == "refused" for answer in answers) and not self._is_too_long(record.asked):
-            verdict = LeaseVerdict(
-                "soft", "length"
-            )  # otherwise nodes could choose what is trained on, without any work
+        answers = to_trainer(verified.answers, record.asked)
         self._apply(_LeaseChange(lease, lambda state: state.judge(key, verdict), answers), now)
 
     # --- time, weights ---
@@ -639,10 +636,6 @@ class CoordinatorState:
         """
         kinds = {pair.partition("/")[0] for pair in self._settings.thresholds if pair}
         return kinds & {self._settings.engine.kind} or kinds
-
-    def _is_too_long(self, lease: Lease) -> bool:
-        """Return whether engines with the run's context cannot take the prompt."""
-        return len(lease.prompt) >= self._settings.engine.context_tokens
 
 
 def _key(lease: int) -> LeaseKey:

@@ -21,12 +21,11 @@ single token would decide.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from math import log
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from train.asynchronous.messages import ACCEPTED, Lease, LeaseVerdict, Reason, pack_logprobs, pack_tokens
+from train.asynchronous.messages import ACCEPTED, Lease, LeaseVerdict, Reason, SampleResult, pack_logprobs, pack_tokens
 from train.sampling.commitment import (
     CHUNK_TOKENS,
     Int64Array,
@@ -35,7 +34,7 @@ from train.sampling.commitment import (
     decode_commitments,
 )
 from train.sampling.protocol import SampledCompletion
-from train.swarm.messages import VerificationResult, VerifiedCompletion
+from train.swarm.messages import VerificationResult
 from train.swarm.settings import SwarmSettings
 from train.swarm.verification.thresholds import FALSE_REJECT_RATE, N_BARS, Thresholds
 from train.swarm.verification.verifier_model import Recomputation
@@ -136,7 +135,11 @@ def verdict_on_completions(
     Nothing in the completions makes this raise anything.
     """
     if not completions:
-        return VerificationResult(ACCEPTED, tuple(VerifiedCompletion(b"", b"", "refused") for _ in lease.seeds))
+        refusals = (
+            SampleResult(lease.group, number, lease.attempt, b"", b"", (), "refused")
+            for number in range(len(lease.seeds))
+        )
+        return VerificationResult(ACCEPTED, tuple(refusals))
     try:
         commitments = [decode_commitments(one.commitments, len(one.token_ids)) for one in completions]
     except MalformedCommitment:
@@ -162,7 +165,9 @@ def verdict_on_completions(
     if faults:
         first = min(faults, key=lambda fault: fault.outcome != "hard")  # of equal ones, the first
         return VerificationResult(first, figures=figures)
-    verified = (_verified(*each) for each in zip(completions, views, has_end, strict=True))
+    verified = (
+        _verified(lease, number, *each) for number, each in enumerate(zip(completions, views, has_end, strict=True))
+    )
     return VerificationResult(ACCEPTED, tuple(verified), figures)
 
 
@@ -173,10 +178,14 @@ def _ends_well(token_ids: Sequence[int], lease: Lease, settings: SwarmSettings, 
     return token_ids[-1] in ends or len(token_ids) == budget
 
 
-def _verified(completion: SampledCompletion, view: Recomputation, has_end: bool) -> VerifiedCompletion:
+def _verified(
+    lease: Lease, number: int, completion: SampledCompletion, view: Recomputation, has_end: bool
+) -> SampleResult:
     logprobs = [min(float(logprob), 0.0) for logprob in view.logprobs]  # sums round
-    finish_reason: Literal["stop", "length"] = "stop" if has_end else "length"
-    return VerifiedCompletion(pack_tokens(completion.token_ids), pack_logprobs(logprobs), finish_reason)
+    return SampleResult(
+        lease.group, number, lease.attempt, pack_tokens(completion.token_ids), pack_logprobs(logprobs),
+        ((lease.version, 0, len(logprobs)),), "stop" if has_end else "length",
+    )  # fmt: skip
 
 
 def _figures(lease: Distances) -> dict[str, float]:
