@@ -2,7 +2,7 @@
 
     POST /join           JoinRequest -> JoinResponse              with an invite; the node is on probation
     POST /work /answers /beat /leave                              the calls of train/asynchronous/messages.py
-    POST /step           None -> CurrentVersion                   the newest version
+    POST /step           None -> LatestVersion                    as in broadcast/manifest.py
     POST /job            None -> VerificationJobResponse          for verifiers: answers to verify
     POST /file/GROUP     None -> the answers to a lease           for verifiers
     POST /verdict/GROUP  VerificationResult -> None               for verifiers
@@ -35,14 +35,6 @@ class JoinResponse(Struct, frozen=True):
     """The reply. `settings` are SwarmSettings in msgpack, sealed with the key of the run."""
 
     settings: bytes
-
-
-class CurrentVersion(Struct, frozen=True):
-    """The newest version, the digest of its sealed manifest, and the head of the ledger."""
-
-    version: int
-    manifest_digest: bytes = field(name="manifest")
-    ledger_head: bytes = field(name="ledger")
 
 
 class VerificationJob(Struct, frozen=True):

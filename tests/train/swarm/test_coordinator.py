@@ -21,8 +21,9 @@ from train.asynchronous.messages import LeaseVerdict, SampleResult, pack_tokens
 from train.asynchronous.server import ControllerServer
 from train.errors import ControllerUnreachable, RunError
 from train.sampling.protocol import SamplingParams
+from train.swarm.broadcast.manifest import LatestVersion
 from train.swarm.ledger import LedgerAudit, audit_ledger, read_rows
-from train.swarm.messages import CurrentVersion, VerificationJobResponse
+from train.swarm.messages import VerificationJobResponse
 from train.swarm.protocol.client import JoinRequired, ResourceGone
 from train.swarm.signatures import public_key_bytes, read_key
 
@@ -59,7 +60,7 @@ def test_what_a_verifier_accepts_reaches_the_trainer(world: World) -> None:
         assert [len(group) for group in batch] == [3, 3]
         orders = node.beat()
         assert [verdict.outcome for _, verdict in orders.verdicts] == ["accepted", "accepted"]
-        assert node.client.call("/step", None, CurrentVersion).version == 0
+        assert node.client.call("/step", None, LatestVersion).version == 0
     found = audited(world)
     assert found.fault == ""
     assert found.accounts.nodes[node.client.node].earned == 24
@@ -254,7 +255,7 @@ def test_new_weights_are_published_and_named_in_the_ledger(world: World) -> None
         publish(world.controller, world.folder, 1)
         [lease] = node.ask(loaded=1, slots=1)
         assert lease.version == 1
-        assert node.client.call("/step", None, CurrentVersion).version == 1
+        assert node.client.call("/step", None, LatestVersion).version == 1
         assert (world.place / "store" / "runs" / RUN / "latest").exists()
     assert audited(world).accounts.version == 1
 

@@ -13,7 +13,7 @@ import hmac
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -33,7 +33,7 @@ from train.swarm.broadcast.relay import RelayRateLimiter
 from train.swarm.coordinator.coordinator import Coordinator
 from train.swarm.coordinator.intake import Forbidden, NotFound, RetryLater, UploadBudget, read_body
 from train.swarm.coordinator.status import SECURITY_HEADERS, render_status_page
-from train.swarm.messages import Ban, JoinRequest, VerificationResult
+from train.swarm.messages import Ban, JoinRequest, JoinResponse, VerificationResult
 from train.swarm.protocol.client import EARLIER_START
 from train.swarm.protocol.requests import (
     NonceCache,
@@ -94,22 +94,22 @@ class CoordinatorApp:
         self._joins = RelayRateLimiter(_JOINS_PER_SECOND, 1e12, burst_seconds=_BURST_SECONDS)
         self._room = UploadBudget()
         self._uploading: set[bytes] = set()
-        self._threads: anyio.CapacityLimiter | None = None  # they belong to the event loop
-        self._asking_threads: anyio.CapacityLimiter | None = None
-        self._decoding_threads: anyio.CapacityLimiter | None = None
-        self._answers: Mapping[str, Callable[[_Call], Any]] = {
-            "join": self._join,
-            "work": self._work,
-            "answers": self._take_answers,
-            "beat": self._beat,
-            "leave": self._leave,
-            "step": self._step,
-            "job": self._job,
-            "file": self._file,
-            "verdict": self._verdict,
-            "ban": self._ban,
-            "status": self._status,
+        self._threads, self._asking_threads = anyio.CapacityLimiter(_THREADS), anyio.CapacityLimiter(_ASKING_THREADS)
+        self._decoding_threads = anyio.CapacityLimiter(_DECODING_THREADS)
+        # By the name of a call: the type of its message, and what answers it.
+        self._calls: Mapping[str, tuple[Any, Callable[[_Call, Any], Any]]] = {
+            "work": (LeaseRequest, lambda call, message: coordinator.request_leases(call.head.node, message)),
+            "beat": (Heartbeat, lambda call, message: coordinator.heartbeat(call.head.node, message)),
+            "leave": (ReleaseRequest, lambda call, message: coordinator.release(call.head.node, message)),
+            "step": (None, lambda call, _: coordinator.latest_version()),
+            "job": (None, lambda call, _: coordinator.assign_job(call.head.node)),
+            "file": (None, lambda call, _: coordinator.read_file(call.head.node, call.lease)),
+            "ban": (Ban, lambda call, message: coordinator.ban(message)),
+            "status": (None, lambda call, _: coordinator.status()),
         }
+        self._other_calls: Mapping[str, Callable[[_Call], Awaitable[Any]]] = {
+            "join": self._join, "answers": self._take_answers, "verdict": self._verdict
+        }  # fmt: skip
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -146,8 +146,10 @@ class CoordinatorApp:
             return _refused(refusal)
         try:
             self._admit(call)
-            content = await self._answers[call.name](call)
-            body = b"" if content is None else content
+            content = await self._other_calls.get(call.name, self._answer)(call)
+            body = (
+                content if isinstance(content, bytes) else b"" if content is None else msgspec.msgpack.encode(content)
+            )
             status = HTTPStatus.OK if body else HTTPStatus.NO_CONTENT
             reply = Response(body, status, media_type="application/octet-stream")
         except StaleIncarnation as error:
@@ -163,7 +165,8 @@ class CoordinatorApp:
         """Return a call that its sender has signed. Raises ServiceError."""
         path = request.scope["path"]
         name, _, last = path.removeprefix("/").partition("/")
-        is_path = _LEASE.fullmatch(last) if name in _OF_LEASES else name in self._answers and not last
+        is_call = name in self._calls or name in self._other_calls
+        is_path = _LEASE.fullmatch(last) if name in _OF_LEASES else is_call and not last
         if request.scope["query_string"] or not is_path:
             raise NotFound(f"{path[:100]!r} is not a call of a coordinator")
         try:
@@ -181,8 +184,7 @@ class CoordinatorApp:
         """Let strangers do nothing but join, and not too often."""
         if path != _JOIN:
             raise BadSignature("this key is not known here; join first")
-        wait = self._joins.wait_seconds(request.client.host if request.client else "", 0)
-        if wait:
+        if wait := self._joins.wait_seconds(request.client.host if request.client else "", 0):
             raise RetryLater("too many strangers from this address", max(1, round(wait)))
 
     def _admit(self, call: _Call) -> None:
@@ -192,8 +194,7 @@ class CoordinatorApp:
             raise Forbidden("calls of the operator are signed with the key of the run, and no others are")
         try:
             self._nonces.check(head, now)
-            wait = self._rates.wait_seconds(head.node.hex(), 0)
-            if wait:
+            if wait := self._rates.wait_seconds(head.node.hex(), 0):
                 raise RetryLater("this node calls too often", max(1, round(wait)))
         except StaleRequest as error:
             raise Unauthorized(str(error)) from None
@@ -209,24 +210,23 @@ class CoordinatorApp:
         except NonceLimitExceeded as error:
             raise RetryLater(str(error), 30) from None
 
-    async def _join(self, call: _Call) -> bytes:
+    async def _answer(self, call: _Call) -> Any:
+        kind, answer = self._calls[call.name]
+        body = await _digested(call, _SMALL_BYTES)
+        message = None if kind is None else _decoded(body, kind)
+        _check_worker(call, message)
+        threads = self._asking_threads if call.name == "work" else self._threads
+        return await anyio.to_thread.run_sync(lambda: answer(call, message), limiter=threads)
+
+    async def _join(self, call: _Call) -> JoinResponse:
         node, was_known = call.head.node, self._coordinator.has_member(call.head.node)
-        message = await self._message(call, JoinRequest)
-        joined = await self._call(lambda: self._coordinator.join(node, message))
+        message = _decoded(await _digested(call, _SMALL_BYTES), JoinRequest)
+        joined: JoinResponse = await self._call(lambda: self._coordinator.join(node, message))
         if not was_known:
             self._take(call.head, time.time())
-        return _packed(joined)
+        return joined
 
-    async def _work(self, call: _Call) -> bytes:
-        message = await self._from_worker(call, LeaseRequest)
-        self._asking_threads = self._asking_threads or anyio.CapacityLimiter(_ASKING_THREADS)
-        return _packed(
-            await anyio.to_thread.run_sync(
-                lambda: self._coordinator.request_leases(call.head.node, message), limiter=self._asking_threads
-            )
-        )
-
-    async def _take_answers(self, call: _Call) -> bytes:
+    async def _take_answers(self, call: _Call) -> list[ResultStatus]:
         node, coordinator = call.head.node, self._coordinator
         if node in self._uploading:
             raise RetryLater("one body with answers of a node at a time", 2)
@@ -238,10 +238,7 @@ class CoordinatorApp:
                 raise NotFound("this node has held no lease since the coordinator was started; its answers are stale")
             with self._room.reserve(max_bytes):
                 body = await _digested(call, max_bytes)
-                self._decoding_threads = self._decoding_threads or anyio.CapacityLimiter(_DECODING_THREADS)
-                return _packed(
-                    await anyio.to_thread.run_sync(lambda: self._taken(call, body), limiter=self._decoding_threads)
-                )
+                return await anyio.to_thread.run_sync(lambda: self._taken(call, body), limiter=self._decoding_threads)
         finally:
             self._uploading.discard(node)
 
@@ -254,27 +251,6 @@ class CoordinatorApp:
         _check_worker(call, message)
         return self._coordinator.submit_results(call.head.node, message)
 
-    async def _beat(self, call: _Call) -> bytes:
-        message = await self._from_worker(call, Heartbeat)
-        return _packed(await self._call(lambda: self._coordinator.heartbeat(call.head.node, message)))
-
-    async def _leave(self, call: _Call) -> None:
-        message = await self._from_worker(call, ReleaseRequest)
-        await self._call(lambda: self._coordinator.release(call.head.node, message))
-
-    async def _step(self, call: _Call) -> bytes:
-        await _digested(call, _SMALL_BYTES)
-        return _packed(self._coordinator.current_version())
-
-    async def _job(self, call: _Call) -> bytes:
-        await _digested(call, _SMALL_BYTES)
-        return _packed(await self._call(lambda: self._coordinator.assign_job(call.head.node)))
-
-    async def _file(self, call: _Call) -> bytes:
-        await _digested(call, _SMALL_BYTES)
-        content: bytes = await self._call(lambda: self._coordinator.read_file(call.head.node, call.lease))
-        return content
-
     async def _verdict(self, call: _Call) -> None:
         node, coordinator = call.head.node, self._coordinator
         max_bytes = await self._call(lambda: coordinator.max_verdict_bytes(node, call.lease))
@@ -285,32 +261,13 @@ class CoordinatorApp:
             verified = _decoded(await _digested(call, max_bytes), VerificationResult)
             await self._call(lambda: coordinator.submit_verdict(node, call.lease, verified))
 
-    async def _ban(self, call: _Call) -> None:
-        message = await self._message(call, Ban)
-        await self._call(lambda: self._coordinator.ban(message))
-
-    async def _status(self, call: _Call) -> bytes:
-        await _digested(call, _SMALL_BYTES)
-        return _packed(await self._call(self._coordinator.status))
-
-    # --- parts ---
-
-    async def _message(self, call: _Call, kind: Any) -> Any:
-        return _decoded(await _digested(call, _SMALL_BYTES), kind)
-
-    async def _from_worker(self, call: _Call, kind: Any) -> Any:
-        message = await self._message(call, kind)
-        _check_worker(call, message)
-        return message
-
     async def _call(self, what: Callable[[], Any]) -> Any:
-        self._threads = self._threads or anyio.CapacityLimiter(_THREADS)
         return await anyio.to_thread.run_sync(what, limiter=self._threads)
 
 
 def _check_worker(call: _Call, message: Any) -> None:
     """Raise Forbidden if a message names another worker than the one that has signed it."""
-    if message.worker != call.head.node.hex():
+    if getattr(message, "worker", call.head.node.hex()) != call.head.node.hex():
         raise Forbidden("a worker's name is its public key in hexadecimal, and no other is taken")
 
 
@@ -329,10 +286,6 @@ def _decoded(body: bytes, kind: Any) -> Any:
         raise MalformedRequest(
             f"the body is no {kind.__name__}: {error}. Coordinator and node must have the same version of curate"
         ) from None
-
-
-def _packed(message: Any) -> bytes:
-    return msgspec.msgpack.encode(message)
 
 
 def _refused(refusal: ServiceError) -> Response:

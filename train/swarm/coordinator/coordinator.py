@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec.structs import replace
 
 from train.asynchronous.messages import (
     ControllerAPI,
@@ -40,7 +41,6 @@ from train.swarm.lease_file import check_lease_file
 from train.swarm.ledger import Ledger
 from train.swarm.messages import (
     Ban,
-    CurrentVersion,
     JoinRequest,
     JoinResponse,
     SwarmStatus,
@@ -110,11 +110,6 @@ class Coordinator:
     def has_ended(self) -> bool:
         """Whether the run has ended."""
         return self._state.has_ended
-
-    @property
-    def ledger_head(self) -> bytes:
-        """The digest of the newest entry of the ledger."""
-        return self._ledger.head
 
     def all_notified(self) -> bool:
         """Return whether every node that lives, and every verifier, knows that the run is over."""
@@ -239,12 +234,12 @@ class Coordinator:
         with self._turn() as (state, now):
             state.reject(key, group, LeaseVerdict("hard", reason), now)
 
-    def current_version(self) -> CurrentVersion:
-        """Raises RetryLater if no version is published yet."""
+    def latest_version(self) -> LatestVersion:
+        """Return the newest version, and the head of the ledger. Raises RetryLater if none is published yet."""
         latest = self._latest()
         if latest is None:
             raise RetryLater("no version of the weights is published yet", 2)
-        return CurrentVersion(latest.version, latest.manifest_digest, self.ledger_head)
+        return replace(latest, ledger_head=self._ledger.head)
 
     # --- calls of verifiers ---
 

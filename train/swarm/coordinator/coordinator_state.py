@@ -94,7 +94,6 @@ class NodeMember:
 class VerifierMember:
     """A verifier that has joined."""
 
-    engine: str
     last_seen: float
     notified_of_end: bool = False
 
@@ -201,7 +200,7 @@ class CoordinatorState:
                 + ", ".join(sorted(self._kinds_with_bars()))
             )
         if role == "verifier":
-            self._join_verifier(key, digest, engine, now)
+            self._join_verifier(key, digest, now)
         else:
             self._join_node(key, invite, digest, engine, hardware, now)
 
@@ -283,13 +282,16 @@ class CoordinatorState:
         if not is_verifiable(lease.sampling_params) and self._can_evaluate:
             self._can_evaluate = False
             log.error("samples of an evaluation are refused: %s cannot be verified", lease.sampling_params)
-        if member is None or not member.is_connected or self.has_ended or not is_verifiable(lease.sampling_params):
+        is_granted = (
+            member is not None
+            and member.is_connected
+            and member.lifecycle.state in (NodeState.PROBATION, NodeState.HEALTHY)
+            and not self.has_ended
+            and is_verifiable(lease.sampling_params)
+        )
+        if not is_granted:
             self.given_back.append((lease.group, lease.attempt))
-            return None
-        if member.lifecycle.state not in (NodeState.PROBATION, NodeState.HEALTHY):
-            self.given_back.append((lease.group, lease.attempt))
-            return None
-        return self._grant(key, lease, now)
+        return self._grant(key, lease, now) if is_granted else None
 
     def begin_upload(self, key: bytes, deadline: float) -> int | None:
         """Return how long a body with answers of a node may be; None if it has held no lease since the start.
@@ -472,10 +474,10 @@ class CoordinatorState:
         for lease, node in list(before.open_leases.items()):
             self._ledger.append(VerdictEntry(node, lease, "unknown", "restarted"))
 
-    def _join_verifier(self, key: bytes, digest: bytes, engine: str, now: float) -> None:
+    def _join_verifier(self, key: bytes, digest: bytes, now: float) -> None:
         if digest not in self._ledger.accounts.owners:
             self._ledger.append(JoinEntry(key, digest, "verifier"))
-        self.verifiers[key] = VerifierMember(engine, now)
+        self.verifiers[key] = VerifierMember(now)
         self._requeue(key, now)
 
     def _join_node(self, key: bytes, invite: Invite, digest: bytes, engine: str, hardware: str, now: float) -> None:
