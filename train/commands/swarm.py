@@ -189,6 +189,11 @@ def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
     help="URL of a relay, for invites. Can be given several times.  [default: the coordinator itself]",
 )  # fmt: skip
 @click.option(
+    "--store", default="", metavar="URL",
+    help="Bucket for the weights, such as s3://NAME, whose --relay is the URL by which others read it. Its keys are in "
+    "the provider's environment variables, such as AWS_ACCESS_KEY_ID.  [default: FOLDER/store, and served from there]",
+)  # fmt: skip
+@click.option(
     "--bars", type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File that `curate swarm calibrate` has written: how far honest answers may be off.  [default: general bars]",
 )  # fmt: skip
@@ -204,7 +209,7 @@ def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
     "--vocabulary", type=click.IntRange(min=1), help="Number of token ids.  [default: that of the model's config.json]"
 )
 def coordinator(
-    folder: Path, url: str, listen: str, public_url: str, relays: tuple[str, ...], bars: Path | None,
+    folder: Path, url: str, listen: str, public_url: str, relays: tuple[str, ...], store: str, bars: Path | None,
     lease_seconds: float, versions_kept: int, vocabulary: int | None,
 ) -> None:  # fmt: skip
     """Run the coordinator of a swarm of untrusted rollout workers.
@@ -215,6 +220,8 @@ def coordinator(
     The environment variable CURATE_TOKEN has the token of the run.
     """
     require_extra("relay")
+    if store and not relays:
+        raise click.UsageError("--store needs --relay: the URL by which nodes and verifiers read the bucket")
     with report_user_errors(TrainError), report_interruption("start the command again to go on"):
         from train.asynchronous.rollout_process import TOKEN_VARIABLE
         from train.swarm.broadcast.manifest import sanitize_run_name
@@ -237,7 +244,7 @@ def coordinator(
             )
 
         run_coordinator(
-            CoordinatorOptions(folder, url, token, listen, public_url, relays),
+            CoordinatorOptions(folder, url, token, listen, public_url, relays, store),
             settings,
             on_ready=lambda here, page: click.echo(
                 f"listening on {here}\nstatus: {page}\ninvite nodes: curate swarm invite {folder}"

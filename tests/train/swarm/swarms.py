@@ -161,7 +161,9 @@ class World:
         return joined
 
     @contextmanager
-    def coordinator(self, *, listen: str = "127.0.0.1:0", **changes: Any) -> Iterator[threading.Thread]:
+    def coordinator(
+        self, *, listen: str = "127.0.0.1:0", store: str = "", **changes: Any
+    ) -> Iterator[threading.Thread]:
         """Run a coordinator in a thread."""
         is_ready = threading.Event()
         errors: list[Exception] = []
@@ -177,7 +179,7 @@ class World:
             self.url, self.page = url, page
             is_ready.set()
 
-        options, stop = CoordinatorOptions(self.place, self.server.url, None, listen), threading.Event()
+        options, stop = CoordinatorOptions(self.place, self.server.url, None, listen, store=store), threading.Event()
         thread = threading.Thread(target=serve)
         thread.start()
         try:

@@ -66,6 +66,26 @@ def test_what_a_verifier_accepts_reaches_the_trainer(world: World) -> None:
     assert found.accounts.nodes[node.client.node].earned == 24
 
 
+def test_weights_go_to_the_bucket_that_was_named_and_not_into_the_folder(world: World) -> None:
+    bucket = world.folder / "bucket"
+    with world.coordinator(store=f"file://{bucket}"):
+        node = world.member()
+        assert node.client.call("/step", None, LatestVersion).version == 0
+    assert (bucket / "runs" / RUN / "latest").exists()
+    assert not (world.place / "store").exists()
+
+
+@pytest.mark.parametrize("url", ["ftp://weights", "s3://", "weights"])
+def test_a_store_that_there_cannot_be_is_one_sentence(world: World, url: str) -> None:
+    words = ["coordinator", str(world.place), "--controller", world.server.url, "--listen", "127.0.0.1:0"]
+    done = CliRunner().invoke(main, [*words, "--relay", "http://relay", "--store", url, "--vocabulary", "10"])
+    assert done.exit_code == 1
+    [said] = [line for line in done.stderr.splitlines() if line.startswith("Error:")]
+    assert said.startswith(f"Error: --store {url}: ")
+    assert said.endswith("Give a URL such as s3://BUCKET/FOLDER or gs://BUCKET")
+    assert "--store needs --relay" in CliRunner().invoke(main, [*words, "--store", "s3://weights"]).stderr
+
+
 def test_answers_come_one_by_one_or_together_and_the_first_to_each_seed_stays(world: World) -> None:
     with world.coordinator():
         node, verifier = world.member(), world.member("verifier")

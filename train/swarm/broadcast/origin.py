@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from train.errors import RunError, TransferError
+from train.errors import ConfigError, RunError, TransferError
 from train.swarm.broadcast.delta import make_delta
 from train.swarm.broadcast.manifest import (
     BroadcastManifest,
@@ -52,7 +52,8 @@ class Origin:
     anchor_every  one of so many versions is whole, so that a worker can join without all earlier ones
     keep          so many versions, and all that the oldest of them is a difference from
 
-    Raises TransferError if the store cannot be read, and RunError if another run has written to it.
+    Raises ConfigError if there can be no such store, TransferError if it cannot be read, and RunError if another run
+    has written to it.
     """
 
     def __init__(
@@ -198,7 +199,7 @@ class Origin:
         except FileNotFoundError:
             return None
         except Exception as error:  # obstore has an exception of its own for each kind of store and failure
-            raise TransferError(f"cannot read {path}: {error}. Check the store.") from error
+            raise TransferError(f"cannot read {path}: {_first_line(error)}. Check the store.") from error
 
     def _put(self, path: str, content: bytes) -> None:
         import obstore
@@ -206,7 +207,8 @@ class Origin:
         try:
             obstore.put(self._store, path, content)
         except Exception as error:  # as above
-            raise TransferError(f"cannot publish {path}: {error}. Make room there, or check the store.") from error
+            reason = _first_line(error)
+            raise TransferError(f"cannot publish {path}: {reason}. Make room there, or check the store.") from error
 
     def _remove(self, version: int) -> None:
         import obstore
@@ -225,7 +227,17 @@ def _opened(url: str) -> "ObjectStore":
 
     if url.startswith("file://"):
         return LocalStore(url.removeprefix("file://"), mkdir=True, automatic_cleanup=True)
-    return from_url(url)
+    try:
+        return from_url(url)
+    except Exception as error:  # obstore has an exception of its own for each kind of store and failure
+        raise ConfigError(
+            f"--store {url}: {_first_line(error)}. Give a URL such as s3://BUCKET/FOLDER or gs://BUCKET"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    """Return what obstore says, without the dump that follows."""
+    return str(error).partition("\n")[0]
 
 
 def _cut(parts: Iterator[bytes], size: int) -> Iterator[bytes]:

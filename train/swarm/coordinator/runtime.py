@@ -55,6 +55,7 @@ class CoordinatorOptions:
     listen       HOST:PORT; port 0 takes a free one
     url          by which nodes reach it; "" for the name of this machine, or HOST
     relays       URLs for invites
+    store        URL of the bucket for the weights; "": a folder, which the coordinator serves
     """
 
     folder: Path
@@ -63,6 +64,7 @@ class CoordinatorOptions:
     listen: str
     url: str = ""
     relays: tuple[str, ...] = ()
+    store: str = ""
 
 
 def run_coordinator(
@@ -108,7 +110,7 @@ class _Opened:
         self._broadcaster = Broadcaster(
             self._controller,
             LocalFirstSource(self._controller.url, self._controller.headers),
-            Origin(f"file://{place.store_path.resolve()}", run, key),
+            Origin(options.store or f"file://{place.store_path.resolve()}", run, key),
             place.versions_path,
             ledger=lambda: ledger.head,
             note=note,
