@@ -165,13 +165,21 @@ def audit_references(
     dataset = Dataset.open(folder)
     integrity = check_integrity(dataset, read_rows=True, progress=progress)
     dataset.require_problems()
-    rows = enumerate(dataset.rows("data", ("id", "verified", "reference_language")))
-    verified = {n: row["id"] for n, row in rows if row["verified"] and row["reference_language"] is not None}
+    rows = enumerate(dataset.rows("data", ("id", "verified", "reference_language", "expected_answer")))
+    n_questions, verified = 0, {}
+    for n, row in rows:
+        n_questions += bool(row["expected_answer"])
+        if row["verified"] and row["reference_language"] is not None:
+            verified[n] = row["id"]
     chosen = list(verified) if sample is None else _sample(verified, sample, seed)
     out.mkdir(parents=True, exist_ok=True)
     with ResultJournal(out / JOURNAL) as journal:
         failures = _judge_all(dataset, chosen, journal, sandbox, seed, progress)
-    not_judged = {"unverified": len(dataset) - len(verified), "not in the sample": len(verified) - len(chosen)}
+    not_judged = {
+        "questions of mathematics": n_questions,
+        "unverified": len(dataset) - len(verified) - n_questions,
+        "not in the sample": len(verified) - len(chosen),
+    }
     return DatasetAudit(
         subject=subject or str(folder),
         content_hash=integrity.content_hash or "unknown",

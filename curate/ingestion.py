@@ -131,6 +131,7 @@ def read_table(
         image,
         interactive,
     ]
+    for_questions: list[Callable[[Problem], str | None]] = [partial(no_statement, at_least=5), image]
     seen: set[str] = set()
     for item in _chosen(name, table, options):
         if item.id in seen:
@@ -145,7 +146,9 @@ def read_table(
         except UnicodeEncodeError:
             yield Rejection(item.id, name, "parse", "unparsable", _not_unicode(item), statement=item.statement), None
             continue
-        if reason := next(filter(None, (question(item) for question in filters)), None):
+        if reason := next(
+            filter(None, (drop(item) for drop in (for_questions if item.expected_answer else filters))), None
+        ):
             yield Rejection(item.id, name, "filter", reason, _shape(item), statement=item.statement), None
         else:
             yield item, row
@@ -212,10 +215,10 @@ def no_reference(problem: Problem, *, keep_unpublished: bool = True) -> str | No
     return None if any(solution.source.strip() for solution in problem.solutions) else "no_reference"
 
 
-def no_statement(problem: Problem) -> str | None:
-    """Return "no_statement" if there are fewer than 20 letters and digits, which cannot describe a problem."""
+def no_statement(problem: Problem, *, at_least: int = 20) -> str | None:
+    """Return "no_statement" if there are so few letters and digits that they cannot describe a problem."""
     alphanumeric = filter(str.isalnum, problem.statement)
-    return "no_statement" if sum(1 for _ in islice(alphanumeric, 20)) < 20 else None
+    return "no_statement" if sum(1 for _ in islice(alphanumeric, at_least)) < at_least else None
 
 
 def wrong_language(problem: Problem, *, languages: Sequence[str] = ("python",)) -> str | None:

@@ -38,7 +38,7 @@ from curate.manifest import (
     SetCounts,
     StrengthSummary,
 )
-from curate.problem import COLUMNS, Problem, Rejection
+from curate.problem import COLUMNS, DEFAULT_VALUES, Problem, Rejection
 from curate.progress import Progress, no_progress, with_progress
 from curate.report.duplicate_section import DuplicateSection, build_duplicate_section
 
@@ -118,7 +118,7 @@ def _open_inputs(locations: Sequence[str | Path], out: Path) -> list[Dataset]:
         raise CurateError("a dataset is given twice. Give each of them once.")
     for given, dataset in zip(locations, inputs, strict=True):
         require_outside(out, dataset.path, dataset.files("data"))
-        if missing := COLUMNS.keys() - dataset.columns("data"):
+        if missing := COLUMNS.keys() - DEFAULT_VALUES.keys() - dataset.columns("data"):
             listed = ", ".join(sorted(missing))
             raise CurateError(f"{given}: its rows have no {listed}. Build it again, with this version.")
         ids = [row["id"] for row in dataset.rows("data", ("id",))]

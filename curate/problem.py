@@ -25,7 +25,7 @@ class Wrapping(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A programming problem with its tests.
+    """A programming problem with its tests, or a question of mathematics with the expected answer and no tests.
 
     Every field is a column, or two columns if it holds programs. COLUMNS explains each of them.
     """
@@ -61,6 +61,7 @@ class Problem:
     date: str = ""
     difficulty: str = ""
     tags: tuple[str, ...] = ()
+    expected_answer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,11 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "n_tests": ("int32", "distinct (input, expected) pairs in `tests`"),
     "n_tests_read": ("int32", "tests in the source, repeated ones included"),
     "n_public_tests": ("int32", "how many leading cases of `tests` the statement shows; 0: not known"),
-    "verified": ("bool", "a reference solution passed every test, twice"),
+    "verified": (
+        "bool",
+        "a reference solution passed every test, twice; for an expected answer: the judge of mathematics can read it, "
+        "and it equals itself",
+    ),
     "reference": ("string?", "the solution that passed; null when nothing was verified"),
     "reference_language": ("string?", "its language: python or cpp"),
     "n_tries": ("int32", "solutions executed until one passed"),
@@ -152,6 +157,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "date": ("string", "ISO date of the contest"),
     "difficulty": ("string", "the source's own word for it"),
     "tags": ("list<string>", "the source's own topics"),
+    "expected_answer": ("string", "right answer to a question of mathematics, in LaTeX; empty if programs are tested"),
     "licence": ("string", "licence of the source; statements may have further owners"),
 }
 
@@ -169,10 +175,14 @@ MEASURED_COLUMNS = frozenset(
         "trial_outputs",
     }
 )
+# Values of columns that earlier versions did not write. The hashes leave out a column that has this value, so they are
+# those of the same rows without the column.
+DEFAULT_VALUES: dict[str, Any] = {"expected_answer": ""}
 TESTS = ("tests", "trial_outputs")  # the columns that tests_of reads
 
-# Rewards depend on these columns: on the tests, on what chooses tests and limits, and on what decides whether a row
-# counts (curate/trust.py, and curate/exports/verl.py for the slowest test). The reward hash covers them.
+# Rewards depend on these columns: on the tests or the expected answer, on what chooses tests and limits, and on what
+# decides whether a row counts (curate/trust.py, and curate/exports/verl.py for the slowest test). The reward hash
+# covers them.
 REWARD_COLUMNS = frozenset(
     {
         "id",
@@ -183,6 +193,7 @@ REWARD_COLUMNS = frozenset(
         "time_limit_seconds",
         "slowest_cpu_seconds",
         "trial_outputs",
+        "expected_answer",
     }
 )
 
@@ -214,6 +225,7 @@ def to_row(problem: Problem) -> dict[str, Any]:
 
 def from_row(row: Mapping[str, Any]) -> Problem:
     """Return the problem that to_row turned into this row. Raises KeyError, TypeError or ValueError for other rows."""
+    row = DEFAULT_VALUES | dict(row)
     values = {name: row[name] for name in _FIELDS}
     values["tests"] = tests_from_row(row)
     values["wrapping"] = Wrapping(row["wrapping"])

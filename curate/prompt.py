@@ -38,6 +38,8 @@ what it returns counts; what it prints does not.
 _FORM = """
 Put the whole program into one ```python block at the end of your answer.
 """
+# Follows a question of mathematics, as in DeepScaleR.
+MATHEMATICS_INSTRUCTION = "Let's think step by step and output the final answer within \\boxed{}."
 # samples depend on these texts, so they are part of a sample's name
 FINGERPRINT_TEXTS = (_STDIN, _CALL, _STARTER, _FORM)
 
@@ -166,6 +168,16 @@ class PromptFormat:
             raise CurateError(f"the prompt's template fails: {error}. Correct it.") from error
         system = [{"role": "system", "content": self.system}] if self.system else []
         return [*system, {"role": "user", "content": content}]
+
+    def row_chat(self, row: Mapping[str, Any], tests: Suite) -> Chat:
+        """Return the messages for a row of a dataset: they ask for a program, or for the final answer to a question.
+
+        row  has the columns statement, starter_code and expected_answer
+        """
+        if not row["expected_answer"] or self.template:
+            return self.chat(row["statement"], row["starter_code"], tests)
+        system = [{"role": "system", "content": self.system}] if self.system else []
+        return [*system, {"role": "user", "content": f"{row['statement'].strip()} {MATHEMATICS_INSTRUCTION}"}]
 
     def cache_key(self) -> list[Any]:
         """Return JSON values that distinguish this prompt from others. Those of the default have never changed."""

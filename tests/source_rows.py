@@ -253,3 +253,15 @@ def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
+
+
+def numinamath_row(problem: str, answer: str | None, **changes: Any) -> dict[str, Any]:
+    """Return a row of NuminaMath-1.5. changes: values for other columns"""
+    row = {"problem": problem, "solution": f"We count. The answer is {answer}.", "answer": answer}
+    row |= {"problem_type": "Number Theory", "question_type": "math-word-problem", "source": "olympiads"}
+    return row | {"problem_is_valid": "Yes", "solution_is_valid": "Yes", "synthetic": False} | changes
+
+
+def deepscaler_row(problem: str, answer: str) -> dict[str, Any]:
+    """Return a row of DeepScaleR-Preview."""
+    return {"problem": problem, "answer": answer, "solution": ""}

@@ -13,7 +13,7 @@ import pytest
 from canned_server import answering
 from click.testing import CliRunner
 from documents import ROOT, blocks, commands
-from source_rows import SUM, livecodebench_row, taco_row, words, write_jsonl
+from source_rows import SUM, livecodebench_row, numinamath_row, taco_row, words, write_jsonl
 
 from curate.commands.main import command_modules, load_command, main
 from curate.recipes.reader import read_recipe
@@ -158,14 +158,17 @@ def test_a_recipe_of_the_table_reads_and_filters_rows_of_its_sources(
     recipe = read_recipe(split(typed)[2])
     places = {name: ROOT / "examples" / "raw" / name for name in ("taco", "synthetic1")}
     places["livecodebench"] = stand_ins / "livecodebench"
+    questions = write_jsonl(tmp_path / "questions.jsonl", [numinamath_row("What is the sum of $1$ and $3$?", "4")])
+    places |= {"numinamath": questions, "deepscaler": questions}
     here = [word for source in recipe.sources for word in ("--source", f"{source.name}={places[source.name]}")]
     places |= {"lcb": stand_ins / "livecodebench", "codeforces": stand_ins / "codeforces.jsonl"}
+    places |= dict.fromkeys(("aime24", "aime25", "math500"), stand_ins / "codeforces.jsonl")
     sets = [word for one in recipe.against for word in ("--against", f"{one.name}={places[one.name]}")]
     printed = run([*split(typed), "--dry-run", *here, *sets])
     kept = {name: int(n) for name, n in re.findall(r"^(\w+) .* (\d+) +0$", printed, re.MULTILINE)}
     assert kept.keys() == {source.name for source in recipe.sources}, printed
     assert all(kept.values()), printed
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [questions]
 
 
 @pytest.mark.parametrize("typed", [command for command in table_of_articles() if command.startswith("curate train")])

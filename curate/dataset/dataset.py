@@ -14,7 +14,7 @@ from curate.dataset.location import resolve_dataset_folder
 from curate.dataset.output_folder import read_manifest
 from curate.errors import CurateError
 from curate.manifest import Manifest
-from curate.problem import Problem, from_row
+from curate.problem import DEFAULT_VALUES, Problem, from_row
 from curate.reading.values import shorten
 from curate.trust import TrustPolicy
 from sandbox import Suite
@@ -94,9 +94,14 @@ class Dataset:
                     yield from file.iter_batches(batch_size=rows, columns=None if columns is None else list(columns))
 
     def rows(self, table: str, columns: Sequence[str] | None = None) -> Iterator[Row]:
-        """Yield the rows of a table in order. columns: the names of the columns to read; None: all"""
-        for batch in self.batches(table, columns):
-            yield from batch.to_pylist()
+        """Yield the rows of a table in order. columns: the names of the columns to read; None: all
+
+        A column that earlier versions did not write has its default value.
+        """
+        later = DEFAULT_VALUES.keys() & set(columns or ())
+        absent = {name: DEFAULT_VALUES[name] for name in (later - self.columns(table) if later else ())}
+        for batch in self.batches(table, columns and [name for name in columns if name not in absent]):
+            yield from (absent | row for row in batch.to_pylist()) if absent else batch.to_pylist()
 
     def count(self, table: str) -> int:
         """Return the number of rows of a table."""

@@ -12,7 +12,7 @@ from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from curate.problem import MEASURED_COLUMNS, REWARD_COLUMNS
+from curate.problem import DEFAULT_VALUES, MEASURED_COLUMNS, REWARD_COLUMNS
 
 DIGESTS = "digests.parquet"  # the file's name
 TABLES = ("data", "rejected")  # the tables that the content hash covers, in its order
@@ -36,6 +36,7 @@ class HashedRow(NamedTuple):
 
 def hash_row(row: Mapping[str, Any], *, rewards: bool) -> HashedRow:
     """Return the lines and the digest of a row. rewards: whether rewards depend on it, as on the rows of `data`"""
+    row = {name: value for name, value in row.items() if name not in DEFAULT_VALUES or value != DEFAULT_VALUES[name]}
     texts = {name: _json(value) for name, value in row.items()}
     content = _object(texts, _content_names(tuple(row))) + b"\n"
     digest = hashlib.blake2b(content, digest_size=_BYTES)

@@ -18,7 +18,7 @@ from curate.dataset.digests import DIGESTS, TABLES, RowHasher
 from curate.dataset.files import find_dataset_files, hash_files
 from curate.errors import CurateError
 from curate.manifest import MANIFEST, InputFile, Manifest, hash_of
-from curate.problem import COLUMNS
+from curate.problem import COLUMNS, DEFAULT_VALUES
 from curate.progress import Progress, no_progress, with_progress
 from curate.reading.tables import path_sha256
 from curate.reading.values import shorten
@@ -259,7 +259,9 @@ def _compare_rows(
             return None, n_rows, [Discrepancy(table, f"cannot be read: {error}")]
         ids[table] = of_table
     faults = []
-    if hasher.content_hash != manifest.content_hash and (missing := COLUMNS.keys() - dataset.columns("data")):
+    if hasher.content_hash != manifest.content_hash and (
+        missing := COLUMNS.keys() - DEFAULT_VALUES.keys() - dataset.columns("data")
+    ):
         faults.append(Discrepancy("data", f"has no column {', '.join(sorted(missing))}"))
     faults += _changed_rows(dataset, hasher, ids)
     if repeated := [id for id, n in Counter(ids["data"]).items() if n > 1]:

@@ -1,7 +1,8 @@
 """Distinguish two problems of one series from two copies of one problem, if their statements are alike.
 
 "Two Sum" and "Two Sum II" share nearly all their words and are different problems. The difference is looked for in the
-titles of the rows, the versions that their statements name, the functions that they ask for, and their tests.
+titles of the rows, the versions that their statements name, the functions that they ask for, and their tests or the
+numbers and answers of their questions.
 """
 
 import re
@@ -26,6 +27,8 @@ def find_difference(first: Problem, second: Problem) -> str | None:
         return "they ask for different functions"
     if (counts := _arguments(first.tests)) and (others := _arguments(second.tests)) and counts.isdisjoint(others):
         return "they call their functions with different numbers of arguments"
+    if first.expected_answer != second.expected_answer and _numbers(first.statement) != _numbers(second.statement):
+        return "they expect different answers to questions with different numbers"
     if _contradict(first.tests, second.tests):
         return "they expect different answers to the same input"
     return None
@@ -51,6 +54,10 @@ def _versions(first: str, second: str) -> bool:
         return False
     names = {match[1].lower() for match in (version, other_version)}
     return len({_SAME_VERSION.get(name, name) for name in names}) > 1
+
+
+def _numbers(statement: str) -> list[str]:
+    return re.findall(r"\d+", statement)
 
 
 def _arguments(suite: Suite) -> set[int]:

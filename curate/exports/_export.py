@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 Manifest = dict[str, Any]
 Row = Mapping[str, Any]
 EXCLUDED = "left_out.jsonl"
+QUESTION = "mathematics"  # the reason why questions with an expected answer are left out
+_NOT_PROGRAMS = {QUESTION: "a question with an expected answer; exports have programs only"}
 UNSUPPORTED_LIMITS_MESSAGE = "limits of its own beside wall time and memory, which a record cannot express"
 
 
@@ -100,7 +102,7 @@ def load_target(name: str) -> ExportTarget:
 
 def reasons(target_name: str) -> dict[str, str]:
     """Return the fixed words for reasons why a target leaves rows out, with their meanings."""
-    return {**MEANINGS, **load_target(target_name).EXCLUSION_REASONS}
+    return {**MEANINGS, **_NOT_PROGRAMS, **load_target(target_name).EXCLUSION_REASONS}
 
 
 def export(
@@ -169,7 +171,7 @@ def _exportable(
         progress("export", row + 1, len(stored))
         reason = options.trust.exclusion_reason(
             verified=problem.verified, suspect=problem.multi_answer_suspect, checker=problem.tests.checker
-        ) or target.unsupported_reason(problem, options)
+        ) or (QUESTION if problem.expected_answer else target.unsupported_reason(problem, options))
         if reason is None:
             yield problem
         else:

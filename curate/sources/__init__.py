@@ -1,11 +1,12 @@
-"""The sources, one file each: acecode, apps, codecontests, deepcoder, generic, humaneval, kodcode, leetcodedataset,
-livecodebench, mbpp, synthetic1 and taco.
+"""The sources, one file each: acecode, apps, codecontests, deepcoder, deepscaler, generic, humaneval, kodcode,
+leetcodedataset, livecodebench, mbpp, numinamath, synthetic1 and taco.
 
 `--source` takes the name of the file. Each file has the constants that `curate sources` shows, TITLE, HUB_ID, LICENCE,
 SIZE_DESCRIPTION and DEFECTS, and these functions:
 
 read(table)    yields a Problem for each row, or a Rejection for a row that cannot be read. `read_problems` is all of it
-               but the columns, and a function that returns the problem of one row, made with `make_problem`
+               but the columns, and a function that returns the problem of one row, made with `make_problem`, or with
+               `make_question` for a question of mathematics
 select_files(table)  returns the table with the files to read; only sources with options or folders of their own have it
 
 A source whose rows cannot be read in shards has ONE_SHARD. One that has several rows for a problem, of which only the
@@ -17,6 +18,7 @@ from typing import Any
 
 from curate.problem import Problem, Rejection, Wrapping
 from curate.reading.dialects import ParsedTests
+from curate.reading.questions import check_question
 from curate.reading.stated_limits import UNSTATED
 from curate.reading.tables import Row, TableFiles, UnreadableRow, read_rows
 from curate.reading.values import ParseError, optional_text
@@ -118,3 +120,14 @@ def make_problem(
         licence=licence,
         **written,
     )
+
+
+def make_question(id: str, answer: str, licence: str, *, tags: object = None, **texts: Any) -> Problem:
+    """Return a question of mathematics. The parameters have the same meaning as in make_problem.
+
+    answer  the expected answer, in LaTeX
+
+    Raises ParseError for a question that has no final answer, or several; see curate/reading/questions.py.
+    """
+    check_question(optional_text(texts["statement"]), answer)
+    return make_problem(id, ParsedTests(()), None, licence, tags=tags, expected_answer=answer.strip(), **texts)

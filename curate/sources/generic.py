@@ -9,6 +9,7 @@
     tests = "reward_model.ground_truth"  # or inputs and outputs, two lists
     public_tests = "examples"            # those that the statement shows, if they are not among `tests`
     solutions = "canonical_solution"     # if left out: the source publishes none
+    expected_answer = "answer"           # of a question of mathematics, which has no tests
 
 Tests may be written in any of the dialects of curate/reading/dialects. As in all sources, a stated time limit is
 assumed to be for C++. A mapping that names solutions need not name tests; what has no test can never be verified.
@@ -33,7 +34,7 @@ from curate.reading.values import (
     parse_json_or_literal,
     shorten,
 )
-from curate.sources import make_problem, name_problems
+from curate.sources import make_problem, make_question, name_problems
 from sandbox import Program, checkers
 
 TITLE = "Data of your own"
@@ -44,10 +45,11 @@ DEFECTS = "what the reasons of the rejected rows say"
 
 FIELDS = (
     "id statement starter_code tests public_tests inputs outputs fn_name given setup solutions language time_limit"
-    " memory_limit title platform url date difficulty tags"
+    " memory_limit title platform url date difficulty tags expected_answer"
 ).split()
 _TESTS = {"tests", "inputs", "outputs"}
 _TEXTS = ("statement", "platform", "title", "url", "date", "difficulty")  # fields that are columns as they are
+_OF_PROGRAMS = frozenset(FIELDS) - {*_TEXTS, "id", "tags", "expected_answer"}
 OPTIONS = ("fields", "licence", "language", "checker", "time_unit", "memory_unit")
 # Columns of tasks that change a repository, as in SWE-bench and SWE-Gym; all have the first two.
 _REPOSITORY = ("repo", "patch", "base_commit", "test_patch", "FAIL_TO_PASS")
@@ -78,8 +80,12 @@ def select_files(table: TableFiles) -> TableFiles:
         raise _wrong(table, "[fields] needs statement, and either tests or both inputs and outputs")
     if "public_tests" in fields and "tests" not in fields:
         raise _wrong(table, "[fields] needs tests beside public_tests. If there are no others, name these tests")
-    if not named and "solutions" not in fields:
-        raise _wrong(table, "[fields] needs tests, or both inputs and outputs, or at least solutions")
+    if "expected_answer" in fields and (wrong := sorted(fields.keys() & _OF_PROGRAMS)):
+        raise _wrong(table, f"[fields] has expected_answer, so its rows are questions without {', '.join(wrong)}")
+    if not named and not fields.keys() & {"solutions", "expected_answer"}:
+        raise _wrong(
+            table, "[fields] needs tests, or both inputs and outputs, or at least solutions; or expected_answer"
+        )
     for name, known in (("time_unit", _SECONDS), ("memory_unit", _MEGABYTES), ("checker", checkers.names())):
         if name in options and options[name] not in list(known):
             raise _wrong(table, f"no {name} {options[name]}. Choose one of {', '.join(known)}")
@@ -144,6 +150,13 @@ def _value(row: Row, path: str) -> Any:
 
 
 def _problem(id: str, values: Mapping[str, Any], options: Mapping[str, Any]) -> Problem:
+    if isinstance(values["statement"], list | Mapping):
+        raise ParseError("statement is not a text. Name one of its elements, such as prompt.0.content")
+    licence = options.get("licence", "unknown")
+    texts: dict[str, Any] = {name: values.get(name) for name in _TEXTS}
+    if "expected_answer" in options["fields"]:
+        answer = optional_text(values["expected_answer"])
+        return make_question(id, answer, licence, tags=values.get("tags"), **texts)
     starter_code, _ = strip_code_fence(optional_text(values.get("starter_code")))  # perhaps the prompt contains it
     time_limit = _quantity(values.get("time_limit"), _SECONDS[options.get("time_unit", "s")], "s")
     memory_limit = _quantity(values.get("memory_limit"), _MEGABYTES[options.get("memory_unit", "mb")], "MB")
@@ -151,17 +164,14 @@ def _problem(id: str, values: Mapping[str, Any], options: Mapping[str, Any]) -> 
     if "solutions" in options["fields"]:
         path = options["fields"]["solutions"]
         solutions = _solutions(values["solutions"], values.get("language") or options.get("language", ""), path)
-    if isinstance(values["statement"], list | Mapping):
-        raise ParseError("statement is not a text. Name one of its elements, such as prompt.0.content")
     tests, n_public_tests = _tests(
         values, function_name(values.get("fn_name"), "fn_name"), starter_code, solutions or ()
     )
-    texts: dict[str, Any] = {name: values.get(name) for name in _TEXTS}
     return make_problem(
         id,
         tests,
         solutions,
-        options.get("licence", "unknown"),
+        licence,
         limits=limits(time_limit, memory_limit),
         checker=options.get("checker", ""),
         n_public_tests=n_public_tests,

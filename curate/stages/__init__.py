@@ -1,6 +1,7 @@
 """The stages of a build, one file each, and the list that `curate build-dataset` runs.
 
     verify         execute solutions until one passes every test
+    verify_answers let the judge of mathematics read expected answers
     cross_check    run further solutions, to see whether they agree with the tests
     rerun          run each reference a second time with another seed
     deduplicate    keep only the best of several problems with nearly the same text
@@ -23,6 +24,7 @@ from curate.stages.evidence import EvidenceStage
 from curate.stages.rerun import RerunStage
 from curate.stages.strength import StrengthStage
 from curate.stages.verify import VerificationStage
+from curate.stages.verify_answers import AnswerStage
 
 
 def default_stages(options: BuildOptions, against: Sequence[str] = ()) -> list[Stage]:
@@ -34,6 +36,7 @@ def default_stages(options: BuildOptions, against: Sequence[str] = ()) -> list[S
     deduplicate = DeduplicationStage(threshold=options.dedup)
     return [
         verify,
+        AnswerStage(seed=options.seed),
         CrossCheckStage(verify, others=options.cross_checks),
         RerunStage(verify),
         deduplicate,

@@ -279,8 +279,8 @@ def test_an_empty_input_is_an_error_and_leaves_no_folder_behind(raw, name, conte
 
 
 def test_every_file_of_sources_is_a_source():
-    text = "acecode apps codecontests deepcoder generic humaneval kodcode leetcodedataset livecodebench mbpp synthetic1"
-    assert source_names() == [*text.split(), "taco"]
+    text = "acecode apps codecontests deepcoder deepscaler generic humaneval kodcode leetcodedataset livecodebench mbpp"
+    assert source_names() == [*text.split(), "numinamath", "synthetic1", "taco"]
 
 
 def test_a_reference_that_passes_only_once_is_flaky(tmp_path):

@@ -39,6 +39,7 @@ from train.evaluation.evaluate import (
     sample_seed,
 )
 from train.evaluation.judges.judge import SuiteJudge
+from train.evaluation.judges.math_judge import MathJudge
 from train.evaluation.sample_store import SampleRecord
 from train.evaluation.suites.suite import Exercise
 
@@ -137,6 +138,9 @@ _SETTINGS = "settings"  # the key under which the journal of verdicts holds the 
 _COLUMNS = ("id", "statement", "starter_code", "tests")  # the columns of the dataset on which a sample depends
 
 
+_ANSWER = "expected_answer"  # a sample depends on it, too, where a row has one
+
+
 def _object_with(*fields: str) -> Callable[[Any], Row]:
     """Return a reader of records that are objects with these fields. It raises ValueError for any other record."""
 
@@ -212,7 +216,7 @@ def measure_difficulty(
                 verdicts.add(_SETTINGS, settings.to_dict())
             digests = {
                 row["id"]: _samples_digest(row, settings, packages)
-                for row in stored.rows("data", _COLUMNS)
+                for row in stored.rows("data", (*_COLUMNS, _ANSWER))
                 if row["id"] not in left_out
             }
             finished = {id for id, row in rows.items() if row["samples"] == digests.get(id) and row["n"] >= settings.n}
@@ -247,6 +251,7 @@ def _samples_digest(problem: Row, settings: DifficultySettings, packages: Sequen
     """Return a digest of everything that a problem's samples and their verdicts depend on."""
     content = [
         *(problem[column] for column in _COLUMNS),
+        *([problem[_ANSWER]] if problem.get(_ANSWER) else []),
         settings.prompt.cache_key(),
         settings.model,
         settings.temperature,
@@ -346,7 +351,7 @@ class _Samples:
 
     def _requests(self, is_wanted: Callable[[str], bool]) -> Iterator[SampleRequest]:
         """Yield the samples that have no verdict and whose key satisfies `is_wanted`, problem by problem."""
-        for problem in self.stored.rows("data", sorted({*_COLUMNS, *TESTS})):
+        for problem in self.stored.rows("data", sorted({*_COLUMNS, _ANSWER, *TESTS})):
             digest = self.digests.get(problem["id"])
             keys = self._keys(digest) if digest else []
             numbers = [n for n, key in enumerate(keys) if key not in self.verdicts and is_wanted(key)]
@@ -364,5 +369,5 @@ def _exercise(problem: Row, settings: DifficultySettings) -> Exercise:
         raise CurateError(
             f"{problem['id']}: its tests cannot be read ({shorten(error)}). Build the dataset again."
         ) from error
-    chat = settings.prompt.chat(problem["statement"], problem["starter_code"], suite)
-    return Exercise(problem["id"], chat, SuiteJudge(suite, settings.languages))
+    judge = MathJudge(problem[_ANSWER]) if problem[_ANSWER] else SuiteJudge(suite, settings.languages)
+    return Exercise(problem["id"], settings.prompt.row_chat(problem, suite), judge)

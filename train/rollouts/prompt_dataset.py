@@ -86,7 +86,7 @@ class Mixture:
 
 _COLUMNS = (
     "id", "source", "statement", "starter_code", *TESTS, "strongest_tests", "time_limit_seconds", "verified",
-    "multi_answer_suspect",
+    "multi_answer_suspect", "expected_answer",
 )  # fmt: skip
 _ROLES = ("system", "user", "assistant")
 
@@ -183,10 +183,11 @@ def _curated(
             yield TrainingProblem(
                 row["id"],
                 row["source"],
-                prompt.chat(row["statement"], row["starter_code"], suite),
-                suite.to_json() if suite.trials else row["tests"],
+                prompt.row_chat(row, suite),
+                "" if row["expected_answer"] else suite.to_json() if suite.trials else row["tests"],
                 tuple(row["strongest_tests"] or ()),
                 row["time_limit_seconds"],
+                row["expected_answer"],
             )
 
 

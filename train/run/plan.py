@@ -86,13 +86,15 @@ def _data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
         check_scorable(config.reward, kinds)
         yield f"{head}{dataset}, {n_prompts:,} prompts{share}"
         return
-    check_scorable(config.reward, ProblemKinds(tests=True))
     folder, trust = resolve_dataset_folder(dataset), TrustPolicy.from_choices(config.data.include)
     with translate_read_errors(folder):
         stored = Dataset(folder).require_problems()
         left_out = stored.exclusion_reasons(trust)
-        rows = stored.rows("data", ("id", "source", "verified"))
-        unverified = Counter(row["source"] for row in rows if not row["verified"] and row["id"] not in left_out)
+        rows = stored.rows("data", ("id", "source", "verified", "expected_answer"))
+        taken = [row for row in rows if row["id"] not in left_out]
+        unverified = Counter(row["source"] for row in taken if not row["verified"])
+        n_questions = sum(bool(row["expected_answer"]) for row in taken)
+    check_scorable(config.reward, ProblemKinds(tests=n_questions < len(taken), answers=n_questions > 0))
     check_trusted(folder, trust)
     yield f"{head}{dataset}, {len(stored) - len(left_out):,} of {len(stored):,} problems{share}"
     yield from (f"           {line}" for line in exclusion_lines(Counter(left_out.values())))

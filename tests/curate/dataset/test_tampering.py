@@ -19,7 +19,7 @@ from curate.dataset.dataset import Dataset
 from curate.dataset.digests import RowHasher, write_digests
 from curate.dataset.integrity import check_integrity
 from curate.manifest import from_json, hash_of, to_json
-from curate.problem import COLUMNS, MEASURED_COLUMNS, REWARD_COLUMNS
+from curate.problem import COLUMNS, DEFAULT_VALUES, MEASURED_COLUMNS, REWARD_COLUMNS
 from sandbox import Case, Suite
 from train.rollouts.prompt_dataset import _COLUMNS
 
@@ -125,7 +125,9 @@ def tamperings() -> Iterator[tuple[str, object]]:
     yield "add contamination", added(f"contamination/{ROWS[5:]}", EVIDENCE)
     for name in (".huggingface.yaml", "dataset_infos.json"):
         yield f"add {name}", added(name, "report.json")
-    for name in COLUMNS:
+    for name in [
+        name for name in COLUMNS if name not in DEFAULT_VALUES
+    ]:  # without such a column, the rows are the same
         yield f"edit {name}", edited(ROWS, edit_column(name))
         yield f"drop {name}", edited(ROWS, lambda table, name=name: table.drop_columns([name]))
     for name in ("id", "source", "stage", "reason", "detail", "cause"):

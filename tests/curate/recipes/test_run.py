@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from solve_rates import write_solve_rates
-from source_rows import livecodebench_row, synthetic1_row, taco_row, words, write_jsonl, write_parquet
+from source_rows import livecodebench_row, numinamath_row, synthetic1_row, taco_row, words, write_jsonl, write_parquet
 
 from cli import main
 from curate.dataset.output_folder import read_manifest
@@ -280,8 +280,12 @@ def test_shipped_recipes_read_local_copies_of_their_sources(tmp_path):
     assert table["synthetic1"][1:] == ["1", "-1", "0", "0"]
     assert table["livecodebench"][1] == "5"  # contests until July 2024
     assert f"export      {tmp_path / 'out' / 'exports' / 'verl'}" in shown.stdout
-    source = ("--source", f"synthetic1={tmp_path / 'synthetic1.parquet'}")
-    shown = invoke("intellect2", *source, "--out", tmp_path / "out", "--dry-run")
+    write_jsonl(tmp_path / "questions.jsonl", [numinamath_row("What is the sum of $1$ and $3$?", "4")])
+    places = [("--source", "synthetic1", "synthetic1.parquet")]
+    places += [("--source", name, "questions.jsonl") for name in ("numinamath", "deepscaler")]
+    places += [("--against", name, "codeforces.jsonl") for name in ("aime24", "aime25", "math500")]
+    local = [word for option, name, file in places for word in (option, f"{name}={tmp_path / file}")]
+    shown = invoke("intellect2", *local, "--out", tmp_path / "out", "--dry-run")
     assert shown.exit_code == 0, shown.output
     assert [line.split()[0] for line in shown.stdout.splitlines()[-4:]] == ["build", "difficulty", "band", "export"]
 

@@ -14,7 +14,7 @@ All forms for questions of mathematics are one message of the user.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from curate.prompt import Chat
+from curate.prompt import MATHEMATICS_INSTRUCTION, Chat
 from train.evaluation.judges import extraction
 
 
@@ -177,8 +177,7 @@ _LIGHTEVAL = (
     "following format: 'Therefore, the final answer is: $\\boxed{ANSWER}$. I hope it is correct' (without quotes) "
     "where ANSWER is just the final number or expression that solves the problem. Think step by step before answering."
 )
-DEEPSCALER_INSTRUCTION = "Let's think step by step and output the final answer within \\boxed{}."
-DEEPSCALER = PromptForm("deepscaler", _MATHEMATICS, lambda problem: f"{problem.text} {DEEPSCALER_INSTRUCTION}")
+DEEPSCALER = PromptForm("deepscaler", _MATHEMATICS, lambda problem: f"{problem.text} {MATHEMATICS_INSTRUCTION}")
 LIGHTEVAL = PromptForm("lighteval", _MATHEMATICS, lambda problem: f"{_LIGHTEVAL}\n\n{problem.text}")
 LIGHTEVAL_013_AIME = PromptForm(
     "lighteval-0.13-aime", ("aime24", "aime25"), lambda problem: f"\n{_LIGHTEVAL}\n\n{problem.text}\n"

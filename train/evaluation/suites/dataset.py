@@ -1,4 +1,4 @@
-"""Any dataset that curate built, with its own tests. Rows that are not trusted are left out."""
+"""Any dataset that curate built, with its own tests and expected answers. Rows that are not trusted are left out."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,11 +7,12 @@ from curate.dataset.dataset import Dataset
 from curate.errors import CurateError
 from curate.problem import TESTS, tests_from_row
 from curate.trust import TrustPolicy
+from train.evaluation.judges.math_judge import MathJudge
 from train.evaluation.protocols.forms import Statement
 from train.evaluation.suites.suite import Exercise, SuiteOptions, parse_metadata
 
 NAME = "dataset"
-_COLUMNS = ("id", "statement", "starter_code", *TESTS, "difficulty", "platform", "date")
+_COLUMNS = ("id", "statement", "starter_code", *TESTS, "expected_answer", "difficulty", "platform", "date")
 _TRUST_COLUMNS = ("verified", "multi_answer_suspect")
 
 
@@ -33,8 +34,10 @@ def read(stored: Dataset, options: SuiteOptions, trust: TrustPolicy, left_out: C
             left_out[objection] += 1
             continue
         statement = Statement(row["statement"], row["starter_code"], suite.entry_point)
-        chat = options.prompt.chat(row["statement"], row["starter_code"], suite)
+        chat = options.prompt.row_chat(row, suite)
+        expected = row["expected_answer"]
+        judge = MathJudge(expected) if expected else options.suite_judge(suite)
         known = parse_metadata(row["difficulty"], row["platform"], row["date"])
-        yield options.make_exercise(row["id"], statement, chat, options.suite_judge(suite), known)
+        yield options.make_exercise(row["id"], statement, chat, judge, known)
     if options.date_range is not None and undated:
         raise CurateError(f"{undated} problems of the dataset have no date. Leave the window out.")

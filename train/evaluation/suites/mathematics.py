@@ -7,11 +7,12 @@ from functools import partial
 from importlib.util import find_spec
 
 from curate.errors import CurateError
+from curate.prompt import MATHEMATICS_INSTRUCTION
 from curate.reading.tables import Row, TableFiles, validate_options
 from curate.reading.values import optional_text
 from sandbox.extras import install_command
 from train.evaluation.judges.math_judge import MathJudge, parse_integer
-from train.evaluation.protocols.forms import DEEPSCALER_INSTRUCTION, Statement
+from train.evaluation.protocols.forms import Statement
 from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, parse_metadata, unreadable, valid_rows
 
 _COLUMNS = ("problem", "answer")
@@ -29,7 +30,7 @@ def _rows(table: TableFiles, optional: tuple[str, ...]) -> Iterator[tuple[int, R
 
 def _exercise(id: str, row: Row, judge: MathJudge, difficulty: object, asked: SuiteOptions) -> Exercise:
     problem = str(row["problem"])
-    chat = asked.question_chat(problem, f"{problem.strip()} {DEEPSCALER_INSTRUCTION}")
+    chat = asked.question_chat(problem, f"{problem.strip()} {MATHEMATICS_INSTRUCTION}")
     return asked.make_exercise(id, Statement(problem), chat, judge, parse_metadata(difficulty))
 
 

@@ -1,0 +1,72 @@
+r"""Questions of mathematics with one final answer, and the reasons for which others cannot be rewarded.
+
+proof            it asks for a proof
+no_answer        the source has no answer
+multiple_choice  it offers choices, so a guess is often right
+several_parts    it asks for several things, or its answer has several parts
+image            it refers to a figure that is not there; a figure in Asymptote is text that a model can read
+"""
+
+import re
+from collections.abc import Sequence
+
+from curate.reading.values import ParseError, shorten
+
+_MISSING = frozenset({"", "notfound", "not found", "n/a", "none", "null", "nan", "unknown", "no answer"})
+_PROOFS = frozenset({"proof", "see proof", "see solution", "proved", "proven"})
+_PROVE = re.compile(r"(?:^|[.:;,]\s|\n)\W{0,20}(?:prove|show|demonstrate)\b(?! your)", re.IGNORECASE)
+_ASKS = re.compile(
+    r"\?|\b(?:find|determine|compute|calculate|evaluate|solve|simplify|what|how (?:many|much)|express|give|list)\b",
+    re.IGNORECASE,
+)
+_LINE = r"(?:^|[\n.:;?!$])\s{0,20}(?:\*\*|\\item)?\s{0,20}"  # labels of parts begin a line, or follow a sentence
+_PARTS = [
+    [re.compile(rf"{_LINE}{label}", re.IGNORECASE) for label in labels]
+    for labels in (
+        (r"\(?a\)", r"\(?b\)"),
+        (r"\(?1\)", r"\(?2\)"),
+        (r"\(?i\)", r"\(?ii\)"),
+        ("[ⅰⅠ①⑴]", "[ⅱⅡ②⑵]"),
+        (r"part (?:a|1|i)\b", r"part (?:b|2|ii)\b"),
+    )
+]
+_PARTS_OF_ANSWER = [
+    re.compile(r"^\W{0,20}(?:text\{)?\W{0,20}(?:part )?(?:a|1|i)\s?\)", re.IGNORECASE),
+    re.compile(r"(?<![\w\\])(?:b|2|ii)\s?\)", re.IGNORECASE),
+]
+_CHOICES = [
+    [re.compile(rf"(?<![\w\\]){begin}{letter}{end}") for letter in "ABC"]
+    for begin, end in ((r"\(", r"\)"), (r"(?:\\textbf|\\text|\\mathrm)\{\(?", r"[.)}]"), (r"(?<=\s)", r"[.):]\s"))
+]
+_FIGURE = re.compile(
+    r"\b(?:in|from|by|see) (?:the |this )?(?:following |above |adjoining |accompanying |given )?"
+    r"(?:figure|diagram|picture|drawing)\b|\b(?:figure|diagram|picture|drawing|graph) "
+    r"(?:shown|below|above|at (?:the )?(?:right|left))\b|\bas shown\b|\bshown (?:below|above)\b",
+    re.IGNORECASE,
+)
+_ASYMPTOTE = "[asy]"
+
+
+def check_question(statement: str, answer: str) -> None:
+    """Raise ParseError, with its reason, for a question without one final answer. Takes linear time on any text."""
+    bare = answer.strip().strip("$.").strip().lower()
+    if bare in _PROOFS or (_PROVE.search(statement) and not _ASKS.search(statement)):
+        raise ParseError("it asks for a proof, which no final answer shows", "proof")
+    if bare in _MISSING:
+        raise ParseError(f"its answer is {shorten(answer)!r}", "no_answer")
+    if any(_in_order(labels, statement) for labels in _CHOICES):
+        raise ParseError("it offers choices, of which a guess is often right", "multiple_choice")
+    if any(_in_order(labels, statement) for labels in _PARTS) or _in_order(_PARTS_OF_ANSWER, answer):
+        raise ParseError("it asks for several things, and one final answer is compared", "several_parts")
+    if (figure := _FIGURE.search(statement)) and _ASYMPTOTE not in statement:
+        raise ParseError(f"it refers to a figure: {shorten(figure[0])}", "image")
+
+
+def _in_order(labels: Sequence[re.Pattern[str]], text: str) -> bool:
+    """Return whether the labels occur in a text, one after another."""
+    place = 0
+    for label in labels:
+        if (found := label.search(text, place)) is None:
+            return False
+        place = found.end()
+    return True

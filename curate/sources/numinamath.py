@@ -1,0 +1,43 @@
+"""AI-MO/NuminaMath-1.5: questions of competitions and textbooks, each with an answer that a model took from a solution.
+
+Its authors marked what each row asks for (`question_type`) and whether problem and solution are whole. The marks do not
+cover everything, so the question itself is read as well.
+"""
+
+from functools import partial
+
+from curate.problem import Problem
+from curate.reading.tables import Row
+from curate.reading.values import ParseError, optional_text
+from curate.sources import make_question, read_problems
+
+TITLE = "NuminaMath-1.5"
+HUB_ID = "AI-MO/NuminaMath-1.5"
+LICENCE = "apache-2.0"
+SIZE_DESCRIPTION = "896,215 questions of mathematics"
+DEFECTS = "proofs, choices and several parts among them; answers missing, wrong or for the last part only; figures gone"
+COLUMNS = ("problem", "answer")
+OPTIONAL = ("problem_type", "question_type", "problem_is_valid", "solution_is_valid", "source", "synthetic")
+_TYPES = {"proof": "proof", "MCQ": "multiple_choice"}
+
+
+def _problem(id: str, row: Row) -> Problem:
+    kind = optional_text(row["question_type"])
+    if kind in _TYPES:
+        raise ParseError(f"question_type {kind}", _TYPES[kind])
+    for column in ("problem_is_valid", "solution_is_valid"):
+        if (mark := optional_text(row[column])) not in ("Yes", ""):
+            raise ParseError(f"{column} {mark}", "invalid")
+    if row["synthetic"]:
+        raise ParseError("a model made the question from another one", "synthetic")
+    return make_question(
+        id,
+        optional_text(row["answer"]),
+        LICENCE,
+        statement=row["problem"],
+        platform=row["source"],
+        tags=[tag for tag in (optional_text(row["problem_type"]),) if tag],
+    )
+
+
+read = partial(read_problems, "numinamath", COLUMNS, OPTIONAL, _problem, "")
