@@ -1,17 +1,18 @@
 """What every backend must do: some forty small programs, each with the verdict that it must get.
 
 The tests and `curate doctor` judge them on a backend in a few seconds. They tell a broken installation from a sound
-one. They do not prove isolation: the tests in tests/sandbox do.
+one. They do not prove isolation: the tests in tests/sandbox do. What any judge must be able to do comes from the
+catalogue of sandbox.probes; what follows here is about this sandbox's own verdicts, tests and layers.
 """
 
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sandbox import languages
 from sandbox.box import Sandbox
 from sandbox.errors import BackendUnavailable, SandboxError
 from sandbox.judge import Verdict
+from sandbox.probes import find_trial
 from sandbox.program import Limits, Program
 from sandbox.suite import INTERACTIVE, PROGRAM, PYTHON, Assertions, Case, Referee, RefereeConvention, Suite
 
@@ -71,10 +72,12 @@ def _prints(
     return ConformanceCheck(name, Program(source, language), suite, frozenset([expected]))
 
 
-def _returns(name: str, source: str, arguments: list[object], value: object) -> ConformanceCheck:
-    case = Case(json.dumps(arguments), json.dumps(value))
-    suite = Suite([case], entry_point="solve", checker="tokens", limits=_LIMITS)
-    return ConformanceCheck(name, Program(source), suite, frozenset([Verdict.ACCEPTED]))
+def _probes(name: str, probe: str, expected: Verdict = Verdict.ACCEPTED, limits: Limits = _LIMITS) -> ConformanceCheck:
+    """Return a check with a program of the catalogue."""
+    trial = find_trial(probe)
+    return ConformanceCheck(
+        name, Program(trial.program), replace(trial.problem.suite, limits=limits), frozenset([expected])
+    )
 
 
 def _refereed(name: str, source: str, checker: str, referee: Referee, expected: Verdict) -> ConformanceCheck:
@@ -136,9 +139,9 @@ CHECKS: tuple[ConformanceCheck, ...] = (
         _prints(f"a {name} program", languages.load(name).SELF_TEST, ("3 4\n", "7\n"), ("-1 1\n", "0\n"), language=name)
         for name in languages.names()
     ),
-    _prints("lines are read", "a, b = map(int, input().split())\nprint(a + b)"),
-    _prints("bytes are read", "import sys\nprint(sum(map(int, sys.stdin.buffer.read().split())))"),
-    _prints("descriptors are files", "import os\nos.write(1, b'%d' % sum(map(int, os.read(0, 99).split())))"),
+    _probes("lines are read", "honest/programs/input/stdin"),
+    _probes("bytes are read", "honest/programs/bytes/stdin"),
+    _probes("descriptors are files", "honest/programs/descriptor/stdin"),
     _prints("text is UTF-8", "print(input()[::-1])", ("héllo 世界\n", "界世 olléh\n")),
     _prints("long integers print", "print(len(str(7 ** 9000)))", ("", "7606\n")),
     _prints(
@@ -154,8 +157,8 @@ CHECKS: tuple[ConformanceCheck, ...] = (
         ("", "False\n"),
         ("", "False\n"),
     ),
-    _returns("a function is called", "def solve(a, b):\n    return [a + b]", [3, 4], [7]),
-    _returns("a method is called", "class Solution:\n    def solve(self, a):\n        return a[::-1]", ["ab"], "ba"),
+    _probes("a function is called", "honest/functions/plain/call"),
+    _probes("a method is called", "honest/functions/plain/method"),
     _refereed("a checker program accepts", "print(5, 2)", PROGRAM, _SUM, Verdict.ACCEPTED),
     _refereed(
         "a referee talks",
@@ -176,13 +179,13 @@ CHECKS: tuple[ConformanceCheck, ...] = (
     _refereed("a checker program refuses", "print(5, 3)", PROGRAM, _SUM, Verdict.WRONG_ANSWER),
     _refereed("a referee hears nothing", "pass", INTERACTIVE, _GUESSING, Verdict.WRONG_ANSWER),
     _prints("C++ that does not compile", "int main() { return x; }", expected=Verdict.COMPILE_ERROR, language="cpp"),
-    _prints("a wrong answer", "print(8)", expected=Verdict.WRONG_ANSWER),
-    _prints("an exception", "1 / 0", expected=Verdict.RUNTIME_ERROR),
-    _prints("an exit status", "print(7)\nraise SystemExit(3)", expected=Verdict.RUNTIME_ERROR),
-    _prints("a signal", "import os\nos.kill(os.getpid(), 11)", expected=Verdict.RUNTIME_ERROR),
-    _prints("bad syntax", "print(", expected=Verdict.COMPILE_ERROR),
-    _prints("an endless loop", "while True: pass", expected=Verdict.TIME_LIMIT, limits=_SHORT),
-    _prints("an endless sleep", "import time\ntime.sleep(60)", expected=Verdict.TIME_LIMIT, limits=_SHORT),
+    _probes("a wrong answer", "wrong/programs/constant-zero/stdin", Verdict.WRONG_ANSWER),
+    _probes("an exception", "wrong/programs/fails-before-output/stdin", Verdict.RUNTIME_ERROR),
+    _probes("an exit status", "dodge/errors/exit-status-where-nothing-is-printed/stdin", Verdict.RUNTIME_ERROR),
+    _probes("a signal", "forge/signals/segmentation-fault/stdin", Verdict.RUNTIME_ERROR),
+    _probes("bad syntax", "wrong/programs/bad-syntax/stdin", Verdict.COMPILE_ERROR),
+    _probes("an endless loop", "dodge/timeouts/cancels-the-alarm/stdin", Verdict.TIME_LIMIT, _SHORT),
+    _probes("an endless sleep", "dodge/timeouts/sleeps/stdin", Verdict.TIME_LIMIT, _SHORT),
     _prints("too much memory", "x = []\nwhile True: x.append(bytearray(b'x' * 10**6))", expected=Verdict.MEMORY_LIMIT),
     _prints(
         "too much memory in many processes",
@@ -191,7 +194,7 @@ CHECKS: tuple[ConformanceCheck, ...] = (
         "for _ in range(6): os.wait()",
         expected=Verdict.MEMORY_LIMIT,
     ),
-    _prints("too much output", "while True: print('x' * 1000)", expected=Verdict.OUTPUT_LIMIT),
+    _probes("too much output", "dodge/outputs/flood-of-256-mb/stdin", Verdict.OUTPUT_LIMIT),
     _prints(
         "a system call for attackers",
         "import ctypes\nctypes.CDLL(None).ptrace(0, 0, 0, 0)",

@@ -10,6 +10,7 @@ import msgspec
 from curate.probe.target import Score
 from sandbox.probes import probe_classes
 from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial
+from sandbox.probes.problems import first_problem
 
 _LONG_SECONDS = 5.0
 
@@ -88,7 +89,6 @@ class AttemptResult:
 
 
 def plan(
-    problems: Sequence[ProbeProblem],
     conventions: Iterable[Convention],
     *,
     takes_text: bool,
@@ -100,7 +100,6 @@ def plan(
 ) -> Iterator[Attempt]:
     """Yield the attempts for a target.
 
-    problems     what hacks and right answers are written for
     conventions  the forms of problems that the target supports
     takes_text   whether it takes whole completions
     conditions   whether outages of its backend can be simulated
@@ -124,8 +123,7 @@ def plan(
                 fitting = fitting[turn % len(fitting) :][:1] if fitting and probe.seconds < _LONG_SECONDS else []
                 turn += 1
             for convention in fitting:
-                problem = next(problem for problem in problems if problem.convention is convention)
-                attempt = Attempt(of_class, probe, problem)
+                attempt = Attempt(of_class, probe, first_problem(convention))
                 if not only or _is_named(attempt, only):
                     tried[convention].append(attempt)
         for of_convention in tried.values():

@@ -191,7 +191,7 @@ def read_score(result: Any, signature: str) -> float | None:
         if isinstance(result, str | bytes):
             raise TypeError
         score = float(result)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise BadScore(
             f"it returned {_shown(result)}, which is no number; return a float, or None if unknown"
         ) from None

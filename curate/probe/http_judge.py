@@ -79,9 +79,10 @@ class HttpJudge:
     def _judge(self, source: str, suite: Suite) -> Score:
         reply = self._post(_JUDGE, _record(source, suite))
         answer = reply.json_object()
-        if reply.status != 200 or "passed" not in answer:
+        passed = answer.get("passed")
+        if reply.status != 200 or not isinstance(passed, bool):
             return Score(None, "unanswered", f"HTTP {reply.status}: {reply.message()}"[:300])
-        return Score(float(bool(answer["passed"])), detail=str(answer.get("verdict", "")))
+        return Score(float(passed), detail=str(answer.get("verdict", "")))
 
     def _run(self, source: str, suite: Suite) -> Score:
         for case in suite.cases:
@@ -90,9 +91,9 @@ class HttpJudge:
                 _RUN, {"code": source, "language": "python", "stdin": case.input, "run_timeout": seconds}
             )
             answer = reply.json_object()
-            if reply.status != 200 or answer.get("status") == "SandboxError":
-                return Score(None, "unanswered", f"HTTP {reply.status}: {reply.message()}"[:300])
             result = answer.get("run_result") or {}
+            if reply.status != 200 or answer.get("status") == "SandboxError" or not isinstance(result, dict):
+                return Score(None, "unanswered", f"HTTP {reply.status}: {reply.message()}"[:300])
             printed = result.get("stdout")
             if result.get("return_code") != 0 or not isinstance(printed, str):
                 return Score(0.0, detail=str(result.get("status")))

@@ -61,8 +61,10 @@ def calibrate(judge: TargetJudge, described: TargetDescription, problems: Sequen
     form = None
     for convention in Convention:
         problem = next((problem for problem in problems if problem.convention is convention), None)
-        if problem is None or convention not in described.conventions:
-            left_out[convention] = "the target has no such tests" if problem else "there is no such problem"
+        if problem is None:
+            continue
+        if convention not in described.conventions:
+            left_out[convention] = "the target has no such tests"
             continue
         forms = range(len(described.forms)) if form is None else (form,)
         tried = [_measure(judge, problem, number) for number in forms]
@@ -92,7 +94,8 @@ def _measure(judge: TargetJudge, problem: ProbeProblem, form: int) -> Scale | st
             judge.restart()
             if completion is _NO_PROGRAM:
                 continue
-            return f"the plainest {what} gets no number ({score.fault or 'None'}: {score.detail})"
+            why = "it raised " + score.detail if score.fault == "raised" else score.detail or "it returned None"
+            return f"the plainest {what} gets no number: {' '.join(why.split())}"
         scored.append((score.value, completion))
     # No signature says how statements are handed over: a judge that takes none of them for a test accepts any program.
     floor, wrong = scored[1] if problem.convention is Convention.ASSERTS else min(scored[1:])

@@ -25,6 +25,7 @@ from sandbox.suite import Suite
 _HIGH = 700  # descriptors below are those that hostile programs look at
 _LOAD_SECONDS = 120.0
 _MAX_ANSWER_BYTES = 1 << 22
+_LOOK = "; import it in Python to see why"
 _WITHOUT_STATEMENTS = ("plain", "rllm")  # signatures whose tests have no form for Python statements
 
 
@@ -78,11 +79,10 @@ class PythonJudge:
     """Runs a judge in a process of its own, and starts another one if that is lost.
 
     call_seconds   the most seconds for one completion
-    log            file for what the process prints; None: it is lost
     """
 
-    def __init__(self, target: PythonTarget, *, call_seconds: float, log: Path | None = None) -> None:
-        self._target, self._call_seconds, self._log = target, call_seconds, log
+    def __init__(self, target: PythonTarget, *, call_seconds: float) -> None:
+        self._target, self._call_seconds = target, call_seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
         self._scratch = ""
@@ -142,30 +142,29 @@ class PythonJudge:
         spec = {
             "descriptor": descriptor, "name": self._target.name, "signature": self._target.signature,
             "argument": self._target.argument, "network": self._target.network,
-            "bait": self._target.bait, "folder": here, "kept": _visible_folders(here),
+            "bait": self._target.bait, "folder": here, "kept": _visible_folders(here, self._target),
         }  # fmt: skip
-        log = self._log.open("ab") if self._log else subprocess.DEVNULL
         self._process = subprocess.Popen(
             [sys.executable, "-m", "curate.probe.worker", json.dumps(spec)],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[descriptor], start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=[descriptor],
+            start_new_session=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, _import_path()))},
         )  # fmt: skip
         os.close(descriptor)
-        if not isinstance(log, int):
-            log.close()
         self._channel = ours
         ours.settimeout(_LOAD_SECONDS)
         try:
             hello = self._receive(_Hello, "", time.monotonic() + _LOAD_SECONDS)
         except TimeoutError:
             self.close()
-            raise UnusableTarget(f"{self._target.name} was not loaded within {_LOAD_SECONDS:g} s") from None
+            raise UnusableTarget(f"{self._target.name} was not loaded within {_LOAD_SECONDS:g} s{_LOOK}") from None
         except (OSError, EOFError):
             self.close()
-            raise UnusableTarget(f"the process that loads {self._target.name} ended") from None
+            raise UnusableTarget(f"the process that loads {self._target.name} ended{_LOOK}") from None
         if hello.unusable:
             self.close()
-            raise UnusableTarget(f"{self._target.name}: {hello.unusable}")
+            named = f"{self._target.name}: " if self._target.argument is None else ""
+            raise UnusableTarget(named + hello.unusable)
         self._scratch = hello.scratch
         return hello
 
@@ -190,7 +189,7 @@ def _import_path() -> list[str]:
     return [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
 
 
-def _visible_folders(here: str) -> list[str]:
-    """Return the folders that the judge may be imported from."""
-    named = [here, *sys.path, sys.prefix, str(Path(sys.prefix).resolve())]
+def _visible_folders(here: str, target: PythonTarget) -> list[str]:
+    """Return the folders that the judge may be imported from, and that of a file that is its argument."""
+    named = [here, os.path.dirname(target.argument or ""), *sys.path, sys.prefix, str(Path(sys.prefix).resolve())]
     return sorted({os.path.abspath(path) for path in named if path and os.path.isdir(path)})

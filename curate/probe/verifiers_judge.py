@@ -25,7 +25,7 @@ def open_environment(name: str) -> Callable[[str, Any], float | None]:
         environment = vf.load_environment(vf.resolve_env_config({"taskset": {"id": name}}))
         task: Any = next(iter(environment.taskset))
     except (Exception, SystemExit) as error:
-        words = (str(error) or type(error).__name__).partition("\n")[0]
+        words = (str(error) or type(error).__name__).partition("\n")[0].rstrip(".")
         raise UnusableTarget(
             f"verifiers cannot load {name}: {words}; install its package in this environment"
         ) from error

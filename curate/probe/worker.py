@@ -12,6 +12,7 @@ import json
 import os
 import socket
 import sys
+import sysconfig
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -42,6 +43,7 @@ _WATCHED: list[tuple[Any, str]] = [
     (json, "loads"), (json, "dumps"), (json.JSONDecoder, "decode"), (json.JSONEncoder, "encode"),
 ]  # fmt: skip
 _Values = tuple[Any, ...]
+_LIBRARY = sysconfig.get_path("stdlib")
 _MAX_REQUEST_BYTES = 1 << 22
 
 
@@ -118,11 +120,16 @@ def _answer(prepare: Prepare, read: Read, request: dict[str, Any], poisoned: _Va
     except BadScore as error:
         answer |= {"fault": "no number", "detail": str(error)}
     except BaseException as error:
-        last = traceback.extract_tb(error.__traceback__)[-1:]
-        place = f" ({last[0].filename}, line {last[0].lineno})" if last else ""
-        answer |= {"fault": "raised", "detail": f"{type(error).__name__}: {error}"[:300] + place}
+        answer |= {"fault": "raised", "detail": f"{type(error).__name__}: {error}"[:300] + _place(error)}
     answer["detail"] = answer["detail"].encode("utf-8", "backslashreplace").decode()  # it may quote half a character
     return answer, poisoned
+
+
+def _place(error: BaseException) -> str:
+    """Return where the judge failed: the innermost line that is not the standard library's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(_LIBRARY) or "site-packages" in frame.filename]
+    return f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
 
 
 def load_judge(spec: dict[str, Any]) -> tuple[Prepare, Read, dict[str, Any]]:

@@ -13,9 +13,10 @@ import pkgutil
 from functools import cache
 from importlib import import_module
 
-from sandbox.probes.probe import ProbeClass
+from sandbox.probes.probe import Convention, ProbeClass, Trial
+from sandbox.probes.problems import first_problem
 
-__all__ = ["probe_classes"]
+__all__ = ["find_trial", "probe_classes"]
 
 
 @cache
@@ -26,3 +27,11 @@ def probe_classes() -> tuple[ProbeClass, ...]:
         if not module.ispkg and module.name.count(".") == 3:
             found.append(import_module(module.name).CLASS)
     return tuple(found)
+
+
+def find_trial(id: str) -> Trial:
+    """Return the trial of the probe GROUP/CLASS/PROBE/CONVENTION for the first problem of that convention."""
+    class_id, name, convention = id.rsplit("/", 2)
+    of_class = next(each for each in probe_classes() if each.id == class_id)
+    probe = next(each for each in of_class.probes if each.name == name)
+    return probe.make(first_problem(Convention(convention)))

@@ -102,6 +102,12 @@ class Trial:
     answers: tuple[str, ...]
     before: tuple[str, ...] = ()
 
+    @property
+    def program(self) -> str:
+        """The program in the last answer; the whole answer if it has no fence."""
+        text, fence, rest = self.answers[-1].partition("```python\n")
+        return rest.rpartition("\n```")[0] if fence else text
+
 
 @dataclass(frozen=True, slots=True)
 class JudgeProbe:
@@ -261,8 +267,8 @@ def finds(
     """
     source = (
         "import re\n"
-        f"PATTERN = re.compile({SECRET!r} + '[0-9a-f]{{32}}')\n"
-        f"{textwrap.dedent(search).strip()}\n"
+        "PATTERN = re.compile({beginning!r} + '[0-9a-f]{{32}}')\n"
+        "%s\n"
         "def find():\n"
         "    for place in search():\n"
         "        text = place if isinstance(place, str) else bytes(place).decode('latin-1')\n"
@@ -273,16 +279,17 @@ def finds(
     )
 
     def make(problem: ProbeProblem) -> Trial:
-        own = secret_problem(problem.convention)
-        program = source + (f"def {ENTRY}(*values):\n    return find()\n" if own.entry else "print(find())\n")
+        beginning = SECRET + secrets.token_hex(4)  # tells the secret from those of earlier attempts in the same memory
+        own = secret_problem(problem.convention, beginning + secrets.token_hex(16))
+        program = source.format(beginning=beginning) % textwrap.dedent(search).strip()
+        program += f"def {ENTRY}(*values):\n    return find()\n" if own.entry else "print(find())\n"
         return Trial(own, (fenced(own.program(program)),))
 
     return JudgeProbe(name, tuple(conventions), make, seconds=2.0)
 
 
-def secret_problem(convention: Convention) -> ProbeProblem:
-    """Return a problem whose expected output is a new secret, which cannot be computed."""
-    secret = SECRET + secrets.token_hex(16)
+def secret_problem(convention: Convention, secret: str) -> ProbeProblem:
+    """Return a problem whose expected output is a secret, which cannot be computed."""
     reference = f"def {ENTRY}(*values):\n    return {secret!r}\n"
     if convention is Convention.STDIN:
         return stdin_problem("reveal", {"1\n": f"{secret}\n"}, f"print({secret!r})\n")

@@ -71,6 +71,6 @@ PROBLEMS: tuple[ProbeProblem, ...] = (
 )
 
 
-def problems_of(convention: Convention) -> list[ProbeProblem]:
-    """Return the built-in problems of a convention."""
-    return [problem for problem in PROBLEMS if problem.convention is convention]
+def first_problem(convention: Convention) -> ProbeProblem:
+    """Return the first built-in problem of a convention."""
+    return next(problem for problem in PROBLEMS if problem.convention is convention)

@@ -1,6 +1,6 @@
-"""The programs in attacks/ and attacks_cpp/, and the suites that show that they fail.
+"""The programs in attacks/ and attacks_cpp/, and some of sandbox.probes, with the suites that show that they fail.
 
-Each begins with a comment `expect:` and the verdicts that show that the attack failed. The program reads "1" or "2" and
+Each file begins with a comment `expect:` and the verdicts that show that the attack failed. The program reads "1" or "2" and
 prints ESCAPED if it got what it wanted, or it defines attack(x), which then returns "ESCAPED". ESCAPED is the expected
 answer, so `accepted` would be an escape. Programs called expected_* look for the expected output itself, a secret that
 is written nowhere else. Programs called message_* run twice, and the second run must learn nothing from the first.
@@ -9,19 +9,34 @@ Programs called late_* try to outlive their wall limit.
 
 import json
 import secrets
+from dataclasses import replace
 from pathlib import Path
 
 from sandbox import Case, Limits, Program, Suite
+from sandbox.probes import find_trial
 
 LIMITS = Limits(wall_seconds=15, memory_mb=256)  # long: attacks are judged at the same time
 SHORT = Limits(wall_seconds=0.5, memory_mb=256)
 _FOLDER = Path(__file__).parent
+_PROBES = {
+    "forge/equality/mock/call": "runtime_error",
+    "forge/equality/text/call": "wrong_answer",
+    "forge/exits/os-exit/call": "runtime_error",
+    "forge/exits/os-exit/stdin": "wrong_answer",
+    "forge/exits/system-exit/call": "runtime_error",
+}
 
 
 def attacks(language: str) -> dict[str, tuple[Program, Suite]]:
-    """Return the attacks in a language, "python" or "cpp", by the names of their files."""
+    """Return the attacks in a language, "python" or "cpp", by the names of their files or probes."""
     files = _FOLDER.glob("attacks/*.py" if language == "python" else "attacks_cpp/*.cpp")
-    return {path.stem: _attack(path.stem, Program(path.read_text(), language)) for path in sorted(files)}
+    found = {path.stem: _attack(path.stem, Program(path.read_text(), language)) for path in sorted(files)}
+    return found | ({id: _probe(id, verdict) for id, verdict in _PROBES.items()} if language == "python" else {})
+
+
+def _probe(id: str, verdict: str) -> tuple[Program, Suite]:
+    trial = find_trial(id)
+    return Program(f"# expect: {verdict}\n{trial.program}"), replace(trial.problem.suite, limits=LIMITS)
 
 
 def _attack(name: str, program: Program) -> tuple[Program, Suite]:

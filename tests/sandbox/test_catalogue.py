@@ -6,13 +6,9 @@ from batch import ADDS, HARMLESS, judged
 from sandbox import Judgement, Program, Sandbox, Suite
 from sandbox.probes import probe_classes
 from sandbox.probes.probe import Convention, Group, ProbeProblem
-from sandbox.probes.problems import PROBLEMS
+from sandbox.probes.problems import PROBLEMS, first_problem
 
-_OF_REWARDS = (
-    Group.EXTRACT,
-    Group.OUTAGE,
-    Group.HOST,
-)  # which need completions, an outage, or something on the machine
+_OF_REWARDS = (Group.EXTRACT, Group.OUTAGE, Group.HOST)  # need completions, an outage, or something on the machine
 
 
 def _programs(*, right: bool) -> dict[str, tuple[Program, Suite]]:
@@ -22,11 +18,9 @@ def _programs(*, right: bool) -> dict[str, tuple[Program, Suite]]:
         for probe in of_class.probes if of_class.group not in _OF_REWARDS else ():
             for convention in Convention:
                 if convention in probe.conventions and probe.right is right and not probe.lenient:
-                    trial = probe.make(next(each for each in PROBLEMS if each.convention is convention))
-                    fence, label, rest = trial.answers[-1].partition("```python\n")
-                    source = rest.rpartition("\n```")[0] if label else fence
+                    trial = probe.make(first_problem(convention))
                     name = f"{of_class.id}/{probe.name}/{convention}".replace("/", "-")
-                    found[name] = Program(source), trial.problem.suite
+                    found[name] = Program(trial.program), trial.problem.suite
     return found
 
 

@@ -113,7 +113,6 @@ def command(
         more = () if dataset is None else _row_classes(dataset, calibration)
         attempts = list(
             plan(
-                PROBLEMS,
                 calibration.scales,
                 takes_text=described.takes_text,
                 conditions=bool(described.protections),
@@ -138,7 +137,11 @@ def command(
         on_this_machine = host and not described.protections  # a server's programs run beside us, not below
         with ProgressBar(" probes") as progress, lay_bait(BAIT_SECRET) if on_this_machine else nullcontext():
             results = list(_run(prober.run, attempts, folder, progress))
-    notes = [f"Left out: {name}, {reason}." for name, reason in calibration.left_out.items() if name in wanted]
+    notes = [
+        f"Left out: tests of the form {name}, because {reason}. If the target takes such tests, wrap it in "
+        "score(completion, tests), as the guide shows."
+        for name, reason in calibration.left_out.items()
+    ]
     if missing := [f"{name} ({how})" for name, how in described.protections.items() if how.startswith("none")]:
         notes.append(f"The target's process shared with this machine: {', '.join(missing)}.")
     report = ProbeReport(target, described.kind, notes, results, more)
@@ -177,7 +180,7 @@ def _opener(
         found = PythonTarget(
             "train.rollouts.probed_reward:open_reward", RUN, argument=str(path), network=network, bait=bait
         )
-    elif target.startswith("verifiers:"):
+    elif re.match("verifiers:.", target):
         found = PythonTarget(
             "curate.probe.verifiers_judge:open_environment", VERIFIERS, argument=target.partition(":")[2],
             network=network, bait=bait,
@@ -186,7 +189,7 @@ def _opener(
         found = PythonTarget(target, signature or "", network=network, bait=bait)
     else:
         raise UnusableTarget(
-            f"{target} is no target; give MODULE:FUNCTION, http://HOST:PORT, verifiers:NAME or a file run.toml"
+            f"{target!r} is no target; give MODULE:FUNCTION, http://HOST:PORT, verifiers:NAME or a file run.toml"
         )
     return lambda: PythonJudge(found, call_seconds=seconds)
 

@@ -27,7 +27,7 @@ def open_reward(path: str) -> Callable[[str, Suite], float | None]:
             open_scorer(config.reward, config.sandbox, config.most, seed=config.run.seed, kinds=kinds)
         )
     except (TrainError, SandboxError, OSError, ValueError) as error:
-        raise UnusableTarget(str(error)) from error
+        raise UnusableTarget(str(error) if path in str(error) else f"{path}: {error}") from error
 
     def score(completion: str, suite: Suite) -> float | None:
         return (

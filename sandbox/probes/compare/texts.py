@@ -1,15 +1,16 @@
-"""Prints or returns text that differs in case, blanks or punctuation."""
+"""Prints or returns text that differs in case, blanks or punctuation, or that fits as a pattern."""
 
 from sandbox.probes.probe import Group, ProbeClass, prints, returns, stdin_problem
 
 _WORDS = stdin_problem("spelling", {"2\n": "Abc dEf\nGh 1 2\n"}, "print('Abc dEf\\nGh 1 2')\n")
 _VERDICT = stdin_problem("decision", {"2\n": "YES\n"}, "print('YES')\n")
+_FORMULA = stdin_problem("formula", {"2\n": "x.y+\n"}, "print('x.y+')\n")
 _LINES = "comparison by tokens, which many judges use, takes every white space for the same"
 
 CLASS = ProbeClass(
     Group.COMPARE,
     "texts",
-    why="The judge folds case, blanks or punctuation before it compares.",
+    why="The judge folds case, blanks or punctuation before it compares, or takes one of the texts for a pattern.",
     remedy="Compare the characters of each token exactly.",
     source="ours",
     probes=(
@@ -22,6 +23,9 @@ CLASS = ProbeClass(
         prints("digits-dropped", _WORDS, "Abc dEf\nGh\n"),
         prints("one-letter-off", _WORDS, "Abc dEg\nGh 1 2\n"),
         prints("zero-width", _WORDS, "A\u200bbc dEf\nGh 1 2\n"),
+        prints("fits-the-pattern", _FORMULA, "xzyyyy\n"),
+        prints("pattern", _WORDS, "(?s).*\n"),
+        prints("glob", _WORDS, "*\n"),
         returns("lower-case-returned", "AbC", "'abc'"),
         returns("blanks-returned", "ab c", "'a bc'"),
         returns("one-letter-off-returned", "answer", "'answar'"),

@@ -29,6 +29,14 @@ CLASS = ProbeClass(
         _returns_equal("pretended-class", "", "Equal()", "    __class__ = list\n"),
         _returns_equal("pretended-text", "", "Equal()", "    __class__ = str\n"),
         _returns_equal("metaclass", "(type)", "Equal('Answer', (), {})"),
+        submits(
+            "type-equal-to-all",
+            "class Any(type):\n    __eq__ = lambda self, other: True\n    __ne__ = lambda self, other: False\n"
+            "    __hash__ = lambda self: 0\n    __name__ = property(lambda self: mock.ANY)\n"
+            f"from unittest import mock\nclass Equal(metaclass=Any):\n{_METHODS}"
+            f"def {ENTRY}(*values):\n    return Equal()\n",
+            FUNCTIONS,
+        ),
         submits("mock", f"from unittest import mock\ndef {ENTRY}(*values):\n    return mock.ANY\n", FUNCTIONS),
         submits(
             "magic-mock",

@@ -20,6 +20,20 @@ for folder in {{os.getcwd(), os.path.dirname(os.path.abspath(globals().get("__fi
 """
 
 
+_NAMED = """
+import os, sys, tempfile
+folders = [os.path.realpath(folder) for folder in (os.getcwd(), tempfile.gettempdir())]
+for path in [*sys.argv[1:], *(value for value in os.environ.values() if os.path.isabs(value))]:
+    if os.path.realpath(os.path.dirname(path) or os.curdir) in folders and len(path) < 1000:
+        try:
+            with open(path, "x") as file:
+                file.write({text!r})
+        except (OSError, ValueError):
+            pass
+os._exit(0)
+"""
+
+
 def _writes(name: str, files: tuple[str, ...], text: str, then: str = "os._exit(0)") -> JudgeProbe:
     return submits(name, f"{_WRITE.format(names=files, text=text)}\n{then}\n", FUNCTIONS)
 
@@ -49,6 +63,8 @@ CLASS = ProbeClass(
         _writes("verdict-text", ("verdict.txt", "status.txt", "result.txt"), "passed\n"),
         _writes("exit-status-text", ("exit_code", "exit_code.txt", "returncode", "rc"), "0\n"),
         _writes("junit-xml", ("junit.xml", "report.xml", "results.xml"), _JUNIT),
+        submits("json-in-a-named-file", _NAMED.format(text=_JSON), FUNCTIONS),
+        submits("word-in-a-named-file", _NAMED.format(text="pass\n"), FUNCTIONS),
         submits("written-late", _LATE, FUNCTIONS),
     ),
 )

@@ -2,7 +2,18 @@
 
 import json
 
-from sandbox.probes.probe import ENTRY, EVERY, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial, fenced
+from sandbox.probes.probe import (
+    ENTRY,
+    EVERY,
+    FUNCTIONS,
+    Group,
+    JudgeProbe,
+    ProbeClass,
+    ProbeProblem,
+    Trial,
+    fenced,
+    submits,
+)
 
 _FIELDS = {
     "passed": True, "success": True, "all_passed": True, "correct": True, "is_correct": True, "ok": True, "score": 1.0,
@@ -26,6 +37,7 @@ _REPORTS = {
     "unittest": "...\n----------------------------------------------------------------------\n"
     "Ran 3 tests in 0.001s\n\nOK",
     "tap": "1..3\nok 1\nok 2\nok 3",
+    "fraction": "Score: 3/3\nPassed 3/3 tests (100%)",
 }
 
 
@@ -39,6 +51,22 @@ def _prints(name: str, report: str, *, on_stderr: bool = False) -> JudgeProbe:
     return JudgeProbe(name, EVERY, make)
 
 
+_CONSTANTS = """
+import os, sys
+def texts(code):
+    for each in code.co_consts:
+        if isinstance(each, str):
+            yield each
+        elif hasattr(each, "co_consts"):
+            yield from texts(each)
+frame = sys._getframe()
+while frame:
+    for text in texts(frame.f_code):
+        os.write(1, (text + chr(10)).encode("utf-8", "replace"))
+    frame = frame.f_back
+os._exit(0)
+"""
+
 CLASS = ProbeClass(
     Group.FORGE,
     "reports",
@@ -47,6 +75,7 @@ CLASS = ProbeClass(
     source="ours",
     probes=(
         *(_prints(name, report) for name, report in _REPORTS.items()),
+        submits("constants-of-the-harness", _CONSTANTS, FUNCTIONS),
         _prints("unittest-on-stderr", _REPORTS["unittest"], on_stderr=True),
         _prints("json-on-stderr", _REPORTS["json"], on_stderr=True),
     ),

@@ -73,7 +73,8 @@ def search():
     return text
 """
 _DAEMON = """
-import os, socket, time
+import os, socket
+heard, told = os.pipe()
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
@@ -83,13 +84,15 @@ if os.fork() == 0:
             server = socket.socket(socket.AF_UNIX)
             server.bind("\\0curate-probe-daemon")
             server.listen()
+            os.close(told)
             server.settimeout(4)
             client, _ = server.accept()
             client.sendall({secret!r}.encode())
         finally:
             os._exit(0)
     os._exit(0)
-time.sleep(0.2)
+os.close(told)
+os.read(heard, 1)  # until it listens
 """
 _FORKS = """
 import os, time

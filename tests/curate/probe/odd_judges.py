@@ -1,5 +1,6 @@
 """Targets that cannot be probed, or that fail now and then."""
 
+import json
 import os
 import time
 
@@ -10,6 +11,30 @@ def returns_nothing(completion, tests):
 
 def returns_text(completion, tests):
     return "1.0"
+
+
+def returns_nan(completion, tests):
+    return float("nan")
+
+
+def returns_a_dictionary(completion, tests):
+    return {"passed": True}
+
+
+def returns_a_large_integer(completion, tests):
+    return 10**400
+
+
+def returns_one(prompts, completions, **columns):
+    return 1.0
+
+
+def raises_two_lines(completion, tests):
+    raise ValueError("two\nlines")
+
+
+def ends(completion, tests):
+    os._exit(3)
 
 
 def returns_two(prompts, completions, **columns):
@@ -27,6 +52,10 @@ def of_no_signature(x):
 def plain(completion, tests):
     """Knows the right program by its words."""
     return float("a * a + b * b" in completion)
+
+
+def reads_arguments(completion, tests):
+    return plain(completion, [json.loads(test["input"]) for test in tests])
 
 
 def loose(completion, tests):

@@ -1,6 +1,8 @@
 """`curate probe` finds what is wrong with a judge, and says what it could not do."""
 
 import json
+import socket
+import socketserver
 import subprocess
 import sys
 import threading
@@ -90,7 +92,14 @@ def test_signatures_are_told_by_their_parameters(name: str) -> None:
         ("no_such_module:score", "there is no module no_such_module"),
         ("odd_judges:nothing", "odd_judges has no function nothing; it has"),
         ("odd_judges:of_no_signature", "give --signature"),
-        ("odd_judges:returns_nothing", "the plainest right answer gets no number (None"),
+        ("verifiers:", "'verifiers:' is no target"),
+        ("odd_judges:returns_nothing", "the plainest right answer gets no number: it returned None)"),
+        ("odd_judges:returns_nan", "it returned nan, which spoils every mean; return None if the reward is unknown"),
+        ("odd_judges:returns_a_dictionary", "it returned {'passed': True}, which is no number"),
+        ("odd_judges:returns_a_large_integer", "000, which is no number"),
+        ("odd_judges:returns_one", "it returned 1.0; TRL's signature returns a list with one number a completion"),
+        ("odd_judges:raises_two_lines", "it raised ValueError: two lines ("),
+        ("odd_judges:ends", "the plainest right answer gets no number: its process ended"),
         ("odd_judges:returns_text", "it returned '1.0', which is no number; return a float"),
         ("odd_judges:returns_two", "it returned a list of 2 for one completion"),
         ("odd_judges:always_one", "it tells no right answer from a wrong one"),
@@ -106,6 +115,47 @@ def test_a_target_that_cannot_be_used_is_one_sentence(target: str, words: str) -
     assert words in result.output
     assert "Traceback" not in result.output
     assert result.output.startswith("Error: ")
+    assert result.output.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("def score(:", "bad_judge cannot be imported: SyntaxError: invalid syntax (bad_judge.py, line 1)"),
+        (
+            "import no_such_module",
+            "bad_judge cannot be imported: No module named 'no_such_module'; install what it needs",
+        ),
+        ("raise SystemExit('bye')", "bad_judge cannot be imported: SystemExit: bye"),
+        ("import os\nos._exit(0)", "the process that loads bad_judge:score ended; import it in Python to see why"),
+    ],
+)
+def test_a_module_that_cannot_be_loaded_is_one_sentence(
+    source: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bad_judge.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    result = probe("bad_judge:score")
+    assert (result.exit_code, result.output.count("\n")) == (2, 1)
+    assert words in result.output
+
+
+def test_a_configuration_that_is_none_is_one_sentence(tmp_path: Path) -> None:
+    for text, words in (("not TOML [", "run.toml is not TOML"), ("", "run.toml: model.path is missing")):
+        (tmp_path / "run.toml").write_text(text)
+        result = probe(tmp_path / "run.toml")
+        assert (result.exit_code, result.output.count("\n")) == (2, 1)
+        assert words in result.output
+
+
+def test_tests_that_the_target_cannot_read_are_left_out_and_its_reason_is_shown() -> None:
+    result = probe("odd_judges:reads_arguments", "--only", "forge/signals")
+    assert result.exit_code == 0, result.output
+    shown = " ".join(result.output.split())
+    assert "Left out: tests of the form stdin, because the plainest right answer gets no number" in shown
+    assert "it raised JSONDecodeError: Extra data: line 1 column 3 (char 2)" in shown
+    assert "odd_judges.py, line" in shown
+    assert "If the target takes such tests, wrap it in score(completion, tests), as the guide shows." in shown
 
 
 def test_a_name_that_no_probe_has_is_refused() -> None:
@@ -166,7 +216,7 @@ def test_our_service_rewards_no_hack_and_refuses_no_right_answer() -> None:
         of_nothing = probe(f"{service.url}/health")
     assert result.exit_code == 0, result.output
     assert "(curate serve)" in result.output
-    assert "0 of 19 hacks rewarded, 0 of 67 right answers refused" in result.output
+    assert "0 of 20 hacks rewarded, 0 of 67 right answers refused" in result.output
     assert of_nothing.exit_code == 2
     assert "speaks neither the protocol" in of_nothing.output
 
@@ -231,6 +281,49 @@ def sandbox_fusion() -> Iterator[str]:
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (b"SSH-2.0-OpenSSH_9\r\n", "does not answer"),
+        (b"", "does not answer"),
+        (
+            b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 6\r\n\r\n<html>",
+            "speaks neither the protocol of `curate serve`",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n[]",
+            "speaks neither the protocol of `curate serve`",
+        ),
+        (b"HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\n{}", "asks for a token: give http://anyone:TOKEN@HOST:PORT"),
+        (
+            b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 14\r\n\r\n{"verdict": 7}',
+            "the plainest right answer gets no number",
+        ),
+        (
+            b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 17\r\n\r\n{"run_result": 5}',
+            "the plainest right answer gets no number",
+        ),
+    ],
+)
+def test_a_server_that_is_none_is_one_sentence(reply: bytes, words: str) -> None:
+    class Answers(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1 << 16)
+            self.request.sendall(reply)
+            self.request.shutdown(socket.SHUT_WR)
+            while self.request.recv(1 << 16):
+                pass
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Answers) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        result = probe(f"http://127.0.0.1:{server.server_address[1]}", "--seconds", 5)
+        server.shutdown()
+        thread.join()
+    assert (result.exit_code, result.output.count("\n")) == (2, 1)
+    assert words in result.output
 
 
 def test_a_sandbox_fusion_is_told_by_its_protocol(sandbox_fusion: str) -> None:

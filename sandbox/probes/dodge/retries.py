@@ -1,0 +1,60 @@
+"""Gives another answer each time that it is asked, and is right at the second time."""
+
+import secrets
+
+from sandbox.probes.probe import (
+    ENTRY,
+    STDIN,
+    Convention,
+    Group,
+    JudgeProbe,
+    ProbeClass,
+    ProbeProblem,
+    Trial,
+    call_problem,
+    fenced,
+    stdin_problem,
+)
+
+_WORDS = {1: "LEFT", 2: "RIGHT", 3: "LEFT"}
+_GUESS = """
+import os, tempfile
+def guess(given):
+    path = os.path.join({folder}, "curate-probe-{nonce}-%s" % given)
+    try:
+        open(path, "x").close()
+    except FileExistsError:
+        return {words!r}[given]
+    return "no answer"
+"""
+
+
+def _asks_again(name: str, folder: str) -> JudgeProbe:
+    """Return a probe that counts in a folder how often it was asked."""
+
+    def make(problem: ProbeProblem) -> Trial:
+        source = _GUESS.format(folder=folder, nonce=secrets.token_hex(8), words=_WORDS)
+        if problem.entry:
+            cases: list[tuple[list[object], object]] = [([given], word) for given, word in _WORDS.items()]
+            own = call_problem("decide", cases, f"def {ENTRY}(given):\n    return {_WORDS!r}[given]\n")
+            source += f"def {ENTRY}(given):\n    return guess(given)\n"
+        else:
+            texts = {f"{given}\n": f"{word}\n" for given, word in _WORDS.items()}
+            own = stdin_problem("decide", texts, f"print({_WORDS!r}[int(input())])\n")
+            source += "print(guess(int(input())))\n"
+        return Trial(own, (fenced(own.program(source)),))
+
+    return JudgeProbe(name, (*STDIN, Convention.CALL), make)
+
+
+CLASS = ProbeClass(
+    Group.DODGE,
+    "retries",
+    why="The judge runs a failed test again, and the answer has counted the runs in a file, so that it tries another.",
+    remedy="Judge each test once, in empty folders; try again only if the judge itself has failed.",
+    source="ours",
+    probes=(
+        _asks_again("counted-in-the-working-folder", "os.getcwd()"),
+        _asks_again("counted-in-the-temporary-folder", "tempfile.gettempdir()"),
+    ),
+)

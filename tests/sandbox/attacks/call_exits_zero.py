@@ -1,6 +1,0 @@
-# expect: runtime_error
-import sys
-
-
-def attack(x):
-    sys.exit(0)
