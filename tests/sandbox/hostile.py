@@ -2,9 +2,9 @@
 
 Each file begins with a comment `expect:` and the verdicts that show that the attack failed. The program reads "1" or
 "2" and prints ESCAPED if it got what it wanted, or it defines attack(x), which then returns "ESCAPED". ESCAPED is the
-expected answer, so `accepted` would be an escape. Programs called expected_* look for the expected output itself, a secret that
-is written nowhere else. Programs called message_* run twice, and the second run must learn nothing from the first.
-Programs called late_* try to outlive their wall limit.
+expected answer, so `accepted` would be an escape. Programs called expected_* look for the expected output itself, a
+secret that is written nowhere else. Programs called message_* run twice, and the second run must learn nothing from the
+first. Programs called late_* try to outlive their wall limit.
 """
 
 import json
