@@ -54,6 +54,10 @@ class ControllerUnreachable(TrainError):
     """The run's controller is unreachable. Workers retry for --patience seconds."""
 
 
+class CallDeferred(ControllerUnreachable):
+    """The run's coordinator refuses a call for now, such as that of a suspended node. Nodes retry without a limit."""
+
+
 class SamplerError(TrainError):
     """No further samples can be drawn. Those that were drawn before stay valid."""
 

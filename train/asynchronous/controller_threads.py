@@ -24,7 +24,7 @@ from train.asynchronous.messages import (
     SampleResult,
     SubmitRequest,
 )
-from train.errors import ControllerUnreachable, TransferError
+from train.errors import CallDeferred, ControllerUnreachable, TransferError
 from train.weights.manifest import WeightManifest
 from train.weights.source import Weights, WeightSource
 
@@ -37,6 +37,8 @@ Result = TypeVar("Result")
 
 class RetryPolicy:
     """Repeats calls for so many seconds after the first that failed, with pauses that grow.
+
+    A coordinator that defers a call is there, so its nodes wait as long as it wants.
 
     pause      waits for the given seconds, or until there is no point in going on; returns whether there is one
     n_failures number of calls that failed so far
@@ -59,9 +61,8 @@ class RetryPolicy:
             except ControllerUnreachable as error:
                 self.n_failures += 1
                 now = time.monotonic()
-                first_failure = first_failure or now
-                gone = now - first_failure
-                if gone >= self._seconds:
+                first_failure = None if isinstance(error, CallDeferred) else first_failure or now
+                if first_failure is not None and (gone := now - first_failure) >= self._seconds:
                     raise ControllerUnreachable(
                         f"{error} (tried for {gone:.0f} s). Start the worker again once the run goes on; "
                         "--patience SECONDS lets it try for longer."

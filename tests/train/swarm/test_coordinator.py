@@ -17,6 +17,7 @@ from swarm_answers import encode_lease_file
 from swarms import RUN, TERMS, Member, World, answers_to, invite, publish
 
 from curate.commands.main import main
+from train.asynchronous.controller_threads import RetryPolicy
 from train.asynchronous.messages import LeaseVerdict, SampleResult, pack_tokens
 from train.asynchronous.server import ControllerServer
 from train.errors import ControllerUnreachable, RunError
@@ -396,6 +397,24 @@ def test_a_stranger_cannot_lose_the_samples_of_an_evaluation(world: World) -> No
         drawing.join(20)
     assert sorted(index for index, _ in done) == list(range(5))
     assert not any(isinstance(completion, ValueError) for _, completion in done)
+
+
+def test_a_suspended_node_waits_for_the_end_of_its_suspension_whatever_its_patience(world: World) -> None:
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> bool:
+        pauses.append(seconds)
+        return len(pauses) < 3
+
+    retry = RetryPolicy(0.0, pause)
+    with world.coordinator():
+        node = world.member()
+        assert node.ask()
+        node.leave()
+        assert retry.call_with_retries(node.join) is None
+        assert len(pauses) == 3
+    with pytest.raises(ControllerUnreachable, match="--patience SECONDS"):
+        retry.call_with_retries(node.join)
 
 
 @pytest.mark.parametrize("params", [{"temperature": 0.0}, {"top_p": 0.95}])

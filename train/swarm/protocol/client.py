@@ -9,7 +9,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sandbox.http_client import HttpClient, ServerUnreachable
-from train.errors import ConfigError, ControllerUnreachable, RunError
+from train.errors import CallDeferred, ConfigError, ControllerUnreachable, RunError
 from train.swarm.folder import SwarmFolder
 from train.swarm.messages import JoinRequest, JoinResponse
 from train.swarm.protocol.invites import Invite
@@ -37,7 +37,7 @@ _FINAL = {
 Reply = TypeVar("Reply")
 
 
-class JoinRequired(ControllerUnreachable):
+class JoinRequired(CallDeferred):
     """The coordinator does not count this node among those that live: it has to join again, with its invite."""
 
 
@@ -71,8 +71,8 @@ class SignedClient:
     def call(self, path: str, message: Any, kind: Any) -> Any:
         """Send a message, and return the reply. `message` None is an empty body, and an empty reply is None.
 
-        Raises JoinRequired, ControllerUnreachable (it may work later), ResourceGone and RunError (it is refused for
-        good).
+        Raises JoinRequired, CallDeferred and ControllerUnreachable (it may work later), ResourceGone and RunError (it
+        is refused for good).
         """
         return self.send(path, b"" if message is None else msgspec.msgpack.encode(message), kind)
 
@@ -119,7 +119,8 @@ class SignedClient:
             raise ResourceGone(_words(content))
         if status in _FINAL:
             raise RunError(f"the coordinator at {self._url} refuses this node: {_words(content)}")
-        raise ControllerUnreachable(f"the coordinator at {self._url} answers {status}: {_words(content)}")
+        error = CallDeferred if status == HTTPStatus.TOO_MANY_REQUESTS else ControllerUnreachable
+        raise error(f"the coordinator at {self._url} answers {status}: {_words(content)}")
 
     def _signed_exchange(self, path: str, body: bytes, max_bytes: int) -> tuple[int, bytes]:
         """Return status and content of a reply that the run has signed.
