@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -24,7 +25,11 @@ from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks.machine import describe
+from train.errors import TransferError
 from train.swarm.broadcast.origin import Origin
+from train.swarm.broadcast.relay_client import RelayClient
+from train.swarm.broadcast.relay_selector import RelaySelector
+from train.swarm.broadcast.version_store import VersionStore
 from train.swarm.signatures import public_key_bytes
 from train.weights.manifest import WeightFile, WeightManifest
 
@@ -36,25 +41,7 @@ CHAIN_SIZE, CHAIN_SPEED, CHAIN_SHARD_BYTES, HOPS = 64_000_000, 20, 2**20, (1, 2,
 _ROUNDS = 5
 _SECONDS = 120
 
-_OURS = """
-import json, sys, time
-from pathlib import Path
-from train.errors import TransferError
-from train.swarm.broadcast.relay_client import RelayClient
-from train.swarm.broadcast.relay_selector import RelaySelector
-from train.swarm.broadcast.version_store import VersionStore
-options = json.loads(sys.argv[1])
-download = RelayClient(RelaySelector(options["urls"]), options["run"], bytes.fromhex(options["public"]))
-began = time.monotonic()
-while True:
-    try:
-        version = download.latest().version
-        break
-    except TransferError:
-        time.sleep(0.05)
-VersionStore(Path(options["folder"]), download).fetch(version, seconds=options["seconds"])
-print(time.monotonic() - began)
-"""
+OURS = "from benchmarks.swarm.broadcast import fetch; fetch()"
 _SHARDCAST = """
 import json, logging, sys, time
 from shardcast.client_node import ClientNode
@@ -122,6 +109,21 @@ def seconds_of(python: str, program: str, urls: list[str]) -> float | None:
         return None if last == "failed" else float(last)
 
 
+def fetch() -> None:
+    """Fetch the newest version as the first argument says, in JSON, and print the seconds that it took."""
+    options = json.loads(sys.argv[1])
+    download = RelayClient(RelaySelector(options["urls"]), options["run"], bytes.fromhex(options["public"]))
+    began = time.monotonic()
+    while True:
+        try:
+            version = download.fetch_latest().version
+            break
+        except TransferError:
+            time.sleep(0.05)
+    VersionStore(Path(options["folder"]), download).fetch(version, seconds=options["seconds"])
+    print(time.monotonic() - began)
+
+
 def summary(seconds: list[float | None], size: int, ideal: float) -> dict[str, Any]:
     """Return the median, and how much of the ideal bandwidth in MB/s was used."""
     there = [each for each in seconds if each is not None]
@@ -151,9 +153,9 @@ def through_three(folder: Path, shardcast: str | None) -> dict[str, Any]:
                 )
                 for speed in SPEEDS
             ]  # fmt: skip
-            cases = {"ours": (sys.executable, _OURS, urls, ideal)}
+            cases = {"ours": (sys.executable, OURS, urls, ideal)}
             if case == "honest":
-                cases["ours, fastest alone"] = (sys.executable, _OURS, urls[-1:], float(SPEEDS[-1]))
+                cases["ours, fastest alone"] = (sys.executable, OURS, urls[-1:], float(SPEEDS[-1]))
             if shardcast and corrupt != 80:
                 for number, name in enumerate(layouts):
                     theirs = [f"{url}/other/{number}" for url in urls]
@@ -186,7 +188,7 @@ def through_chains(folder: Path) -> dict[str, Any]:
                         relay({**options, **own, "run": RUN, "public": public_key_bytes(KEY).hex()})
                     )
                 client = {"urls": [url], "folder": str(store / "client"), "run": RUN, "seconds": _SECONDS}
-                command = [sys.executable, "-c", _OURS, json.dumps({**client, "public": public_key_bytes(KEY).hex()})]
+                command = [sys.executable, "-c", OURS, json.dumps({**client, "public": public_key_bytes(KEY).hex()})]
                 process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
                 assert process.stdout is not None
                 seconds.append(_after_publishing(folder / "store", store, process))
@@ -199,8 +201,6 @@ def through_chains(folder: Path) -> dict[str, Any]:
 
 def _after_publishing(made: Path, store: Path, client: subprocess.Popen[str]) -> float:
     """Let the weights appear at the first relay, and return the seconds until the client has them."""
-    import time
-
     time.sleep(2.0)  # until all processes wait
     began = time.monotonic()
     (made / "runs").rename(store / "runs")

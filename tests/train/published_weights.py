@@ -249,6 +249,38 @@ def slow(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
     honest(handler, content)
 
 
+def hanging_up(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
+    """Hang up on everybody who asks for a shard."""
+    if content is not None and _is_shard(handler):
+        handler.close_connection = True
+    else:
+        honest(handler, content)
+
+
+def serial(seconds: float) -> Behaviour:
+    """Return the behaviour of a relay that sends one shard after another, and needs so long for each."""
+    line = threading.Lock()
+
+    def one_by_one(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
+        if content is not None and _is_shard(handler):
+            with line:
+                time.sleep(seconds)
+        honest(handler, content)
+
+    return one_by_one
+
+
+def counting(behaviour: Behaviour, paths: list[str]) -> Behaviour:
+    """Return the same behaviour, with the paths of the shards that were asked for in a list."""
+
+    def counted(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
+        if _is_shard(handler):
+            paths.append(handler.path)
+        behaviour(handler, content)
+
+    return counted
+
+
 def _drip(handler: BaseHTTPRequestHandler, first: bytes) -> None:
     handler.wfile.write(first)
     until = time.monotonic() + 20

@@ -16,12 +16,14 @@ from published_weights import (
     busy,
     continuing,
     corrupting,
+    counting,
     download,
     dripping,
     dripping_chunks,
     empty,
     endless,
     forging,
+    hanging_up,
     honest,
     lacking,
     limiting,
@@ -30,6 +32,7 @@ from published_weights import (
     redirecting,
     relay,
     senseless,
+    serial,
     shorter,
     slow,
     stalling,
@@ -130,6 +133,35 @@ def test_a_relay_that_is_slower_than_any_deadline_still_brings_the_weights(tmp_p
         relays = RelaySelector([url], min_seconds=0.05)
         place, _ = VersionStore(tmp_path / "client", RelayClient(relays, RUN, PUBLIC)).fetch(0, seconds=60)
         assert same(place, tmp_path, 0)
+
+
+def test_a_relay_that_fails_is_asked_after_pauses_that_grow(tmp_path: Path) -> None:
+    publish(tmp_path, range(1))
+    asked: list[str] = []
+    with relay(tmp_path, counting(hanging_up, asked)) as url:
+        relays = RelaySelector([url])
+        client = RelayClient(relays, RUN, PUBLIC)
+        with pytest.raises(TransferError, match="14 of 14 shards"):
+            VersionStore(tmp_path / "client", client).fetch(0, seconds=2)
+        assert 0 < len(asked) < 60
+        assert relays.available() == [url]
+        assert client.fetch_latest().version == 0  # which does not wait for the end of a pause
+
+
+def test_a_version_may_take_as_long_as_it_needs_while_shards_arrive(tmp_path: Path) -> None:
+    publish(tmp_path, range(1))
+    with relay(tmp_path, serial(0.25)) as url:  # 14 shards
+        source = RelaySource([url], RUN, PUBLIC, tmp_path / "node", stall_seconds=2)
+        files = source.fetch(source.newest_manifest())
+        assert same(files.paths[0].parent, tmp_path, 0)
+
+
+def test_a_version_of_which_no_shard_arrives_is_given_up(tmp_path: Path) -> None:
+    publish(tmp_path, range(1))
+    with relay(tmp_path, trickling) as url:
+        source = RelaySource([url], RUN, PUBLIC, tmp_path / "node", stall_seconds=0.5)
+        with pytest.raises(TransferError, match="14 of 14 shards of version 0 of coder have not come in time"):
+            source.fetch(source.newest_manifest())
 
 
 def test_the_manifest_of_the_newest_version_is_the_one_that_was_named_with_it(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_weights_pass_through_relays_that_are_processes(tmp_path: Path) -> None:
         relay_process("--from", origin, *options, "--folder", str(tmp_path / "first")) as first,
         relay_process("--from", url_in(first), *options, "--folder", str(tmp_path / "second")) as second,
     ):
-        source = RelaySource([url_in(second)], RUN, PUBLIC, tmp_path / "node", seconds=SECONDS)
+        source = RelaySource([url_in(second)], RUN, PUBLIC, tmp_path / "node", stall_seconds=SECONDS)
         until = time.monotonic() + SECONDS
         while not (tmp_path / "second" / "runs" / RUN / "latest").exists():
             assert time.monotonic() < until

@@ -61,7 +61,7 @@ def is_what_was_trained(run: Run, files: object) -> bool:
 def test_an_engine_gets_the_tensors_of_the_newest_version(run: Run, tmp_path: Path) -> None:
     broadcaster = run.broadcaster()
     with relay(tmp_path) as url:
-        source = RelaySource([url], RUN, PUBLIC, tmp_path / "node", seconds=10)
+        source = RelaySource([url], RUN, PUBLIC, tmp_path / "node", stall_seconds=10)
         for version in range(4):
             run.train(version)
             assert broadcaster.publish_newest(0.0) is not None
@@ -93,7 +93,7 @@ def test_relays_that_broadcast_other_weights_than_the_controller_has_are_found_o
     run.broadcaster().publish_newest(0.0)
     run.train(0)  # continued from an earlier step, with another outcome
     with relay(tmp_path) as url:
-        source = RelaySource([url], RUN, PUBLIC, tmp_path / "node", seconds=10)
+        source = RelaySource([url], RUN, PUBLIC, tmp_path / "node", stall_seconds=10)
         with pytest.raises(TransferError, match="other weights as version 0"):
             source.fetch(run.manifest)
 

@@ -27,6 +27,7 @@ from train.swarm.broadcast.manifest import (
     with_base_versions,
 )
 from train.swarm.broadcast.relay_client import RelayClient
+from train.swarm.broadcast.shard_download import TransferDeadline
 from train.swarm.signatures import BadSignature
 
 log = logging.getLogger(__name__)
@@ -125,7 +126,10 @@ class Mirror:
         if missing:
             start_time = time.monotonic()
             self._download.fetch_shards(
-                manifest, missing, lambda shard, content: self._write(paths[shard], content), seconds=_ATTEMPT_SECONDS
+                manifest,
+                missing,
+                lambda shard, content: self._write(paths[shard], content),
+                TransferDeadline.after(_ATTEMPT_SECONDS),
             )
             n_bytes = sum(manifest.size_of(shard) for shard in missing)
             kind = "whole" if manifest.base is None else f"the difference from version {manifest.base}"

@@ -34,7 +34,7 @@ from train.swarm.broadcast.request import (
     get,
     new_pool,
 )
-from train.swarm.broadcast.shard_download import ShardCallback, ShardDownload, format_reasons
+from train.swarm.broadcast.shard_download import ShardCallback, ShardDownload, TransferDeadline, format_reasons
 from train.swarm.signatures import BadSignature
 
 log = logging.getLogger(__name__)
@@ -209,7 +209,7 @@ class RelayClient:
         return format_reasons(reasons) + (f"; all relays are left alone for another {alone:.0f} s" if alone > 0 else "")
 
     def fetch_shards(
-        self, manifest: BroadcastManifest, wanted: Iterable[int], on_shard: ShardCallback, *, seconds: float
+        self, manifest: BroadcastManifest, wanted: Iterable[int], on_shard: ShardCallback, deadline: TransferDeadline
     ) -> None:
         """Fetch shards.
 
@@ -217,9 +217,7 @@ class RelayClient:
 
         Raises TransferError if they are not all there in time, and what `on_shard` raises.
         """
-        ShardDownload(self._relays, manifest, wanted, on_shard, time.monotonic() + seconds, self._get).fetch(
-            self._at_once
-        )
+        ShardDownload(self._relays, manifest, wanted, on_shard, deadline, self._get).fetch(self._at_once)
 
     def _get(self, transfer: Transfer, manifest: BroadcastManifest, shard: int) -> bytes:
         path = f"{transfer.url}/{shard_path(self._run, manifest.version, shard)}"

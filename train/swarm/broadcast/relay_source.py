@@ -18,27 +18,27 @@ from train.weights.manifest import WeightManifest
 from train.weights.source import TensorFiles
 
 _MANIFEST_SECONDS = 30.0
-FETCH_SECONDS = 600.0
+STALL_SECONDS = 600.0
 
 
 class RelaySource:
     """A source (train/weights/source.py) of what a run broadcasts.
 
-    relays   URLs
-    run      name of the run, as it is in paths
-    public   the run's public key
-    folder   where the versions are kept; workers of this machine that name the same folder share it
-    seconds  time for fetching a version, also if the relays do not have it yet
-    keep     so many versions, those that were fetched last, stay
+    relays         URLs
+    run            name of the run, as it is in paths
+    public         the run's public key
+    folder         where the versions are kept; workers of this machine that name the same folder share it
+    stall_seconds  how long a relay may take to have a version, and each shard of it to come
+    keep           so many versions, those that were fetched last, stay
     """
 
     def __init__(
-        self, relays: Sequence[str], run: str, public: bytes, folder: Path, *, seconds: float = FETCH_SECONDS,
-        keep: int = 2,
+        self, relays: Sequence[str], run: str, public: bytes, folder: Path, *,
+        stall_seconds: float = STALL_SECONDS, keep: int = 2,
     ) -> None:  # fmt: skip
         self._download = RelayClient(RelaySelector(relays), run, public)
         self._versions = VersionStore(folder, self._download, keep=keep)
-        self._seconds = seconds
+        self._stall_seconds = stall_seconds
         self._memory = folder / "latest"
         self._download.load_last_seen(self._memory)
 
@@ -58,17 +58,17 @@ class RelaySource:
     def fetch(self, manifest: WeightManifest) -> TensorFiles:
         """Bring a version to this machine.
 
-        Raises TransferError if the relays do not send it in time, or broadcast other weights under its number.
+        Raises TransferError if the relays stop sending it, or broadcast other weights under its number.
         """
         with suppress(TransferError):  # they may name none yet
             self._download.fetch_latest()  # whether a newer version has replaced this one
-        broadcast = self._manifest(manifest.version, self._seconds)
+        broadcast = self._manifest(manifest.version, self._stall_seconds)
         if not has_same_weights(broadcast.weights, manifest):
             raise TransferError(
                 f"the relays broadcast other weights as version {manifest.version} than the run has: the run was "
                 "continued from an earlier step, or it is another one of the same name"
             )
-        place, _ = self._versions.fetch(manifest.version, seconds=self._seconds)
+        place, _ = self._versions.fetch(manifest.version, stall_seconds=self._stall_seconds)
         return TensorFiles(tuple(place / file.name for file in broadcast.weights.files))
 
     def close(self) -> None:

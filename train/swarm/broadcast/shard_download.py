@@ -8,8 +8,9 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
+from math import inf
 
 from train.errors import TransferError
 from train.swarm.broadcast.manifest import BroadcastManifest, digest
@@ -20,8 +21,11 @@ log = logging.getLogger(__name__)
 
 _LOOKED_AT = 64  # waiting shards for which a relay is looked for
 _POLL_SECONDS = 0.05
-_MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS, _BACKOFF_FACTOR = 0.02, 0.5, 1.5  # before a shard that is not there yet
+_MIN_BACKOFF_SECONDS, _BACKOFF_FACTOR = 0.02, 1.5
+_MAX_ABSENT_SECONDS = 0.5  # before a relay is asked again for a shard that is not there yet
+_MAX_FAILING_SECONDS = 2.0  # before a relay that sends no shard is asked for any
 _JOIN_SECONDS = 2.0
+_MAX_WAIT_SECONDS = 60.0  # a condition cannot wait for an infinite time
 _WORTH_IT = 0.8  # a second relay is asked if it should need at most this share of what the first one still does
 
 ShardCallback = Callable[[int, bytes], None]
@@ -29,11 +33,44 @@ FetchShard = Callable[[Transfer, BroadcastManifest, int], bytes]
 
 
 @dataclass(slots=True)
-class _Absence:
-    """A shard that a relay did not have."""
+class TransferDeadline:
+    """The end of the time for a transfer: at a time, or once nothing has arrived for so long.
+
+    until          time of the monotonic clock
+    stall_seconds  longest time without progress
+    """
+
+    until: float = inf
+    stall_seconds: float = inf
+    progress_at: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def after(cls, seconds: float, stall_seconds: float = inf) -> "TransferDeadline":
+        """Return the deadline of a transfer that begins now."""
+        return cls(time.monotonic() + seconds, stall_seconds)
+
+    def record_progress(self) -> None:
+        """Note that something has arrived that is right."""
+        self.progress_at = time.monotonic()
+
+    def remaining(self) -> float:
+        """Return the seconds until it is over if nothing arrives; not below 0."""
+        return max(0.0, min(self.until, self.progress_at + self.stall_seconds) - time.monotonic())
+
+
+@dataclass(slots=True)
+class _Backoff:
+    """Pauses that grow, of a relay that did not send what it was asked for."""
 
     times: int = 0
     until: float = 0.0
+
+    def extend(self, max_seconds: float) -> None:
+        """Begin the next pause. Failures at the same time count once."""
+        now = time.monotonic()
+        if self.until <= now:
+            self.until = now + min(_MIN_BACKOFF_SECONDS * _BACKOFF_FACTOR**self.times, max_seconds)
+            self.times = min(self.times + 1, 20)
 
 
 class ShardDownload:
@@ -41,21 +78,22 @@ class ShardDownload:
 
     wanted     their numbers; the first are asked for first
     keep       is called with the number and the content of each, once, in one of several threads
-    until      time of the monotonic clock at which they have to be there
+    deadline   when they have to be there
     fetch_one  sends one request
     """
 
     def __init__(
-        self, relays: RelaySelector, manifest: BroadcastManifest, wanted: Iterable[int], keep: ShardCallback, until:
-        float, fetch_one: FetchShard,
+        self, relays: RelaySelector, manifest: BroadcastManifest, wanted: Iterable[int], keep: ShardCallback,
+        deadline: TransferDeadline, fetch_one: FetchShard,
     ) -> None:  # fmt: skip
-        self._relays, self._manifest, self._keep, self._until = relays, manifest, keep, until
+        self._relays, self._manifest, self._keep, self._deadline = relays, manifest, keep, deadline
         self._fetch_one = fetch_one
         self._waiting = dict.fromkeys(wanted)
         self._missing = set(self._waiting)
         self._unkept = set(self._waiting)
         self._running: dict[int, list[Transfer]] = defaultdict(list)
-        self._absent: dict[tuple[int, str], _Absence] = defaultdict(_Absence)
+        self._absent: dict[tuple[int, str], _Backoff] = defaultdict(_Backoff)
+        self._failing: dict[str, _Backoff] = defaultdict(_Backoff)
         self._behind: set[str] = set()  # relays that lacked the last shard they were asked for: one question at a time
         self._changed = threading.Condition()
         self._error: BaseException | None = None
@@ -73,9 +111,8 @@ class ShardDownload:
             thread.start()
         try:
             with self._changed:
-                self._changed.wait_for(
-                    lambda: self._error or not self._unkept, max(0.0, self._until - time.monotonic())
-                )
+                while self._unkept and self._error is None and (seconds := self._deadline.remaining()):
+                    self._changed.wait(min(seconds, _MAX_WAIT_SECONDS))
         finally:
             self._end()
         for thread in threads:
@@ -154,7 +191,10 @@ class ShardDownload:
         now = time.monotonic()
         asked = {transfer.url for running in self._running.values() for transfer in running}
         return [
-            url for url in able if self._absent[shard, url].until <= now and not (url in self._behind and url in asked)
+            url
+            for url in able
+            if max(self._absent[shard, url].until, self._failing[url].until) <= now
+            and not (url in self._behind and url in asked)
         ]
 
     def _try(self, shard: int, transfer: Transfer) -> None:
@@ -170,7 +210,9 @@ class ShardDownload:
                 self._relays.record_cancelled(transfer)  # another relay was faster
                 return
             self._relays.record_failure(transfer)
-            self._reasons[url] = str(error)
+            with self._changed:
+                self._reasons[url] = str(error)
+                self._failing[url].extend(_MAX_FAILING_SECONDS)
             if isinstance(error, ResponseTooLarge):
                 self._note_lie(url, str(error))
             return
@@ -183,6 +225,7 @@ class ShardDownload:
         self._relays.record_success(transfer)
         with self._changed:
             self._behind.discard(url)
+            self._failing.pop(url, None)
             is_first = shard in self._missing
             for other in self._running[shard]:
                 if other is not transfer:
@@ -193,6 +236,7 @@ class ShardDownload:
             self._keep(shard, content)
             with self._changed:
                 self._unkept.discard(shard)
+                self._deadline.record_progress()
 
     def _note_absence(self, shard: int, url: str, error: NotAvailable) -> None:
         with self._changed:
@@ -201,9 +245,7 @@ class ShardDownload:
                 self._relays.back_off(url, error.seconds)
                 return
             self._behind.add(url)
-            absence = self._absent[shard, url]
-            pause = min(_MIN_BACKOFF_SECONDS * _BACKOFF_FACTOR**absence.times, _MAX_BACKOFF_SECONDS)
-            absence.times, absence.until = min(absence.times + 1, 20), time.monotonic() + pause
+            self._absent[shard, url].extend(_MAX_ABSENT_SECONDS)
 
     def _note_lie(self, url: str, words: str) -> None:
         self._lies[url] = words

@@ -10,6 +10,7 @@ import shutil
 import time
 from collections import deque
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 
 from blake3 import blake3
@@ -19,6 +20,7 @@ from train.errors import TransferError
 from train.swarm.broadcast.delta import BadDelta, apply_delta
 from train.swarm.broadcast.manifest import BroadcastManifest
 from train.swarm.broadcast.relay_client import RelayClient
+from train.swarm.broadcast.shard_download import TransferDeadline
 
 log = logging.getLogger(__name__)
 
@@ -95,17 +97,21 @@ class VersionStore:
     def __init__(self, folder: Path, download: RelayClient, *, keep: int = _RETAINED_VERSIONS) -> None:
         self._folder, self._download = SharedVersionFolder(folder, keep), download
 
-    def fetch(self, version: int, *, seconds: float) -> tuple[Path, BroadcastManifest]:
+    def fetch(
+        self, version: int, *, seconds: float = inf, stall_seconds: float = inf
+    ) -> tuple[Path, BroadcastManifest]:
         """Return the folder of a version, and its manifest. The folder stays until `keep` others are fetched.
 
-        seconds  time for all of it
+        seconds        time for all of it
+        stall_seconds  time in which at least one shard has to come, unless another process of this machine fetches
 
         Raises TransferError if the relays do not send it in time, or if the disk is full.
         """
-        until = time.monotonic() + seconds
+        deadline = TransferDeadline.after(seconds, stall_seconds)
         try:
-            with self._folder.exclusive_lock(until):
-                manifest = self._fetched(version, until)
+            with self._folder.exclusive_lock(deadline.until):
+                deadline.record_progress()
+                manifest = self._fetched(version, deadline)
                 self._folder.mark_in_use(version)
                 self._folder.remove_unused()
         except BadDelta as error:
@@ -120,16 +126,16 @@ class VersionStore:
         """Remove what no process uses any more. The folders of this object cannot be read after that."""
         self._folder.close()
 
-    def _fetched(self, version: int, until: float) -> BroadcastManifest:
+    def _fetched(self, version: int, deadline: TransferDeadline) -> BroadcastManifest:
         try:
-            return self._build(version, until, may_differ=True)
+            return self._build(version, deadline, may_differ=True)
         except BadDelta as error:
             log.warning(
                 "the difference of version %d does not fit (%s); the last whole version is fetched", version, error
             )
-            return self._build(version, until, may_differ=False)
+            return self._build(version, deadline, may_differ=False)
 
-    def _build(self, version: int, until: float, *, may_differ: bool) -> BroadcastManifest:
+    def _build(self, version: int, deadline: TransferDeadline, *, may_differ: bool) -> BroadcastManifest:
         """Bring a version and all that it needs to the disk.
 
         may_differ  whether versions that are there already are believed to be right, so that a difference is enough
@@ -137,20 +143,20 @@ class VersionStore:
         chain: list[BroadcastManifest] = []
         wanted: int | None = version
         while wanted is not None and not (may_differ and chain and self._folder.version_path(wanted).is_dir()):
-            manifest, _ = self._download.fetch_manifest(wanted, seconds=until - time.monotonic())
+            manifest, _ = self._download.fetch_manifest(wanted, seconds=deadline.remaining())
             chain.append(manifest)
             if wanted == version and may_differ and _is_right(manifest, self._folder.version_path(version)):
                 return manifest
             wanted = manifest.base
         made: int | None = None
         for manifest in reversed(chain):
-            is_new = self._complete(manifest, until)
+            is_new = self._complete(manifest, deadline)
             if made is not None:
                 self._folder.remove_if_unused(made)  # it was a step on the way
             made = manifest.version if is_new else None
         return chain[0]
 
-    def _complete(self, manifest: BroadcastManifest, until: float) -> bool:
+    def _complete(self, manifest: BroadcastManifest, deadline: TransferDeadline) -> bool:
         """Bring a version to the disk whose base is there. Return whether it was not there before."""
         place = self._folder.version_path(manifest.version)
         if _is_right(manifest, place):
@@ -158,7 +164,7 @@ class VersionStore:
         shutil.rmtree(place, ignore_errors=True)
         part = place.with_suffix(".part")
         part.mkdir(exist_ok=True)
-        _Body(manifest, part).fetch(self._download, until)
+        _Body(manifest, part).fetch(self._download, deadline)
         if manifest.base is not None:
             _apply(manifest, self._folder.version_path(manifest.base), part)
         for file in manifest.weights.files:
@@ -180,7 +186,7 @@ class _Body:
         self._files = whole if manifest.base is None else [(part / _DELTA, manifest.body_bytes)]
         self._have = part / _HAVE
 
-    def fetch(self, download: RelayClient, until: float) -> None:
+    def fetch(self, download: RelayClient, deadline: TransferDeadline) -> None:
         """Fetch the shards that are not there."""
         n_shards = len(self._manifest.shard_digests)
         have = self._have.read_bytes() if self._have.exists() else b""
@@ -191,7 +197,7 @@ class _Body:
                 with path.open("wb") as file:
                     file.truncate(size)
         missing = [shard for shard in range(n_shards) if not have[shard]]
-        download.fetch_shards(self._manifest, missing, self._keep, seconds=until - time.monotonic())
+        download.fetch_shards(self._manifest, missing, self._keep, deadline)
 
     def _keep(self, shard: int, content: bytes) -> None:
         """Write a shard where it belongs, in one or several files, then note that it is there."""

@@ -23,7 +23,7 @@ from train.sampling.model_check import check_model
 from train.sampling.protocol import SampledCompletion
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import RelaySelector
-from train.swarm.broadcast.relay_source import default_folder
+from train.swarm.broadcast.relay_source import STALL_SECONDS, default_folder
 from train.swarm.broadcast.version_store import VersionStore
 from train.swarm.lease_file import max_file_bytes, read_lease_file
 from train.swarm.messages import VerificationJob, VerificationJobResponse, VerificationResult
@@ -44,7 +44,6 @@ _RETRY_SECONDS = 1.0
 _POLL_SECONDS = 0.2
 _SHUTDOWN_SECONDS = 15.0  # for the verdict on the file in hand
 _VERSION_POLL_SECONDS = 2.0
-_NEWEST_SECONDS = 3600.0  # for a whole model over a slow line
 _WAIT_SECONDS = 240.0  # for a version that a file needs: then the coordinator waits
 _PROMPT, _ANSWER = (1, 2, 3), (4, 5)  # any tokens: what is computed of them has to be numbers
 
@@ -151,7 +150,7 @@ class VersionPrefetcher:
         """
         with self._lock:
             files = self._here.get(version)
-        return files or self._fetch(version, _WAIT_SECONDS)
+        return files or self._fetch(version, seconds=_WAIT_SECONDS)
 
     def wait_for_first(self, timeout_seconds: float, should_stop: Callable[[], bool]) -> None:
         """Wait until a version is here, or `should_stop` returns that there is no point in it.
@@ -163,8 +162,8 @@ class VersionPrefetcher:
             if failing is not None and time.monotonic() - failing[0] > timeout_seconds:
                 raise TransferError(f"there are no weights, after {timeout_seconds:.0f} s: {failing[1]}")
 
-    def _fetch(self, version: int, seconds: float) -> tuple[Path, ...]:
-        place, manifest = self._versions.fetch(version, seconds=seconds)
+    def _fetch(self, version: int, **limits: float) -> tuple[Path, ...]:
+        place, manifest = self._versions.fetch(version, **limits)
         files = tuple(place / file.name for file in manifest.weights.files)
         with self._lock:
             self._here.pop(version, None)
@@ -185,7 +184,7 @@ class VersionPrefetcher:
             try:
                 version = self._download.fetch_latest().version
                 if version != self._newest:
-                    self._fetch(version, _NEWEST_SECONDS)
+                    self._fetch(version, stall_seconds=STALL_SECONDS)
                     self._newest, said = version, ""
                     self._fetched(version)
                 self._failing = None  # only now: relays may name what they do not send
