@@ -65,6 +65,7 @@ Reason = Literal[
     "expired",  # nothing came before the lease ran out
     "late",  # it came after its weights were given up
     "freed",  # its node left, was suspended, or never heard of the lease
+    "restarted",  # the coordinator was, while the lease was open
     "different",  # a second file for the same lease
     "size",  # of the file
     "digest",  # the file is not what was announced

@@ -374,6 +374,14 @@ def test_the_operator_sees_bans_and_audits(world: World) -> None:
     assert curate("swarm", "status", place)[0] == 1
 
 
+def test_the_status_names_leases_that_ended_with_a_restart(world: World) -> None:
+    with world.coordinator():
+        assert world.member().ask()
+    with world.coordinator():
+        done = CliRunner().invoke(main, ["swarm", "status", str(world.place)])
+    assert (done.exit_code, "restarted 1" in done.output) == (0, True), done.output
+
+
 def test_a_stranger_cannot_lose_the_samples_of_an_evaluation(world: World) -> None:
     """It gets none before its work was accepted; and what nodes give back is drawn by others."""
     done: list[tuple[int, object]] = []
