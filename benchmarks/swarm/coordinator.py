@@ -48,13 +48,13 @@ from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter
 from train.swarm.coordinator.app import CoordinatorApp
 from train.swarm.coordinator.coordinator import Coordinator
 from train.swarm.coordinator.intake import AnswerStore
+from train.swarm.invites import Role, new_invite
 from train.swarm.ledger import Ledger
 from train.swarm.messages import (
     JoinRequest,
     VerificationResult,
 )
-from train.swarm.protocol.invites import Role, new_invite
-from train.swarm.protocol.requests import check_signature, new_head, read_head, sign_request
+from train.swarm.requests import check_signature, new_head, read_head, sign_request
 from train.swarm.settings import SwarmSettings
 from train.swarm.signatures import public_key_bytes
 from train.weights.manifest import WeightManifest

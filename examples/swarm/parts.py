@@ -9,10 +9,10 @@ from typing import Literal
 from cast import Cast, free_ports
 
 from train.errors import ControllerUnreachable, RunError
+from train.swarm.client import SignedClient
 from train.swarm.folder import SwarmFolder
+from train.swarm.invites import new_invite, read_invite
 from train.swarm.messages import NodeStatus, SwarmStatus
-from train.swarm.protocol.client import SignedClient
-from train.swarm.protocol.invites import new_invite, read_invite
 from train.swarm.signatures import public_key_bytes, read_key
 
 

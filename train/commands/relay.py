@@ -100,7 +100,7 @@ def _later(
     from train.swarm.broadcast.relay_client import RelayClient
     from train.swarm.broadcast.relay_selector import MAX_CONCURRENT_FOR_RELAYS, RelaySelector
     from train.swarm.folder import lock_folder
-    from train.swarm.protocol.invites import read_invite
+    from train.swarm.invites import read_invite
     from train.swarm.signatures import parse_public_key
 
     if invite:

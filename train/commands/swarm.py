@@ -53,7 +53,7 @@ def invite_command(folder: Path, verifier: bool, relays: tuple[str, ...], days: 
     The first key that joins with an invite owns it. Give each to one person, as you would a password.
     """
     from train.swarm.folder import SwarmFolder
-    from train.swarm.protocol.invites import new_invite
+    from train.swarm.invites import new_invite
     from train.swarm.signatures import read_key
 
     with report_user_errors(TrainError):
@@ -75,9 +75,9 @@ def invite_command(folder: Path, verifier: bool, relays: tuple[str, ...], days: 
 @_folder
 def status_command(folder: Path) -> None:
     """Show nodes, leases, verdicts and relays of the swarm whose coordinator runs in FOLDER, and its status page."""
+    from train.swarm.client import UNREACHABLE_HINT, operator_client
     from train.swarm.folder import SwarmFolder
     from train.swarm.messages import SwarmStatus
-    from train.swarm.protocol.client import UNREACHABLE_HINT, operator_client
 
     with report_user_errors(TrainError), report_user_errors(ControllerUnreachable, advice=UNREACHABLE_HINT):
         place = SwarmFolder(folder)
@@ -114,9 +114,9 @@ def ban_command(folder: Path, node: str) -> None:
 
     It loses its stake and its leases, and its answers that still wait for a verdict are not used.
     """
+    from train.swarm.client import UNREACHABLE_HINT, operator_client
     from train.swarm.folder import SwarmFolder
     from train.swarm.messages import Ban, SwarmStatus
-    from train.swarm.protocol.client import UNREACHABLE_HINT, operator_client
 
     with report_user_errors(TrainError), report_user_errors(ControllerUnreachable, advice=UNREACHABLE_HINT):
         client = operator_client(SwarmFolder(folder))

@@ -12,7 +12,9 @@ settings.py        what all nodes of a swarm agree on, and which runs a swarm ca
 messages.py        what is said to a coordinator
 broadcast/         versions of the weights: signed, in shards, over relays
 coordinator/       the process between a trainer and the nodes
-protocol/          signed requests and replies, invites, a client
+invites.py         the text that lets somebody in
+requests.py        what a request says about itself; its signature, and that of the reply
+client.py          call a coordinator, be admitted with an invite; the operator's client
 node_lifecycle.py  the life of a node
 accounts.py        the entries of the ledger, and what they add up to
 ledger.py          what happened between the coordinator and its nodes, in a chain that nobody can change unnoticed

@@ -11,8 +11,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec import field as wire_field
 
+from train.swarm.invites import Role
 from train.swarm.node_lifecycle import VERDICT_EVENTS, NodeEvent, NodeLifecycle, NodeState, next_state
-from train.swarm.protocol.invites import Role
 
 
 class JoinEntry(Struct, frozen=True, tag="join"):

@@ -37,6 +37,17 @@ def join_lease_file(encoded: Sequence[bytes]) -> bytes:
     return msgspec.msgpack.encode([msgspec.Raw(each) for each in encoded])
 
 
+def decode_lease_file(content: bytes, lease: Lease, settings: SwarmSettings) -> tuple[SampleResult, ...] | LeaseVerdict:
+    """Return the answers in a file that answers the lease, or the verdict on one that does not."""
+    if len(content) > max_file_bytes(lease):
+        return LeaseVerdict("hard", "size")
+    try:
+        results = _decoder.decode(content)
+    except (ValueError, OverflowError, RecursionError):  # msgspec's errors are ValueErrors
+        return LeaseVerdict("hard", "file")
+    return check_results(results, lease, settings) or results
+
+
 def read_lease_file(
     content: bytes, lease: Lease, settings: SwarmSettings
 ) -> tuple[SampledCompletion, ...] | LeaseVerdict:
@@ -44,11 +55,9 @@ def read_lease_file(
 
     The result is empty if the prompt leaves no room in the engine's context, and the node has refused it.
     """
-    results = _decoded(content, lease)
+    results = decode_lease_file(content, lease, settings)
     if isinstance(results, LeaseVerdict):
         return results
-    if verdict := check_results(results, lease, settings):
-        return verdict
     return tuple(
         SampledCompletion(
             "", "length" if result.finish_reason == "length" else "stop", len(result.tokens) // 4, lease.prompt,
@@ -60,25 +69,10 @@ def read_lease_file(
     )  # fmt: skip
 
 
-def check_lease_file(content: bytes, lease: Lease, settings: SwarmSettings) -> LeaseVerdict | None:
-    """Return the verdict on a file that does not answer the lease, and None if a verifier has to say."""
-    results = _decoded(content, lease)
-    return results if isinstance(results, LeaseVerdict) else check_results(results, lease, settings)
-
-
 def is_refusal(result: SampleResult) -> bool:
     """Return whether an answer says that the engine cannot take the prompt, and nothing else."""
     is_empty = not (result.tokens or result.logprobs or result.spans or result.commitments)
     return result.finish_reason == "refused" and is_empty
-
-
-def _decoded(content: bytes, lease: Lease) -> tuple[SampleResult, ...] | LeaseVerdict:
-    if len(content) > max_file_bytes(lease):
-        return LeaseVerdict("hard", "size")
-    try:
-        return _decoder.decode(content)
-    except (ValueError, OverflowError, RecursionError):  # msgspec's errors are ValueErrors
-        return LeaseVerdict("hard", "file")
 
 
 def check_results(results: Sequence[SampleResult], lease: Lease, settings: SwarmSettings) -> LeaseVerdict | None:

@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from train.asynchronous.client import ControllerCalls
 from train.asynchronous.controller_threads import RetryPolicy
@@ -31,9 +31,9 @@ from train.errors import ConfigError, ControllerUnreachable, TransferError
 from train.sampling.engine_spec import EngineSpec, clear_trainer_environment, start_engine
 from train.sampling.model_check import check_model
 from train.swarm.broadcast.relay_source import RelaySource, default_folder
+from train.swarm.client import JoinRequired, ResourceGone, SignedClient, join
+from train.swarm.invites import read_invite
 from train.swarm.node_lifecycle import HEARTBEAT_SECONDS
-from train.swarm.protocol.client import JoinRequired, ResourceGone, SignedClient, join
-from train.swarm.protocol.invites import read_invite
 from train.swarm.settings import SwarmSettings
 from train.swarm.signatures import load_or_create_key, lock_key
 from train.weights.manifest import WeightManifest
@@ -94,22 +94,21 @@ class NodeProcess:
             stack.enter_context(closing(self._client))
             retry = RetryPolicy(self._options.retry_timeout_seconds, self._pause)
             settings = retry.call_with_retries(lambda: self._join(""))  # they say which engine the run needs
-            if (
-                settings is None
-                or retry.call_with_retries(lambda: self._join(engine_description(settings.engine))) is None
-            ):
+            if settings is None:
                 return
-            spec = settings.engine
+            spec, words = settings.engine, engine_description(settings.engine)
+            if retry.call_with_retries(lambda: self._join(words)) is None:
+                return
             model = self._options.model or spec.model
             check_model(model)
             self._note(f"node {self._name}: has joined {settings.run}, and starts an engine with {model}")
             clear_trainer_environment()
             engine = stack.enter_context(closing(start_engine(spec, model, self._options.engine, verifiable=True)))
-            source = stack.enter_context(closing(self._source()))
-            words = engine_description(spec)
-            if (
-                retry.call_with_retries(lambda: self._join(words)) is None
-            ):  # the coordinator may have missed it meanwhile
+            run, public = self._invite.run, self._invite.public_key
+            source = RelaySource(self._invite.relays, run, public, default_folder(run, public))
+            stack.enter_context(closing(source))
+            # The coordinator may have missed it meanwhile.
+            if retry.call_with_retries(lambda: self._join(words)) is None:
                 return
             controller = SwarmController(
                 self._client,
@@ -140,10 +139,6 @@ class NodeProcess:
     def _join(self, engine: str) -> SwarmSettings:
         return join(self._client, engine=engine, hardware=hardware_description())
 
-    def _source(self) -> RelaySource:
-        run, public = self._invite.run, self._invite.public_key
-        return RelaySource(self._invite.relays, run, public, default_folder(run, public))
-
     def _loaded(self, manifest: WeightManifest, metrics: Mapping[str, float]) -> None:
         self._note(f"node {self._name}: weights {manifest.version} in {metrics['weight_load_s']:.1f} s")
 
@@ -173,13 +168,6 @@ def hardware_description() -> str:
     return f"{len(gpus)} x {gpus[0]}" if gpus else f"cpu {platform.machine()}"
 
 
-class NewestManifestSource(Protocol):
-    """Knows the newest version: RelaySource (train/swarm/broadcast/relay_source.py)."""
-
-    def newest_manifest(self) -> WeightManifest:
-        """Return the manifest of the newest version. Raises TransferError if nobody names one."""
-
-
 class SwarmController(ControllerCalls):
     """The calls of a worker (train/asynchronous/messages.py), answered by a coordinator and relays.
 
@@ -190,7 +178,7 @@ class SwarmController(ControllerCalls):
     def __init__(
         self,
         client: SignedClient,
-        relays: NewestManifestSource,
+        relays: RelaySource,
         *,
         join: Callable[[], object],
         note: MessageCallback = log.info,

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from cli import main
 from train.errors import ConfigError
-from train.swarm.verification.thresholds import ShareBar, Thresholds, read_thresholds, write_thresholds
+from train.swarm.verification.thresholds import ShareBar, Thresholds, add_thresholds, read_thresholds
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
@@ -18,7 +18,7 @@ def calibrate(*arguments):
 
 def test_bars_are_measured_and_written_beside_those_of_other_pairs(small, tmp_path):
     out = tmp_path / "bars.toml"
-    write_thresholds(out, {"vllm/transformers": Thresholds(seed_mismatches=ShareBar(0.07))})
+    add_thresholds(out, "vllm/transformers", Thresholds(seed_mismatches=ShareBar(0.07)))
     result = calibrate(small, "--out", out, "--groups", 10)
     assert result.exit_code == 0, result.output
     assert "transformers/transformers: 1," in result.output

@@ -32,15 +32,15 @@ from train.asynchronous.messages import (
 from train.asynchronous.server import ControllerServer
 from train.sampling.engine_spec import EngineSpec
 from train.swarm.accounts import Accounts, Entry
+from train.swarm.client import SignedClient, join
 from train.swarm.coordinator.runtime import CoordinatorOptions, run_coordinator
 from train.swarm.folder import SwarmFolder
+from train.swarm.invites import Invite, Role, new_invite
 from train.swarm.messages import (
     VerificationJob,
     VerificationJobResponse,
     VerificationResult,
 )
-from train.swarm.protocol.client import SignedClient, join
-from train.swarm.protocol.invites import Invite, Role, new_invite
 from train.swarm.settings import SwarmSettings
 from train.swarm.signatures import read_key
 from train.weights.manifest import WeightFile, WeightManifest

@@ -18,12 +18,15 @@ import msgspec
 import pytest
 import swarm_answers
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec import Raw
 from msgspec.structs import replace
 from swarms import RUN, World, answers_to, invite
 
 from train.asynchronous.messages import Heartbeat, HeartbeatResponse, LeaseRequest, LeaseResponse, LeaseVerdict
 from train.errors import ControllerUnreachable, RunError, TrainError
+from train.swarm.client import ResourceGone, SignedClient, operator_client
 from train.swarm.folder import SwarmFolder
+from train.swarm.invites import new_invite
 from train.swarm.messages import (
     Ban,
     JoinRequest,
@@ -31,9 +34,7 @@ from train.swarm.messages import (
     SwarmStatus,
     VerificationResult,
 )
-from train.swarm.protocol.client import ResourceGone, SignedClient, operator_client
-from train.swarm.protocol.invites import new_invite
-from train.swarm.protocol.requests import new_head, sign_request
+from train.swarm.requests import new_head, sign_request
 from train.swarm.signatures import public_key_bytes, read_key
 
 DEEP = b"\x91" * 60_000 + b"\xc0"
@@ -169,7 +170,7 @@ def test_no_body_does_any_harm(world: World, body: bytes) -> None:
             *((verifier, path) for path in ("/job", f"/file/{job.lease.group}", f"/verdict/{job.lease.group}")),
         ):
             with suppress(TrainError):
-                member.client.send(path, body, dict)
+                member.client.call(path, Raw(body), dict)
             node.client._start = verifier.client._start = node.client._start
         assert status_of(world).run == RUN
         node.join()
@@ -201,7 +202,7 @@ def test_a_lease_belongs_to_one_node_and_a_job_to_one_verifier(world: World) -> 
         for node in (owner, thief):
             for path in ("/job", f"/file/{name}"):
                 with pytest.raises(TrainError):
-                    node.client.send(path, b"", dict)
+                    node.client.call(path, None, dict)
             with pytest.raises(TrainError):
                 node.client.call(f"/verdict/{name}", VerificationResult(LeaseVerdict("accepted")), type(None))
         with pytest.raises(TrainError):

@@ -8,12 +8,13 @@ from contextlib import contextmanager, suppress
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec import Raw
 
 from train.errors import ControllerUnreachable
 from train.swarm.broadcast.request import NotAvailable, RelayError, get, new_pool
-from train.swarm.protocol.client import SignedClient
-from train.swarm.protocol.invites import new_invite
-from train.swarm.protocol.requests import SIGNATURE, sign_reply
+from train.swarm.client import SignedClient
+from train.swarm.invites import new_invite
+from train.swarm.requests import SIGNATURE, sign_reply
 
 RUN_KEY, NODE_KEY = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
 DIGITS = "9" * 5000  # more than Python turns into a number
@@ -100,7 +101,7 @@ def test_the_words_of_a_refusal_do_nothing_to_a_terminal() -> None:
 
 
 def test_a_file_may_take_longer_to_send_than_a_connection_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("train.swarm.protocol.client._CONNECT_SECONDS", 0.4)
+    monkeypatch.setattr("train.swarm.client._CONNECT_SECONDS", 0.4)
     body = bytes(16 * 2**20)
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
@@ -126,7 +127,7 @@ def test_a_file_may_take_longer_to_send_than_a_connection_may_take(monkeypatch: 
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     invite = new_invite(RUN_KEY, run="run", coordinator=url, relays=(), role="node", seconds=60)
     client = SignedClient(invite, NODE_KEY, reply_seconds=10.0)
-    assert client.send("/upload/00", body, str) == "taken"
+    assert client.call("/upload/00", Raw(body), str) == "taken"
     client.close()
     thread.join(5.0)
     listener.close()

@@ -12,6 +12,7 @@ import pytest
 import urllib3
 from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec import Raw
 from swarms import RUN, Member, World, answers_to, invite
 
 from train.asynchronous.messages import (
@@ -23,10 +24,10 @@ from train.asynchronous.messages import (
     SubmitRequest,
 )
 from train.errors import ControllerUnreachable, RunError
+from train.swarm.client import JoinRequired, SignedClient
 from train.swarm.coordinator import intake
 from train.swarm.messages import Ban, JoinRequest, SwarmStatus
-from train.swarm.protocol.client import JoinRequired, SignedClient
-from train.swarm.protocol.requests import RequestHead, new_head, sign_request
+from train.swarm.requests import RequestHead, new_head, sign_request
 from train.swarm.signatures import public_key_bytes
 
 POOL = urllib3.PoolManager(retries=False)
@@ -168,7 +169,7 @@ def test_a_body_that_is_too_large_is_refused(world: World, fresh: Member) -> Non
     large = b"x" * 10**6
     path = "/answers"
     with pytest.raises((RunError, ControllerUnreachable), match="bytes|reached"):
-        fresh.client.send(path, large, str)
+        fresh.client.call(path, Raw(large), str)
     refused = POOL.request("POST", world.url + path, headers=signed(fresh, head_of(fresh, path, large)),
                            body=iter([large]))  # fmt: skip
     assert refused.status in (413, 429)

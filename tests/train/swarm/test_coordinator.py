@@ -13,6 +13,7 @@ import forked
 import msgspec
 import pytest
 from click.testing import CliRunner
+from msgspec import Raw
 from swarm_answers import encode_lease_file
 from swarms import RUN, TERMS, Member, World, answers_to, invite, publish
 
@@ -23,9 +24,9 @@ from train.asynchronous.server import ControllerServer
 from train.errors import ControllerUnreachable, RunError
 from train.sampling.protocol import SamplingParams
 from train.swarm.broadcast.manifest import LatestVersion
+from train.swarm.client import JoinRequired, ResourceGone
 from train.swarm.ledger import LedgerAudit, audit_ledger, read_rows
 from train.swarm.messages import VerificationJobResponse
-from train.swarm.protocol.client import JoinRequired, ResourceGone
 from train.swarm.signatures import public_key_bytes, read_key
 
 
@@ -157,7 +158,7 @@ def test_a_body_that_its_node_has_signed_and_that_is_none_bans(world: World) -> 
         node = world.member()
         node.ask(slots=1)
         with pytest.raises(RunError, match="SubmitRequest"):
-            node.client.send("/answers", b"\x91" * 400, dict)
+            node.client.call("/answers", Raw(b"\x91" * 400), dict)
         with pytest.raises(RunError, match=r"rejected \(file\)"):
             node.beat()
 

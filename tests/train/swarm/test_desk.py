@@ -31,9 +31,9 @@ from train.sampling.protocol import SamplingParams
 from train.swarm import node_lifecycle
 from train.swarm.coordinator.coordinator_state import CoordinatorState
 from train.swarm.coordinator.intake import Forbidden, NotJoined, RetryLater
+from train.swarm.invites import new_invite
 from train.swarm.ledger import Ledger, LedgerRow, audit_ledger
 from train.swarm.messages import VerificationResult
-from train.swarm.protocol.invites import new_invite
 from train.swarm.signatures import public_key_bytes
 from train.swarm.verification.thresholds import Thresholds
 

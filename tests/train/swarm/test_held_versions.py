@@ -10,7 +10,7 @@ import pytest
 from published_weights import PUBLIC, RUN, honest, publish, relay, weights
 
 from train.errors import TransferError
-from train.swarm.protocol.invites import Invite
+from train.swarm.invites import Invite
 from train.swarm.verification.verifier_process import VersionPrefetcher
 
 

@@ -26,11 +26,11 @@ from train.asynchronous.messages import (
 from train.errors import ConfigError, ControllerUnreachable, RunError, TransferError
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SamplingParams
+from train.swarm.client import JoinRequired, ResourceGone, join
 from train.swarm.folder import SwarmAddress, SwarmFolder
+from train.swarm.invites import new_invite
 from train.swarm.messages import JoinResponse
 from train.swarm.node import SwarmController
-from train.swarm.protocol.client import JoinRequired, ResourceGone, join
-from train.swarm.protocol.invites import new_invite
 from train.swarm.settings import SwarmSettings, sign_settings
 from train.swarm.signatures import create_key_file, load_or_create_key, public_key_bytes
 from train.weights.manifest import WeightManifest

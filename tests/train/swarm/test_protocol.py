@@ -10,24 +10,26 @@ from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from curate.commands.main import main
+from sandbox.service.service_errors import Unauthorized
 from train.errors import ConfigError
-from train.swarm.folder import SwarmAddress, SwarmFolder
-from train.swarm.protocol.invites import Invite, new_invite, read_invite
-from train.swarm.protocol.requests import (
-    DIGEST,
+from train.swarm.coordinator.intake import (
     MAX_CLOCK_SKEW_SECONDS,
+    NONCE_TTL_SECONDS,
+    NonceCache,
+    RetryLater,
+    StaleIncarnation,
+)
+from train.swarm.folder import SwarmAddress, SwarmFolder
+from train.swarm.invites import Invite, new_invite, read_invite
+from train.swarm.requests import (
+    DIGEST,
     NODE,
     NONCE,
-    NONCE_TTL_SECONDS,
     RUN,
     SIGNATURE,
     START,
     TIME,
-    NonceCache,
-    NonceLimitExceeded,
     RequestHead,
-    StaleIncarnation,
-    StaleRequest,
     check_reply,
     check_signature,
     new_head,
@@ -101,7 +103,7 @@ def test_a_request_comes_once() -> None:
     nonces, head, now = NonceCache(START_HERE), head_now(), time.time()
     nonces.check(head, now)
     nonces.record(head, now)
-    with pytest.raises(StaleRequest, match="already"):
+    with pytest.raises(Unauthorized, match="already"):
         nonces.record(head, now + MAX_CLOCK_SKEW_SECONDS)
 
 
@@ -112,7 +114,7 @@ def test_a_nonce_is_remembered_for_longer_than_its_request_could_be_taken() -> N
 @pytest.mark.parametrize("seconds", [-MAX_CLOCK_SKEW_SECONDS - 1, MAX_CLOCK_SKEW_SECONDS + 1, 1e9, -1e9])
 def test_requests_from_other_times_are_refused(seconds: float) -> None:
     head = msgspec.structs.replace(head_now(), time_ms=int(max(0.0, time.time() + seconds) * 1000))
-    with pytest.raises(StaleRequest, match="clock"):
+    with pytest.raises(Unauthorized, match="clock"):
         NonceCache(START_HERE).check(head, time.time())
 
 
@@ -125,7 +127,7 @@ def test_a_node_that_sends_too_much_takes_nothing_from_others() -> None:
     nonces, now = NonceCache(START_HERE, max_per_node=3), time.time()
     for _ in range(3):
         nonces.record(head_now(), now)
-    with pytest.raises(NonceLimitExceeded):
+    with pytest.raises(RetryLater):
         nonces.record(head_now(), now)
     nonces.record(msgspec.structs.replace(head_now(), node=b"o" * 32), now)
     nonces.record(head_now(), now + NONCE_TTL_SECONDS + 1)

@@ -11,8 +11,8 @@ import swarms
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks import nginx
-from train.swarm.protocol.client import SignedClient
-from train.swarm.protocol.requests import new_head, sign_request
+from train.swarm.client import SignedClient
+from train.swarm.requests import new_head, sign_request
 from train.swarm.signatures import public_key_bytes
 
 

@@ -8,9 +8,9 @@ import urllib3
 from browser import Browser, opened
 from swarms import World
 
+from train.swarm.client import join
 from train.swarm.coordinator.status import SECURITY_HEADERS, render_status_page
 from train.swarm.messages import NodeStatus, SwarmStatus
-from train.swarm.protocol.client import join
 
 HOSTILE = [
     "<script>document.title = 'owned'; fetch('/owned')</script>",

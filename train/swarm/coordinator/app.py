@@ -30,17 +30,21 @@ from sandbox.service.service_errors import MalformedRequest, SandboxFailed, Serv
 from train.asynchronous.messages import Heartbeat, LeaseRequest, ReleaseRequest, ResultStatus, SubmitRequest
 from train.errors import RunError
 from train.swarm.broadcast.relay import RelayRateLimiter
+from train.swarm.client import EARLIER_START
 from train.swarm.coordinator.coordinator import Coordinator
-from train.swarm.coordinator.intake import Forbidden, NotFound, RetryLater, UploadBudget, read_body
+from train.swarm.coordinator.intake import (
+    Forbidden,
+    NonceCache,
+    NotFound,
+    RetryLater,
+    StaleIncarnation,
+    UploadBudget,
+    read_body,
+)
 from train.swarm.coordinator.status import SECURITY_HEADERS, render_status_page
 from train.swarm.messages import Ban, JoinRequest, JoinResponse, VerificationResult
-from train.swarm.protocol.client import EARLIER_START
-from train.swarm.protocol.requests import (
-    NonceCache,
-    NonceLimitExceeded,
+from train.swarm.requests import (
     RequestHead,
-    StaleIncarnation,
-    StaleRequest,
     check_signature,
     read_head,
     sign_reply,
@@ -192,23 +196,11 @@ class CoordinatorApp:
         head, now = call.head, time.time()
         if (call.request.scope["path"] in _OF_OPERATOR) != self._coordinator.is_operator(head.node):
             raise Forbidden("calls of the operator are signed with the key of the run, and no others are")
-        try:
-            self._nonces.check(head, now)
-            if wait := self._rates.wait_seconds(head.node.hex(), 0):
-                raise RetryLater("this node calls too often", max(1, round(wait)))
-        except StaleRequest as error:
-            raise Unauthorized(str(error)) from None
+        self._nonces.check(head, now)
+        if wait := self._rates.wait_seconds(head.node.hex(), 0):
+            raise RetryLater("this node calls too often", max(1, round(wait)))
         if self._coordinator.has_member(head.node):
-            self._take(head, now)
-
-    def _take(self, head: RequestHead, now: float) -> None:
-        """Note a request, so that it counts once. Raises Unauthorized if it came before, and RetryLater."""
-        try:
             self._nonces.record(head, now)
-        except StaleRequest as error:
-            raise Unauthorized(str(error)) from None
-        except NonceLimitExceeded as error:
-            raise RetryLater(str(error), 30) from None
 
     async def _answer(self, call: _Call) -> Any:
         kind, answer = self._calls[call.name]
@@ -223,7 +215,7 @@ class CoordinatorApp:
         message = _decoded(await _digested(call, _SMALL_BYTES), JoinRequest)
         joined: JoinResponse = await self._call(lambda: self._coordinator.join(node, message))
         if not was_known:
-            self._take(call.head, time.time())
+            self._nonces.record(call.head, time.time())
         return joined
 
     async def _take_answers(self, call: _Call) -> list[ResultStatus]:

@@ -37,7 +37,8 @@ from train.swarm.coordinator.intake import (
     RetryLater,
 )
 from train.swarm.coordinator.status import build_status
-from train.swarm.lease_file import check_lease_file
+from train.swarm.invites import Invite, read_invite
+from train.swarm.lease_file import decode_lease_file
 from train.swarm.ledger import Ledger
 from train.swarm.messages import (
     Ban,
@@ -47,7 +48,6 @@ from train.swarm.messages import (
     VerificationJobResponse,
     VerificationResult,
 )
-from train.swarm.protocol.invites import Invite, read_invite
 from train.swarm.settings import SwarmSettings, sign_settings
 from train.swarm.signatures import public_key_bytes
 
@@ -213,7 +213,8 @@ class Coordinator:
             statuses = self._answers.add(lease, answers)  # not in a turn, whose errors end the coordinator
             if not self._answers.is_complete(lease) or (content := self._answers.read(group)) is None:
                 return statuses
-            verdict, digest = check_lease_file(content, lease, self.settings), blake3(content).digest()
+            found, digest = decode_lease_file(content, lease, self.settings), blake3(content).digest()
+            verdict = found if isinstance(found, LeaseVerdict) else None
             with self._turn() as (state, now):
                 status = state.submit(key, group, len(content), digest, now, verdict)
             return statuses if status in ("taken", "again") else [status] * len(answers)

@@ -39,11 +39,11 @@ from train.swarm.accounts import (
 )
 from train.swarm.coordinator.intake import Forbidden, NotFound, NotJoined, RetryLater
 from train.swarm.coordinator.lease_lifecycle import VERIFY_SECONDS, LeaseState, TrackedLease
+from train.swarm.invites import Invite
 from train.swarm.lease_file import check_results, max_file_bytes, to_trainer
 from train.swarm.ledger import Ledger
 from train.swarm.messages import VerificationJob, VerificationJobResponse, VerificationResult
 from train.swarm.node_lifecycle import VERDICT_EVENTS, NodeEffect, NodeEvent, NodeLifecycle, NodeState
-from train.swarm.protocol.invites import Invite
 from train.swarm.settings import SwarmSettings, is_verifiable
 
 log = logging.getLogger(__name__)

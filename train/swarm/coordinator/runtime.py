@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -31,7 +32,7 @@ from train.swarm.coordinator.coordinator import Coordinator
 from train.swarm.coordinator.intake import AnswerStore
 from train.swarm.folder import SwarmAddress, SwarmFolder, lock_folder
 from train.swarm.ledger import Ledger
-from train.swarm.protocol.requests import INCARNATION_BYTES
+from train.swarm.requests import INCARNATION_BYTES
 from train.swarm.settings import SwarmSettings, check_engine_options, check_sampling, read_settings, sign_settings
 from train.swarm.signatures import BadSignature, create_key_file, public_key_bytes, read_key
 
@@ -145,10 +146,9 @@ class _Opened:
         for what, name in (
             (self._broadcaster.publish_until_stopped, "broadcaster"),
             (self._relays.follow, "relays"),
-            (self._until_over, "over"),
+            (lambda _: self._end_server(stop), "end"),
         ):
             threading.Thread(target=self._guarded, args=(what,), name=name, daemon=True).start()
-        threading.Thread(target=self._until_told, args=(stop,), name="stop", daemon=True).start()
         self._coordinator.start()
         self._server.run(sockets=[self._listener])
         if self._failures:
@@ -167,20 +167,17 @@ class _Opened:
         except BaseException as error:
             self._failures.append(error)
 
-    def _until_told(self, stop: threading.Event) -> None:
-        while not (stop.is_set() or self._failures or self._stop.is_set()):
-            stop.wait(_POLL_SECONDS)
-        self._server.should_exit = True
-
-    def _until_over(self, stop: threading.Event) -> None:
-        """End the server when the run is over, and all nodes know it or have had the time to ask."""
-        over_at = None
-        while not stop.wait(_POLL_SECONDS):
-            if self._coordinator.has_ended:
-                over_at = over_at or time.monotonic()
-                if self._coordinator.all_notified() or time.monotonic() > over_at + _SHUTDOWN_SECONDS:
-                    break
-        self._server.should_exit = True
+    def _end_server(self, stop: threading.Event) -> None:
+        """End the server when told to, after a failure, or once nodes know that the run is over, or had time to ask."""
+        end_at = inf
+        try:
+            while not (stop.is_set() or self._failures or self._stop.is_set()) and time.monotonic() < end_at:
+                stop.wait(_POLL_SECONDS)
+                if self._coordinator.has_ended:
+                    until = time.monotonic() + (0.0 if self._coordinator.all_notified() else _SHUTDOWN_SECONDS)
+                    end_at = min(end_at, until)
+        finally:
+            self._server.should_exit = True
 
 
 def _settings(place: SwarmFolder, key: Ed25519PrivateKey, run: str, new: Callable[[], SwarmSettings]) -> SwarmSettings:

@@ -14,10 +14,10 @@ precision, floors are higher: a model that is nearly certain of its tokens shows
 may make it less certain.
 """
 
+import dataclasses
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import fields
 from math import log, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,20 +106,15 @@ def sample_completions(
     while len(found) < len(waiting):
         while n_begun < len(waiting) and n_begun - len(found) < engine.max_concurrency:
             group, number = waiting[n_begun]
-            _begin_completion(engine, f"{group}.{number}", leases[group], number)
-            n_begun += 1
+            lease, n_begun = leases[group], n_begun + 1
+            params = dataclasses.replace(lease.sampling_params, logprobs=True, verifiable=True)
+            try:
+                engine.add(f"{group}.{number}", lease.prompt, lease.seeds[number], params)
+            except ValueError as error:
+                raise ConfigError(f"a prompt to calibrate with cannot be used: {error}") from error
         found |= engine.step()
         note(len(found))
     return [[found[f"{group}.{number}"] for number in range(len(lease.seeds))] for group, lease in enumerate(leases)]
-
-
-def _begin_completion(engine: Engine, key: str, lease: Lease, number: int) -> None:
-    draw = lease.sampling_params
-    sampling = SamplingParams(draw.temperature, draw.top_p, draw.max_tokens, logprobs=True, verifiable=True)
-    try:
-        engine.add(key, lease.prompt, lease.seeds[number], sampling)
-    except ValueError as error:
-        raise ConfigError(f"a prompt to calibrate with cannot be used: {error}") from error
 
 
 def measure_completions(
@@ -173,7 +168,7 @@ def fit_thresholds(honest: Sequence[Sequence[Distances]]) -> Thresholds:
     mantissas = np.concatenate([lease.mantissa_differences for lease in leases])
     floor = _COARSE_FLOOR if len(mantissas) and mantissas.mean() > _COARSE_MANTISSA else _FLOOR
     bars = {}
-    for name in (each.name for each in fields(Distances)):
+    for name in (each.name for each in dataclasses.fields(Distances)):
         fit = _fit_share if isinstance(getattr(floor, name), ShareBar) else _fit_values
         bars[name] = fit([getattr(lease, name) for lease in leases], getattr(floor, name))
     return replace(floor, **bars)

@@ -101,24 +101,20 @@ class Thresholds(Struct, frozen=True, forbid_unknown_fields=True):
     end_probability: float = 1e-4
 
 
-def thresholds_for(thresholds: Mapping[str, Thresholds], engine: str, verifier: str = "transformers") -> Thresholds:
-    """Return the bars of a pair of engines, each as it was named, such as "vllm 0.32.0 cpu".
+def thresholds_for(thresholds: Mapping[str, Thresholds], engine: str) -> Thresholds:
+    """Return the bars of an engine, as it was named, such as "vllm 0.32.0 cpu", and of verifiers.
 
     A node names its engine itself, so a name that was not calibrated must not get it wider bars than those that were:
     it is judged by the narrowest. Without any bars, the usual ones count.
     """
-    pair = f"{_kind(engine)}/{_kind(verifier)}"
-    if found := thresholds.get(pair) or thresholds.get(""):
+    kind = engine.split(maxsplit=1)[0] if engine.strip() else ""
+    if found := thresholds.get(f"{kind}/transformers") or thresholds.get(""):
         return found
     return min(
         thresholds.values(),
         key=lambda found: (found.margins.limit, found.exponent_mismatches.mean),
         default=Thresholds(),
     )
-
-
-def _kind(engine: str) -> str:
-    return engine.split(maxsplit=1)[0] if engine.strip() else ""
 
 
 def read_thresholds(path: Path) -> dict[str, Thresholds]:
@@ -137,22 +133,17 @@ def add_thresholds(path: Path, pair: str, thresholds: Thresholds) -> None:
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
     with lock:
-        others = read_thresholds(path) if path.exists() else {}
-        write_thresholds(path, {**others, pair: thresholds})
-
-
-def write_thresholds(path: Path, thresholds: Mapping[str, Thresholds]) -> None:
-    """Write the file, or replace it. Raises ConfigError if that is not possible."""
-    tables = [
-        "\n".join([f'["{pair}"]', *(f"{name} = {_toml(value)}" for name, value in msgspec.to_builtins(of).items())])
-        for pair, of in sorted(thresholds.items())
-    ]
-    aside = path.with_name(path.name + ".part")
-    try:
-        aside.write_text("\n\n".join(tables) + "\n", encoding="utf-8")
-        aside.replace(path)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
+        bars = (read_thresholds(path) if path.exists() else {}) | {pair: thresholds}
+        tables = [
+            "\n".join([f'["{name}"]', *(f"{bar} = {_toml(value)}" for bar, value in msgspec.to_builtins(of).items())])
+            for name, of in sorted(bars.items())
+        ]
+        aside = path.with_name(path.name + ".part")
+        try:
+            aside.write_text("\n\n".join(tables) + "\n", encoding="utf-8")
+            aside.replace(path)
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _toml(value: float | dict[str, float]) -> str:

@@ -41,11 +41,6 @@ class Recomputation:
     margins: Float32Array
 
     @property
-    def n_seed_matches(self) -> int:
-        """Number of tokens that the seed gives again."""
-        return int((self.margins <= 0).sum())
-
-    @property
     def is_finite(self) -> bool:
         """Whether the verifier has computed numbers at all."""
         return bool(np.isfinite(self.logprobs).all() and np.isfinite(self.margins).all())

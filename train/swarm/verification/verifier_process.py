@@ -25,10 +25,10 @@ from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import RelaySelector
 from train.swarm.broadcast.relay_source import STALL_SECONDS, default_folder
 from train.swarm.broadcast.version_store import VersionStore
+from train.swarm.client import JoinRequired, SignedClient, join
+from train.swarm.invites import Invite, read_invite
 from train.swarm.lease_file import max_file_bytes, read_lease_file
 from train.swarm.messages import VerificationJob, VerificationJobResponse, VerificationResult
-from train.swarm.protocol.client import JoinRequired, SignedClient, join
-from train.swarm.protocol.invites import Invite, read_invite
 from train.swarm.settings import SwarmSettings
 from train.swarm.signatures import load_or_create_key, lock_key
 from train.swarm.verification.thresholds import thresholds_for
@@ -85,9 +85,8 @@ class FileVerifier:
 
     def _judged(self, job: VerificationJob, content: bytes) -> VerificationResult:
         if len(content) != job.n_bytes or blake3(content).digest() != job.blake3:
-            return VerificationResult(
-                LeaseVerdict("unknown", "digest")
-            )  # the coordinator has checked it, so it was damaged since
+            # The coordinator has checked it, so it was damaged since.
+            return VerificationResult(LeaseVerdict("unknown", "digest"))
         lease = job.lease
         completions = read_lease_file(content, lease, self._settings)
         if isinstance(completions, LeaseVerdict):
@@ -240,8 +239,14 @@ class VerifierProcess:
             if settings is None:
                 return
             self._note(f"verifier {self._name}: has joined {settings.run}, and loads the model")
-            verifier_model = self._verifier_model(settings)
-            with closing(self._versions(settings)) as versions:
+            verifier_model = self._load_model(settings)
+            versions = VersionPrefetcher(
+                self._invite,
+                keep=settings.retained_versions,
+                fetched=lambda version: self._note(f"verifier {self._name}: has weights {version}"),
+                folder=self._options.folder,
+            )
+            with closing(versions):
                 versions.start()
                 versions.wait_for_first(self._options.retry_timeout_seconds, lambda: self._leaves.wait(_POLL_SECONDS))
                 judge = FileVerifier(settings, verifier_model, versions.fetch_files)
@@ -281,20 +286,12 @@ class VerifierProcess:
             return
         self._note(f"lease {name}: {_words(verified)} in {time.monotonic() - start_time:.1f} s")
 
-    def _verifier_model(self, settings: SwarmSettings) -> Any:
+    def _load_model(self, settings: SwarmSettings) -> Any:
         from train.swarm.verification.verifier_model import VerifierModel
 
         model = self._options.model or settings.engine.model
         check_model(model)
         return VerifierModel.from_spec(replace(settings.engine, model=model))
-
-    def _versions(self, settings: SwarmSettings) -> VersionPrefetcher:
-        return VersionPrefetcher(
-            self._invite,
-            keep=settings.retained_versions,
-            fetched=lambda version: self._note(f"verifier {self._name}: has weights {version}"),
-            folder=self._options.folder,
-        )
 
     def _join(self) -> SwarmSettings:
         return join(self._client, engine=_engine())

@@ -2,8 +2,7 @@
 
 import io
 from http import HTTPStatus
-from types import UnionType
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -11,9 +10,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sandbox.http_client import HttpClient, ServerUnreachable
 from train.errors import CallDeferred, ConfigError, ControllerUnreachable, RunError
 from train.swarm.folder import SwarmFolder
+from train.swarm.invites import Invite
 from train.swarm.messages import JoinRequest, JoinResponse
-from train.swarm.protocol.invites import Invite
-from train.swarm.protocol.requests import (
+from train.swarm.requests import (
     INCARNATION_BYTES,
     SIGNATURE,
     UNKNOWN_INCARNATION,
@@ -64,27 +63,15 @@ class SignedClient:
         self._key, self._url, self._reply_seconds = key, self._client.url, reply_seconds
         self._start = UNKNOWN_INCARNATION
 
-    @overload
-    def call(self, path: str, message: Any, kind: type[Reply]) -> Reply: ...
-    @overload
-    def call(self, path: str, message: Any, kind: UnionType) -> Any: ...
-    def call(self, path: str, message: Any, kind: Any) -> Any:
+    def call(self, path: str, message: Any, kind: type[Reply]) -> Reply:
         """Send a message, and return the reply. `message` None is an empty body, and an empty reply is None.
 
         Raises JoinRequired, CallDeferred and ControllerUnreachable (it may work later), ResourceGone and RunError (it
         is refused for good).
         """
-        return self.send(path, b"" if message is None else msgspec.msgpack.encode(message), kind)
-
-    @overload
-    def send(self, path: str, body: bytes, kind: type[Reply]) -> Reply: ...
-    @overload
-    def send(self, path: str, body: bytes, kind: UnionType) -> Any: ...
-    def send(self, path: str, body: bytes, kind: Any) -> Any:
-        """Send bytes as they are, and return the reply. Raises what `call` raises."""
-        content = self._reply(path, body, _MAX_BYTES)
+        content = self._reply(path, b"" if message is None else msgspec.msgpack.encode(message), _MAX_BYTES)
         if not content:
-            return None
+            return None  # type: ignore[return-value]
         try:
             return msgspec.msgpack.decode(content, type=kind)
         except (msgspec.MsgspecError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""The head of a request, its signature, the signature of the reply, and that no request is taken twice.
+"""The head of a request, its signature, and the signature of the reply.
 
 A request is a POST. Its headers say who sends it, for which run, when, and a number that is used once; the signature
 covers these, the path, and the digest of the body. So it can neither be sent again, nor to another path or run, nor
@@ -22,15 +22,11 @@ The signature of a reply covers that of the request, so a reply fits no other.
                         [signature of the request, status, blake3 of the body]
 
 A refusal of a request whose own signature is wrong is not signed, since anybody can ask for it.
-
-A nonce is kept longer than a request with it could be taken. What is kept of one node is bounded: a node that sends
-more is refused for a while, and takes nothing from the others. Nonces of strangers are not kept at all.
 """
 
 import os
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Mapping
 
 import msgspec
@@ -139,74 +135,3 @@ def check_reply(request: bytes, status: int, body: bytes, headers: Mapping[str, 
 
 def _covered_reply(request: bytes, status: int, body: bytes) -> bytes:
     return msgspec.msgpack.encode([request, status, blake3(body).digest()])
-
-
-MAX_CLOCK_SKEW_SECONDS = 60.0
-NONCE_TTL_SECONDS = 180.0
-MAX_PER_NODE = 10_000
-
-
-class StaleRequest(Exception):
-    """The request is too old, too new, or came before. The message is for the node; it may send it anew."""
-
-
-class StaleIncarnation(Exception):
-    """The request is meant for an earlier start of the coordinator, or names none."""
-
-
-class NonceLimitExceeded(Exception):
-    """The node has sent too many requests in the last minutes."""
-
-
-class NonceCache:
-    """The nonces of all nodes. One thread uses it, and only for requests whose signature is right.
-
-    start   drawn at the start of the coordinator: requests for others are refused, since their nonces are forgotten
-    """
-
-    def __init__(self, start: bytes, *, max_per_node: int = MAX_PER_NODE) -> None:
-        self.start = start
-        self._max_per_node = max_per_node
-        self._seen: dict[bytes, OrderedDict[bytes, float]] = {}
-        self._swept = 0.0
-
-    def check(self, head: RequestHead, now: float) -> None:
-        """Check when a request was signed; `now` is in seconds since 1970. Raises StaleIncarnation and StaleRequest."""
-        if head.incarnation != self.start:
-            raise StaleIncarnation("the request is meant for an earlier start of the coordinator")
-        ahead = head.time_ms / 1000 - now
-        if abs(ahead) > MAX_CLOCK_SKEW_SECONDS:
-            side = "ahead of" if ahead > 0 else "behind"
-            raise StaleRequest(
-                f"the request is from another time: the clock of this machine is {abs(ahead):.0f} s {side} the "
-                "coordinator's, or the request was on its way for so long. Set the clock."
-            )
-
-    def record(self, head: RequestHead, now: float) -> None:
-        """Note a request of a node that has joined. Raises StaleRequest if it came before, and NonceLimitExceeded."""
-        self._sweep(now)
-        seen = self._seen.setdefault(head.node, OrderedDict())
-        self._forget(seen, now)
-        if head.nonce in seen:
-            raise StaleRequest("the request came already")
-        if len(seen) >= self._max_per_node:
-            raise NonceLimitExceeded("too many requests of this node")
-        seen[head.nonce] = now
-
-    def __len__(self) -> int:
-        return sum(map(len, self._seen.values()))
-
-    def _sweep(self, now: float) -> None:
-        """Forget nodes that have been silent, from time to time."""
-        if now - self._swept < NONCE_TTL_SECONDS:
-            return
-        self._swept = now
-        for node in list(self._seen):
-            self._forget(self._seen[node], now)
-            if not self._seen[node]:
-                del self._seen[node]
-
-    @staticmethod
-    def _forget(seen: "OrderedDict[bytes, float]", now: float) -> None:
-        while seen and now - next(iter(seen.values())) > NONCE_TTL_SECONDS:
-            seen.popitem(last=False)
