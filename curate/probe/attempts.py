@@ -124,14 +124,21 @@ def plan(
                 turn += 1
             for convention in fitting:
                 attempt = Attempt(of_class, probe, first_problem(convention))
-                if not only or _is_named(attempt, only):
+                if not only or _is_named(attempt.id, only):
                     tried[convention].append(attempt)
         for of_convention in tried.values():
             yield from of_convention
 
 
-def _is_named(attempt: Attempt, names: Sequence[str]) -> bool:
-    return any(f"{attempt.id}/".startswith(f"{name.rstrip('/')}/") for name in names)
+def unknown_names(names: Sequence[str], more: Sequence[ProbeClass] = ()) -> list[str]:
+    """Return the names that no group, class or probe of the catalogue, or of more classes, has."""
+    classes = (*probe_classes(), *more)
+    probes = [f"{each.id}/{probe.name}/{form}" for each in classes for probe in each.probes for form in Convention]
+    return [name for name in names if not any(_is_named(id, [name]) for id in (*probes, *(c.id for c in classes)))]
+
+
+def _is_named(id: str, names: Sequence[str]) -> bool:
+    return any(f"{id}/".startswith(f"{name.rstrip('/')}/") for name in names)
 
 
 def make_trial(attempt: Attempt) -> Trial:

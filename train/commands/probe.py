@@ -91,7 +91,7 @@ def command(
     if out is not None:
         require_extra("data", ["jinja2"])
     from curate.errors import CurateError
-    from curate.probe.attempts import Finding, plan
+    from curate.probe.attempts import Finding, plan, unknown_names
     from curate.probe.bait import lay_bait
     from curate.probe.findings import ProbeReport, sections
     from curate.probe.forms import UnusableTarget
@@ -122,8 +122,10 @@ def command(
                 more=more,
             )
         )
+        if unknown := unknown_names(only, more):
+            raise UnusableTarget(f"no probe has the name {', '.join(unknown)}; names are GROUP/CLASS/PROBE/CONVENTION")
         if not attempts:
-            raise UnusableTarget(f"no probe has the name {', '.join(only)}; names are GROUP/CLASS/PROBE/CONVENTION")
+            raise UnusableTarget(f"no probe of {', '.join(only)} fits the target; those of host need --host")
         folder = None
         if out is not None:
             asked = {

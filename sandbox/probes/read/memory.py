@@ -4,23 +4,23 @@ from sandbox.probes.probe import Group, ProbeClass, finds
 
 _SEARCH = """
 import os
+WINDOW, OVERLAP = 1 << 24, 64
 def search():
     base = {base}
-    found = 0
+    left = 1 << 29
     with open(base + "/maps") as maps, open(base + "/mem", "rb", 0) as memory:
         for line in maps.read().split("\\n"):
             words = line.split()
             if len(words) < 2 or "rw" not in words[1]:
                 continue
             low, high = (int(end, 16) for end in words[0].split("-"))
-            if high - low > 1 << 26 or found > 1 << 28:
-                continue
-            found += high - low
-            try:
-                memory.seek(low)
-                yield memory.read(high - low)
-            except (OSError, ValueError, OverflowError):
-                continue
+            for start in range(low, min(high, low + left), WINDOW):
+                left -= WINDOW if high - start > WINDOW else high - start
+                try:
+                    memory.seek(start)
+                    yield memory.read(min(WINDOW + OVERLAP, high - start))
+                except (OSError, ValueError, OverflowError):
+                    break
 """
 
 CLASS = ProbeClass(

@@ -1,6 +1,7 @@
 """`curate probe` finds what is wrong with a judge, and says what it could not do."""
 
 import json
+import os
 import socket
 import socketserver
 import subprocess
@@ -148,6 +149,18 @@ def test_a_configuration_that_is_none_is_one_sentence(tmp_path: Path) -> None:
         assert words in result.output
 
 
+def test_a_missing_verifiers_package_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "verifiers").mkdir()
+    (tmp_path / "verifiers" / "__init__.py").touch()  # hides the package, if there is one
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.syspath_prepend(tmp_path)
+    result = probe("verifiers:any")
+    assert result.exit_code == 2
+    assert result.output == (
+        "Error: verifiers cannot be imported: No module named 'verifiers.v1'; type: pip install 'verifiers>=0.4'\n"
+    )
+
+
 def test_tests_that_the_target_cannot_read_are_left_out_and_its_reason_is_shown() -> None:
     result = probe("odd_judges:reads_arguments", "--only", "forge/signals")
     assert result.exit_code == 0, result.output
@@ -162,6 +175,12 @@ def test_a_name_that_no_probe_has_is_refused() -> None:
     result = probe("odd_judges:plain", "--only", "forge/nothing", "--convention", "call")
     assert result.exit_code == 2
     assert "no probe has the name forge/nothing" in result.output
+    beside = probe("odd_judges:plain", "--only", "forge/exits", "--only", "forge/exit", "--convention", "call")
+    assert beside.exit_code == 2
+    assert "no probe has the name forge/exit;" in beside.output
+    unfit = probe("odd_judges:plain", "--only", "host", "--convention", "call")
+    assert unfit.exit_code == 2
+    assert "no probe of host fits the target; those of host need --host" in unfit.output
 
 
 def test_the_folder_holds_every_submission_and_the_reports(tmp_path: Path) -> None:
