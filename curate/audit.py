@@ -20,6 +20,7 @@ from curate.dataset.integrity import check_integrity
 from curate.dataset.journal import ResultJournal
 from curate.dataset.output_folder import write_atomic
 from curate.dataset.query import query, read_table
+from curate.errors import CurateError
 from curate.ingestion import sample_sort_key
 from curate.json_records import from_json, json_key, to_json
 from curate.judging import MeteredSandbox, failure_cause, map_with_retries
@@ -37,7 +38,7 @@ _MAX_SHOWN = 10  # failures on a terminal
 _IN_MARKDOWN = 200  # failures in audit.md; audit.json has all
 _COUNTS = f"""
     SELECT count(*) FILTER (multi_answer_suspect) AS n_suspects, count(*) FILTER (n_tests < {FEW_TESTS}) AS n_few_tests
-    FROM rows
+    FROM rows WHERE ifnull(expected_answer, '') = ''
 """
 
 
@@ -274,6 +275,11 @@ def audit_source(
     manifest = build([(name, location)], out, options, sandbox=sandbox, overwrite=overwrite, progress=progress)
     count = manifest.counts[name]
     dataset = Dataset(out, manifest).require_problems()
+    if any(row["expected_answer"] for row in dataset.rows("data", ("expected_answer",))):
+        raise CurateError(
+            f"{name} has questions of mathematics, and this command executes programs. {out} is a dataset of those "
+            "whose answers math-verify can read."
+        )
     failures = [
         AuditFailure(row["id"], row["cause"] or row["reason"], row["detail"])
         for row in dataset.rows("rejected")
@@ -298,6 +304,7 @@ def audit_source(
 
 def _counts(dataset: Dataset, failures: Sequence[AuditFailure]) -> dict[str, Any]:
     """Return the fields of an audit that are counted from its failures and from the rows of a dataset."""
-    (counts,) = query(_COUNTS, rows=read_table(dataset, "data", ("multi_answer_suspect", "n_tests")))
+    columns = ("multi_answer_suspect", "n_tests", "expected_answer")
+    (counts,) = query(_COUNTS, rows=read_table(dataset, "data", columns))
     causes = Counter(failure.cause for failure in failures)
     return {**counts, "failures_by_cause": dict(causes.most_common()), "failures": tuple(failures)}

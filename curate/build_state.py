@@ -147,7 +147,10 @@ class BuildState(Closeable):
         return self._files[address.shard].load(address.number)
 
     def examine(self, stage: ProblemStage[Any]) -> None:
-        """Examine the problems that a stage has no record of, and settle each as soon as its record is there."""
+        """Examine the problems that a stage has no record of, and settle each as soon as its record is there.
+
+        A stage with nothing to examine reports no progress.
+        """
         index = self.stages.index(stage)
         if self._resumed:
             for file in self._files:
@@ -155,7 +158,8 @@ class BuildState(Closeable):
         pending = [file.count_pending(index, rejected=stage.includes_rejected) for file in self._files]
         done = sum(file.count_records(stage.name) for file in self._files)
         total = done + sum(pending)
-        self.progress(stage.name, done, total)
+        if total:
+            self.progress(stage.name, done, total)
         if done == total:
             return
         if stage.seed is None:

@@ -48,15 +48,21 @@ rejected = load_dataset(DIR, 'rejected', split='train')
 evidence = load_dataset(DIR, 'evidence', split='train')
 ```
 
-`report.html` shows what became of the rows, how strong the tests are and what was removed; `report.json` has
+{questions}`report.html` shows what became of the rows, how strong the tests are and what was removed; `report.json` has
 its numbers."""
+_QUESTIONS = """\
+There are also {n} questions of mathematics, with an expected answer in place of tests. For {verified} of them,
+math-verify can read the answer and finds it equal to itself, which does not show that the answer is right.
+
+"""
+_COUNT_QUESTIONS = "SELECT count(*) AS n, count(*) FILTER (verified) AS verified FROM rows WHERE expected_answer <> ''"
 _CONTAMINATION = """\
 Rows that hold an item of these evaluation sets were removed: same key or address, same text, a short item in
 one piece, or at least half of an item's runs of eight words without boilerplate. The config `contamination`
 has every hit with its item, score and the words in common, and those of a fifth to a half, which stayed."""
 _TESTS_AND_TIME = """
     SELECT source, count(*), median(n_tests), max(n_tests), median(cpu_seconds), max(cpu_seconds) FROM rows
-    GROUP BY source ORDER BY source
+    WHERE ifnull(expected_answer, '') = '' GROUP BY source ORDER BY source
 """
 _RATES = """
     SELECT model, count(*) AS problems, sum(n) AS samples, avg(pass_at_1) AS pass_at_1, avg(pass_at_k) AS pass_at_k,
@@ -77,11 +83,20 @@ def write(manifest: Manifest, folder: Path) -> None:
         title = Section("A dataset without evaluation items", [Text(Markdown(counts))])
         sections = _contamination(manifest)
     else:
-        counts = _INTRODUCTION.format(kept=manifest.n_kept, verified=manifest.n_verified)
-        title = Section("Verified programming problems", [Text(Markdown(counts))])
-        sections = _sections(manifest, Dataset(folder, manifest))
+        dataset = Dataset(folder, manifest)
+        title = Section("Verified programming problems", [Text(Markdown(_introduction(manifest, dataset)))])
+        sections = _sections(manifest, dataset)
     lines = [*_front_matter(manifest, folder), *markdown_lines([title], level=1), *markdown_lines(sections)]
     write_atomic(folder / CARD, "\n".join(lines).rstrip("\n") + "\n")
+
+
+def _introduction(manifest: Manifest, dataset: Dataset) -> str:
+    n = verified = 0
+    if "expected_answer" in dataset.columns("data"):
+        (counts,) = query(_COUNT_QUESTIONS, rows=read_table(dataset, "data", ("verified", "expected_answer")))
+        n, verified = counts["n"], counts["verified"]
+    questions = _QUESTIONS.format(n=n, verified=verified) if n else ""
+    return _INTRODUCTION.format(kept=manifest.n_kept - n, verified=manifest.n_verified - verified, questions=questions)
 
 
 def configs(manifest: Manifest, folder: Path) -> list[dict[str, Any]]:
@@ -159,11 +174,11 @@ def _contamination(manifest: Manifest) -> Iterator[Section]:
 
 
 def _tests_and_time(dataset: Dataset) -> Section:
+    columns = ("source", "n_tests", "cpu_seconds", "expected_answer")
     rows = [
         (source, problems, tests, max_tests, *(None if value is None else Seconds(value) for value in seconds))
         for source, problems, tests, max_tests, *seconds in (
-            row.values()
-            for row in query(_TESTS_AND_TIME, rows=read_table(dataset, "data", ("source", "n_tests", "cpu_seconds")))
+            row.values() for row in query(_TESTS_AND_TIME, rows=read_table(dataset, "data", columns))
         )
     ]
     note = "CPU seconds are those of the reference over all tests of a problem, on the machine of this build."

@@ -28,7 +28,9 @@ def list_rows(dataset: Dataset, limit: int) -> Iterator[str]:
     columns = dataset.columns("data")
     names = ("id", "n_tests", "verified", "test_strength", "difficulty", "title")
     present = [name for name in names if name in columns]
-    first = [[_word(row[name]) for name in present] for row in islice(dataset.rows("data", present), limit)]
+    rows = islice(dataset.rows("data", (*present, "expected_answer")), limit)
+    rows_with_unknowns = (row | {"n_tests": None} if row["expected_answer"] else row for row in rows)
+    first = [[_word(row[name]) for name in present] for row in rows_with_unknowns]
     yield from format_table(present, first)
     manifest = dataset.manifest
     if manifest.n_kept > len(first):
@@ -63,6 +65,8 @@ def show_test(dataset: Dataset, id: str, number: int) -> Iterator[str]:
                 f"Without --test, the command shows the one on which its solutions failed, if they did."
             )
         raise CurateError(_unknown(dataset, id))
+    if row.get("expected_answer"):
+        raise CurateError(f"{id} is a question of mathematics and has no tests. Leave --test out to see its answer.")
     cases = _suite(dataset, row).cases
     if not 1 <= number <= len(cases):
         raise CurateError(f"{id} has {len(cases)} tests. Give --test a number from 1 to {len(cases)}.")
@@ -76,13 +80,18 @@ def _kept_sections(dataset: Dataset, row: Mapping[str, Any]) -> Iterator[Section
     yield Section("Statement", [Text(row["statement"].strip())])
     if row.get("starter_code"):
         yield Section("Starter code", [Text(row["starter_code"].strip("\n"))])
-    yield _tests(row, _suite(dataset, row))
-    yield Section("Reference", list(_reference(row)))
+    if answer := row.get("expected_answer"):
+        judged = "math-verify can read it" if row["verified"] else "not verified"
+        yield Section(f"Expected answer, {judged}", [Text(answer)])
+    else:
+        yield _tests(row, _suite(dataset, row))
+        yield Section("Reference", list(_reference(row)))
     for evidence in dataset.find(EVIDENCE, row["id"]):
         if evidence["reason"] == SUSPECT_REASON:
             yield Section("Why there may be several correct answers", [Text("They disagree on a test.")])
             yield from _evidence(evidence)
-    yield Section("Test strength", [Text(_strength(row))])
+    if not row.get("expected_answer"):
+        yield Section("Test strength", [Text(_strength(row))])
     rates = list(dataset.find("difficulty", row["id"]))
     names = [name for name in _RATE_COLUMNS if rates and name in rates[0]]
     table = Table(names, [[_word(rate[name]) for name in names] for rate in rates])

@@ -39,7 +39,7 @@ Manifest = dict[str, Any]
 Row = Mapping[str, Any]
 EXCLUDED = "left_out.jsonl"
 QUESTION = "mathematics"  # the reason why questions with an expected answer are left out
-_NOT_PROGRAMS = {QUESTION: "a question with an expected answer; exports have programs only"}
+_NOT_PROGRAMS = {QUESTION: "questions with an expected answer, which `curate train` takes; exports have programs only"}
 UNSUPPORTED_LIMITS_MESSAGE = "limits of its own beside wall time and memory, which a record cannot express"
 
 

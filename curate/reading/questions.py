@@ -51,13 +51,13 @@ def check_question(statement: str, answer: str) -> None:
     """Raise ParseError, with its reason, for a question without one final answer. Takes linear time on any text."""
     bare = answer.strip().strip("$.").strip().lower()
     if bare in _PROOFS or (_PROVE.search(statement) and not _ASKS.search(statement)):
-        raise ParseError("it asks for a proof, which no final answer shows", "proof")
+        raise ParseError("it asks for a proof, and only final answers are compared", "proof")
     if bare in _MISSING:
-        raise ParseError(f"its answer is {shorten(answer)!r}", "no_answer")
+        raise ParseError("the source has no answer" + (f": {bare}" if bare else ""), "no_answer")
     if any(_in_order(labels, statement) for labels in _CHOICES):
-        raise ParseError("it offers choices, of which a guess is often right", "multiple_choice")
+        raise ParseError("it offers choices, and a guess is often right", "multiple_choice")
     if any(_in_order(labels, statement) for labels in _PARTS) or _in_order(_PARTS_OF_ANSWER, answer):
-        raise ParseError("it asks for several things, and one final answer is compared", "several_parts")
+        raise ParseError("it has several parts, and only one final answer is compared", "several_parts")
     if (figure := _FIGURE.search(statement)) and _ASYMPTOTE not in statement:
         raise ParseError(f"it refers to a figure: {shorten(figure[0])}", "image")
 

@@ -18,18 +18,19 @@ Histogram = dict[str, Any]
 
 
 def histograms(
-    rows: "pa.RecordBatchReader", edges: Mapping[str, Sequence[float]], further: Sequence[str] = ()
+    rows: "pa.RecordBatchReader", edges: Mapping[str, Sequence[float]], further: Sequence[str] = (), where: str = "true"
 ) -> dict[str, Any]:
     """Count the values of columns between neighboring edges, including the lower edge.
 
     edges: by the name of the column. A value at the last edge belongs to the last count
     further: further aggregates in SQL, each with its name, to compute in the same pass
+    where: condition in SQL on the rows to count; by default, all count
 
     A value that is null, or is no number, is unknown, and is counted separately. An edge at infinity becomes None.
     """
     numbers = ", ".join(f"nullif(TRY_CAST({name} AS DOUBLE), 'nan'::DOUBLE) AS {name}" for name in edges)
     outputs = [f"{_aggregates(name, of_column)} AS {name}" for name, of_column in edges.items()]
-    sql = f"SELECT {', '.join([*outputs, *further])} FROM (SELECT * REPLACE ({numbers}) FROM rows)"
+    sql = f"SELECT {', '.join([*outputs, *further])} FROM (SELECT * REPLACE ({numbers}) FROM rows WHERE {where})"
     (found,) = query(sql, rows=rows)
     for name, of_column in edges.items():
         found[name] = {"edges": [None if math.isinf(edge) else edge for edge in of_column]} | found[name]

@@ -77,7 +77,7 @@ def compute_report(dataset: Dataset, duplicates: DuplicateSection | None) -> Num
 
 
 def _column_numbers(dataset: Dataset) -> dict[str, Any]:
-    """Return the histograms and the sums of those columns that the rows have."""
+    """Return the histograms and the sums of those columns that the rows have. Only rows with programs count."""
     present = dataset.columns("data")
     edges = {name: of_column for name, of_column in _EDGES.items() if name in present}
     further = ["count(*) FILTER (test_strength = 1) AS n_whole"] if "test_strength" in present else []
@@ -85,7 +85,9 @@ def _column_numbers(dataset: Dataset) -> dict[str, Any]:
         further.append("count(*) FILTER (multi_answer_suspect) AS multi_answer_suspects")
     if not edges:
         return {}
-    return histograms(read_table(dataset, "data", sorted(present & {*edges, "multi_answer_suspect"})), edges, further)
+    where = "expected_answer = ''" if "expected_answer" in present else "true"
+    names = present & {*edges, "multi_answer_suspect", "expected_answer"}
+    return histograms(read_table(dataset, "data", sorted(names)), edges, further, where)
 
 
 def _dataset_section(manifest: Manifest, columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class AnswerStage(ProblemStage[str]):
     seed  decides nothing; with one, several threads ask the judge at once
     """
 
-    name, rejection_name = "verify_answers", "verify"
+    name, rejection_name = "verify answers", "verify"
     record_type = str
 
     def __init__(self, *, seed: int) -> None:

@@ -136,8 +136,6 @@ def _settings_from_rows(rows: Iterable[Row]) -> dict[str, Any] | None:
 
 _SETTINGS = "settings"  # the key under which the journal of verdicts holds the settings of its samples
 _COLUMNS = ("id", "statement", "starter_code", "tests")  # the columns of the dataset on which a sample depends
-
-
 _ANSWER = "expected_answer"  # a sample depends on it, too, where a row has one
 
 

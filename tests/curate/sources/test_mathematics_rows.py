@@ -1,9 +1,14 @@
 r"""Questions of mathematics: which rows of NuminaMath, DeepScaleR and one's own tables become problems, and why not."""
 
+import json
+import re
+
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from source_rows import deepscaler_row, numinamath_row, taco_row, words, write_jsonl
 
+from cli import main
 from curate.dataset.dataset import Dataset
 from curate.dataset.integrity import check_integrity
 from curate.errors import CurateError
@@ -60,6 +65,24 @@ def test_rows_without_one_final_answer_are_rejected_by_reason(tmp_path, expected
     assert reason(item) == expected
 
 
+@pytest.mark.parametrize(
+    ("answer", "statement", "detail"),
+    [
+        ("proof", ASKED, "it asks for a proof, and only final answers are compared"),
+        (
+            "8",
+            "Let $a = 2$.\n(1) Find $a^2$.\n(2) Find $a^3$.",
+            "it has several parts, and only one final answer is compared",
+        ),
+        (None, ASKED, "the source has no answer"),
+        ("notfound", ASKED, "the source has no answer: notfound"),
+    ],
+)
+def test_a_rejection_says_in_one_sentence_why_no_answer_can_be_compared(tmp_path, answer, statement, detail):
+    (item,) = read(deepscaler, tmp_path, deepscaler_row(statement, answer))
+    assert item.detail == detail
+
+
 def test_deepscaler_and_a_mapping_read_questions_likewise(tmp_path):
     whole, proof = read(deepscaler, tmp_path, deepscaler_row(ASKED, "4"), deepscaler_row(ASKED, "proof"))
     assert (whole.id, whole.expected_answer, whole.licence, proof.reason) == ("deepscaler/0", "4", "mit", "proof")
@@ -114,6 +137,59 @@ def test_questions_are_verified_deduplicated_and_decontaminated(built):
         "numinamath/4": (True, r"\{1, 2\}"),
         "taco/0": (True, ""),
     }
+
+
+def test_a_stage_without_problems_reports_no_progress(tmp_path):
+    def stages_of(source, row):
+        raw, seen = write_jsonl(tmp_path / f"{source}.jsonl", [row]), []
+        options = {"sandbox": SandboxOptions(workers=1), "progress": lambda stage, *_: seen.append(stage)}
+        build([(source, str(raw))], tmp_path / source, BuildOptions(mutants=0), **options)
+        return dict.fromkeys(seen).keys() & {"verify", "cross-check", "run again", "verify answers"}
+
+    assert stages_of("taco", taco_row(words("program"))) == {"verify", "cross-check", "run again"}
+    assert stages_of("numinamath", numinamath_row(ASKED, "4")) == {"verify answers"}
+
+
+def invoke(*arguments):
+    result = CliRunner().invoke(main, list(map(str, arguments)))
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_commands_show_the_expected_answer_in_place_of_tests(built):
+    out, _ = built
+    _, listed, _ = invoke("inspect", out)
+    assert "numinamath/0  -  yes" in re.sub(" +", "  ", listed)
+    _, shown, _ = invoke("inspect", out, "numinamath/0")
+    assert "Expected answer, math-verify can read it" in shown
+    assert r"\frac{1}{2}" in shown
+    assert not {"Tests", "Reference", "Test strength"} & {line.split(":")[0] for line in shown.splitlines()}
+    code, _, error = invoke("inspect", out, "numinamath/0", "--test", 1)
+    assert (code, "is a question of mathematics and has no tests" in error) == (1, True)
+    _, counted, _ = invoke("stats", out)
+    assert re.search(r"Tests per problem\n\n  .*; 1 problem", counted)
+    card = " ".join((out / "README.md").read_text().split())
+    assert "1 programming problems with tests. For 1 of them" in card
+    assert "There are also 3 questions of mathematics" in card
+
+
+def test_an_audit_executes_programs_only(built, tmp_path):
+    code, printed, error = invoke("verify", built[0], "--run", "all", "--out", tmp_path / "audit")
+    assert code == 0, error
+    assert re.search(r"not judged: questions of mathematics +3\n +judged +1\n", printed)
+    assert re.search(r"fewer than 5 tests +0\n", printed)
+    raw = write_jsonl(tmp_path / "raw.jsonl", [numinamath_row(ASKED, "4")])
+    code, _, error = invoke("verify", f"numinamath={raw}", "--run", "all", "--out", tmp_path / "raw")
+    assert (code, "numinamath has questions of mathematics, and this command executes programs" in error) == (1, True)
+
+
+@pytest.mark.parametrize("to", ["jsonl", "trl", "verifiers", "verl"])
+def test_an_export_says_that_it_leaves_questions_out(built, tmp_path, to):
+    code, printed, error = invoke("export", built[0], "--to", to, "--out", tmp_path / "out")
+    assert code == 0, error
+    assert "1 of 4 problems in" in printed
+    assert "left out: mathematics 3 (questions with an expected answer, which `curate train` takes" in printed
+    left_out = [json.loads(line) for line in (tmp_path / "out" / "left_out.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in left_out] == [f"numinamath/{number}" for number in (0, 1, 4)]
 
 
 def test_the_hashes_cover_expected_answers_where_there_are_any(built, tmp_path):
