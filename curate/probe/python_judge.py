@@ -145,10 +145,10 @@ class PythonJudge:
             "bait": self._target.bait, "folder": here, "kept": _visible_folders(here, self._target),
         }  # fmt: skip
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "curate.probe.worker", json.dumps(spec)],
+            [sys.executable, "-P", "-m", "curate.probe.worker", json.dumps(spec)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=[descriptor],
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, _import_path()))},
+            env=_environment(),
         )  # fmt: skip
         os.close(descriptor)
         self._channel = ours
@@ -184,9 +184,14 @@ class PythonJudge:
                     return message
 
 
-def _import_path() -> list[str]:
-    """Return the folder of our packages, so that the process finds them wherever it runs, and the user's own path."""
-    return [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
+def _environment() -> dict[str, str]:
+    """Return the user's environment, with the folder of our packages first in PYTHONPATH.
+
+    It lacks PYTHONSAFEPATH, which `curate` sets for itself: a judge must run as it runs without us.
+    """
+    path = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, path))}
 
 
 def _visible_folders(here: str, target: PythonTarget) -> list[str]:

@@ -68,6 +68,15 @@ def test_a_poisoned_scorer_is_found_in_a_small_copy_of_verls() -> None:
     assert "https://github.com/verl-project/verl/issues/7603" in result.output
 
 
+def test_a_judge_imports_from_its_working_folder_as_it_does_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")  # as `curate` sets it for itself
+    only = ("--only", "forge/poison/module-in-the-folder", "--convention", "call")
+    shared = probe("weak_judges:shared_folder", "--signature", "plain", *only)
+    assert shared.exit_code == 1, shared.output
+    framework = probe("weak_judges:by_unittest", "--signature", "plain", *only)
+    assert framework.exit_code == 0, framework.output
+
+
 def test_a_judge_without_that_hole_is_not_accused() -> None:
     result = probe("weak_judges:strict", "--signature", "plain", "--only", "dodge/errors", "--only", "forge/evaluation")
     assert result.exit_code == 0, result.output
