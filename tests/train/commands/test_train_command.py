@@ -6,7 +6,16 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 from small_runs import lines, without_a_file
-from source_rows import livecodebench_row, synthetic1_row, taco_row, words, write_jsonl, write_parquet
+from source_rows import (
+    deepscaler_row,
+    livecodebench_row,
+    numinamath_row,
+    synthetic1_row,
+    taco_row,
+    words,
+    write_jsonl,
+    write_parquet,
+)
 
 from cli import main
 from curate.pipeline import build
@@ -64,6 +73,8 @@ def built(tmp_path):
     """Return a function that builds a shipped recipe's dataset from a row of each source, five of LiveCodeBench."""
     write_parquet(tmp_path / "taco" / "train.parquet", [taco_row(words(0))])
     write_parquet(tmp_path / "synthetic1" / "train.parquet", [synthetic1_row("a", words(1))])
+    write_jsonl(tmp_path / "numinamath" / "a.jsonl", [numinamath_row("What is the sum of $1$ and $3$?", "4")])
+    write_jsonl(tmp_path / "deepscaler" / "a.jsonl", [deepscaler_row("How many primes are below $20$?", "8")])
     for number, day in enumerate(("2023-05-01", "2024-01-01", "2024-07-31", "2024-08-01", "2025-01-31"), 1):
         rows = [livecodebench_row(str(number), words(number + 1), contest_date=f"{day}T00:00:00")]
         write_jsonl(tmp_path / "livecodebench" / f"test{number if number > 1 else ''}.jsonl", rows)
@@ -93,7 +104,7 @@ def test_a_recipe_and_its_preset_train_on_what_the_article_did_and_say_what_is_u
         "has passed their tests. To leave them out: --set 'data.include=[]'"
     )
     _, data, batch, *_ = plan("intellect2", "intellect2")
-    assert data.endswith("intellect2, 1 of 1 problems")
+    assert data.endswith("intellect2, 3 of 3 problems")
     assert batch.startswith("batch")
 
 

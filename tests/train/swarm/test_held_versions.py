@@ -66,7 +66,7 @@ def test_a_verifier_without_any_weights_ends_with_an_error(tmp_path: Path) -> No
 def test_a_verifier_ends_if_relays_name_a_version_and_never_send_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("train.swarm.verification.verifier_process._NEWEST_SECONDS", 0.3)
+    monkeypatch.setattr("train.swarm.verification.verifier_process.STALL_SECONDS", 0.3)
     publish(tmp_path, range(1))
 
     def without_shards(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
