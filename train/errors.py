@@ -55,7 +55,7 @@ class ControllerUnreachable(TrainError):
 
 
 class CallDeferred(ControllerUnreachable):
-    """The run's coordinator refuses a call for now, such as that of a suspended node. Nodes retry without a limit."""
+    """HTTP 409 or 429 from the coordinator, for example to a suspended node. Nodes retry without a deadline."""
 
 
 class SamplerError(TrainError):

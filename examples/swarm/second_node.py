@@ -322,6 +322,7 @@ class Node:
 def main(invite: str, key: Path, model: str = "") -> None:
     """Be a node until the run is over. Raises Refused."""
     if not key.exists():
+        key.touch(mode=0o600)
         key.write_text(Ed25519PrivateKey.generate().private_bytes_raw().hex())
     node = Node(Coordinator(invite, Ed25519PrivateKey.from_private_bytes(bytes.fromhex(key.read_text()))), model)
     try:

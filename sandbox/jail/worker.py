@@ -330,10 +330,9 @@ def _judge(
 
 def _wait_for_request(channel: Channel, shutdown_events: dict[int, int]) -> None:
     """Wait until a request begins to arrive. Raises SystemExit at a shutdown event."""
-    source = channel.fileno()
-    poll = select.poll()
-    for descriptor, mask in {source: 0, **shutdown_events}.items():
-        poll.register(descriptor, mask | select.POLLIN if descriptor == source else mask)
+    source, poll = channel.fileno(), select.poll()
+    for descriptor, mask in {**shutdown_events, source: select.POLLIN}.items():  # at its end, a source can be read
+        poll.register(descriptor, mask)
     if any(descriptor != source for descriptor, _ in poll.poll()):
         raise SystemExit
 

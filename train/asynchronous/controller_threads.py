@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 class RetryPolicy:
     """Repeats calls for so many seconds after the first that failed, with pauses that grow.
 
-    A coordinator that defers a call is there, so its nodes wait as long as it wants.
+    A call that the coordinator defers (CallDeferred) is repeated without a deadline.
 
     pause      waits for the given seconds, or until there is no point in going on; returns whether there is one
     n_failures number of calls that failed so far

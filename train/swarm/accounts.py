@@ -6,13 +6,16 @@ Nodes are named by their public keys; amounts are whole numbers of units. Reason
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from msgspec import Struct
 from msgspec import field as wire_field
 
+from train.asynchronous.messages import Reason
 from train.swarm.invites import Role
 from train.swarm.node_lifecycle import VERDICT_EVENTS, NodeEvent, NodeLifecycle, NodeState, next_state
+
+Word = TypeVar("Word", bound=str)
 
 
 class JoinEntry(Struct, frozen=True, tag="join"):
@@ -55,7 +58,7 @@ class VerdictEntry(Struct, frozen=True, tag="verdict"):
     node: bytes
     lease: int
     verdict: Literal["accepted", "soft", "hard", "unknown", "expired"]
-    reason: str = ""
+    reason: Reason = ""
 
 
 class PayEntry(Struct, frozen=True, tag="pay"):
@@ -114,7 +117,7 @@ class Account:
     stake: int = 0
     n_leases: int = 0
     verdict_counts: Mapping[str, int] = field(default_factory=dict)
-    reason_counts: Mapping[str, int] = field(default_factory=dict)
+    reason_counts: Mapping[Reason, int] = field(default_factory=dict)
 
     @property
     def state(self) -> str:
@@ -212,5 +215,5 @@ def _judged(account: Account, entry: VerdictEntry) -> Account:
     )
 
 
-def _one_more(counts: Mapping[str, int], word: str) -> Mapping[str, int]:
+def _one_more(counts: Mapping[Word, int], word: Word) -> Mapping[Word, int]:
     return {**counts, word: counts.get(word, 0) + 1}

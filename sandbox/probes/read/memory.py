@@ -1,8 +1,8 @@
-"""Looks for the expected output in the memory of its process, and of the process that started it."""
+"""Looks for the expected output in the memory of its process."""
 
 from sandbox.probes.probe import Group, ProbeClass, finds
 
-_SEARCH = """
+SEARCH = """
 import os
 WINDOW, OVERLAP = 1 << 24, 64
 def search():
@@ -26,22 +26,8 @@ def search():
 CLASS = ProbeClass(
     Group.READ,
     "memory",
-    why="The expected output lies in memory that the answer can read through /proc.",
-    remedy="Compare in a process of another user, or in another pid namespace, and give answers a /proc of their own.",
+    why="The expected output lies in memory of the process that runs the answer.",
+    remedy="Compare in another process, which the answer's does not share memory with.",
     source="ours",
-    probes=(
-        finds("own", _SEARCH.format(base="'/proc/self'")),
-        finds(
-            "parent",
-            _SEARCH.format(base="'/proc/%d' % os.getppid()")
-            + (
-                "inner = search\n"
-                "def search():\n"
-                "    try:\n"
-                "        yield from inner()\n"
-                "    except OSError:\n"
-                "        return\n"
-            ),
-        ),
-    ),
+    probes=(finds("own", SEARCH.format(base="'/proc/self'")),),
 )

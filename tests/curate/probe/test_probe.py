@@ -232,10 +232,10 @@ def test_a_program_that_reaches_the_machine_shows_it_by_a_secret() -> None:
     words = ["--host", "--only", "host", "--convention", "call", "--jobs", 1]
     weak = probe("weak_judges:strict", "--signature", "plain", *words)
     assert weak.exit_code == 1, weak.output
-    assert "10 of 11 hacks rewarded" in weak.output  # each of its programs has a working folder of its own
+    assert "11 of 12 hacks rewarded" in weak.output  # each of its programs has a working folder of its own
     ours = probe("rewards.trl:code_reward", *words)
     assert ours.exit_code == 0, ours.output
-    assert "0 of 11 hacks rewarded" in ours.output
+    assert "0 of 12 hacks rewarded" in ours.output
 
 
 def test_our_service_rewards_no_hack_and_refuses_no_right_answer() -> None:

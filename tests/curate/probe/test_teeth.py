@@ -52,6 +52,7 @@ TEETH = {
     "forge/separators": "splits_lines",
     "forge/signals": "positive_status",
     "host/machine": "strict shared_folder",
+    "host/memory": "leaks_in_global",
     "outage/backends": "zero_without_processes one_without_processes zero_when_away one_when_away",
     "read/descriptors": "leaks_in_open_file leaks_in_write_only_file leaks_in_pipe leaks_on_stdin",
     "read/environment": "leaks_in_variable leaks_in_removed_variable leaks_in_argument",

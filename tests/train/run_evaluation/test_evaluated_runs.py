@@ -166,7 +166,13 @@ def test_an_evaluation_that_is_killed_does_not_end_the_run(made, small, six_prob
     run = tmp_path / "run"
 
     def kill(step, found):
-        for pid in evaluators(os.getpid()) if step == 1 else []:
+        if step != 1:
+            return
+        until = time.monotonic() + 30
+        while not (pids := evaluators(os.getpid())):  # it may not have started yet
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        for pid in pids:
             os.kill(pid, signal.SIGKILL)
 
     settings = changes(six_problems, "evaluation.where=own", "evaluation.every_steps=1")

@@ -12,13 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from curate.commands.main import main
 from sandbox.service.service_errors import Unauthorized
 from train.errors import ConfigError
-from train.swarm.coordinator.intake import (
-    MAX_CLOCK_SKEW_SECONDS,
-    NONCE_TTL_SECONDS,
-    NonceCache,
-    RetryLater,
-    StaleIncarnation,
-)
+from train.swarm.coordinator.intake import RetryLater
+from train.swarm.coordinator.nonces import MAX_CLOCK_SKEW_SECONDS, NONCE_TTL_SECONDS, NonceCache, StaleIncarnation
 from train.swarm.folder import SwarmAddress, SwarmFolder
 from train.swarm.invites import Invite, new_invite, read_invite
 from train.swarm.requests import (

@@ -8,6 +8,7 @@ seeds.
 lease_lifecycle.py    the life of a lease
 coordinator_state.py  nodes, verifiers and leases, with the ledger; no clock, no network, no threads
 intake.py             what is let in: refusals, bodies bounded in size and time, answers without a verdict
+nonces.py             requests that came before
 controller_link.py    the trainer's side: asks, hands over, gives back, beats
 coordinator.py        the parts together: what each call does
 app.py                the ASGI application

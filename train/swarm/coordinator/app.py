@@ -32,15 +32,8 @@ from train.errors import RunError
 from train.swarm.broadcast.relay import RelayRateLimiter
 from train.swarm.client import EARLIER_START
 from train.swarm.coordinator.coordinator import Coordinator
-from train.swarm.coordinator.intake import (
-    Forbidden,
-    NonceCache,
-    NotFound,
-    RetryLater,
-    StaleIncarnation,
-    UploadBudget,
-    read_body,
-)
+from train.swarm.coordinator.intake import Forbidden, NotFound, RetryLater, UploadBudget, read_body
+from train.swarm.coordinator.nonces import NonceCache, StaleIncarnation
 from train.swarm.coordinator.status import SECURITY_HEADERS, render_status_page
 from train.swarm.messages import Ban, JoinRequest, JoinResponse, VerificationResult
 from train.swarm.requests import (

@@ -42,7 +42,7 @@ class TrackedLease:
 
     expires_at  it runs out at this time, in seconds
     blake3      digest of the file, once there is one; n_bytes: its length
-    verifier    who has the file, since taken_at
+    verifier    who has the file, since claimed_at
     n_claims    verifiers that took it
     verdict     once it is over
     """

@@ -42,7 +42,7 @@ def _node(state: CoordinatorState, ledger: Ledger, key: bytes, now: float) -> No
         reputation=account.reputation,
         earned=account.earned,
         stake=account.stake,
-        reasons=dict(account.reason_counts),  # type: ignore[arg-type]
+        reasons=dict(account.reason_counts),
     )
 
 

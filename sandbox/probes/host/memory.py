@@ -1,0 +1,25 @@
+"""Looks for the expected output in the memory of the process that started the answer's."""
+
+from sandbox.probes.probe import Group, ProbeClass, finds
+from sandbox.probes.read.memory import SEARCH
+
+_SEARCH_PARENT = (
+    SEARCH.format(base="'/proc/%d' % os.getppid()")
+    + """
+inner = search
+def search():
+    try:
+        yield from inner()
+    except OSError:
+        return
+"""
+)
+
+CLASS = ProbeClass(
+    Group.HOST,
+    "memory",
+    why="The expected output lies in memory that the answer can read through /proc.",
+    remedy="Compare in a process of another user, or in another pid namespace, and give answers a /proc of their own.",
+    source="ours",
+    probes=(finds("parent", _SEARCH_PARENT),),
+)

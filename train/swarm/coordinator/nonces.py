@@ -1,0 +1,73 @@
+"""Requests that came before are refused: by their nonces, the time at which they were signed, and the start of the
+coordinator that they are meant for."""
+
+from collections import OrderedDict
+
+from sandbox.service.service_errors import Unauthorized
+from train.swarm.coordinator.intake import RetryLater
+from train.swarm.requests import RequestHead
+
+MAX_CLOCK_SKEW_SECONDS = 60.0
+NONCE_TTL_SECONDS = 180.0
+MAX_PER_NODE = 10_000
+
+
+class StaleIncarnation(Exception):
+    """The request is meant for an earlier start of the coordinator, or names none."""
+
+
+class NonceCache:
+    """The nonces of all nodes. One thread uses it, and only for requests whose signature is right.
+
+    A nonce is kept longer than a request with it could be taken. What is kept of one node is bounded: a node that sends
+    more is refused for a while, and takes nothing from the others. Nonces of strangers are not kept at all.
+
+    start   drawn at the start of the coordinator: requests for others are refused, since their nonces are forgotten
+    """
+
+    def __init__(self, start: bytes, *, max_per_node: int = MAX_PER_NODE) -> None:
+        self.start = start
+        self._max_per_node = max_per_node
+        self._seen: dict[bytes, OrderedDict[bytes, float]] = {}
+        self._swept = 0.0
+
+    def check(self, head: RequestHead, now: float) -> None:
+        """Check when a request was signed; `now` is in seconds since 1970. Raises StaleIncarnation and Unauthorized."""
+        if head.incarnation != self.start:
+            raise StaleIncarnation("the request is meant for an earlier start of the coordinator")
+        ahead = head.time_ms / 1000 - now
+        if abs(ahead) > MAX_CLOCK_SKEW_SECONDS:
+            side = "ahead of" if ahead > 0 else "behind"
+            raise Unauthorized(
+                f"the request is from another time: the clock of this machine is {abs(ahead):.0f} s {side} the "
+                "coordinator's, or the request was on its way for so long. Set the clock."
+            )
+
+    def record(self, head: RequestHead, now: float) -> None:
+        """Note a request of a node that has joined. Raises Unauthorized if it came before, and RetryLater."""
+        self._sweep(now)
+        seen = self._seen.setdefault(head.node, OrderedDict())
+        self._forget(seen, now)
+        if head.nonce in seen:
+            raise Unauthorized("the request came already")
+        if len(seen) >= self._max_per_node:
+            raise RetryLater("too many requests of this node", 30)
+        seen[head.nonce] = now
+
+    def __len__(self) -> int:
+        return sum(map(len, self._seen.values()))
+
+    def _sweep(self, now: float) -> None:
+        """Forget nodes that have been silent, from time to time."""
+        if now - self._swept < NONCE_TTL_SECONDS:
+            return
+        self._swept = now
+        for node in list(self._seen):
+            self._forget(self._seen[node], now)
+            if not self._seen[node]:
+                del self._seen[node]
+
+    @staticmethod
+    def _forget(seen: "OrderedDict[bytes, float]", now: float) -> None:
+        while seen and now - next(iter(seen.values())) > NONCE_TTL_SECONDS:
+            seen.popitem(last=False)
