@@ -13,6 +13,8 @@ from sandbox.jail import directories
 
 PREFIX = "curate-sandbox-"
 
+_PF_EXITING = 4  # of the kernel's include/linux/sched.h
+
 
 def owner_tag() -> str:
     """Return a name for something that this process owns and that must not outlive it."""
@@ -29,6 +31,18 @@ def is_stale(name: str) -> bool:
         return _start_time(int(parts[0])) != parts[1]
     except OSError:  # no descriptor left, for example: that does not mean that the owner is dead
         return False
+
+
+def is_ending(state: int) -> bool:
+    """Return whether a process is dead, or dying: it has lost its sockets some time before its pidfd says so.
+
+    state    descriptor of its /proc/PID/stat
+    """
+    try:
+        fields = os.pread(state, 1 << 12, 0).rsplit(b")", 1)[1].split()
+    except ProcessLookupError:
+        return True
+    return fields[0] in b"ZX" or int(fields[6]) & _PF_EXITING != 0
 
 
 def make_run_directory() -> str:

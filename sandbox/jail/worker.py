@@ -21,7 +21,7 @@ from typing import NoReturn
 
 from sandbox import checkers, languages, referee
 from sandbox.errors import BackendUnavailable, ExecutionLost, RefereeError, SandboxError
-from sandbox.jail import cgroups, delegation, linux, referee_validation, spawn
+from sandbox.jail import cgroups, delegation, linux, referee_validation, spawn, stale_resources
 from sandbox.jail.assertion_runner import AssertionRunner, PreambleCache
 from sandbox.jail.call_runner import CallRunner
 from sandbox.jail.channel import Channel
@@ -181,11 +181,12 @@ def main(socket_fd: int, caller_pid: int) -> int:
     """Serve one caller on this machine until it goes away; return an exit status."""
     try:
         caller_gone = os.pidfd_open(caller_pid)
-    except ProcessLookupError:
+        state = os.open(f"/proc/{caller_pid}/stat", os.O_RDONLY)  # now, since the image may hide the caller
+    except (ProcessLookupError, FileNotFoundError):
         return 0
     shutdown_events = {caller_gone: select.POLLIN, socket_fd: select.POLLRDHUP}
     status, remove_shared = serve(Channel(socket_fd, socket_fd), shutdown_events)
-    if select.select([caller_gone], [], [], 0)[0]:
+    if stale_resources.is_ending(state):
         remove_shared()  # the caller cannot do it any more
     return status
 

@@ -64,9 +64,9 @@ def becomes(condition: Callable[[], bool], seconds: float = 20) -> bool:
     return True
 
 
-def traces(pids: set[int]) -> list[str]:
-    """Return the directories and cgroups that are named after one of these workers, and the mounts of a sandbox."""
-    names = tuple(f"curate-sandbox-{pid}-" for pid in pids)
+def traces(owners: set[tuple[int, str]]) -> list[str]:
+    """Return the directories and cgroups that are named after one of these processes, and the mounts of a sandbox."""
+    names = tuple(f"curate-sandbox-{pid}-{started}-" for pid, started in owners)
     folders = (Path(folder, name) for folder, below, _ in os.walk("/sys/fs/cgroup") for name in below)
     named = [str(path) for path in (*Path("/tmp").iterdir(), *folders) if path.name.startswith(names)]
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if "curate-sandbox" in line]
@@ -209,12 +209,13 @@ def test_killing_the_parent_leaves_nothing(ready: bool, delay: float) -> None:
         parent.stdout.readline()
     time.sleep(delay)
     descendants = below(parent.pid)
+    itself = (parent.pid, processes()[parent.pid][1])
     parent.kill()
     parent.wait()
     parent.stdout.close()
     assert becomes(lambda: not alive(descendants))
     # If it is killed before it has a worker, it leaves an empty folder for the next Sandbox on this machine to remove.
-    owners = {pid for pid, _ in descendants} | ({parent.pid} if ready else set())
+    owners = descendants | ({itself} if ready else set())
     assert becomes(lambda: not traces(owners))
 
 
@@ -226,7 +227,7 @@ def test_a_closed_sandbox_leaves_nothing_and_says_that_it_is_closed() -> None:
     box.close()
     box.close()
     assert not alive(ours)
-    assert not traces({pid for pid, _ in ours})
+    assert not traces(ours)
     with pytest.raises(SandboxError, match="closed"):
         box.judge(ECHO, echo(1))
 
