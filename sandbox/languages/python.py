@@ -68,7 +68,7 @@ def _builtins_of_calls() -> dict[str, Any]:
 
 _builtins: dict[str, Any] = {}  # of calls; made in the zygote
 _test_runner: list[types.ModuleType] = []  # the module that runs tests, in the zygotes of referees
-_program = types.ModuleType("__main__")  # pristine in the zygote; each child has its own copy
+_program: types.ModuleType  # pristine in the zygote; each child has its own copy
 
 
 def toolchain() -> list[str]:
@@ -84,6 +84,8 @@ def warm() -> None:
 
 def prepare(path: str) -> None:
     """Make, once and in the zygote, what every program finds at its start, so that no child has to make it."""
+    global _program
+    _program = types.ModuleType("__main__")  # not earlier: no collection frees what is there when gc.freeze() is called
     vars(_program).update(__file__=path, __builtins__=builtins, __cached__=None)
     sys.modules["__main__"] = _program
     sys.argv = [path]
