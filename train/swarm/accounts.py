@@ -106,6 +106,7 @@ class Account:
     earned          units that it was paid
     stake           units that it would lose by cheating
     n_leases        leases that it got
+    n_suspensions   how often it was suspended
     verdict_counts  how many of its leases ended in which way
     reason_counts   how often it was given which reason, other than for accepted leases
     """
@@ -116,6 +117,7 @@ class Account:
     earned: int = 0
     stake: int = 0
     n_leases: int = 0
+    n_suspensions: int = 0
     verdict_counts: Mapping[str, int] = field(default_factory=dict)
     reason_counts: Mapping[Reason, int] = field(default_factory=dict)
 
@@ -193,8 +195,12 @@ def _changed(
         case LeaveEntry():
             # Who is banned for a lease is banned by its verdict; otherwise the operator has done it.
             by_operator = entry.cause == "banned" and account.lifecycle.state is not NodeState.BANNED
-            life = replace(account.lifecycle, state=NodeState(entry.cause))
-            return replace(account, lifecycle=life, last_fault="" if by_operator else account.last_fault)
+            return replace(
+                account,
+                lifecycle=replace(account.lifecycle, state=NodeState(entry.cause)),
+                last_fault="" if by_operator else account.last_fault,
+                n_suspensions=account.n_suspensions + (entry.cause == "suspended"),
+            )
         case SubmitEntry():
             return account
 

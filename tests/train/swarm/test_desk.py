@@ -664,6 +664,21 @@ def test_a_suspended_node_is_told_why(book: Ledger) -> None:
             join(state, NODES[0], 103.0)
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_each_suspension_lasts_twice_as_long_as_the_one_before_also_after_a_restart(
+    book: Ledger, is_restarted: bool
+) -> None:
+    desk, now = opened(book), 0.0
+    for group, seconds in enumerate((600, 1200, 2400)):
+        join(desk, NODES[0], now)
+        assert desk.grant(NODES[0], lease_of((group, 0)), now) is not None
+        desk.release(NODES[0], None, now)
+        desk = opened(book, now) if is_restarted else desk
+        with pytest.raises(RetryLater, match=rf"It may join again in {seconds} s"):
+            join(desk, NODES[0], now)
+        now += seconds
+
+
 def test_a_node_that_is_rejected_for_other_reasons_is_told_those(book: Ledger) -> None:
     desk = opened(book)
     healthy(desk, NODES[0], 0)

@@ -42,6 +42,7 @@ from published_weights import (
 
 from train.errors import TransferError
 from train.swarm.broadcast.manifest import latest_path, manifest_path, read_manifest, sign_manifest
+from train.swarm.broadcast.mirror import Mirror
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import RelaySelector
 from train.swarm.broadcast.relay_source import RelaySource
@@ -133,6 +134,24 @@ def test_a_relay_that_is_slower_than_any_deadline_still_brings_the_weights(tmp_p
         relays = RelaySelector([url], min_seconds=0.05)
         place, _ = VersionStore(tmp_path / "client", RelayClient(relays, RUN, PUBLIC)).fetch(0, seconds=60)
         assert same(place, tmp_path, 0)
+
+
+def test_a_mirror_on_a_line_on_which_a_shard_outlasts_its_patience_gets_the_weights_in_a_later_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("train.swarm.broadcast.mirror._STALL_SECONDS", 0.02)
+    publish(tmp_path, range(1))
+    n_attempts, is_whole = 0, False
+    with relay(tmp_path, slow) as url:
+        mirror = Mirror(tmp_path / "mirror", RUN, PUBLIC, download(url))
+        while not is_whole:
+            n_attempts += 1
+            assert n_attempts < 12
+            with suppress(TransferError):
+                mirror.sync_newest()
+                is_whole = True
+    assert n_attempts > 1
+    assert len(list((tmp_path / "mirror" / "runs" / RUN / "0").glob("[0-9]*"))) == 14
 
 
 def test_a_relay_that_fails_is_asked_after_pauses_that_grow(tmp_path: Path) -> None:

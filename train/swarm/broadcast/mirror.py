@@ -35,8 +35,9 @@ log = logging.getLogger(__name__)
 RETAINED_VERSIONS = 5
 POLL_SECONDS = 3.0
 _MANIFEST_SECONDS = 30.0
-# One attempt for the shards of a version. What has come stays, and a newer version may have appeared meanwhile.
-_ATTEMPT_SECONDS = 60.0
+# An attempt for the shards of a version ends when none has come for so long: a newer version may have appeared. The
+# next one has twice the patience: on a slow line a shard takes longer, and what has come of it is lost at the end.
+_STALL_SECONDS, _MAX_STALL_SECONDS = 60.0, 3600.0
 _NEW = ".new-"  # begins the names of files that are being written
 
 
@@ -56,6 +57,7 @@ class Mirror:
         self._manifests: dict[int, BroadcastManifest] = {}
         self._sealed_latest = b""
         self._whole: set[int] = set()  # versions of which all shards are here
+        self._stall_seconds = _STALL_SECONDS
         self._take_up(public)
         download.load_last_seen(folder / latest_path(run))
 
@@ -125,12 +127,12 @@ class Mirror:
         missing = [shard for shard, path in enumerate(paths) if not (self.folder / path).exists()]
         if missing:
             start_time = time.monotonic()
+            deadline = TransferDeadline(stall_seconds=self._stall_seconds)
+            self._stall_seconds = min(2 * self._stall_seconds, _MAX_STALL_SECONDS)
             self._download.fetch_shards(
-                manifest,
-                missing,
-                lambda shard, content: self._write(paths[shard], content),
-                TransferDeadline.after(_ATTEMPT_SECONDS),
+                manifest, missing, lambda shard, content: self._write(paths[shard], content), deadline
             )
+            self._stall_seconds = _STALL_SECONDS
             n_bytes = sum(manifest.size_of(shard) for shard in missing)
             kind = "whole" if manifest.base is None else f"the difference from version {manifest.base}"
             self._note(

@@ -86,7 +86,6 @@ class NodeMember:
     unsent_verdicts: deque[tuple[LeaseKey, LeaseVerdict]] = field(default_factory=lambda: deque(maxlen=_NOTES))
     n_lost_replies: int = 0
     notified_of_end: bool = False
-    n_suspensions: int = 0
     suspended_until: float = 0.0
 
 
@@ -470,7 +469,7 @@ class CoordinatorState:
             if account.role == "node":  # those that lived have to show that they still do
                 self.members[key] = member = NodeMember(replace(account.lifecycle, last_heartbeat=now))
                 if member.lifecycle.state is NodeState.SUSPENDED:
-                    member.n_suspensions, member.suspended_until = 1, now + _SUSPENDED_SECONDS
+                    member.suspended_until = now + _suspension_seconds(account)
         for lease, node in list(before.open_leases.items()):
             self._ledger.append(VerdictEntry(node, lease, "unknown", "restarted"))
 
@@ -599,8 +598,7 @@ class CoordinatorState:
         if after is not before and after in _LEFT:
             self._ledger.append(LeaveEntry(key, after.value))  # type: ignore[arg-type]
         if after is NodeState.SUSPENDED and before is not after:
-            member.suspended_until = now + _SUSPENDED_SECONDS * 2**member.n_suspensions
-            member.n_suspensions += 1
+            member.suspended_until = now + _suspension_seconds(self._ledger.account(key))
         if NodeEffect.SLASH in effects and (stake := self._ledger.account(key).stake) > 0:
             self._ledger.append(SlashEntry(key, stake, change.reason or "operator"))
         return self._endings(member, after) if NodeEffect.FREE_LEASES in effects else []
@@ -642,6 +640,11 @@ class CoordinatorState:
 
 def _key(lease: int) -> LeaseKey:
     return lease, 0
+
+
+def _suspension_seconds(account: Account) -> float:
+    """Return how long the latest suspension of a node lasts."""
+    return _SUSPENDED_SECONDS * 2.0 ** max(0, account.n_suspensions - 1)
 
 
 def _exclusion(account: Account) -> str:
