@@ -7,10 +7,11 @@ urllib3. Callers decide what is worth another attempt.
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from http.client import HTTPException
 from math import inf
 from typing import IO, Any
 
@@ -18,7 +19,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, LocationValueError
 from urllib3.util import Timeout, parse_url
 
-from sandbox.concurrency.sockets import SocketRegistry
+from sandbox.concurrency.sockets import SocketInterrupt, SocketRegistry
 
 _MAX_RETRY_AFTER_SECONDS = 300.0
 _MAX_SHOWN_BYTES = 200
@@ -115,12 +116,32 @@ class HttpClient:
 
         body          bytes, sent within `connect_seconds`; or a stream, of which each piece has that time, and whose
                       length `headers` say
-        read_seconds  the longest pause of the server
+        read_seconds  the longest pause of the server, and the longest time until it is connected
         max_seconds   the longest time until the reply is complete, checked whenever a part of it arrives
         max_bytes     size limit of its body
         unpack        decompress the body, if the reply says how
         """
         deadline = time.monotonic() + max_seconds
+        content = bytearray()
+        with self.open_reply(method, path, body, read_seconds=read_seconds, headers=headers, unpack=unpack) as reply:
+            while part := reply.read1(_CHUNK_BYTES):
+                content += part
+                is_late = time.monotonic() > deadline
+                if is_late or len(content) > max_bytes:
+                    limit = f"{max_seconds:g} s" if is_late else f"{max_bytes:g} bytes"
+                    raise ServerUnreachable(f"the reply was not complete after {limit}")
+        return HttpReply(reply.status, bytes(content), reply.headers, parse_retry_after(reply.headers))
+
+    @contextmanager
+    def open_reply(
+        self, method: str, path: str, body: bytes | IO[bytes] | None = None, *, read_seconds: float,
+        headers: Mapping[str, str] | None = None, unpack: bool = True,
+    ) -> Iterator[urllib3.BaseHTTPResponse]:  # fmt: skip
+        """Send a request once, and yield the reply before its body is read; see `request`.
+
+        The connection is used again if the body was read to its end. Raises ServerUnreachable, also in the block.
+        """
+        reply = None
         try:
             reply = self._pool.urlopen(
                 method,
@@ -129,27 +150,21 @@ class HttpClient:
                 headers={**self.headers, **(headers or {})},
                 redirect=False,
                 retries=False,
-                timeout=Timeout(connect=self._connect_seconds, read=read_seconds),
+                timeout=Timeout(connect=min(self._connect_seconds, read_seconds), read=read_seconds),
                 preload_content=False,
                 decode_content=unpack,
             )
-            content = bytearray()
-            while part := reply.read1(_CHUNK_BYTES):
-                content += part
-                is_late = time.monotonic() > deadline
-                if is_late or len(content) > max_bytes:
-                    reply.close()
-                    limit = f"{max_seconds:g} s" if is_late else f"{max_bytes:g} bytes"
-                    raise ServerUnreachable(f"the reply was not complete after {limit}")
-        except HTTPError as error:
+            yield reply
+        except (HTTPError, HTTPException, OSError) as error:
             words = _OBJECTS.sub("", str(getattr(error, "reason", None) or error))
             raise ServerUnreachable(words or type(error).__name__) from error
-        pause = _retry_after_seconds(reply.headers.get("retry-after", ""))
-        return HttpReply(reply.status, bytes(content), reply.headers, pause)
+        finally:
+            if reply is not None:
+                reply.close()
 
-    def open_interrupt(self) -> AbstractContextManager[Callable[[], None]]:
-        """Yield a function that ends this thread's requests, from any thread."""
-        return self._sockets.open_interrupt()
+    def open_interrupt(self, interrupt: SocketInterrupt | None = None) -> AbstractContextManager[SocketInterrupt]:
+        """Yield a function that ends this thread's requests, from any thread: `interrupt`, or a new one."""
+        return self._sockets.open_interrupt(interrupt)
 
     def close(self) -> None:
         """Close all connections. Requests in progress raise ServerUnreachable."""
@@ -157,8 +172,9 @@ class HttpClient:
         self._pool.close()
 
 
-def _retry_after_seconds(header: str) -> float:
-    """Return the pause that a header Retry-After asks for, in seconds or until a date; 0 if it is neither."""
+def parse_retry_after(headers: Mapping[str, str]) -> float:
+    """Return the pause that the header Retry-After asks for, in seconds or until a date; 0 if it is neither."""
+    header = headers.get("retry-after", "")
     try:
         seconds = float(header)
     except ValueError:

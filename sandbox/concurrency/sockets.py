@@ -1,6 +1,7 @@
 """The sockets of a pool of HTTP connections, so that another thread can end calls that wait for an answer."""
 
 import contextlib
+import os
 import socket
 import threading
 import weakref
@@ -13,20 +14,33 @@ class SocketInterrupt:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._fired = False
         self._socket: socket.socket | None = None
+        self.has_fired = False
 
     def __call__(self) -> None:
         with self._lock:
-            self._fired = True
+            self.has_fired = True
             self._hang_up()
 
     def set_socket(self, connected: socket.socket) -> None:
-        """Record the socket on which the thread waits from now on."""
+        """Record the socket that the thread uses from now on."""
+        # A descriptor of our own: TLS takes the socket over for its handshake, which can be interrupted, too.
+        own = socket.socket(fileno=os.dup(connected.fileno()))
         with self._lock:
-            self._socket = connected
-            if self._fired:
+            self._release()
+            self._socket = own
+            if self.has_fired:
                 self._hang_up()
+
+    def release(self) -> None:
+        """The thread uses no connection any more."""
+        with self._lock:
+            self._release()
+
+    def _release(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
 
     def _hang_up(self) -> None:
         if self._socket is not None:
@@ -52,23 +66,31 @@ class SocketRegistry:
                 with sockets._lock:
                     sockets._open.add(self.sock)
 
-            def getresponse(self) -> Any:
-                interrupt = getattr(sockets._of_thread, "interrupt", None)
-                if interrupt is not None and self.sock is not None:
-                    interrupt.set_socket(self.sock)
-                return super().getresponse()
+            def _new_conn(self) -> Any:
+                connected = super()._new_conn()
+                sockets._record(connected)
+                return connected
+
+            def request(self, *words: Any, **named: Any) -> None:
+                if self.sock is not None:
+                    sockets._record(self.sock)
+                super().request(*words, **named)
 
         Following.__name__ = kind.__name__  # urllib3's messages show it
         return Following
 
     @contextlib.contextmanager
-    def open_interrupt(self) -> Iterator[SocketInterrupt]:
-        """Yield an Interrupt. Called within the block, it ends the request whose answer this thread is waiting for."""
-        self._of_thread.interrupt = SocketInterrupt()
+    def open_interrupt(self, interrupt: SocketInterrupt | None = None) -> Iterator[SocketInterrupt]:
+        """Yield an interrupt. When called, also before this block, it ends the requests that this thread makes in it.
+
+        interrupt  the one to use; None: a new one
+        """
+        self._of_thread.interrupt = interrupt = interrupt or SocketInterrupt()
         try:
-            yield self._of_thread.interrupt
+            yield interrupt
         finally:
             self._of_thread.interrupt = None
+            interrupt.release()
 
     def shutdown_all(self) -> None:
         """End every connection. A thread that waits for an answer gets an error."""
@@ -76,3 +98,8 @@ class SocketRegistry:
             for connected in self._open:
                 with contextlib.suppress(OSError):
                     connected.shutdown(socket.SHUT_RDWR)
+
+    def _record(self, connected: socket.socket) -> None:
+        interrupt: SocketInterrupt | None = getattr(self._of_thread, "interrupt", None)
+        if interrupt is not None:
+            interrupt.set_socket(connected)

@@ -4,14 +4,14 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Raw
 
 from train.errors import ControllerUnreachable
-from train.swarm.broadcast.request import NotAvailable, RelayError, get, new_pool
+from train.swarm.broadcast.request import NotAvailable, RelayError, get, open_relay
 from train.swarm.client import SignedClient
 from train.swarm.invites import new_invite
 from train.swarm.requests import SIGNATURE, sign_reply
@@ -73,10 +73,8 @@ def server(reply: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
 def test_whatever_a_relay_answers_is_an_answer_or_a_fault_of_the_relay(reply: str) -> None:
-    pool = new_pool(1)
-    with server(reply) as url, suppress(RelayError, NotAvailable):
-        assert get(pool, f"{url}/runs/run/latest", 1000, seconds=5) == b"abc"
-    pool.clear()
+    with server(reply) as url, closing(open_relay(url, 1)) as client, suppress(RelayError, NotAvailable):
+        assert get(client, "runs/run/latest", 1000, seconds=5) == b"abc"
 
 
 @pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)

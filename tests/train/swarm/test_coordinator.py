@@ -72,6 +72,7 @@ def test_weights_go_to_the_bucket_that_was_named_and_not_into_the_folder(world: 
     bucket = world.folder / "bucket"
     with world.coordinator(store=f"file://{bucket}"):
         node = world.member()
+        node.ask(slots=1)  # once there are weights
         assert node.client.call("/step", None, LatestVersion).version == 0
     assert (bucket / "runs" / RUN / "latest").exists()
     assert not (world.place / "store").exists()

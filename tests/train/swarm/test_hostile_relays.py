@@ -46,7 +46,7 @@ from train.swarm.broadcast.mirror import Mirror
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import RelaySelector
 from train.swarm.broadcast.relay_source import RelaySource
-from train.swarm.broadcast.request import RelayError, get, new_pool
+from train.swarm.broadcast.request import RelayError, get, open_relay
 from train.swarm.broadcast.version_store import VersionStore
 from train.weights.manifest import WeightManifest
 
@@ -112,12 +112,12 @@ def test_a_greeting_of_tls_that_never_ends_is_cut(tmp_path: Path) -> None:
 
         greeter = threading.Thread(target=greet, daemon=True)
         greeter.start()
-        pool = new_pool(1)
+        client = open_relay(f"https://127.0.0.1:{server.getsockname()[1]}", 1)
         with pytest.raises(RelayError, match="too slow"):
-            get(pool, f"https://127.0.0.1:{server.getsockname()[1]}/runs", 100, seconds=0.5)
+            get(client, "runs", 100, seconds=0.5)
         greeter.join(5)
         assert not greeter.is_alive()  # the connection is closed
-        pool.clear()
+        client.close()
 
 
 def test_a_version_that_is_not_kept_any_more_is_not_waited_for(tmp_path: Path) -> None:

@@ -2,15 +2,19 @@
 
 import random
 import socket
-from contextlib import suppress
+from contextlib import closing, suppress
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from published_weights import RUN, SHARD_BYTES, download, publish, serving
+from published_weights import RUN, SHARD_BYTES, download, honest, publish, relay, serving
 
+from train.swarm.broadcast import request
+from train.swarm.broadcast.manifest import latest_path, shard_path
 from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter
+from train.swarm.broadcast.request import NotAvailable, RelayBusy, open_relay
 from train.swarm.broadcast.version_store import VersionStore
 
 SECRET = b"the key of the run"
@@ -142,7 +146,30 @@ def test_addresses_that_are_forgotten_do_not_fill_the_memory() -> None:
 
 
 @pytest.mark.parametrize("header", ["5", "0", "-1", "soon", "", "1e9", "99999999999999999999"])
-def test_a_wait_that_makes_no_sense_is_no_reason_to_wait_for_ever(header: str) -> None:
-    from train.swarm.broadcast.request import _busy_seconds
+def test_a_wait_that_makes_no_sense_is_no_reason_to_wait_for_ever(tmp_path: Path, header: str) -> None:
+    def busy_for(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
+        handler.send_response(503)
+        handler.send_header("retry-after", header)
+        handler.send_header("content-length", "0")
+        handler.end_headers()
 
-    assert 0 <= _busy_seconds(header) <= 10
+    with relay(tmp_path, busy_for) as url, closing(open_relay(url, 1)) as client:
+        with pytest.raises(RelayBusy) as refusal:
+            request.get(client, latest_path(RUN), 1000, seconds=10)
+        assert 0 <= refusal.value.seconds <= 10
+
+
+def test_requests_one_after_another_need_one_connection_also_after_a_refusal(tmp_path: Path) -> None:
+    publish(tmp_path, range(1))
+    connections = set()
+
+    def noting(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
+        connections.add(handler.client_address)
+        honest(handler, content)
+
+    with relay(tmp_path, noting) as url, closing(open_relay(url, 1)) as client:
+        for _ in range(3):
+            assert request.get(client, shard_path(RUN, 0, 0), SHARD_BYTES, seconds=10)
+            with pytest.raises(NotAvailable):
+                request.get(client, shard_path(RUN, 1, 0), SHARD_BYTES, seconds=10)
+    assert len(connections) == 1

@@ -7,6 +7,7 @@ origin.py          the trainer's side: writes the versions to a folder or an obj
 broadcaster.py     hands the versions that a controller names to the origin
 relay_selector.py  which relay is asked for the next shard
 request.py         one bounded request
+shard_download.py  fetch the shards of a version in several threads
 relay_client.py    fetch what a run publishes from relays
 version_store.py   the versions on a worker's disk, in a folder that processes of one machine share
 relay_source.py    weights from relays, as engines take them

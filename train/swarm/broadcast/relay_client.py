@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from sandbox.concurrency.sockets import SocketInterrupt
 from train.errors import TransferError
 from train.swarm.broadcast.manifest import (
     MAX_LATEST_BYTES,
@@ -29,10 +30,9 @@ from train.swarm.broadcast.request import (
     NotAvailable,
     RelayBusy,
     RelayError,
-    RequestCancelToken,
     ResponseTooLarge,
     get,
-    new_pool,
+    open_relay,
 )
 from train.swarm.broadcast.shard_download import ShardCallback, ShardDownload, TransferDeadline, format_reasons
 from train.swarm.signatures import BadSignature
@@ -55,18 +55,21 @@ class RelayClient:
     run      its name
     public   the run's public key, from the invite
     at_once  shards that are fetched at once
+
+    Raises ConfigError if one of the relays has no URL.
     """
 
     def __init__(self, relays: RelaySelector, run: str, public: bytes, *, at_once: int = MAX_CONCURRENT) -> None:
         self._relays, self._run, self._public, self._at_once = relays, run, public, at_once
-        self._pool = new_pool(at_once)
+        self._clients = {url: open_relay(url, at_once) for url in relays.urls}
         self._lock = threading.Lock()
         self._seen: tuple[LatestVersion, bytes] | None = None
         self._manifests: dict[int, tuple[BroadcastManifest, bytes]] = {}
 
     def close(self) -> None:
         """Close the connections."""
-        self._pool.clear()
+        for client in self._clients.values():
+            client.close()
 
     def load_last_seen(self, file: Path) -> None:
         """Take what an earlier process has seen last, as it was signed, for the newest; older ones are not accepted."""
@@ -96,9 +99,12 @@ class RelayClient:
     def _named(self) -> tuple[dict[str, LatestVersion], dict[str, str]]:
         """Return what each relay names as the newest version, and why others name none. All are asked at once."""
         answers: queue.SimpleQueue[tuple[str, LatestVersion | Exception]] = queue.SimpleQueue()
-        waited_for = {url: RequestCancelToken() for url in self._relays.available()}
-        for url, token in waited_for.items():
-            threading.Thread(target=self._ask_latest, args=(url, token, answers), name="latest", daemon=True).start()
+        waited_for = {url: SocketInterrupt() for url in self._relays.available()}
+        for url, interrupt in waited_for.items():
+            asking = threading.Thread(
+                target=self._ask_latest, args=(url, interrupt, answers), name="latest", daemon=True
+            )
+            asking.start()
         found: dict[str, LatestVersion] = {}
         reasons: dict[str, str] = {}
         until = time.monotonic() + _SMALL_SECONDS
@@ -114,8 +120,8 @@ class RelayClient:
             else:
                 reasons[url] = str(answer)
                 self._blame(url, answer)
-        for url, token in waited_for.items():
-            token.cancel()
+        for url, interrupt in waited_for.items():
+            interrupt()
             reasons[url] = "it is too slow"
             self._relays.record_request_failure(url)
         return found, reasons
@@ -123,12 +129,17 @@ class RelayClient:
     def _ask_latest(
         self,
         url: str,
-        token: RequestCancelToken,
+        interrupt: SocketInterrupt,
         answers: "queue.SimpleQueue[tuple[str, LatestVersion | Exception]]",
     ) -> None:
-        path = f"{url}/{latest_path(self._run)}"
         try:
-            sealed = get(self._pool, path, MAX_LATEST_BYTES, seconds=_SMALL_SECONDS, token=token)
+            sealed = get(
+                self._clients[url],
+                latest_path(self._run),
+                MAX_LATEST_BYTES,
+                seconds=_SMALL_SECONDS,
+                interrupt=interrupt,
+            )
             latest = read_latest(sealed, self._run, self._public)
         except (NotAvailable, RelayError, BadSignature) as error:
             answers.put((url, error))
@@ -169,9 +180,9 @@ class RelayClient:
                 absent.clear()
                 continue
             asked.add(url)
-            path = f"{url}/{manifest_path(self._run, version)}"
+            path, seconds = manifest_path(self._run, version), min(_SMALL_SECONDS, left)
             try:
-                sealed = get(self._pool, path, MAX_MANIFEST_BYTES, seconds=min(_SMALL_SECONDS, left))
+                sealed = get(self._clients[url], path, MAX_MANIFEST_BYTES, seconds=seconds)
                 self._check_newest(version, sealed)
                 return read_manifest(sealed, self._run, version, self._public), sealed
             except (NotAvailable, RelayError, BadSignature) as error:
@@ -220,13 +231,12 @@ class RelayClient:
         ShardDownload(self._relays, manifest, wanted, on_shard, deadline, self._get).fetch(self._at_once)
 
     def _get(self, transfer: Transfer, manifest: BroadcastManifest, shard: int) -> bytes:
-        path = f"{transfer.url}/{shard_path(self._run, manifest.version, shard)}"
         return get(
-            self._pool,
-            path,
+            self._clients[transfer.url],
+            shard_path(self._run, manifest.version, shard),
             transfer.n_bytes,
             seconds=transfer.deadline_seconds,
-            token=transfer.cancel_token,
+            interrupt=transfer.cancel,
             on_progress=transfer.record_progress,
         )
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from train.swarm.broadcast.request import RequestCancelToken
+from sandbox.concurrency.sockets import SocketInterrupt
 
 MAX_CONCURRENT, MAX_CONCURRENT_FOR_RELAYS = 4, 2
 _WEIGHT = 0.3  # of the newest observation in the moving averages
@@ -53,7 +53,7 @@ class Transfer:
 
     expected_seconds  what it should take
     deadline_seconds  after which another relay is tried
-    cancel_token      ends it
+    cancel            ends it
     """
 
     url: str
@@ -63,7 +63,7 @@ class Transfer:
     deadline_seconds: float
     load_at_start: float  # of the relay when it began
     arrived_bytes: int = 0
-    cancel_token: RequestCancelToken = field(default_factory=RequestCancelToken)
+    cancel: SocketInterrupt = field(default_factory=SocketInterrupt)
 
     def record_progress(self, n_bytes: int) -> None:
         """Note how much of it is here."""
@@ -143,7 +143,7 @@ class RelaySelector:
         """Note that a transfer ended for a reason that says nothing about the relay, or only that it is slow."""
         with self._lock:
             relay = self._end(transfer)
-            if transfer.cancel_token.is_cut and self._clock() - transfer.started_at > 2 * transfer.expected_seconds:
+            if transfer.cancel.has_fired and self._clock() - transfer.started_at > 2 * transfer.expected_seconds:
                 relay.success *= 1 - _WEIGHT
 
     def record_request_failure(self, url: str) -> None:

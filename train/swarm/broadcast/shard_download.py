@@ -130,7 +130,7 @@ class ShardDownload:
         with self._changed:
             self._is_over = True
             for transfer in (transfer for running in self._running.values() for transfer in running):
-                transfer.cancel_token.cancel()
+                transfer.cancel()
             self._changed.notify_all()
 
     def _work(self) -> None:
@@ -229,7 +229,7 @@ class ShardDownload:
             is_first = shard in self._missing
             for other in self._running[shard]:
                 if other is not transfer:
-                    other.cancel_token.cancel()
+                    other.cancel()
             if is_first:
                 self._missing.discard(shard)
         if is_first:

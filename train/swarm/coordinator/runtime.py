@@ -13,10 +13,10 @@ from math import inf
 from pathlib import Path
 
 import msgspec
-import urllib3
 import uvicorn
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from sandbox.http_client import HttpClient
 from sandbox.service.listener import raise_descriptor_limit
 from train.asynchronous.client import ControllerClient
 from train.asynchronous.rollout_process import LocalFirstSource
@@ -26,7 +26,7 @@ from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
 from train.swarm.broadcast.manifest import MAX_LATEST_BYTES, latest_path, read_latest, sanitize_run_name
 from train.swarm.broadcast.origin import Origin
 from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter, listener_url, open_listener
-from train.swarm.broadcast.request import NotAvailable, RelayError, get
+from train.swarm.broadcast.request import NotAvailable, RelayError, get, open_relay
 from train.swarm.coordinator.app import CoordinatorApp
 from train.swarm.coordinator.coordinator import Coordinator
 from train.swarm.coordinator.intake import AnswerStore
@@ -210,7 +210,7 @@ class _Relays:
     def __init__(self, urls: tuple[str, ...], run: str, public: bytes) -> None:
         self._run, self._public = run, public
         self._versions = dict.fromkeys(urls, -1)
-        self._pool = urllib3.PoolManager()
+        self._clients = {url: open_relay(url, 1) for url in urls}
 
     def versions(self) -> dict[str, int]:
         return dict(self._versions)
@@ -218,13 +218,13 @@ class _Relays:
     def follow(self, stop: threading.Event) -> None:
         """Ask the relays now and then."""
         while not stop.is_set():
-            for url in self._versions:
-                self._versions[url] = self._version(url)
+            for url, client in self._clients.items():
+                self._versions[url] = self._version(client)
             stop.wait(_RELAYS_SECONDS)
 
-    def _version(self, url: str) -> int:
+    def _version(self, client: HttpClient) -> int:
         try:
-            sealed = get(self._pool, f"{url.rstrip('/')}/{latest_path(self._run)}", MAX_LATEST_BYTES, seconds=5.0)
+            sealed = get(client, latest_path(self._run), MAX_LATEST_BYTES, seconds=5.0)
             return read_latest(sealed, self._run, self._public).version
         except (RelayError, NotAvailable, BadSignature):
             return -1
