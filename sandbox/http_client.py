@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from http.client import HTTPException
 from math import inf
 from typing import IO, Any
 
@@ -155,7 +154,7 @@ class HttpClient:
                 decode_content=unpack,
             )
             yield reply
-        except (HTTPError, HTTPException, OSError) as error:
+        except HTTPError as error:
             words = _OBJECTS.sub("", str(getattr(error, "reason", None) or error))
             raise ServerUnreachable(words or type(error).__name__) from error
         finally:

@@ -29,7 +29,7 @@ from train.errors import TransferError
 from train.swarm.broadcast.origin import Origin
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import RelaySelector
-from train.swarm.broadcast.version_store import VersionStore
+from train.swarm.broadcast.relay_source import VersionStore
 from train.swarm.signatures import public_key_bytes
 from train.weights.manifest import WeightFile, WeightManifest
 

@@ -30,7 +30,7 @@ from train.asynchronous.rollout_worker import RolloutWorker
 from train.errors import ConfigError, ControllerUnreachable, TransferError
 from train.sampling.engine_spec import EngineSpec, clear_trainer_environment, start_engine
 from train.sampling.model_check import check_model
-from train.swarm.broadcast.relay_source import RelaySource, default_folder
+from train.swarm.broadcast.relay_source import RelaySource, folder_of
 from train.swarm.client import JoinRequired, ResourceGone, SignedClient, join
 from train.swarm.invites import read_invite
 from train.swarm.node_lifecycle import HEARTBEAT_SECONDS
@@ -105,7 +105,7 @@ class NodeProcess:
             clear_trainer_environment()
             engine = stack.enter_context(closing(start_engine(spec, model, self._options.engine, verifiable=True)))
             run, public = self._invite.run, self._invite.public_key
-            source = RelaySource(self._invite.relays, run, public, default_folder(run, public))
+            source = RelaySource(self._invite.relays, run, public, folder_of(run, public))
             stack.enter_context(closing(source))
             # The coordinator may have missed it meanwhile.
             if retry.call_with_retries(lambda: self._join(words)) is None:

@@ -2,5 +2,6 @@
 
 Begin with manifest.py, the description of one version, and source.py, both ends of every way. The ways: tensors within
 a process and files in memory (source.py), files over HTTP (http_source.py), from GPU to GPU (nccl.py).
-checksums.py makes the checksums by which train/sampling/proof.py compares an engine with what the learner sent.
+version_folder.py shares what was fetched among the processes of a machine; checksums.py makes the checksums by which
+train/sampling/proof.py compares an engine with what the learner sent.
 """

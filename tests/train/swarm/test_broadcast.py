@@ -17,7 +17,7 @@ from published_weights import (
 from train.errors import TransferError
 from train.swarm.broadcast.manifest import LatestVersion, latest_path, manifest_path, read_manifest, sign_latest
 from train.swarm.broadcast.mirror import Mirror
-from train.swarm.broadcast.version_store import VersionStore
+from train.swarm.broadcast.relay_source import VersionStore
 from train.swarm.signatures import BadSignature
 
 

@@ -15,7 +15,7 @@ from published_weights import PUBLIC, RUN, download, publish, relay
 from train.swarm.broadcast.delta import BadDelta, apply_delta, make_delta
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import RelaySelector
-from train.swarm.broadcast.version_store import VersionStore
+from train.swarm.broadcast.relay_source import VersionStore
 
 # 0, -0, the smallest and largest subnormal, one, infinities, and several NaNs of bfloat16.
 _SPECIAL = [0x0000, 0x8000, 0x0001, 0x007F, 0x3F80, 0x7F80, 0xFF80, 0x7FC0, 0xFFC1, 0x7F81, 0xFFFF]

@@ -45,9 +45,8 @@ from train.swarm.broadcast.manifest import latest_path, manifest_path, read_mani
 from train.swarm.broadcast.mirror import Mirror
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import RelaySelector
-from train.swarm.broadcast.relay_source import RelaySource
+from train.swarm.broadcast.relay_source import RelaySource, VersionStore
 from train.swarm.broadcast.request import RelayError, get, open_relay
-from train.swarm.broadcast.version_store import VersionStore
 from train.weights.manifest import WeightManifest
 
 BAD = [

@@ -17,7 +17,7 @@ from published_weights import PUBLIC, RUN, download, honest, publish, relay
 
 from train.errors import TransferError
 from train.swarm.broadcast.mirror import Mirror
-from train.swarm.broadcast.version_store import VersionStore
+from train.swarm.broadcast.relay_source import VersionStore
 
 ROOT = Path(__file__).parents[3]
 SECONDS = 60
@@ -25,7 +25,7 @@ _CLIENT = """
 import sys
 from pathlib import Path
 from published_weights import download
-from train.swarm.broadcast.version_store import VersionStore
+from train.swarm.broadcast.relay_source import VersionStore
 VersionStore(Path(sys.argv[1]), download(*sys.argv[2:])).fetch(2, seconds=60)
 """
 

@@ -14,8 +14,8 @@ from published_weights import RUN, SHARD_BYTES, download, honest, publish, relay
 from train.swarm.broadcast import request
 from train.swarm.broadcast.manifest import latest_path, shard_path
 from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter
+from train.swarm.broadcast.relay_source import VersionStore
 from train.swarm.broadcast.request import NotAvailable, RelayBusy, open_relay
-from train.swarm.broadcast.version_store import VersionStore
 
 SECRET = b"the key of the run"
 UPWARDS = [b"../", b"%2e%2e/", b"..%2f", b"..\\", b"%252e%252e/"]

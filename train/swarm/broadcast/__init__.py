@@ -9,8 +9,7 @@ relay_selector.py  which relay is asked for the next shard
 request.py         one bounded request
 shard_download.py  fetch the shards of a version in several threads
 relay_client.py    fetch what a run publishes from relays
-version_store.py   the versions on a worker's disk, in a folder that processes of one machine share
-relay_source.py    weights from relays, as engines take them
+relay_source.py    weights from relays, as engines take them, and the versions on a worker's disk
 mirror.py          the versions that a relay keeps
 relay.py           the HTTP server of a relay, and how much each address may ask of it
 """

@@ -1,24 +1,202 @@
-"""Weights from relays that nobody trusts, as engines take them."""
+"""Weights from relays that nobody trusts, as engines take them.
 
+The versions are on the worker's disk, whole or put together from a difference and the one before. One stands under its
+final name only when each of its files has the digest that the run has signed. A worker that was killed goes on with
+the shards that it has.
+"""
+
+import logging
 import os
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 from blake3 import blake3
 
 from train.errors import TransferError
 from train.sampling.engine_spec import EngineSpec
+from train.swarm.broadcast.delta import BadDelta, apply_delta
 from train.swarm.broadcast.manifest import BroadcastManifest, LatestVersion, has_same_weights, sanitize_run_name
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import RelaySelector
-from train.swarm.broadcast.version_store import VersionStore
+from train.swarm.broadcast.shard_download import TransferDeadline
 from train.weights.manifest import WeightManifest
 from train.weights.source import TensorFiles
+from train.weights.version_folder import VersionFolder, default_folder
+
+log = logging.getLogger(__name__)
 
 _MANIFEST_SECONDS = 30.0
 STALL_SECONDS = 600.0
+_RETAINED_VERSIONS = 2
+_HAVE = ".have"  # one byte for each shard of the body: 1 if it is there
+_DELTA = ".delta"
+
+
+class VersionStore:
+    """The versions in a folder, which several processes of one user may share.
+
+    keep  so many versions, those that were fetched last, stay
+    """
+
+    def __init__(self, folder: Path, download: RelayClient, *, keep: int = _RETAINED_VERSIONS) -> None:
+        self._folder, self._download = VersionFolder(folder, keep), download
+        self._folder.create()
+
+    def fetch(
+        self, version: int, *, seconds: float = inf, stall_seconds: float = inf
+    ) -> tuple[Path, BroadcastManifest]:
+        """Return the folder of a version, and its manifest. The folder stays until `keep` others are fetched.
+
+        seconds        time for all of it
+        stall_seconds  time in which at least one shard has to come, unless another process of this machine fetches
+
+        Raises TransferError if the relays do not send it in time, or if the disk is full.
+        """
+        deadline = TransferDeadline.after(seconds, stall_seconds)
+        try:
+            with self._folder.exclusive_lock(deadline.until):
+                deadline.record_progress()
+                manifest = self._fetched(version, deadline)
+                self._folder.mark_in_use(_name(version))
+                self._folder.remove_unused()
+        except BadDelta as error:
+            raise TransferError(f"version {version} cannot be put together: {error}") from error
+        except OSError as error:
+            raise TransferError(
+                f"cannot keep version {version} in {self._folder.path}: {error}. Make room there."
+            ) from error
+        return self._path(version), manifest
+
+    def close(self) -> None:
+        """Remove what no process uses any more. The folders of this object cannot be read after that."""
+        self._folder.close()
+
+    def _fetched(self, version: int, deadline: TransferDeadline) -> BroadcastManifest:
+        try:
+            return self._build(version, deadline, may_differ=True)
+        except BadDelta as error:
+            log.warning(
+                "the difference of version %d does not fit (%s); the last whole version is fetched", version, error
+            )
+            return self._build(version, deadline, may_differ=False)
+
+    def _build(self, version: int, deadline: TransferDeadline, *, may_differ: bool) -> BroadcastManifest:
+        """Bring a version and all that it needs to the disk.
+
+        may_differ  whether versions that are there already are believed to be right, so that a difference is enough
+        """
+        chain: list[BroadcastManifest] = []
+        wanted: int | None = version
+        while wanted is not None and not (may_differ and chain and self._path(wanted).is_dir()):
+            manifest, _ = self._download.fetch_manifest(wanted, seconds=deadline.remaining())
+            chain.append(manifest)
+            if wanted == version and may_differ and _is_right(manifest, self._path(version)):
+                return manifest
+            wanted = manifest.base
+        made: int | None = None
+        for manifest in reversed(chain):
+            is_new = self._complete(manifest, deadline)
+            if made is not None:
+                self._folder.remove_if_unused(_name(made))  # it was a step on the way
+            made = manifest.version if is_new else None
+        return chain[0]
+
+    def _complete(self, manifest: BroadcastManifest, deadline: TransferDeadline) -> bool:
+        """Bring a version to the disk whose base is there. Return whether it was not there before."""
+        place = self._path(manifest.version)
+        if _is_right(manifest, place):
+            return False
+        shutil.rmtree(place, ignore_errors=True)
+        part = self._folder.part_of(place.name)
+        part.mkdir(exist_ok=True)
+        _Body(manifest, part).fetch(self._download, deadline)
+        if manifest.base is not None:
+            _apply(manifest, self._path(manifest.base), part)
+        for file in manifest.weights.files:
+            if _digest(part / file.name) != file.blake3:
+                shutil.rmtree(part)
+                raise BadDelta(f"{file.name} of version {manifest.version} is not what the run has signed")
+        for name in (_HAVE, _DELTA):
+            (part / name).unlink(missing_ok=True)
+        part.rename(place)
+        return True
+
+    def _path(self, version: int) -> Path:
+        return self._folder.path / _name(version)
+
+
+class _Body:
+    """The body of a version, as it arrives: the files themselves, or one file of differences."""
+
+    def __init__(self, manifest: BroadcastManifest, part: Path) -> None:
+        self._manifest = manifest
+        whole = [(part / file.name, file.size) for file in manifest.weights.files]
+        self._files = whole if manifest.base is None else [(part / _DELTA, manifest.body_bytes)]
+        self._have = part / _HAVE
+
+    def fetch(self, download: RelayClient, deadline: TransferDeadline) -> None:
+        """Fetch the shards that are not there."""
+        n_shards = len(self._manifest.shard_digests)
+        have = self._have.read_bytes() if self._have.exists() else b""
+        if len(have) != n_shards or not all(path.exists() for path, _ in self._files):
+            have = bytes(n_shards)
+            self._have.write_bytes(have)
+            for path, size in self._files:
+                with path.open("wb") as file:
+                    file.truncate(size)
+        missing = [shard for shard in range(n_shards) if not have[shard]]
+        download.fetch_shards(self._manifest, missing, self._keep, deadline)
+
+    def _keep(self, shard: int, content: bytes) -> None:
+        """Write a shard where it belongs, in one or several files, then note that it is there."""
+        start, recomputation = shard * self._manifest.shard_bytes, memoryview(content)
+        for path, size in self._files:
+            if start < size and recomputation:
+                written = recomputation[: size - start]
+                _write_at(path, start, written)
+                recomputation = recomputation[len(written) :]
+            start = max(start - size, 0)
+        _write_at(self._have, shard, b"\1")
+
+
+def _name(version: int) -> str:
+    return f"{version:06d}"
+
+
+def _write_at(path: Path, place: int, content: bytes | memoryview) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        while content:
+            n = os.pwrite(descriptor, content, place)
+            content, place = content[n:], place + n
+    finally:
+        os.close(descriptor)
+
+
+def _apply(manifest: BroadcastManifest, base: Path, part: Path) -> None:
+    """Put the files together from those of the base and the differences. Raises BadDelta if they do not fit."""
+    deltas = memoryview((part / _DELTA).read_bytes())
+    for file in manifest.weights.files:
+        if not (base / file.name).is_file():
+            raise BadDelta(f"version {manifest.base} has no {file.name}")
+        content, end = apply_delta((base / file.name).read_bytes(), deltas)
+        (part / file.name).write_bytes(content)
+        deltas = deltas[end:]
+    if deltas:
+        raise BadDelta("it is longer than its files")
+
+
+def _is_right(manifest: BroadcastManifest, place: Path) -> bool:
+    files = manifest.weights.files
+    return all((place / file.name).is_file() and _digest(place / file.name) == file.blake3 for file in files)
+
+
+def _digest(path: Path) -> str:
+    return blake3(max_threads=blake3.AUTO).update_mmap(path).hexdigest()
 
 
 class RelaySource:
@@ -94,10 +272,9 @@ class RelaySourceFactory:
     def __call__(self, spec: EngineSpec) -> RelaySource:
         """Return the source for a run."""
         run = sanitize_run_name(spec.run)
-        return RelaySource(self.relays, run, self.public_key, default_folder(run, self.public_key))
+        return RelaySource(self.relays, run, self.public_key, folder_of(run, self.public_key))
 
 
-def default_folder(run: str, public: bytes) -> Path:
+def folder_of(run: str, public: bytes) -> Path:
     """Return a folder that all workers of this machine and user share if they work for the same run."""
-    name = blake3(public + run.encode()).hexdigest(8)
-    return Path(os.environ.get("TMPDIR", "/tmp")) / f"curate-weights-{os.getuid()}" / f"relays-{name}"
+    return default_folder(f"relays-{blake3(public + run.encode()).hexdigest(8)}")

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from http.client import HTTPException
 
 from sandbox.concurrency.sockets import SocketInterrupt
 from sandbox.http_client import HttpClient, ServerUnreachable, parse_retry_after
@@ -85,7 +86,7 @@ def get(
             if interrupt.has_fired:
                 raise RelayError(f"{url} is too slow")
             return bytes(content)
-    except ServerUnreachable as error:
+    except (ServerUnreachable, HTTPException, OSError) as error:
         raise RelayError(f"{url} is too slow" if interrupt.has_fired else _printable(str(error))) from error
     finally:
         timer.cancel()

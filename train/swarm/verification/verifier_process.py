@@ -23,8 +23,7 @@ from train.sampling.model_check import check_model
 from train.sampling.protocol import SampledCompletion
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import RelaySelector
-from train.swarm.broadcast.relay_source import STALL_SECONDS, default_folder
-from train.swarm.broadcast.version_store import VersionStore
+from train.swarm.broadcast.relay_source import STALL_SECONDS, VersionStore, folder_of
 from train.swarm.client import JoinRequired, SignedClient, join
 from train.swarm.invites import Invite, read_invite
 from train.swarm.lease_file import max_file_bytes, read_lease_file
@@ -127,7 +126,7 @@ class VersionPrefetcher:
         self._download = RelayClient(
             RelaySelector(invite.relays or (invite.coordinator,)), invite.run, invite.public_key
         )
-        folder = folder or default_folder(invite.run, invite.public_key)
+        folder = folder or folder_of(invite.run, invite.public_key)
         # More stay on the disk than are handed out, so that none is removed while it is being read.
         self._versions, self._keep = VersionStore(folder, self._download, keep=keep + 2), keep
         self._here: dict[int, tuple[Path, ...]] = {}  # in the order in which they came
