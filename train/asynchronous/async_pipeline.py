@@ -2,7 +2,7 @@
 it; and the replay of a journal.
 
 Sampling never waits for training, nor training for weights to be loaded: `publish` returns as soon as workers can fetch
-the weights, and the next batch is cut from what is ready.
+the weights, and the next batch is taken from the groups that are ready.
 """
 
 import logging
@@ -47,7 +47,7 @@ _SHUTDOWN_SECONDS = 10.0
 
 
 class AsynchronousPipeline(Pipeline):
-    """A pipeline whose batches are cut by a controller."""
+    """A pipeline that takes its batches from a controller with asynchronous workers."""
 
     sampling_seconds = nan  # workers report their share of idle time themselves
 
@@ -80,7 +80,7 @@ class AsynchronousPipeline(Pipeline):
         return {**self._load_metrics, **compared}
 
     def record_load_metrics(self, manifest: WeightManifest, metrics: dict[str, float]) -> None:
-        """Note the proof that a worker of this process has made after it loaded weights."""
+        """Record the metrics that a worker of this process measured when it loaded and verified weights."""
         self._load_metrics = metrics
 
     def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
@@ -93,7 +93,7 @@ class AsynchronousPipeline(Pipeline):
             yield split_into_minibatches(groups, self._config.optimizer.minibatches)
 
     def resume_point(self) -> tuple[int, float, Sequence[Event]]:
-        return self._controller.position, 1.0, ()  # what was sampled ahead is in the journal
+        return self._controller.position, 1.0, ()  # the journal has the groups sampled ahead
 
     def set_max_tokens(self, max_tokens: int) -> None:
         self._controller.set_max_tokens(max_tokens)
@@ -113,7 +113,7 @@ def open_async_pipeline(
     """Yield the asynchronous pipeline of a run, with the workers that belong to it.
 
     run         folder of the run
-    controller  with the run's journal; it is closed in the end
+    controller  with the run's journal; closed on exit
 
     Raises SamplerError if an engine cannot be started, and ConfigError.
     """
@@ -136,12 +136,12 @@ def open_async_pipeline(
 
 
 def _token(config: Config) -> str | None:
-    """Return what workers must know. Without a choice of the user's, other users of this machine must not get in."""
+    """Return the token that workers must send: the user's, or a random one that keeps out other users of this host."""
     return os.environ.get(TOKEN_VARIABLE) or (None if config.workers.listen else token_urlsafe())
 
 
 def _server(config: Config, run: Path, controller: Controller, token: str | None) -> ControllerServer:
-    """Return the server for workers in other processes, on this machine only unless the configuration says more."""
+    """Return the server for workers in other processes, on the loopback address unless workers.listen is set."""
     listens = config.workers.listen
     server = ControllerServer(
         controller,
@@ -170,7 +170,7 @@ def _local_workers(config: Config, run: Path, controller: Controller, url: str, 
 
 @contextmanager
 def _repeated(call: Callable[[], None], seconds: float) -> Iterator[None]:
-    """Call a function again and again in another thread."""
+    """Call a function periodically in another thread."""
     ended = threading.Event()
 
     def repeat() -> None:
@@ -192,7 +192,7 @@ def _worker_in_thread(
     source: WeightSource,
     loaded: Callable[[WeightManifest, dict[str, float]], None],
 ) -> Iterator[None]:
-    """Let a worker work in another thread, in which its engine is built, too (train/sampling/sampler_thread.py).
+    """Run a worker in another thread, which also builds its engine (train/sampling/sampler_thread.py).
 
     If it fails, the trainer gets the error at its next call. Raises SamplerError if the engine does not start.
     """
@@ -228,20 +228,19 @@ def _worker_in_thread(
 
 @contextmanager
 def _over_if_all_is_well(controller: Controller) -> Iterator[None]:
-    """Tell workers that the run is over if it is. After an error they wait for it to be continued."""
+    """Tell workers that the run has ended, unless it failed: then they retry until it is resumed."""
     yield
     controller.close()
 
 
 class ReplayPipeline(Pipeline):
-    """The batches of a journal, trained on again in the same order, without engines and rewards.
+    """A pipeline that replays the batches of a journal in the same order, without engines, rewards or evaluations.
 
-    With the same configuration, the weights must be the same; with another objective, two objectives are compared on
-    the same samples. Nothing is evaluated: there is no engine.
+    The same configuration gives the same weights; another objective is compared on the same samples.
 
     recorded     folder of the run that the journal belongs to
     minibatches  updates of each batch
-    step         the step that was made last
+    step         the last completed step
 
     Raises NoRunError if the run has no journal.
     """
@@ -252,7 +251,7 @@ class ReplayPipeline(Pipeline):
             raise NoRunError(
                 f'{recorded} has no journal: only runs with rollout.pipeline = "async" can be trained again from one'
             )
-        self.signal_counts: Counter[str] = Counter()  # the filter was at work when the journal was written
+        self.signal_counts: Counter[str] = Counter()  # groups were filtered before they were recorded
         self._recorded = recorded
         self._minibatches = minibatches
         self._batches = journal.read_batches(folder, step)

@@ -1,4 +1,4 @@
-"""The controller, as a worker sees it over HTTP."""
+"""A worker's HTTP client for the controller."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -24,17 +24,16 @@ from train.weights.manifest import WeightManifest
 
 _CONNECT_SECONDS = 10.0
 _RESPONSE_TIMEOUT_SECONDS = 60.0
-_RETRYABLE_STATUSES = {408, 429, 500, 502, 503, 504}  # statuses after which the same call may succeed later
-
+_RETRYABLE_STATUSES = {408, 429, 500, 502, 503, 504}
 Message = TypeVar("Message")
 
 
 class ControllerCalls(ABC):
-    """The calls of a worker (train/asynchronous/messages.py), each sent once, whatever carries them."""
+    """The calls of a worker (train/asynchronous/messages.py) over any transport, without retries."""
 
     @abstractmethod
     def call(self, path: str, message: Any, kind: Any) -> Any:
-        """Send a message, and return the reply, which is of this kind; an empty reply is None."""
+        """Send a message, and return the reply decoded as `kind`; None if it is empty."""
 
     def request_leases(self, request: LeaseRequest) -> LeaseResponse:
         return self.call("/work", request, LeaseResponse)  # type: ignore[no-any-return]
@@ -50,12 +49,12 @@ class ControllerCalls(ABC):
 
 
 class ControllerClient(ControllerCalls):
-    """Calls a controller, each call once. Its methods can be called by several threads.
+    """Thread-safe HTTP client for a controller, without retries.
 
     url    http://HOST:PORT
-    token  that of the run, or None
+    token  the run's token, or None
 
-    Raises ConfigError for a URL that cannot be one.
+    Raises ConfigError for an invalid URL.
     """
 
     def __init__(self, url: str, token: str | None = None, *, reply_seconds: float = _RESPONSE_TIMEOUT_SECONDS) -> None:
@@ -69,11 +68,11 @@ class ControllerClient(ControllerCalls):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What other calls of the same run must send, too: not a copy, since `fetch_engine_spec` adds to it."""
+        """The headers that other clients of the run must send, too: not a copy, since `fetch_engine_spec` adds one."""
         return self._client.headers
 
     def fetch_engine_spec(self) -> EngineSpec:
-        """Return what the engine has to be like. From now on, calls are meant for this run only."""
+        """Return how the engine must be started, and bind all later calls to this run."""
         spec = self._reply("GET", "/run", EngineSpec)
         self._client.headers[RUN_HEADER] = spec.run
         return spec
@@ -87,13 +86,12 @@ class ControllerClient(ControllerCalls):
         return self._reply("GET", path, WeightManifest | None, more_seconds=wait_seconds)  # type: ignore[arg-type]
 
     def close(self) -> None:
-        """Close the connections."""
         self._client.close()
 
     def _reply(
         self, method: str, path: str, kind: type[Message], message: Any = None, *, more_seconds: float = 0.0
     ) -> Message:
-        """Return the answer to a call. Raises ControllerUnreachable, and RunError if this worker is refused."""
+        """Return the reply to a call. Raises ControllerUnreachable, and RunError if this worker is refused."""
         body = None if message is None else msgspec.msgpack.encode(message)
         try:
             answer = self._client.request(

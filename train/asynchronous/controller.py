@@ -1,11 +1,11 @@
-"""The controller, which hands out groups under leases, takes answers, has them scored, and cuts batches.
+"""The controller: leases groups to workers, has their completions scored, and assembles batches.
 
 Workers call `request_leases`, `submit_results`, `heartbeat`, `wait_for_weights` and `release`; the trainer calls
 `wait_for_batch`, `publish_weights` and the rest. Every event is recorded before it has an effect (journal.py), so that
-a run that is killed continues with what was ready, and trains on recorded cuts again.
+a killed run resumes with the groups that were ready, and trains on recorded batches again.
 
-There are no threads here. Every call expires overdue leases first, and the owner calls `expire_leases` about once a
-second, so that dead workers are noticed when no one else calls.
+The controller starts no threads. Every call expires overdue leases first, and the owner calls `expire_leases` about
+once a second, so that dead workers are noticed when no one else calls.
 """
 
 import hashlib
@@ -60,13 +60,13 @@ from train.weights.manifest import WeightManifest
 
 log = logging.getLogger(__name__)
 
-_RETRY_SECONDS = 0.25  # a worker for which there is nothing asks again after this time
-_MAX_INVALID_RESULTS = 3  # answers that make no sense, after which a worker gets no more work
+_RETRY_SECONDS = 0.25  # a worker that got no groups requests again after this time
+_MAX_INVALID_RESULTS = 3  # invalid results after which a worker gets no more leases
 
 
 @dataclass(slots=True)
 class _Lengths:
-    """Tokens and answers of the groups of one birth: those that came, and those that were trained on."""
+    """Tokens and completions of the groups with one start version: received, and trained on."""
 
     came: int = 0
     n_came: int = 0
@@ -76,11 +76,12 @@ class _Lengths:
 
 @dataclass(slots=True)
 class ControllerMetrics:
-    """Counts since the start (n_dead, n_lost, n_broken) and the figures of the last cut.
+    """Counts since the start of this process, and the metrics of the last batch.
 
-    The length bias of a birth is the mean length of the answers that were trained on, divided by the mean length of all
-    that came. It is known when no group of that birth can be used any more. Below 1, short answers were preferred.
-    Births up to `last_ignored_version` are left out: part of their answers came before this process began.
+    The length bias of a start version is the mean length of the completions trained on, divided by the mean length of
+    all that were received. Below 1, short completions were preferred. It is computed once no group of that start
+    version can be trained on any more. Start versions up to `last_ignored_version` are left out: part of their
+    completions arrived before this process started.
     """
 
     n_dead_workers: int = 0
@@ -95,11 +96,11 @@ class ControllerMetrics:
     _slowest_call: float = 0.0
 
     def record_call_seconds(self, seconds: float) -> None:
-        """Note how long a worker waited for the reply to a call."""
+        """Record how long a worker waited for the reply to a call."""
         self._slowest_call = max(self._slowest_call, seconds)
 
     def pop_slowest_call_seconds(self) -> float:
-        """Return the longest of these times since it was asked for before."""
+        """Return the longest call since the previous pop, in seconds."""
         slowest, self._slowest_call = self._slowest_call, 0.0
         return slowest
 
@@ -142,17 +143,17 @@ def _bias(lengths: Sequence[_Lengths]) -> float:
 
 
 class Controller:
-    """The groups of a run, from being asked to being trained on. All methods can be called by any thread.
+    """The groups of a run, from dispatch to training. Thread-safe.
 
     questions  the problems, by position
-    settings   the rules of asking and cutting
+    settings   the rules for dispatch and batches
     recorder   the journal, open for writing, or NullJournal()
-    submit     has an answer scored
+    submit     queues a completion for scoring
     decode     returns the text of token ids, without special tokens
     encode     returns the token ids of a prompt; only evaluation needs it
     seed       seed of the run
-    step       steps that the trainer has made: a checkpoint's, or 0
-    position   position in the data of the first prompt, if the journal does not know better
+    step       steps completed by the trainer: a checkpoint's, or 0
+    position   position in the data of the first prompt, unless the journal has a later one
     now        a clock, in seconds
 
     Raises CheckpointError if the journal is damaged.
@@ -184,7 +185,7 @@ class Controller:
         self._evaluation = EvaluationQueue(settings.vocab_size)
         self._metrics = ControllerMetrics()
         self._manifest: WeightManifest | None = None
-        self._published = -inf  # when that was
+        self._published = -inf  # time of the last publication, in seconds
         self._error: BaseException | None = None
         self._over = False
         self._is_complete = False  # whether the next batch consists of the groups that are ready
@@ -199,10 +200,11 @@ class Controller:
     def try_take_batch(self, version: int) -> list[Group] | None:
         """Return the groups to train on with these weights, or None if they are not ready.
 
-        The cut is on disk when this returns. The list is empty, and nothing is cut, if max_rounds rounds of groups
-        taught nothing, or if no reward is known. Cuts that the journal has already are returned as they are recorded.
+        The batch is fsynced to the journal when this returns. The list is empty, and nothing is recorded, if max_rounds
+        rounds of groups had no learning signal, or if no reward is known. Batches that the journal has already are
+        returned as recorded.
 
-        Raises RolloutError if the journal cannot be written, and whatever ended the run in another thread.
+        Raises RolloutError if the journal cannot be written, and the error that ended the run in another thread.
         """
         if version < self._record.first_unrecorded_version:
             return self._record.replay_batch(version)
@@ -222,9 +224,9 @@ class Controller:
         return [group.rollouts() for group in batch]
 
     def wait_for_batch(self, version: int, seconds: float) -> list[Group]:
-        """Return the same as `try_take_batch`, as soon as it is there.
+        """Wait for the batch that `try_take_batch` returns.
 
-        Raises RolloutError if it is not within so many seconds, and everything that `try_take_batch` raises.
+        Raises RolloutError after `seconds`, and everything that `try_take_batch` raises.
         """
         until = time.monotonic() + seconds
         while (groups := self.try_take_batch(version)) is None:
@@ -239,9 +241,9 @@ class Controller:
     def wait_for_groups(self, n: float, seconds: float) -> list[Group]:
         """Return the first groups of the next batch, as soon as `n` are certain or the batch is complete.
 
-        Only where all groups of a batch have the same birth: then none is younger than one that is asked later.
+        Valid only if all groups of a batch have the same start version, so that no later group can displace them.
 
-        Raises RolloutError if they are not there within so many seconds, and whatever ended the run in another thread.
+        Raises RolloutError after `seconds`, and the error that ended the run in another thread.
         """
 
         def certain() -> list[OpenGroup]:
@@ -263,9 +265,9 @@ class Controller:
         return [group.rollouts() for group in first]
 
     def wait_until_scored(self) -> None:
-        """Return when every group that was asked is ready or given up.
+        """Wait until every dispatched group is ready or rejected.
 
-        Raises RolloutError if a worker has not answered all of a group, and whatever ended the run elsewhere.
+        Raises RolloutError if a worker has not sampled all of a group, and the error that ended the run elsewhere.
         """
         with self._changed:
             if unanswered := self._groups.groups_in_state(GroupState.LEASED):
@@ -278,7 +280,7 @@ class Controller:
     def complete_batch(self) -> None:
         """Let the next batch consist of the groups that are ready, however few they are.
 
-        If they are too many, drop the last ones and ask their prompts again for the batch after it.
+        Drop surplus groups, and dispatch their prompts again for the following batch.
         """
         with self._changed:
             ready = [group for _, group in sorted(self._groups.open.items())]
@@ -291,7 +293,7 @@ class Controller:
             self._changed.notify_all()
 
     def open_groups(self) -> list[events.Event]:
-        """Return the events from which a controller that begins after the last batch gets the groups that are open."""
+        """Return the events from which a new controller restores the groups that are open after the last batch."""
         with self._changed:
             if not self._groups.open:
                 return []
@@ -299,11 +301,11 @@ class Controller:
 
     @property
     def n_ready(self) -> int:
-        """The number of groups that can be trained on."""
+        """The number of trainable groups."""
         return len(self._groups.groups_in_state(GroupState.READY))
 
     def publish_weights(self, manifest: WeightManifest) -> None:
-        """Let workers have new weights; they can be fetched as the manifest says."""
+        """Announce new weights, which workers can fetch as the manifest describes."""
         with self._locked():
             self._record.append(events.WeightsPublished(manifest.version, _digest(manifest)))
             self._manifest = manifest
@@ -311,14 +313,14 @@ class Controller:
             self._changed.notify_all()
 
     def set_max_tokens(self, max_tokens: int) -> None:
-        """Ask from now on for answers of up to so many tokens. Groups that are open keep their own limit."""
+        """Set the length limit of completions of later groups; open groups keep theirs."""
         with self._changed:
             self._asking.max_tokens = max_tokens
 
     def create_sampler(self, timeout_seconds: float = 7200.0) -> ControllerSampler:
-        """Return a sampler for evaluation, which the workers of the newest weights serve before anything else.
+        """Return a sampler for evaluation, whose samples workers with the newest weights get before training groups.
 
-        timeout_seconds: if no sample is finished for so long, it raises SamplerError.
+        timeout_seconds: the sampler raises SamplerError if no sample finishes for this long
         """
         return ControllerSampler(self._evaluation, self._changed, self._check_error, self._encode, timeout_seconds)
 
@@ -332,12 +334,12 @@ class Controller:
                     self._fail(error)
 
     def fail(self, error: BaseException) -> None:
-        """End the run: the trainer gets this error at its next call."""
+        """End the run: the trainer's next call raises this error."""
         with self._changed:
             self._fail(error)
 
     def metrics(self) -> dict[str, float]:
-        """Return the metrics of the last cut and of the workers; train/run/step_metrics.py explains them."""
+        """Return the metrics of the last batch and of the workers; train/run/step_metrics.py explains them."""
         with self._changed:
             workers = self._leases.workers.values()
             return {
@@ -354,28 +356,28 @@ class Controller:
             }
 
     def signal_counts(self) -> dict[str, int]:
-        """Return how many groups of the last cut, or given up before it, taught what
+        """Count the groups of the last batch, and those rejected before it, by signal
         (train.rollouts.groups.group_signal)."""
         with self._changed:
             return dict(self._metrics.signal_counts)
 
     @property
     def newest_version(self) -> int:
-        """The version of the weights that were published last; -1: none were."""
+        """The version of the weights published last; -1 if none."""
         return -1 if self._manifest is None else self._manifest.version
 
     @property
     def batches_taken(self) -> int:
-        """The number of batches that were taken, which is the version of the next cut that is not recorded yet."""
+        """The number of batches taken, which is also the version of the next batch that is not recorded yet."""
         return self._groups.batches_taken
 
     @property
     def position(self) -> int:
-        """The position in the data after every prompt that was asked."""
+        """The position in the data after the last dispatched prompt."""
         return self._groups.next_position
 
     def prune_journal(self, step: int) -> None:
-        """Remove what the journal needs no more if training never resumes before this step. Raises OSError."""
+        """Remove segments of the journal that resuming at this step or later never reads. Raises OSError."""
         self._record.prune(step - self._settings.max_staleness)
 
     def close(self) -> None:
@@ -408,7 +410,7 @@ class Controller:
             return LeaseResponse(tuple(leases), wait_seconds=0.0 if leases else _RETRY_SECONDS)
 
     def lease_groups(self, worker: str, n: int) -> list[Lease]:
-        """Ask a worker that has the newest weights for so many groups, although a batch may not need them all."""
+        """Lease n groups to a worker with the newest weights, although a batch may not need them all."""
         with self._worker_call():
             return [self._asking.dispatch(worker, self.newest_version, self._now()) for _ in range(n)]
 
@@ -449,7 +451,7 @@ class Controller:
             for each in ended:
                 self._lose(each.key, each.reason)
 
-    # --- asking ---
+    # --- dispatch ---
 
     def _may_work(self, request: LeaseRequest, worker: WorkerInfo) -> bool:
         if request.loaded_version > self.newest_version:
@@ -470,10 +472,10 @@ class Controller:
             self._changed.notify_all()  # the sampler may have further prompts
         return leases
 
-    # --- answers and rewards ---
+    # --- completions and rewards ---
 
     def _receive(self, worker: str, answer: SampleResult) -> ResultStatus:
-        """Take one answer. Decoding it takes longest, and happens while others may call."""
+        """Accept or refuse one sample result. The slow part, decoding its tokens, runs without the lock."""
         with self._worker_call():
             self._leases.touch(worker, self._now())
             if self._over:
@@ -488,7 +490,7 @@ class Controller:
                 return "taken"
         text = self._decode(tuple(unpack_tokens(answer.tokens)))
         with self._worker_call():
-            receipt, _ = self._judge_answer(answer)  # meanwhile it may have come again, or the lease may be over
+            receipt, _ = self._judge_answer(answer)  # a duplicate may have arrived meanwhile, or the lease expired
             if receipt == "taken" and not self._over:
                 self._accept_answer(answer, text)
         return receipt
@@ -522,7 +524,7 @@ class Controller:
         return ("broken", reason) if reason else ("taken", "")
 
     def _refuse(self, worker: str, answer: SampleResult, reason: str) -> None:
-        """An answer makes no sense: its group is asked again, and a worker that goes on like this gets no more."""
+        """Count an invalid result against its worker, and dispatch the group again."""
         self._metrics.n_invalid_results += 1
         culprit = self._leases.touch(worker, self._now())
         culprit.n_invalid_results += 1
@@ -552,7 +554,7 @@ class Controller:
         future.add_done_callback(partial(self._scored, answer, text))
 
     def _scored(self, answer: SampleResult, text: str, future: "Future[Reward]") -> None:
-        """A reward is known. An error of scoring ends the run at the trainer's next call."""
+        """Record a reward. An error of scoring ends the run at the trainer's next call."""
         with self._changed:
             if self._over or self._error is not None:
                 return
@@ -575,7 +577,7 @@ class Controller:
                     self._accept_or_reject(group)
             except Exception as error:
                 self._fail(error)
-            except BaseException as error:  # SystemExit would end this thread without a word
+            except BaseException as error:  # SystemExit would end this thread silently
                 self._fail(RolloutError(f"a reward has failed with {error!r}"))
 
     def _accept_or_reject(self, group: OpenGroup) -> None:
@@ -592,7 +594,7 @@ class Controller:
         self._asking.discard(group.dispatched.group)
         self._changed.notify_all()
 
-    # --- leases that end ---
+    # --- ended leases ---
 
     def _end_leases(self, now: float) -> None:
         ended, dead = self._leases.expire(now)
@@ -622,11 +624,11 @@ class Controller:
         if group is not None and group.state is GroupState.SCORED:
             self._accept_or_reject(group)
 
-    # --- errors, the past ---
+    # --- errors and resumption ---
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the lock. An error in here ends the run: the trainer gets it."""
+        """Hold the lock. An error under it ends the run: the trainer's next call raises it."""
         with self._changed:
             self._check_error()
             try:
@@ -639,7 +641,7 @@ class Controller:
 
     @contextmanager
     def _worker_call(self) -> Iterator[None]:
-        """The same for a call of a worker, which can only come back later."""
+        """Hold the lock for a worker's call. Raises ControllerUnreachable for any error, so that the worker retries."""
         start_time = time.monotonic()
         try:
             with self._locked():
@@ -658,9 +660,9 @@ class Controller:
             raise self._error
 
     def _restore(self, step: int) -> None:
-        """Go on with the groups that the journal had: what was sampled is lost, what has no reward is scored again."""
+        """Resume the groups of the journal: those being sampled are lost, completions without a reward are scored."""
         for group in self._groups.groups_in_state(GroupState.READY):
-            if has_no_known_reward(group):  # what computes rewards may work again, so others are asked
+            if has_no_known_reward(group):  # scoring may work again: sample others
                 self._reject(group, "unknown")
         self._record.append(self._groups.resumption_event(step))
         self._metrics.last_ignored_version = max(

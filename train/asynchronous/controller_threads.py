@@ -1,7 +1,7 @@
-"""The threads of a worker that talk to the controller, so that the engine never waits for the network.
+"""The threads of a worker that call the controller, so that the engine never waits for the network.
 
-One hands over answers and asks for groups, one fetches weights, and one sends heartbeats. `WorkerState` is what they
-share with the thread of the engine. Calls to an unreachable controller are retried, with backoff, until a deadline.
+One submits completions and requests groups, one fetches weights, and one sends heartbeats. They share `WorkerState`
+with the engine's thread. Calls to an unreachable controller are retried, with backoff, until a deadline.
 """
 
 import logging
@@ -36,12 +36,12 @@ Result = TypeVar("Result")
 
 
 class RetryPolicy:
-    """Repeats calls for so many seconds after the first that failed, with pauses that grow.
+    """Retries with backoff, until a deadline after the first failure.
 
     A call that the coordinator defers (CallDeferred) is repeated without a deadline.
 
-    pause      waits for the given seconds, or until there is no point in going on; returns whether there is one
-    n_failures number of calls that failed so far
+    pause       waits for the given seconds; returns False, at once, if the worker is shutting down
+    n_failures  number of calls that failed so far
     """
 
     def __init__(self, seconds: float, pause: Callable[[float], bool]) -> None:
@@ -50,9 +50,9 @@ class RetryPolicy:
         self.n_failures = 0
 
     def call_with_retries(self, call: Callable[[], Result]) -> Result | None:
-        """Return the result of the call, or None if there is no point in going on.
+        """Return the result of the call, or None if the worker is shutting down.
 
-        Raises ControllerUnreachable at the end.
+        Raises ControllerUnreachable after the deadline.
         """
         first_failure, seconds = None, _FIRST_SECONDS
         while True:
@@ -68,28 +68,28 @@ class RetryPolicy:
                         "--patience SECONDS lets it try for longer."
                     ) from error
                 log.info("%s; tried again", error)
-            if not self._pause(seconds * random.uniform(0.5, 1.0)):  # workers must not all come back at once
+            if not self._pause(seconds * random.uniform(0.5, 1.0)):  # jitter: workers must not all retry at once
                 return None
             seconds = min(2 * seconds, _MAX_SECONDS)
 
 
 class WorkerState:
-    """What the threads of a worker share. A thread holds `changed` while it reads or changes something.
+    """State shared by the threads of a worker. A thread holds `changed` while it reads or changes a field.
 
-    loaded          version of the weights that the engine draws with; -1: none that the controller knows
-    manifest        that of these weights
-    open_leases     the leases, with the number of answers that are not handed over
+    loaded          version of the weights in the engine; -1 for weights that the controller has not published
+    manifest        of these weights
+    open_leases     number of completions not yet acknowledged, by lease
     arrived         leases that the engine has not begun
-    unsent          answers for which there is no receipt
-    lost            leases that are no longer ours, and that the engine still works on
+    unsent          results without a receipt
+    lost            leases that the worker no longer holds and the engine still works on
     fetched         weights that the engine has not loaded
     free_slots      free engine slots to request leases for; 0 while no request is due
-    ask_at          when the controller may be asked for groups again
-    tokens_sampled  tokens that were drawn so far
+    ask_at          time of the next request for leases
+    tokens_sampled  tokens sampled so far
     busy_seconds    seconds that this took
     is_over         the run has ended
-    is_leaving      the worker is to end
-    error           what ended a thread
+    is_leaving      the worker is shutting down
+    error           the error that ended a thread
     """
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class WorkerState:
         return self.is_over or self.is_leaving or self.error is not None
 
     def wait(self, until: Callable[[], bool], seconds: float | None = None) -> None:
-        """Wait until this holds, the worker ends, or the time is over."""
+        """Wait until the condition holds, the worker ends, or the time is over."""
         with self.changed:
             self.changed.wait_for(lambda: until() or self.has_ended, seconds)
 
@@ -124,7 +124,6 @@ class WorkerState:
         return not self.has_ended
 
     def stop_threads(self, *, run_ended: bool = False, error: BaseException | None = None) -> None:
-        """Let all threads end."""
         with self.changed:
             self.is_over = self.is_over or run_ended
             self.is_leaving = self.is_leaving or not run_ended
@@ -132,7 +131,7 @@ class WorkerState:
             self.changed.notify_all()
 
     def accept_leases(self, leases: Iterable[Lease], wait_seconds: float) -> None:
-        """Take the reply to a request for groups."""
+        """Process the reply to a request for leases."""
         with self.changed:
             for lease in leases:
                 self.arrived.append(lease)
@@ -142,7 +141,7 @@ class WorkerState:
             self.changed.notify_all()
 
     def queue_result(self, answer: SampleResult) -> None:
-        """Take an answer that is to be sent, unless its lease is lost."""
+        """Queue a result for submission, unless its lease is lost."""
         key = answer.group, answer.attempt
         with self.changed:
             if key not in self.open_leases:
@@ -153,10 +152,10 @@ class WorkerState:
             self.changed.notify_all()
 
     def acknowledge(self, answer: SampleResult, receipt: ResultStatus) -> None:
-        """Take the receipt for an answer."""
+        """Process the receipt for a result."""
         key = answer.group, answer.attempt
         with self.changed:
-            if answer in self.unsent:  # it is not there if the lease was lost meanwhile
+            if answer in self.unsent:  # False if the lease was lost meanwhile
                 self.unsent.remove(answer)
             if receipt in ("stale", "broken"):
                 self.drop_leases([key])
@@ -166,7 +165,7 @@ class WorkerState:
                     del self.open_leases[key]
 
     def drop_leases(self, keys: Iterable[LeaseKey]) -> None:
-        """Forget leases; the engine drops what it has begun."""
+        """Drop leases; the engine aborts their completions."""
         with self.changed:
             gone = {key for key in keys if self.open_leases.pop(key, None) is not None}
             self.arrived = deque(lease for lease in self.arrived if (lease.group, lease.attempt) not in gone)
@@ -177,14 +176,14 @@ class WorkerState:
 
 log = logging.getLogger(__name__)
 
-_MAX_RESULTS_PER_MESSAGE = 32  # answers in one message
-_POLL_SECONDS = 30.0  # how long the controller holds the question for new weights
-_RETRY_SECONDS = 0.5  # before weights that could not be fetched are asked for again
+_MAX_RESULTS_PER_MESSAGE = 32
+_POLL_SECONDS = 30.0  # of a long poll for new weights
+_RETRY_SECONDS = 0.5  # before another attempt to fetch weights
 _MAX_FAILURES = 40  # successive attempts to fetch weights
 
 
 class ControllerThreads:
-    """The three threads. cache_use: returns the share of the engine's cache that is in use."""
+    """The three threads of a worker. cache_use: returns the used share of the engine's cache."""
 
     def __init__(
         self,
@@ -204,7 +203,7 @@ class ControllerThreads:
         self._beat_seconds = beat_seconds
         self._cache_use = cache_use
         self._retry = RetryPolicy(patience_seconds, state.sleep)
-        self._known_failures = 0  # calls that had failed when the weights were last known to be those of the run
+        self._known_failures = 0  # failed calls when the weights were last confirmed to be the run's
         self._threads = [
             threading.Thread(target=self._guarded, args=(errand,), name=f"worker-{errand.__name__}", daemon=True)
             for errand in (self._exchange, self._fetch, self._beat)
@@ -215,9 +214,9 @@ class ControllerThreads:
             thread.start()
 
     def drain(self, seconds: float) -> None:
-        """Hand over what is finished, and give the other leases back, within about so long.
+        """Submit finished completions and release the other leases, within about so long.
 
-        The thread that waits for new weights may wait on; it ends with the controller or with the process.
+        The thread in the long poll for weights may outlive this call; it ends with the controller or the process.
         """
         until = time.monotonic() + seconds
         self._threads[0].join(seconds / 2)
@@ -228,7 +227,7 @@ class ControllerThreads:
                 self._send()
             self._controller.release(ReleaseRequest(self._name))
         except ControllerUnreachable as error:
-            log.info("left without a word: %s", error)
+            log.info("leases not released: %s", error)
 
     def _guarded(self, errand: Callable[[], None]) -> None:
         try:
@@ -238,7 +237,7 @@ class ControllerThreads:
             self._state.stop_threads(error=error)
 
     def _exchange(self) -> None:
-        """Hand over answers, then ask for groups if the engine has room."""
+        """Submit results, then request leases if the engine has free slots."""
         state = self._state
         state.wait(lambda: bool(state.unsent or state.free_slots))
         if state.unsent:
@@ -256,7 +255,7 @@ class ControllerThreads:
     def _ask(self) -> None:
         state = self._state
         with state.changed:
-            # Answers that cannot be sent take up room, too, so that memory is bounded while the controller is gone.
+            # Unsent results take up slots, too, so that memory is bounded while the controller is unreachable.
             slots, loaded = state.free_slots - len(state.unsent), state.loaded
         if slots <= 0:
             return
@@ -273,7 +272,7 @@ class ControllerThreads:
         state = self._state
         before = state.manifest
         manifest = self._retry.call_with_retries(self._newest)
-        if manifest is None:  # nothing is new; a controller whose run is over says so without waiting
+        if manifest is None:  # nothing is new; after the run's end, the controller replies at once
             state.sleep(_RETRY_SECONDS)
             return
         if manifest == before:
@@ -297,15 +296,15 @@ class ControllerThreads:
             state.wait(lambda: state.manifest is not before)
 
     def _newest(self) -> WeightManifest | None:
-        """Return the newest manifest if it is not that of the weights in the engine, waiting for some time."""
+        """Return the newest manifest if the engine does not have its weights; None after a long poll without news."""
         if self._has_the_weights_of_the_run():
             return self._controller.wait_for_weights(self._state.loaded, _POLL_SECONDS)
         return self._controller.wait_for_weights(-1, _POLL_SECONDS)
 
     def _has_the_weights_of_the_run(self) -> bool:
-        """Return False if calls have failed, and the engine has not got the newest weights since then.
+        """Return False if calls have failed since the engine last loaded or confirmed the newest weights.
 
-        The run may have been continued from an earlier step, so that the engine's version has other weights now.
+        The run may have been resumed from an earlier step: then the same version number has other weights.
         """
         failures = self._retry.n_failures
         if failures == self._known_failures:
@@ -330,7 +329,7 @@ class ControllerThreads:
         try:
             orders = self._controller.heartbeat(beat)
         except ControllerUnreachable:
-            return  # the other threads are patient
+            return  # the other threads retry
         if orders.run_ended:
             state.stop_threads(run_ended=True)
         state.drop_leases(orders.leases_to_drop)

@@ -1,6 +1,6 @@
-"""The rules by which groups are asked and batches are cut: settings, load balancing, and the groups with their journal.
+"""The rules for dispatch and batches: settings, load balancing, and the groups with their journal.
 
-A worker gets groups within the staleness bound, and balanced against the load of the other workers. Groups and journal
+A worker gets groups within the staleness bound, balanced against the load of the other workers. Groups and journal
 change only together: every event is recorded before it has an effect. A resumed run replays its journal: batches
 recorded after the checkpoint are returned first, then new ones are taken.
 """
@@ -26,24 +26,23 @@ from train.sampling.protocol import SamplingParams
 
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
-    """The rules by which groups are asked and batches are cut.
+    """The rules for dispatch and batches.
 
     prompts_per_batch            groups in a batch
-    completions_per_prompt       answers in a group
-    total_steps                  batches that the run takes in all
-    max_tokens                   length limit of the answers to groups that are asked now
-    max_staleness                versions between the birth of a group and the version that trains on it, at most
-    max_running_groups           groups that are generated at the same time, at most; 0: as many as the staleness
-                                 allows
-    online_filter                whether groups that teach nothing are given up and replaced
-    max_rounds                   a batch is cut short if more than (max_rounds - 1) * prompts groups were given up for
-                                 it
-    count_truncated_rewards      whether the reward of an answer that was cut off counts
-    process_supervision          whether the rewards of steps teach, instead of those of whole answers
-    worker_timeout_seconds       a worker that says nothing for so long is dead
+    completions_per_prompt       completions in a group
+    total_steps                  batches in the whole run
+    max_tokens                   initial length limit of completions
+    max_staleness                maximal difference between the version that trains on a group and its start version
+    max_running_groups           maximal number of groups sampled at once; 0: bounded only by max_staleness
+    online_filter                whether groups without a learning signal are rejected and replaced
+    max_rounds                   a batch is cut short once more than (max_rounds - 1) * prompts_per_batch groups were
+                                 rejected
+    count_truncated_rewards      whether rewards of truncated completions count
+    process_supervision          whether advantages come from the rewards of steps, not of whole completions
+    worker_timeout_seconds       a worker that sends nothing for this long is dead
     min_lease_seconds            lower bound of the time in which a lease must make progress
-    weight_load_timeout_seconds  a worker may draw nothing for so long after new weights were published: it loads them
-    vocab_size                   token ids are below this number
+    weight_load_timeout_seconds  time to load published weights, in which leases need not make progress
+    vocab_size                   upper bound (exclusive) of token ids
     """
 
     prompts_per_batch: int
@@ -64,12 +63,12 @@ class ControllerSettings:
 
 
 def next_batch(groups: Groups, settings: ControllerSettings, *, is_complete: bool = False) -> list[OpenGroup] | None:
-    """Return the groups that can be trained on now, or None if they are not ready.
+    """Return the groups of the next batch, or None if they are not ready.
 
-    is_complete: whether no others will come
+    is_complete: whether no further groups will arrive
 
-    The list is empty if nothing can be learned: max_rounds rounds of groups taught nothing, or no reward is known. Such
-    a cut is not recorded, since a recorded one would end the run again whenever it is resumed.
+    The list is empty if nothing can be learned: max_rounds rounds of groups had no signal, or no reward is known. Such
+    a batch is not recorded, since it would end the run again at every resumption.
     """
     n_most_rejected = settings.max_rounds * settings.prompts_per_batch
     if (is_complete or groups.n_rejected >= n_most_rejected) and not groups.groups_in_state(GroupState.READY):
@@ -85,13 +84,12 @@ def next_batch(groups: Groups, settings: ControllerSettings, *, is_complete: boo
 
 
 def rejection_reason(group: OpenGroup, taught: str, settings: ControllerSettings) -> str:
-    """Return why a scored group that taught this (`open_group_signal`) is given up, or "" if it can be trained on."""
+    """Return why a scored group with this signal (`open_group_signal`) is rejected, or "" if it is trainable."""
     return taught if not group.answers or (settings.online_filter and taught != "some") else ""
 
 
 def open_group_signal(group: OpenGroup, settings: ControllerSettings) -> str:
-    """Return what a scored group teaches (train.rollouts.groups.signal_from_rewards), or "lost" if all of its
-    answers were lost."""
+    """Return a scored group's signal (train.rollouts.groups.signal_from_rewards); "lost" if it has no completions."""
     if not group.answers:
         return "lost"
     of_steps = group.step_rewards() if settings.process_supervision else ()
@@ -101,17 +99,16 @@ def open_group_signal(group: OpenGroup, settings: ControllerSettings) -> str:
 
 
 def has_no_known_reward(group: OpenGroup) -> bool:
-    """Return whether no reward of the group is known."""
     return all(isnan(value) for value, _ in group.task_rewards())
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerLoad:
-    """A worker that waits for groups.
+    """The load of a worker that waits for groups.
 
     load              groups that it samples now
     free_group_slots  further groups for which it has room
-    capacity          further groups that the bound on staleness allows it, with its weights
+    capacity          further groups that the staleness bound allows for its weights
     """
 
     load: int
@@ -120,9 +117,9 @@ class WorkerLoad:
 
 
 def count_groups_for_worker(loads: Mapping[str, WorkerLoad], name: str, max_groups: int) -> int:
-    """Return how many of at most `max_groups` groups a worker gets if each goes to the worker with the least to do.
+    """Return how many of `max_groups` groups a worker gets by least-loaded assignment.
 
-    A worker that asks first must not be filled while others stay idle: a step ends with its slowest worker.
+    The first worker to request must not be filled while others stay idle: a step ends with its slowest worker.
     """
     heap = [(room.load, other != name, other) for other, room in loads.items() if room.free_group_slots]
     heapq.heapify(heap)
@@ -141,14 +138,14 @@ def count_groups_for_worker(loads: Mapping[str, WorkerLoad], name: str, max_grou
 
 
 class JournaledGroups:
-    """The groups as the journal has them. Callers hold the controller's lock, except in `sync` and `replay_batch`.
+    """The groups together with their journal. Callers hold the controller's lock, except in `sync` and `replay_batch`.
 
     recorder                  the journal, open for writing, or NullJournal()
-    step                      steps that the trainer has made: a checkpoint's, or 0
-    position                  position in the data of the first prompt, if the journal does not know better
+    step                      steps completed by the trainer: a checkpoint's, or 0
+    position                  position in the data of the first prompt, unless the journal has a later one
 
     groups                    their states; only methods of this class change them
-    first_unrecorded_version  the version of the first cut that was not recorded when this began
+    first_unrecorded_version  the version of the first batch that was not in the journal at the start
 
     Raises CheckpointError if the journal is damaged, and RolloutError if it cannot be written.
     """
@@ -167,7 +164,7 @@ class JournaledGroups:
         elif step < self.groups.batches_taken:
             self._recorded = journal.replay_batches(recorder.history(), step)
         self.first_unrecorded_version = self.groups.batches_taken
-        # A killed process can have left the segment without its first event, or not have begun it.
+        # A killed process may have left the segment missing or empty.
         self._begin_segment()
 
     def append(self, event: Event) -> OpenGroup | None:
@@ -190,20 +187,20 @@ class JournaledGroups:
         self._begin_segment()
 
     def ask_again_from(self, position: int) -> None:
-        """Let the next new group be that of an earlier position. Raises RolloutError."""
+        """Move the position of the next new group back. Raises RolloutError."""
         self.append(events.SegmentStarted(self.groups.batches_taken, self.groups.next_group, position))
 
     def replay_batch(self, version: int) -> list[Group]:
-        """Return the groups of a cut that the journal had when this began; each can be had once, in their order."""
+        """Return the groups of a batch that was in the journal at the start. Batches are returned once, in order."""
         recorded, groups = next(self._recorded, (-1, []))
         if recorded != version:
             raise ValueError(f"the cut of version {version} was handed out before")
         if version + 1 == self.first_unrecorded_version:
-            self._recorded = iter(())  # it would read on in a file that is being written
+            self._recorded = iter(())  # it would read a file that is being written
         return groups
 
     def sync(self) -> None:
-        """Return when everything that happened is on disk. Raises RolloutError."""
+        """Fsync the journal. Raises RolloutError."""
         with _writing():
             self._journal.sync()
 
@@ -221,7 +218,7 @@ class JournaledGroups:
 
 @contextmanager
 def _writing() -> Iterator[None]:
-    """Say what an error of the disk means. Raises RolloutError."""
+    """Raise RolloutError with a recovery hint for errors of the disk."""
     try:
         yield
     except OSError as error:
@@ -230,19 +227,19 @@ def _writing() -> Iterator[None]:
         ) from error
 
 
-_IDLE_WINDOW_SECONDS = 2.0  # a worker that asked within this time and got less than it has room for still waits
+_IDLE_WINDOW_SECONDS = 2.0  # a worker whose last request, not fully met, is no older still waits
 
 
 class PromptSource(Protocol):
-    """The questions of a run (train/rollouts/prompt_dataset.py)."""
+    """The prompt dataset of a run (train/rollouts/prompt_dataset.py)."""
 
     def prompt_at(self, position: int) -> TrainingPrompt: ...
 
 
 class Dispatcher:
-    """Asks for groups. Callers of its methods hold the controller's lock.
+    """Dispatches groups to workers. Callers hold the controller's lock.
 
-    max_tokens  length limit of the answers to groups that are asked from now on
+    max_tokens  length limit of completions of later groups
     """
 
     def __init__(
@@ -262,7 +259,7 @@ class Dispatcher:
         self._open: dict[int, TrainingPrompt] = {}
 
     def capacity(self, loaded_version: int) -> int:
-        """Return how many groups may be asked now of workers with these weights."""
+        """Return how many further groups may be dispatched to workers with these weights."""
         groups, settings = self._record.groups, self._settings
         most = groups.capacity(
             loaded_version,
@@ -275,7 +272,7 @@ class Dispatcher:
         return max(0, most)
 
     def waiting_workers(self, now: float) -> Mapping[str, WorkerLoad]:
-        """Return what room the workers have that wait for groups."""
+        """Return the load of each worker that waits for groups."""
         return {
             name: WorkerLoad(worker.n_leases, worker.free_group_slots, self.capacity(worker.loaded_version))
             for name, worker in self._leases.workers.items()
@@ -285,7 +282,7 @@ class Dispatcher:
         }
 
     def dispatch(self, worker: str, loaded_version: int, now: float) -> Lease:
-        """Ask a worker with these weights for the next group. Raises RolloutError if that cannot be recorded."""
+        """Lease the next group to a worker with these weights. Raises RolloutError if that cannot be recorded."""
         waiting, settings = self._record.groups.next_to_dispatch(), self._settings
         question = self._prompts.prompt_at(waiting.position)
         self._record.append(
@@ -312,10 +309,10 @@ class Dispatcher:
         return Lease(waiting.group, waiting.attempt, loaded_version, question.prompt_ids, seeds, draw, seconds)
 
     def task(self, group: OpenGroup) -> reward.Task:
-        """Return what the answers of a group are judged by."""
+        """Return the task that scores the completions of a group."""
         question = self._open.get(group.dispatched.group) or self._prompts.prompt_at(group.dispatched.position)
         return replace(question.task, max_tokens=group.dispatched.max_tokens)
 
     def discard(self, group: int) -> None:
-        """Forget the question of a group for which no answers are awaited any more."""
+        """Free the prompt of a group that expects no more completions."""
         self._open.pop(group, None)

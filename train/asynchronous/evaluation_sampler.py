@@ -1,7 +1,7 @@
-"""The workers of a controller as one sampler, for evaluation.
+"""A sampler for evaluation that uses the workers of a controller.
 
-Its samples are leases with negative numbers and one answer each. They are not in the journal, and only workers that
-have loaded the newest weights get them, before any group that is to be trained on.
+Its samples are leases with negative numbers and one completion each. They are not in the journal. Only workers with the
+newest weights get them, before any training group.
 """
 
 import logging
@@ -20,7 +20,7 @@ from train.sampling.text import truncate_at_stop, with_continuation_text
 
 log = logging.getLogger(__name__)
 
-_MAX_WAITING = 64  # prompts that are read ahead of the workers
+_MAX_WAITING = 64  # prompts read ahead of the workers
 _MAX_LOSSES = 3
 _WARNED_SECONDS = 60.0
 
@@ -41,7 +41,7 @@ class _Sample:
 
 
 class EvaluationQueue:
-    """The samples that are asked for but not drawn. Callers of its methods hold the controller's lock."""
+    """The samples that are requested but not finished. Callers hold the controller's lock."""
 
     def __init__(self, vocabulary: int) -> None:
         self.waiting: deque[int] = deque()
@@ -61,7 +61,7 @@ class EvaluationQueue:
         self.waiting = deque(number for number in self.waiting if number in self._samples)
 
     def lease(self, worker: str, loaded_version: int, leases: LeaseTable, now: float) -> Lease:
-        """Return the lease of the sample that waits longest."""
+        """Lease the sample that has waited longest."""
         number = self.waiting.popleft()
         sample = self._samples[number]
         sample.birth = loaded_version
@@ -69,7 +69,7 @@ class EvaluationQueue:
         return Lease(number, sample.attempt, loaded_version, sample.prompt, (sample.seed,), sample.draw, seconds)
 
     def requeue(self, key: LeaseKey, reason: str) -> None:
-        """Let the sample be asked again, unless _MAX_LOSSES workers have lost it. Giving it back is no loss."""
+        """Queue the sample again, unless _MAX_LOSSES workers have lost it. A released lease is not counted as lost."""
         sample = self._samples.get(key[0])
         if sample is None or sample.attempt != key[1]:
             return
@@ -84,7 +84,7 @@ class EvaluationQueue:
     def accept(
         self, answer: SampleResult, newest_version: int, decode: Callable[[Sequence[int]], str]
     ) -> tuple[ResultStatus, str]:
-        """Return the receipt, and why the answer makes no sense if it is broken."""
+        """Accept a result; return its receipt, and the reason if it is invalid ("broken")."""
         sample = self._samples.get(answer.group)
         if sample is None or sample.attempt != answer.attempt or answer.group in self.waiting:
             return "stale", ""
@@ -98,13 +98,13 @@ class EvaluationQueue:
 
 
 class ControllerSampler:
-    """A Sampler (train/sampling/protocol.py) whose samples are drawn by the workers of a controller.
+    """A Sampler (train/sampling/protocol.py) that samples with the workers of a controller.
 
-    queue            where samples wait
-    changed          the lock of the controller, which is notified whenever something has changed
-    check            raises the error that ended the run, if there is one
+    queue            the controller's queue of samples
+    changed          the controller's lock, notified after every change
+    check            raises the error that ended the run, if any
     encode           returns the token ids of a prompt
-    timeout_seconds  if no sample is finished for so long, no further ones can be drawn
+    timeout_seconds  `sample` fails if no sample finishes for this long
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class ControllerSampler:
                 self._queue.discard(numbers)
 
     def close(self) -> None:
-        """End calls of `sample` that are in progress. The workers go on."""
+        """End calls of `sample` in progress. The workers keep running."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -156,7 +156,7 @@ class ControllerSampler:
         return len(self._queue.waiting) < _MAX_WAITING
 
     def _add(self, index: int, prompt: SeededPrompt, draw: SamplingParams, done: _Done) -> list[int]:
-        """Let a sample wait for a worker, and return its number. A prompt that is refused is done at once."""
+        """Queue a sample for the workers, and return its number. A refused prompt is done at once."""
         asked, seed = prompt
         try:
             ids = tuple(self._encode(asked))
@@ -168,7 +168,7 @@ class ControllerSampler:
             return [self._queue.add(_Sample(index, asked, ids, seed, draw, done))]
 
     def _wait(self, enough: Callable[[], bool]) -> None:
-        """Wait with a time limit: workers may be gone."""
+        """Wait with a time limit: there may be no workers."""
         start_time = warned = time.monotonic()
         with self._changed:
             while not enough():

@@ -1,7 +1,7 @@
 """The events of groups, as the journal records them. Folding them gives the state of all groups (group_states.py).
 
-A group is identified by its number and the attempt. Versions count weights; `cuts` counts batches. Events that make
-groups wait say all that has to be known of them, since the segment of the journal in which they were asked may be gone.
+A group is identified by its number and the attempt. Events that return groups to the queue hold all that a new dispatch
+needs, since the segment of the journal with the first dispatch may be pruned.
 """
 
 from msgspec import Struct, field
@@ -10,7 +10,7 @@ from train.asynchronous.messages import SampleResult
 
 
 class PendingGroup(Struct, frozen=True, array_like=True):
-    """A group that was lost and has to be asked again, with this attempt."""
+    """A lost group, to be dispatched again with this attempt."""
 
     group: int
     attempt: int
@@ -19,7 +19,7 @@ class PendingGroup(Struct, frozen=True, array_like=True):
 
 
 class SegmentStarted(Struct, frozen=True, array_like=True, tag="begun"):
-    """The first event of each segment of the journal: all that is not known from the events of open groups."""
+    """The first event of each segment of the journal: the state that the events of open groups do not give."""
 
     batches_taken: int = field(name="cuts")
     next_group: int
@@ -28,26 +28,26 @@ class SegmentStarted(Struct, frozen=True, array_like=True, tag="begun"):
 
 
 class RunResumed(Struct, frozen=True, array_like=True, tag="resumed"):
-    """The controller started again at this step. waiting: the groups that were being sampled, and now wait."""
+    """The controller resumed at this step. waiting: the groups that were being sampled, to be dispatched again."""
 
     step: int
     pending_groups: tuple[PendingGroup, ...] = field(name="waiting", default=())
 
 
 class WeightsPublished(Struct, frozen=True, array_like=True, tag="published"):
-    """New weights can be fetched. digest: of the checksums of their tensors; empty if there are none."""
+    """New weights were published. digest: of the checksums of their tensors; empty if there are none."""
 
     version: int
     digest: str = ""
 
 
 class GroupDispatched(Struct, frozen=True, array_like=True, tag="asked"):
-    """A worker was given a group.
+    """A worker was leased a group.
 
     start_version  the version that the worker had loaded
     n_lost         how often the group was lost before
     prompt         token ids, 4 bytes each, little-endian and unsigned
-    source         where the problem comes from
+    source         data source of the problem
     """
 
     group: int
@@ -64,14 +64,14 @@ class GroupDispatched(Struct, frozen=True, array_like=True, tag="asked"):
 
 
 class ResultReceived(Struct, frozen=True, array_like=True, tag="answered"):
-    """A worker sent an answer; `text` is what its tokens mean."""
+    """A worker submitted a completion; `text` is its decoded tokens."""
 
     answer: SampleResult
     text: str
 
 
 class ResultScored(Struct, frozen=True, array_like=True, tag="scored"):
-    """An answer has its reward; value: None if the reward is unknown; parts and steps: as in Rollout."""
+    """A completion was scored. value: None if the reward is unknown; parts and steps: as in Rollout."""
 
     group: int
     attempt: int
@@ -84,8 +84,7 @@ class ResultScored(Struct, frozen=True, array_like=True, tag="scored"):
 
 
 class GroupAccepted(Struct, frozen=True, array_like=True, tag="accepted"):
-    """All answers are scored, and the group will be trained on. lesson: see
-    train.rollouts.groups.group_signal."""
+    """All completions are scored, and the group is trainable. signal: see train.rollouts.groups.group_signal."""
 
     group: int
     attempt: int
@@ -93,18 +92,21 @@ class GroupAccepted(Struct, frozen=True, array_like=True, tag="accepted"):
 
 
 class GroupRejected(Struct, frozen=True, array_like=True, tag="rejected"):
-    """The group will not be trained on: it teaches nothing, its prompt was refused, or it was lost too often."""
+    """The group will not be trained on: it has no signal, its prompt was refused, or it was lost too often."""
 
     group: int
     attempt: int
     signal: str
 
 
-RELEASED_REASON = "given back"  # by a worker that ends; this loss does not count against the group
+RELEASED_REASON = "given back"  # by a worker that ends; not counted as a loss of the group
 
 
 class LeaseLost(Struct, frozen=True, array_like=True, tag="lost"):
-    """The lease has ended before all answers came. again: how it waits; None: it goes on with the answers it has."""
+    """A lease ended before all completions arrived.
+
+    pending_group: how the group waits for its next dispatch; None if it keeps the completions it has
+    """
 
     group: int
     attempt: int
@@ -113,7 +115,7 @@ class LeaseLost(Struct, frozen=True, array_like=True, tag="lost"):
 
 
 class BatchTaken(Struct, frozen=True, array_like=True, tag="cut"):
-    """A batch was taken. groups: number, attempt and birth of each, in the order in which they are trained on."""
+    """A batch was taken. groups: number, attempt and start version of each, in training order."""
 
     version: int
     groups: tuple[tuple[int, int, int], ...]

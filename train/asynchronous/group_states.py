@@ -1,13 +1,12 @@
-"""The states of groups: events in, the group that changed out. There is no clock, no file and no thread here.
+"""The states of groups, as a pure state machine: events in, the changed group out.
 
     waiting -> leased -> finished -> scored -> ready -> used
        ^         |                      |
        +- lost --+                      +-> rejected
 
-A group that is lost waits to be asked again: with the same position, so the same prompt and seeds, but as the next
-attempt and with a new birth. A group that is lost for the second time goes on with the answers that it has. The missing
-ones are left out, which for the learner is the same as an unknown reward. Groups that are used or rejected are
-forgotten.
+A lost group waits for another dispatch: with the same position, so the same prompt and seeds, but as the next attempt
+and with a new start version. A group lost for the second time continues with the completions it has. The missing ones
+are left out, which for the learner equals an unknown reward. Used and rejected groups are dropped.
 """
 
 import math
@@ -25,14 +24,14 @@ from train.rollouts.groups import Group, Rollout
 
 class GroupState(Enum):
     LEASED = "leased"  # a worker samples it
-    FINISHED = "finished"  # all answers are there
-    SCORED = "scored"  # all rewards are there
-    READY = "ready"  # it can be trained on
+    FINISHED = "finished"  # all completions have arrived
+    SCORED = "scored"  # all rewards have arrived
+    READY = "ready"  # trainable
 
 
 @dataclass(slots=True)
 class OpenGroup:
-    """A group from being asked to being used, lost or rejected."""
+    """A group from its dispatch until it is used, lost or rejected."""
 
     dispatched: GroupDispatched
     state: GroupState = GroupState.LEASED
@@ -40,18 +39,18 @@ class OpenGroup:
     scores: dict[int, ResultScored] = field(default_factory=dict)
 
     def task_rewards(self) -> list[tuple[float, bool]]:
-        """Return the task reward of each answer, nan if it is unknown, and whether the answer was cut off."""
+        """Return each completion's task reward, nan if unknown, and whether the completion was truncated."""
         scores = [self.scores[number] for number in sorted(self.answers)]
         rewards = [task_reward(_or_nan(scored.reward), scored.reward_components) for scored in scores]
         cut_off = [answered.answer.finish_reason == "length" for _, answered in sorted(self.answers.items())]
         return list(zip(rewards, cut_off, strict=True))
 
     def step_rewards(self) -> list[list[float]]:
-        """Return the rewards of the steps of each answer."""
+        """Return the rewards of the steps of each completion."""
         return [[value for _, value in self.scores[number].step_rewards] for number in sorted(self.answers)]
 
     def rollouts(self) -> Group:
-        """Return the group as the learner takes it. All its answers must be scored."""
+        """Return the group in the learner's format. All its completions must be scored."""
         prompt_ids = tuple(unpack_tokens(self.dispatched.prompt))
         return tuple(
             self._rollout(prompt_ids, answered.answer, answered.text, self.scores[number])
@@ -86,13 +85,13 @@ MAX_TIMES_LOST = 2
 class Groups:
     """All groups of a run that are neither used nor rejected.
 
-    open           groups by number, without those that wait to be asked again
-    waiting        these, the oldest first
+    open           groups by number, without lost groups that wait for another dispatch
+    waiting        the lost groups, the oldest first
     batches_taken  batches taken so far
     next_group     number of the next new group
     next_position  position in the data of its prompt
-    signal_counts  what the groups since the last cut teach, by the words of Accepted and Rejected
-    n_rejected     groups that were rejected since the last cut, or since the run was resumed
+    signal_counts  groups accepted or rejected since the last batch, by their signal
+    n_rejected     groups rejected since the last batch or since the run was resumed
     """
 
     def __init__(self, *, batches: int = 0, next_group: int = 0, next_position: int = 0) -> None:
@@ -105,19 +104,19 @@ class Groups:
         self.n_rejected = 0
 
     def capacity(self, loaded_version: int, *, prompts: int, max_staleness: int, steps: int) -> int:
-        """Return how many groups a worker with this version may be given."""
+        """Return how many further groups a worker with this version may be given."""
         return staleness.dispatch_capacity(
             loaded_version, self.batches_taken, len(self.open), prompts=prompts, staleness=max_staleness, steps=steps
         )
 
     def next_to_dispatch(self) -> PendingGroup:
-        """Return the group that is to be asked next: one that was lost, or a new one."""
+        """Return the next group to dispatch: one that was lost, or a new one."""
         if self.waiting:
             return self.waiting[min(self.waiting)]
         return PendingGroup(self.next_group, 0, self.next_position, 0)
 
     def select_batch(self, *, prompts: int, max_staleness: int, allow_partial: bool) -> list[int] | None:
-        """Return the numbers of the groups that can be trained on now, or None; see staleness.cut."""
+        """Return the numbers of the groups of the next batch, or None; see staleness.select_batch."""
         return staleness.select_batch(
             self.batches_taken,
             [
@@ -132,13 +131,13 @@ class Groups:
         )
 
     def segment_header(self) -> events.SegmentStarted:
-        """Return what a segment of the journal that begins now has to say."""
+        """Return the first event of a segment of the journal that begins now."""
         return events.SegmentStarted(
             self.batches_taken, self.next_group, self.next_position, tuple(self.waiting.values())
         )
 
     def open_events(self) -> Iterator[Event]:
-        """Yield the events from which the open groups follow, up to their scores."""
+        """Yield events that restore the open groups, up to their scores."""
         for group in self.open.values():
             yield group.dispatched
             yield from group.answers.values()
@@ -149,14 +148,14 @@ class Groups:
         return sum(group.state is GroupState.LEASED for group in self.open.values())
 
     def resumption_event(self, step: int) -> events.RunResumed:
-        """Return the event that the controller starts again: what is being sampled will be lost."""
+        """Return the event of a resumption, at which the groups being sampled are lost."""
         leased = self.groups_in_state(GroupState.LEASED)
         return events.RunResumed(
             step, tuple(_again(group.dispatched, losses=group.dispatched.n_lost) for group in leased)
         )
 
     def lease_lost_event(self, number: int, attempt: int, reason: str) -> events.LeaseLost | None:
-        """Return the event that a lease ends before all answers came, or None if they did."""
+        """Return the event of a lease that ended early, or None if all completions have arrived."""
         group = self._current(number, attempt)
         if group is None or group.state is not GroupState.LEASED:
             return None
@@ -169,7 +168,7 @@ class Groups:
         return [group for group in self.open.values() if group.state is state]
 
     def apply(self, event: Event) -> OpenGroup | None:
-        """Change the state as the event says, and return its group, if it has one that is still known.
+        """Apply an event, and return its group if it is still known.
 
         Events about another attempt than the current one change nothing.
         """
@@ -194,7 +193,7 @@ class Groups:
         return None
 
     def take(self, batch: events.BatchTaken) -> list[OpenGroup]:
-        """Take the groups of a cut, and return them in its order."""
+        """Remove the groups of a batch, and return them in its order."""
         self.batches_taken = batch.version + 1
         self.signal_counts.clear()
         self.n_rejected = 0
@@ -217,7 +216,7 @@ class Groups:
         for waiting in resumed.pending_groups:
             self.open.pop(waiting.group, None)
             self.waiting[waiting.group] = waiting
-        # Otherwise a run that ended because nothing taught anything would end again at once.
+        # Otherwise a run that ended because no group had a signal would end again at once.
         self.signal_counts.clear()
         self.n_rejected = 0
 
@@ -257,5 +256,5 @@ def _again(asked: GroupDispatched, *, losses: int) -> PendingGroup:
 
 
 def _advance(group: OpenGroup) -> None:
-    """No further answers come: the group is finished, and scored if all that it has is scored."""
+    """Advance a group that expects no more completions: to finished, or to scored if all it has are scored."""
     group.state = GroupState.SCORED if len(group.scores) == len(group.answers) else GroupState.FINISHED

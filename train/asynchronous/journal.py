@@ -1,13 +1,13 @@
-"""Everything that happened to the groups of a run, in files that only grow, and the ways to read them.
+"""The journal: an append-only log of the events of groups, in segments, with its readers and its audit.
 
-    RUN/journal/000007.frames    from the cut of version 6 (or the start of the run) to the cut of version 7, inclusive
+    RUN/journal/000007.frames    the events after batch 6 (or the start of the run) up to and including batch 7
 
-A file is a series of frames: the length of the event (4 bytes, little-endian), the first 8 bytes of its blake3 digest,
-and the event as msgpack. A cut is on disk before it is trained on, with everything before it. A process that is killed
-leaves at most one torn frame, the last, which is cut off when the journal is opened again.
+A segment is a series of frames: the length of the event (4 bytes, little-endian), the first 8 bytes of its blake3
+digest, and the event as msgpack. The journal is fsynced up to a batch before that batch is trained on. A killed process
+leaves at most one torn frame, the last, which is truncated when the journal is opened again.
 
-A group that is used at version v was asked after the cut of version v - eta - 1, so older files are needed only to
-train these versions again.
+A group used at version v was dispatched after batch v - eta - 1, so older segments are needed only to train on their
+batches again.
 """
 
 import errno
@@ -33,13 +33,13 @@ FOLDER = "journal"  # of a run
 _SUFFIX = ".frames"
 _DIGEST_BYTES = 8
 _HEAD_BYTES = 4 + _DIGEST_BYTES
-_MAX_FINDINGS = 5  # of those that a message names
+_MAX_FINDINGS = 5  # in one message
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
 
 
 def fsync_path(path: Path) -> None:
-    """Wait until a file, or the list of files in a folder, is on disk. Raises OSError."""
+    """Fsync a file or folder. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -48,30 +48,30 @@ def fsync_path(path: Path) -> None:
 
 
 class NullJournal:
-    """A journal that records nothing. Its methods are what a controller needs of a journal."""
+    """A journal that records nothing, and the interface of journals."""
 
     def history(self) -> Iterable[Event]:
-        """Return what was appended, in this process and before. Raises CheckpointError if that is damaged."""
+        """Return all events, of this process and of earlier ones. Raises CheckpointError if the journal is damaged."""
         return ()
 
     def append(self, event: Event) -> None:
-        """Record an event, without waiting for the disk. Raises OSError."""
+        """Record an event, without fsync. Raises OSError."""
 
     def rotate(self, header: events.SegmentStarted) -> None:
-        """Begin the segment after a cut. Raises OSError."""
+        """Begin the segment after a batch. Raises OSError."""
 
     def sync(self) -> None:
-        """Return when everything that was appended before is on disk. Raises OSError."""
+        """Fsync everything appended so far. Raises OSError."""
 
     def prune(self, segments_before: int) -> None:
-        """Remove old segments. Raises OSError."""
+        """Remove the segments before this number. Raises OSError."""
 
     def close(self) -> None:
         """Close the files."""
 
 
 class GroupsOfCheckpoint(NullJournal):
-    """Only the groups that a checkpoint has; see `Controller.open_groups`."""
+    """The open groups of a checkpoint as a journal; see `Controller.open_groups`."""
 
     def __init__(self, groups: Iterable[Event]) -> None:
         self._groups = groups
@@ -110,7 +110,7 @@ class RunJournal(NullJournal):
 
     @classmethod
     def open(cls, folder: Path) -> "RunJournal":
-        """Open the journal in a folder, which is made if needed, after repairing its end.
+        """Repair and open the journal in a folder, which is created if missing.
 
         Raises CheckpointError if it is damaged before its end, and OSError.
         """
@@ -124,7 +124,7 @@ class RunJournal(NullJournal):
     def append(self, event: Event) -> None:
         frame = _frame(event)
         written = self._file.write(frame)
-        if written != len(frame):  # a full disk; what is torn is cut off when the journal is opened again
+        if written != len(frame):  # a full disk; `repair` truncates the torn frame
             raise OSError(errno.ENOSPC, f"only {written} of {len(frame)} bytes could be written to {self._folder}")
 
     def rotate(self, header: events.SegmentStarted) -> None:
@@ -167,9 +167,9 @@ class RunJournal(NullJournal):
 
 
 def repair(folder: Path) -> None:
-    """Cut off what a killed process left behind: a torn frame, and segments after it.
+    """Truncate the journal at a torn frame of a killed process, and remove the segments after it.
 
-    Raises CheckpointError if batches were cut after that place, so that cutting it off would lose them.
+    Raises CheckpointError if batches were recorded after the torn frame, since they would be lost.
     """
     segments = list(_segment_paths(folder).values())
     for number, path in enumerate(segments):
@@ -192,10 +192,10 @@ def repair(folder: Path) -> None:
 
 
 def read_events(folder: Path) -> Iterator[Event]:
-    """Yield all events of a journal; a torn frame at its end is left out. Raises CheckpointError if it is damaged."""
+    """Yield all events of a journal, without a torn frame at its end. Raises CheckpointError if it is damaged."""
     segments = list(_segment_paths(folder).values())
     for path in segments:
-        end, size = 0, path.stat().st_size  # the file may be removed while its last event is worked on
+        end, size = 0, path.stat().st_size  # the file may be pruned while its last event is processed
         for event, end_of_frame in _read_frames(path):
             end = end_of_frame
             yield event
@@ -204,17 +204,17 @@ def read_events(folder: Path) -> Iterator[Event]:
 
 
 def read_batches(folder: Path, after_step: int = 0) -> Iterator[tuple[int, list[Group]]]:
-    """Yield the version and the groups of each recorded cut, beginning with the cut that step `after_step` + 1 uses.
+    """Yield the version and the groups of each recorded batch, beginning with that of step `after_step` + 1.
 
-    All that a learner needs is in them, to the last bit.
+    The groups are bit for bit those that the learner had.
 
-    Raises CheckpointError if the journal is damaged, or if groups of these cuts were in segments that were removed.
+    Raises CheckpointError if the journal is damaged, or if segments with groups of these batches were pruned.
     """
     return replay_batches(read_events(folder), after_step)
 
 
 def replay_batches(recorded: Iterable[Event], after_step: int) -> Iterator[tuple[int, list[Group]]]:
-    """Do the same with the events of a journal."""
+    """Yield the same as `read_batches` from the events of a journal."""
     groups = Groups()
     for event in recorded:
         if not isinstance(event, events.BatchTaken):
@@ -237,7 +237,7 @@ def _segment_paths(folder: Path) -> dict[int, Path]:
 
 
 def _read_frames(path: Path) -> Iterator[tuple[Event, int]]:
-    """Yield each event, and where its frame ends. Ends before the first frame that is torn."""
+    """Yield each event and the offset where its frame ends, up to the first torn frame."""
     end = 0
     with path.open("rb") as file:
         while len(head := file.read(_HEAD_BYTES)) == _HEAD_BYTES:
@@ -255,14 +255,14 @@ def _read_frames(path: Path) -> Iterator[tuple[Event, int]]:
 
 @dataclass(slots=True)
 class JournalAudit:
-    """What a journal proves: no group was lost or trained on twice, and no token was too old.
+    """The result of an audit: whether groups were lost or trained on twice, or tokens were too old.
 
-    n_batches         batches that were trained on
-    n_used            groups that were trained on
-    rejection_counts  groups that were given up, by reason
-    n_open            groups that were neither, at the end
-    max_staleness     the age of the oldest token that was trained on, in versions
-    findings          faults, in words; a sound journal has none
+    n_batches         batches trained on
+    n_used            groups trained on
+    rejection_counts  rejected groups, by reason
+    n_open            groups still open at the end
+    max_staleness     staleness of the oldest token trained on, in versions
+    findings          messages about faults; empty for a sound journal
     """
 
     n_batches: int = 0
@@ -274,13 +274,13 @@ class JournalAudit:
 
 
 def audit_journal(recorded: Iterable[Event], *, staleness: int) -> JournalAudit:
-    """Check the events of a journal against the bound on staleness and against each other."""
+    """Check the events of a journal against each other and against the bound on staleness."""
     audit, groups = JournalAudit(), Groups()
-    ends: dict[int, str] = {}  # of the groups that were used or given up
-    asked: dict[int, events.GroupDispatched] = {}  # the last request for each group
+    ends: dict[int, str] = {}  # how each group ended
+    asked: dict[int, events.GroupDispatched] = {}  # the last dispatch of each group
     group_of: dict[int, int] = {}  # by position
-    cut_short: set[int] = set()  # groups that go on with the answers they have
-    first_kept = -1  # groups below this number may have been asked before the first segment that is kept
+    cut_short: set[int] = set()  # groups that continue with the completions they have
+    first_kept = -1  # groups below this number may have been dispatched in a pruned segment
 
     def check_age(what: str, born: int, version: int) -> None:
         audit.max_staleness = max(audit.max_staleness, version - born)
@@ -352,9 +352,9 @@ def _faults(name: str, group: OpenGroup, attempt: int, start_version: int, *, cu
 
 
 def audit_lines(run_folder: Path, *, staleness: int) -> Iterator[str]:
-    """Yield lines about the journal of the run in a folder; none if it has no journal.
+    """Yield lines that report the audit of a run's journal; none if the run has no journal.
 
-    staleness: the bound that no token may exceed
+    staleness: the bound, in versions
 
     Raises CheckpointError if the journal is damaged, or proves that a group was lost, trained on twice or too old.
     """

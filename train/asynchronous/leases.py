@@ -1,13 +1,12 @@
 """Leases of groups to workers, and the checks of what workers send.
 
-A lease lasts three times as long as 99 of 100 answers take, at least a minute. It begins anew with each answer, and
-with each heartbeat that names it while the worker draws tokens: long answers are not lost because they are long, but an
-engine that hangs is noticed although its process lives. A worker that sends nothing for 15 seconds is dead. A worker
-that lives but does not know of a lease (the reply never reached it) loses that lease after the same time. All times are
-given, in seconds.
+A lease lasts three times the 99th percentile of recent completion times, at least a minute. Each completion renews it,
+and so does each heartbeat that names it while the worker samples tokens. So long completions keep their lease, while an
+engine that hangs in a live process loses it. A worker that sends nothing for 15 seconds is dead. A live worker whose
+heartbeats do not name a lease (the reply never arrived) loses that lease after the same time. Callers pass the current
+time, in seconds.
 
-Workers hold the token of the run, so they are not enemies; but programs have bugs, and one answer that makes no sense
-must neither end the run nor be trained on.
+Workers hold the run's token, so they are trusted; but an invalid result must neither end the run nor be trained on.
 """
 
 import math
@@ -21,24 +20,25 @@ from train.asynchronous.messages import LeaseKey, Reason, SampleResult, unpack_l
 
 _CHECKED_EACH_SECONDS = 0.25
 _STALL_SECONDS = 5.0  # a pause this long in our own process would make live workers look dead
-_ANSWERS = 1000  # the latest answers, by whose times leases are measured
-_MEASURED_EACH = 20  # answers
+_ANSWERS = 1000  # latest completions, whose times determine the length of leases
+_MEASURED_EACH = 20  # completions between updates of that length
 _MULTIPLE = 3.0
-_ABOVE_ZERO = 1e-3  # rounding may lift the logarithm of a probability that is nearly 1 so far above 0
+_ABOVE_ZERO = 1e-3  # log-probabilities near 0 may exceed 0 by this much through rounding
 _FINISHES = ("stop", "length", "refused")
 
 
 @dataclass(slots=True)
 class WorkerInfo:
-    """A worker as the controller sees it.
+    """The controller's record of a worker. Times are in seconds, on the controller's clock.
 
-    last_seen          when it last sent anything
-    last_heartbeat     when it last sent a heartbeat
+    last_seen          time of its last call
+    last_heartbeat     time of its last heartbeat
     loaded_version     version of its weights
-    n_leases           leases that it has
-    n_invalid_results  answers it sent that make no sense
-    free_group_slots   groups for which it had room when it last asked, less those that it was given
-    last_request       when that was
+    n_leases           leases that it holds
+    n_invalid_results  invalid results that it sent
+    free_group_slots   groups that it had room for at its last request, minus those it was given
+    last_request       time of that request
+    unknown_version    version it reported that this run has not published; -1 if none
     """
 
     last_seen: float
@@ -51,21 +51,21 @@ class WorkerInfo:
     tokens_per_second: float = 0.0
     cache_use: float = 0.0
     busy_share: float = 0.0
-    unknown_version: int = -1  # of weights that it has and this run does not
+    unknown_version: int = -1
 
 
 @dataclass(slots=True)
 class _Lease:
     worker: str
     began: float
-    known: float  # when the worker last said that it works on this
+    known: float  # time of the last heartbeat that named it
     seconds: float
     ends: float
 
 
 @dataclass(frozen=True, slots=True)
 class EndedLease:
-    """A lease that ended before all answers came. reason: "silent", "late", "unknown to the worker" or "given back"."""
+    """A lease that ended early. reason: "silent", "late", "unknown to the worker" or "given back"."""
 
     key: LeaseKey
     worker: str
@@ -73,7 +73,7 @@ class EndedLease:
 
 
 class LeaseTable:
-    """All leases and all workers that live."""
+    """All leases and all live workers."""
 
     def __init__(self, now: float, *, silent_seconds: float, min_seconds: float) -> None:
         self.workers: dict[str, WorkerInfo] = {}
@@ -86,19 +86,19 @@ class LeaseTable:
         self._checked = now
 
     def touch(self, name: str, now: float) -> WorkerInfo:
-        """Note that the worker sent something."""
+        """Record a call of the worker."""
         worker = self.workers.setdefault(name, WorkerInfo(now, now))
         worker.last_seen = now
         return worker
 
     def grant(self, key: LeaseKey, worker: str, now: float) -> float:
-        """Begin a lease, and return after how many seconds without progress it ends."""
+        """Begin a lease, and return the seconds without progress after which it expires."""
         self._leases[key] = _Lease(worker, now, now, self._seconds, now + self._seconds)
         self.touch(worker, now).n_leases += 1
         return self._seconds
 
     def release(self, name: str, keys: Collection[LeaseKey] | None) -> list[EndedLease]:
-        """Return those of these leases that the worker gives back and goes on; None: all, and the worker ends."""
+        """End and return these leases of the worker; None for all of its leases, and the worker itself."""
         given = list(self._leases) if keys is None else keys
         ended = [EndedLease(key, name, RELEASED_REASON) for key in given if self.holder(key) == name]
         for each in ended:
@@ -108,7 +108,7 @@ class LeaseTable:
         return ended
 
     def renew(self, key: LeaseKey, now: float) -> None:
-        """Note that an answer came."""
+        """Renew a lease after a completion arrived."""
         if lease := self._leases.get(key):
             lease.ends = now + lease.seconds
             self._answer_seconds.append(now - lease.began)
@@ -118,7 +118,7 @@ class LeaseTable:
                 self._seconds = max(self._min_seconds, _MULTIPLE * slowest)
 
     def heartbeat(self, name: str, running: Collection[LeaseKey], now: float, *, is_sampling: bool) -> list[LeaseKey]:
-        """Note a heartbeat, and return the leases that it names and that the worker does not hold any more."""
+        """Record a heartbeat, and return the leases it names that the worker no longer holds."""
         self.touch(name, now).last_heartbeat = now
         foreign = []
         for key in running:
@@ -141,7 +141,7 @@ class LeaseTable:
         return lease.worker if lease else ""
 
     def expire(self, now: float) -> tuple[list[EndedLease], list[str]]:
-        """End the leases that are over; return them, and the names of the workers that are dead."""
+        """End overdue leases; return them, and the names of dead workers."""
         if now - self._checked < _CHECKED_EACH_SECONDS:
             return [], []
         self._forgive_stall(now)
@@ -170,16 +170,16 @@ class LeaseTable:
                 worker.last_seen = min(now, worker.last_seen + stall)
             for lease in self._leases.values():
                 lease.ends += stall
-                lease.known = min(now, lease.known + stall)  # the beat that is read next may be older than the lease
+                lease.known = min(now, lease.known + stall)  # the next heartbeat may be older than the lease
 
 
 @dataclass(frozen=True, slots=True)
 class ResultConstraints:
-    """What an answer has to satisfy.
+    """Constraints on a valid sample result.
 
-    start_version      no token may be older than this version
-    newest_version     or newer than this one
-    requires_logprobs  whether there is a log-probability for each token
+    start_version      lower bound of the version of each token
+    newest_version     upper bound
+    requires_logprobs  whether each token must have a log-probability
     """
 
     completions: int
@@ -191,14 +191,14 @@ class ResultConstraints:
 
 
 class Objection(NamedTuple):
-    """Why an answer makes no sense: a word of verdicts, and the details."""
+    """Why a result is invalid: a reason of lease verdicts, and details."""
 
     reason: Reason
     detail: str
 
 
 def validation_error(answer: SampleResult, expected: ResultConstraints) -> str | None:
-    """Return why an answer makes no sense, or None if it does."""
+    """Return why a result is invalid, or None if it is valid."""
     try:
         found = objection(answer, expected)
     except (TypeError, ValueError, AttributeError) as error:  # a worker in this process can send anything
@@ -207,7 +207,7 @@ def validation_error(answer: SampleResult, expected: ResultConstraints) -> str |
 
 
 def objection(answer: SampleResult, expected: ResultConstraints) -> Objection | None:
-    """Return what speaks against an answer whose fields have the declared types, or None."""
+    """Return why a result whose fields have the declared types is invalid, or None."""
     if not 0 <= answer.number < expected.completions:
         return Objection("file", f"number {answer.number} of a group of {expected.completions}")
     if answer.finish_reason not in _FINISHES:

@@ -1,4 +1,4 @@
-"""Workers in processes of their own on the trainer's machine, one for every engine. One that dies is started again."""
+"""Worker processes on the trainer's machine, one for each engine. Dead ones are restarted."""
 
 import logging
 import os
@@ -22,12 +22,12 @@ _SHUTDOWN_SECONDS = 15.0
 
 
 class LocalWorkers:
-    """Starts a worker for every `tensor_parallel` GPUs, and starts it again if it dies.
+    """Supervisor of a worker for every `tensor_parallel` GPUs.
 
     url    of the controller
-    token  that of the run
+    token  the run's token
     logs   folder for the output of the workers
-    gone   called with the name of a worker that has died, so that its groups need not wait until it is missed
+    gone   called with the name of a dead worker, so that its leases end at once
     fail   called with the error if workers die too often
 
     Raises SamplerError if the run sees fewer GPUs.
@@ -70,7 +70,7 @@ class LocalWorkers:
         self.close(wait_seconds=_SHUTDOWN_SECONDS if error is None else 0.0)
 
     def close(self, *, wait_seconds: float) -> None:
-        """End the workers, unless they end by themselves within this time because the run is over."""
+        """Terminate the workers that have not ended by themselves after `wait_seconds`."""
         self._closing.set()
         self._watcher.join()
         until = time.monotonic() + wait_seconds
@@ -97,8 +97,8 @@ class LocalWorkers:
                     if child.status() not in (None, 0) and not self._closing.is_set():
                         self._start_again(number)
         except ControllerUnreachable:
-            return  # the run has stopped, and the trainer knows why
-        except Exception as error:  # otherwise the run would wait for workers that never come
+            return  # the run has stopped, and the trainer reports why
+        except Exception as error:  # otherwise the run would wait for workers that never start
             self._fail(SamplerError(f"a worker cannot be started again: {error}"))
 
     def _start_again(self, number: int) -> None:

@@ -1,12 +1,12 @@
 """The pipelines with one sampler, whose weights change between batches: sync, minibatch and one-off.
 
-A batch is sampled in rounds. In a round the sampler draws at once all groups that the batch is expected to need, by the
-share of groups with a learning signal in the batch before. The next round begins when all of them have their rewards,
-and replaces the groups without a signal (DAPO's dynamic sampling). Each round lasts as long as its longest answer, so
-few rounds are better. A run that is repeated draws the same groups together, and gets the same answers to the last bit.
+A batch is sampled in rounds. A round samples at once all groups that the batch is expected to need, by the share of
+groups with a learning signal in the previous batch. The next round begins when all of them have rewards, and replaces
+the groups without a signal (DAPO's dynamic sampling). Each round lasts as long as its longest completion, so few rounds
+are better. A repeated run samples the same groups together, and gets bit-identical completions.
 
-Sampling runs in a thread of its own, so that the trainer can stop waiting: a batch that takes longer than
-rollout.max_seconds ends the run with an error.
+Sampling runs in another thread, so that the trainer can time out: a batch that takes longer than rollout.max_seconds
+ends the run with an error.
 """
 
 import threading
@@ -28,15 +28,15 @@ from train.rollouts.weight_sync import compare_samples, make_probe, publish
 from train.sampling.protocol import UpdatableSampler
 from train.weights.manifest import WeightManifest
 
-_WORKER = "trainer"  # the sampler's name as a worker
+_WORKER = "trainer"  # the sampler's worker name
 
 
 class LockstepPipeline(Pipeline):
-    """Lets a sampler draw what a controller asks for, which allows groups no age, or one step in one-off.
+    """A pipeline with one sampler and a controller whose staleness bound is 0, or 1 in one-off.
 
-    controller  with the open groups of the checkpoint, if there are any
-    step        the step that was made last
-    share       of the groups that taught something when it ended
+    controller  with the open groups of the checkpoint, if any
+    step        the last completed step
+    share       share of groups with a signal in that step
     """
 
     sampler: UpdatableSampler
@@ -61,20 +61,20 @@ class LockstepPipeline(Pipeline):
         self._timeline = timeline
         self._step = step
         self._position = controller.position  # after the groups of this step's batch
-        self._thread: threading.Thread | None = None  # draws the next batch that will be taken
+        self._thread: threading.Thread | None = None  # samples the next batch
         self._deadline = inf  # of this batch
         self._n_rounds = 0
         self._share = share
 
     def publish(self, step: int, groups: Sequence[Group] = ()) -> dict[str, float]:
         engine = self._config.engine
-        # an engine that has died is started again meanwhile
+        # includes the restart of a dead engine
         limits = {"max_error": self._config.max_parity_error, "seconds": engine.load_seconds + engine.sync_seconds}
         metrics = publish(self._learner, self.sampler, step, make_probe(self._learner, groups), **limits)
         if not groups:
             prompts, temperature = probe_prompts(self._prompts, step), self._config.rollout.temperature
             metrics |= compare_samples(self._learner, self.sampler, step, prompts, temperature=temperature, **limits)
-            # Its cache is empty again, so that what it draws does not depend on this comparison.
+            # This empties the engine's cache, so that its samples do not depend on this comparison.
             publish(self._learner, self.sampler, step, None, **limits)
         self._controller.publish_weights(WeightManifest(step))
         return metrics
@@ -117,7 +117,7 @@ class LockstepPipeline(Pipeline):
         return {"epoch": self._position / len(self._prompts)}
 
     def _wait(self, n: float) -> list[Group]:
-        """Return the first groups of the batch, as soon as there are so many or it is complete."""
+        """Return the first groups of the batch, as soon as n are certain or it is complete."""
         start_time = time.monotonic()
         try:
             return self._controller.wait_for_groups(n, self._deadline - start_time)
@@ -125,7 +125,7 @@ class LockstepPipeline(Pipeline):
             self.wait_seconds += time.monotonic() - start_time
 
     def _take(self, step: int) -> list[Group]:
-        """Return this step's batch once it is complete. It is short if max_rounds rounds did not fill it."""
+        """Wait for this step's batch. It is short if max_rounds rounds did not fill it."""
         self._wait(inf)
         groups = self._controller.try_take_batch(step - 1)
         assert groups is not None  # complete batches can be taken
@@ -155,7 +155,7 @@ class LockstepPipeline(Pipeline):
             self._controller.fail(error)
 
     def _draw(self, leases: Sequence[Lease], batch: int) -> None:
-        """Draw these groups, and wait until they are scored."""
+        """Sample these groups, and wait until they are scored."""
         answers = [(lease, number) for lease in leases for number in range(len(lease.seeds))]
         prompts = ((lease.prompt, lease.seeds[number]) for lease, number in answers)
         step, clock = self._step, self._timeline.clock
@@ -173,4 +173,4 @@ class LockstepPipeline(Pipeline):
         self.sampling_seconds += sampled - start_time
         self._timeline.record(step, "sample", start_time, sampled, batch=batch)
         self._controller.wait_until_scored()
-        self._timeline.record(step, "reward", sampled, clock(), batch=batch)  # only the time after the last answer
+        self._timeline.record(step, "reward", sampled, clock(), batch=batch)  # only the time after the last completion

@@ -1,7 +1,7 @@
-"""What workers and the controller say to each other, the same in one process and over HTTP (as msgpack).
+"""Messages between workers and the controller, the same in one process and over HTTP (as msgpack).
 
-A worker asks; the controller never calls a worker. All versions are numbers of weights, counted from 0. Token ids and
-log-probabilities are sent and stored as 4 bytes each, little-endian.
+Workers call the controller, never the reverse. Versions number the weights, from 0. Token ids and log-probabilities are
+sent and stored as 4 bytes each, little-endian.
 """
 
 import sys
@@ -33,7 +33,7 @@ def unpack_tokens(data: bytes) -> "array[int]":
 
 
 def pack_logprobs(logprobs: Iterable[float]) -> bytes:
-    """Return log-probabilities as floats of single precision, which is what engines compute."""
+    """Return log-probabilities as single-precision floats, the precision of engines."""
     return _little_endian(array("f", logprobs)).tobytes()
 
 
@@ -53,42 +53,42 @@ def _little_endian(numbers: "array[_Number]") -> "array[_Number]":
 NAME_PATTERN = r"\A[\w.:@-]{1,200}\Z"  # of workers; it is printed in logs and messages
 WorkerName = Annotated[str, Meta(pattern=NAME_PATTERN)]
 LeaseKey = tuple[int, int]  # number and attempt of a group
-VersionSpan = tuple[int, int, int]  # version of the weights, and the first token and the end of what was drawn with it
+VersionSpan = tuple[int, int, int]  # version of the weights; index of its first token, and after its last
 
 
-# "soft": honest nodes can fail like this, too; "hard": only cheats do; "unknown": the fault is on the verifier's side.
+# "soft": honest nodes may fail like this; "hard": only cheats do; "unknown": the fault is on the verifier's side.
 Outcome = Literal["accepted", "soft", "hard", "unknown"]
 
-# Nodes are told the word, never how far they were from a bar. From cheap checks to dear ones:
+# Nodes get the reason, never the distance from a threshold. In the order of the checks, cheap ones first:
 Reason = Literal[
     "",  # accepted
-    "expired",  # nothing came before the lease ran out
-    "late",  # it came after its weights were given up
-    "freed",  # its node left, was suspended, or never heard of the lease
-    "restarted",  # the coordinator was, while the lease was open
-    "different",  # a second file for the same lease
-    "size",  # of the file
-    "digest",  # the file is not what was announced
-    "file",  # it does not hold a completion for each seed of the lease
-    "version",  # sampled with another version than that of the lease
-    "tokens",  # an id that the vocabulary does not have
+    "expired",  # no file arrived before the lease expired
+    "late",  # the file arrived after its version was dropped
+    "freed",  # the node left, was suspended, or did not receive the lease
+    "restarted",  # the coordinator restarted while the lease was open
+    "different",  # a second, different file for the same lease
+    "size",  # the file is too large
+    "digest",  # the file does not have the announced digest
+    "file",  # the file lacks a completion for a seed of the lease
+    "version",  # sampled with another version than the lease's
+    "tokens",  # token ids outside the vocabulary
     "length",  # too many tokens, or none
-    "logprobs",  # log-probabilities that cannot be any
-    "copies",  # two answers that are equal beyond the first tokens
-    "malformed",  # commitments
-    "termination",  # it ends without an end
-    "commitments",  # hidden states are not those of the model
-    "replay",  # tokens are not those that the seeds give
-    "probabilities",  # log-probabilities are not those of the model
-    "unlikely",  # tokens are not distributed as the model draws them
-    "banned",  # the node was, for another lease or by the operator
-    "crashed",  # the verifier
-    "no weights",  # the verifier does not have the version any more
+    "logprobs",  # invalid log-probabilities
+    "copies",  # two completions are equal beyond the first tokens
+    "malformed",  # malformed commitments
+    "termination",  # a completion ends without an end token or the length limit
+    "commitments",  # hidden states differ from the model's
+    "replay",  # tokens differ from those that the seeds reproduce
+    "probabilities",  # log-probabilities differ from the model's
+    "unlikely",  # tokens do not follow the model's distribution
+    "banned",  # the node was banned, for another lease or by the operator
+    "crashed",  # the verifier crashed on the file
+    "no weights",  # the verifier no longer has the version
 ]
 
 
 class LeaseVerdict(Struct, frozen=True):
-    """What became of a lease whose answers others verify (train/swarm)."""
+    """The verdict on a lease of an untrusted node, whose completions verifiers recompute (train/swarm)."""
 
     outcome: Outcome
     reason: Reason = ""
@@ -98,16 +98,15 @@ ACCEPTED = LeaseVerdict("accepted")
 
 
 class Lease(Struct, frozen=True):
-    """One group to sample: all answers to one prompt.
+    """One group to sample: all completions of one prompt.
 
-    group               number of the group, counted from 0 in the order of asking; evaluation counts separately, from
-                        -1 down
-    attempt             how often the group was asked before; its prompt and seeds stay the same
-    version             the birth of the group: the version that the worker had loaded when it asked
-    prompt              ids of the prompt's tokens
-    seeds               one for each answer
-    expires_in_seconds  the lease runs out after this time without an answer, or a beat that names it while tokens are
-                        drawn
+    group               number of the group, from 0 in the order of dispatch; evaluation counts from -1 down
+    attempt             earlier dispatches of the group; prompt and seeds stay the same
+    version             the group's start version: the one that the worker had loaded when it requested the lease
+    prompt              the prompt's token ids
+    seeds               one for each completion
+    expires_in_seconds  time until the lease expires without a completion, or a heartbeat that names it while the worker
+                        samples
     """
 
     group: int
@@ -120,11 +119,11 @@ class Lease(Struct, frozen=True):
 
 
 class LeaseRequest(Struct, frozen=True):
-    """A worker asks for groups.
+    """A worker's request for groups.
 
-    loaded_version  version of the weights that it samples with
-    slots           number of further answers that it can draw at once
-    can_evaluate    whether it may get samples of evaluations, too
+    loaded_version  version of its weights
+    slots           free slots for completions
+    can_evaluate    whether it may also get samples of evaluations
     """
 
     worker: WorkerName
@@ -134,7 +133,7 @@ class LeaseRequest(Struct, frozen=True):
 
 
 class LeaseResponse(Struct, frozen=True):
-    """The reply: groups to sample. `wait_seconds` says when to ask again, `run_ended` that the run has ended."""
+    """The reply: leases, the seconds to wait before the next request, and whether the run has ended."""
 
     leases: tuple[Lease, ...] = ()
     wait_seconds: float = 0.0
@@ -142,14 +141,14 @@ class LeaseResponse(Struct, frozen=True):
 
 
 class SampleResult(Struct, frozen=True, omit_defaults=True):
-    """One finished answer. (group, number, attempt) identifies it, so that it can be sent again.
+    """One finished completion. (group, number, attempt) identifies it, so that resubmission is idempotent.
 
     tokens         token ids, 4 bytes each, little-endian and unsigned
     logprobs       their log-probabilities after temperature, as 4-byte floats, little-endian; empty in evaluation
-    spans          versions of the weights that drew the tokens, without gaps, versions ascending
+    spans          the versions that sampled the tokens, ascending and without gaps
     finish_reason  "refused" if the engine cannot take the prompt; then there are no tokens
 
-    commitments    to the hidden states behind the tokens, if the lease asks for answers that others can check
+    commitments    to the hidden states of the tokens, for completions that verifiers check
     """
 
     group: int
@@ -163,25 +162,25 @@ class SampleResult(Struct, frozen=True, omit_defaults=True):
 
 
 class SubmitRequest(Struct, frozen=True):
-    """Finished answers of a worker."""
+    """Finished completions of a worker."""
 
     worker: WorkerName
     answers: tuple[SampleResult, ...]
 
 
-# "taken"; "again": it was there already, which is fine; "stale": the group was given to another worker, or given up;
-# "broken": invalid; the controller logs why and dispatches the group to another worker.
+# "taken"; "again": a harmless duplicate; "stale": the group was given to another worker, or rejected; "broken":
+# invalid; the controller logs why and dispatches the group to another worker.
 ResultStatus = Literal["taken", "again", "stale", "broken"]
 
 
 class Heartbeat(Struct, frozen=True):
-    """A sign of life.
+    """A worker's heartbeat.
 
-    loaded_version     version of the weights that it samples with
-    running_leases     (group, attempt) of the leases it works on, until all their answers are handed over
-    tokens_per_second  tokens drawn, over the last seconds
-    cache_use          share of the engine's cache that is in use
-    busy_share         share of the last seconds in which it drew tokens
+    loaded_version     version of its weights
+    running_leases     (group, attempt) of the leases with completions not yet submitted
+    tokens_per_second  tokens sampled per second since the last heartbeats
+    cache_use          used share of the engine's cache
+    busy_share         share of that time in which the engine sampled
     """
 
     worker: WorkerName
@@ -195,7 +194,7 @@ class Heartbeat(Struct, frozen=True):
 class HeartbeatResponse(Struct, frozen=True, omit_defaults=True):
     """The reply: (group, attempt) of the leases to drop, and whether the run has ended.
 
-    verdicts  on leases whose answers others verify, since the last beat
+    verdicts  lease verdicts since the last heartbeat
     """
 
     leases_to_drop: tuple[LeaseKey, ...] = field(name="drop", default=())
@@ -204,9 +203,9 @@ class HeartbeatResponse(Struct, frozen=True, omit_defaults=True):
 
 
 class ReleaseRequest(Struct, frozen=True):
-    """A worker ends, and gives all leases back; or it goes on, and gives back only those of some groups.
+    """A worker releases leases.
 
-    leases  (group, attempt) of these; None: all, and the worker ends
+    leases  (group, attempt) of each; None: all, because the worker ends
     """
 
     worker: WorkerName
@@ -214,25 +213,25 @@ class ReleaseRequest(Struct, frozen=True):
 
 
 class ControllerAPI(Protocol):
-    """The controller as a worker sees it, in the same process or over HTTP.
+    """The controller's interface for workers, in the same process or over HTTP.
 
-    Every call can be repeated. Raises ControllerUnreachable if the controller cannot be reached.
+    Every call is idempotent, and raises ControllerUnreachable if the controller is unreachable.
     """
 
     def request_leases(self, request: LeaseRequest) -> LeaseResponse:
-        """Ask for groups."""
+        """Lease groups to sample."""
 
     def submit_results(self, request: SubmitRequest) -> list[ResultStatus]:
-        """Hand over finished answers; one receipt for each."""
+        """Submit finished completions, and return a receipt for each."""
 
     def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
-        """Say that the worker lives."""
+        """Renew the worker's leases, and learn which of them to drop."""
 
     def wait_for_weights(self, known_version: int, wait_seconds: float) -> WeightManifest | None:
-        """Return the newest manifest if its version is not `known_version`, waiting up to so many seconds; else None.
+        """Return the newest manifest if its version is not `known_version`, waiting up to `wait_seconds`; else None.
 
-        The version is lower than `known_version` if the run was resumed at an earlier step: the worker has to load it.
+        Its version is lower than `known_version` if the run was resumed at an earlier step; the worker must load it.
         """
 
     def release(self, request: ReleaseRequest) -> None:
-        """Give leases back; their groups are asked again, with the same seeds."""
+        """Release leases; their groups are dispatched again, with the same seeds."""

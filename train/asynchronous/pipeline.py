@@ -1,13 +1,13 @@
-"""The pipeline of a run as the loop sees it, and the controller behind it.
+"""The interface of the four pipelines, and the construction of their controller.
 
-sync        sample a batch, train on it, hand over the weights
+sync        sample a batch, train on it, publish the weights
 minibatch   train on the first groups of a batch while the others are sampled
 one-off     train on a batch while the next is sampled with the weights of the previous step (DeepCoder's one-off
             pipelining): rewards and training overlap with sampling, and every token is one step old
-async       workers never stop sampling, and take new weights in the midst of answers
+async       workers never stop sampling, and load new weights in the middle of completions
 
-All are a controller (controller.py) that asks for groups within a bound on their age. In the first three, one sampler
-draws what it asks for, round by round (lockstep.py); in the last, workers do (async_pipeline.py).
+All have a controller (controller.py) that dispatches groups within a bound on their staleness. In the first three, one
+sampler serves it, round by round (lockstep.py); in the last, workers do (async_pipeline.py).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,11 +26,11 @@ from train.rollouts.prompt_dataset import PromptDataset
 from train.sampling.protocol import Sampler
 from train.sampling.text import tokenize_prompt
 
-_PROBES = 4  # prompts that a new engine answers to be compared with the learner
+_PROBES = 4  # prompts that a new engine samples for the comparison with the learner
 
 
 class TimelineWriter(Protocol):
-    """The record of when each part of a run worked (train/run/metrics_log.py)."""
+    """A record of when each part of a run was busy (train/run/metrics_log.py)."""
 
     @property
     def clock(self) -> Callable[[], float]: ...
@@ -39,15 +39,15 @@ class TimelineWriter(Protocol):
 
 
 class Pipeline:
-    """Samples what the loop trains on, in its own order and at its own time.
+    """The source of batches for the training loop. This base class is a pipeline without samplers.
 
-    A step is: `ready_minibatches`, training on each, `wait_for_sampling`, `publish`. Before the first step, the weights
-    that the run begins with are published. The methods here are those of a pipeline without samplers.
+    A step is: `ready_minibatches`, training on each, `wait_for_sampling`, `publish`. The initial weights are published
+    before the first step.
 
-    sampler           draws with the newest weights, for evaluation
-    signal_counts     what the groups of this step's batch teach, by the words of `group_signal`; and "rounds"
-    wait_seconds      how long the trainer waited for groups in this step
-    sampling_seconds  how long the sampler worked in this step; nan if it is not known
+    sampler           samples with the newest weights, for evaluation
+    signal_counts     groups of this step's batch by `group_signal`; and "rounds"
+    wait_seconds      time that the trainer waited for groups in this step
+    sampling_seconds  time that the sampler was busy in this step; nan if unknown
     """
 
     sampler: Sampler
@@ -56,10 +56,10 @@ class Pipeline:
     sampling_seconds: float = 0.0
 
     def publish(self, step: int, groups: Sequence[Group] = ()) -> dict[str, float]:
-        """Hand the learner's weights after this step to the samplers, and return the metrics of that.
+        """Publish the learner's weights after this step to the samplers, and return the metrics of the transfer.
 
-        groups: the batch of this step, with whose answers sampler and learner are compared. Without it, engines are
-        new, and sample for the comparison
+        groups: the batch of this step, on which sampler and learner are compared; without it, engines are new, and
+        sample for the comparison
         """
         return {}
 
@@ -71,27 +71,27 @@ class Pipeline:
         return iter(())
 
     def wait_until_idle(self) -> None:
-        """Wait until the sampler has drawn all that was asked of it, from a thread of its own.
+        """Block until the sampler is idle. Called in a thread of its own.
 
-        Only pipelines with times in which nothing is sampled have such a moment.
+        Only pipelines that pause sampling become idle.
         """
 
     def wait_for_sampling(self) -> None:
-        """Wait until weights may change."""
+        """Wait until the sampler's weights may change."""
 
     def resume_point(self) -> tuple[int, float, Sequence[Event]]:
-        """Return what a checkpoint keeps: the position of the next prompt, the share of the groups that taught
-        something, and the groups that were sampled ahead.
+        """Return the checkpoint's part of the pipeline: the position of the next prompt, the share of groups with a
+        signal, and the groups sampled ahead.
 
-        These are given as events; there are none if the pipeline has a journal.
+        These groups are given as events; there are none if the pipeline has a journal.
         """
         return 0, 1.0, ()
 
     def set_max_tokens(self, max_tokens: int) -> None:
-        """Ask for answers of up to so many tokens from now on."""
+        """Set the length limit of later completions."""
 
     def on_checkpoint_saved(self, oldest_step: int) -> None:
-        """Note that the run can be resumed, and at the earliest after this step."""
+        """Record that the run will never resume before `oldest_step`."""
 
     def metrics(self) -> dict[str, float]:
         """Return this pipeline's own metrics of the step."""
@@ -99,18 +99,18 @@ class Pipeline:
 
 
 def split_into_minibatches(groups: Sequence[Group], n: int) -> list[list[Group]]:
-    """Divide a batch into n minibatches whose sizes differ by at most 1; into fewer if it has fewer groups."""
+    """Split a batch into n minibatches whose sizes differ by at most 1; fewer if it has fewer groups."""
     n = min(n, len(groups))
     return [list(groups[number * len(groups) // n : (number + 1) * len(groups) // n]) for number in range(n)]
 
 
 def probe_prompts(questions: PromptDataset, step: int) -> list[tuple[int, ...]]:
-    """Return prompts for `compare_samples`, others after each step."""
+    """Return prompts for `compare_samples`, different for each step."""
     return [questions.prompt_at(_PROBES * step + number).prompt_ids for number in range(_PROBES)]
 
 
 def filter_counts(controller: Controller, rounds: int) -> dict[str, int]:
-    """Return what the groups of the last batch taught; see `Pipeline.signal_counts`."""
+    """Return the signals of the groups of the last batch; see `Pipeline.signal_counts`."""
     none = dict.fromkeys(("none", "all", "unknown", "cut_off", "refused"), 0)
     return {**none, **controller.signal_counts(), "rounds": rounds}
 
@@ -129,11 +129,11 @@ def open_controller(
     """Return the controller of a run.
 
     tokenizer   a tokenizer of transformers
-    submit      has an answer scored
-    recorder    the run's journal, or what its checkpoint has of one
-    step        the step that was made last
-    position    the position in the data of the next prompt, if the recorder does not know better
-    max_tokens  length limit of the answers
+    submit      queues a completion for scoring
+    recorder    the run's journal, or the open groups of its checkpoint
+    step        the last completed step
+    position    the position in the data of the next prompt, unless the recorder has a later one
+    max_tokens  length limit of completions
 
     Raises CheckpointError if the journal is damaged.
     """
@@ -151,7 +151,7 @@ def open_controller(
 
 
 def controller_settings(config: Config, max_tokens: int, *, vocabulary: int) -> ControllerSettings:
-    """Return what the controller has to know of the configuration."""
+    """Return the controller's settings."""
     rollout = config.rollout
     settings = ControllerSettings(
         prompts_per_batch=rollout.prompts,
@@ -172,13 +172,13 @@ def controller_settings(config: Config, max_tokens: int, *, vocabulary: int) -> 
             max_running_groups=rollout.most_running,
             weight_load_timeout_seconds=config.engine.sync_seconds,
         )
-    # A sampler in the trainer's hands says nothing while it draws.
+    # The trainer's own sampler sends no heartbeats while it samples.
     staleness = 1 if rollout.pipeline == "one-off" else 0
     return replace(settings, max_staleness=staleness, worker_timeout_seconds=inf, min_lease_seconds=inf)
 
 
 def _vocabulary(path: str) -> int:
-    """Return the number of tokens of a model, which can be more than its tokenizer knows."""
+    """Return the size of a model's vocabulary, which may exceed its tokenizer's."""
     from transformers import AutoConfig
 
     settings = AutoConfig.from_pretrained(str(Path(path).expanduser())).get_text_config()

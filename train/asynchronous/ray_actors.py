@@ -1,6 +1,6 @@
-"""Workers as actors of a Ray cluster, each with GPUs of its own, for those who have such a cluster already.
+"""Workers as actors of an existing Ray cluster, each with its own GPUs.
 
-Ray only places and restarts them. What they do, and how they talk to the run, is the same as everywhere else.
+Ray only places and restarts them. They are ordinary workers, and reach the run over HTTP like all others.
 """
 
 import logging
@@ -40,8 +40,8 @@ def run_workers_on_ray(address: str, options: RolloutOptions, *, workers: int, g
     """Run workers on a Ray cluster until the run is over.
 
     address  HOST:PORT of the cluster's head, or auto
-    options  of each worker; the nodes reach the controller by this URL, and names get a number
-    gpus     of each worker; 0 runs on CPUs
+    options  of each worker; the nodes must reach its URL, and names get a number appended
+    gpus     GPUs of each worker; 0 runs on CPUs
 
     Raises ConfigError if there is no such cluster or it cannot hold the workers, and RunError if a worker fails.
     """

@@ -1,4 +1,4 @@
-"""What `curate rollout` does: start an engine as a run needs it, and let it work for that run."""
+"""The process of `curate rollout`: an engine with the options of a run, and a worker that samples for this run."""
 
 import logging
 import os
@@ -24,22 +24,22 @@ from train.weights.source import SharedMemoryTransport, TensorFiles, WeightSourc
 
 log = logging.getLogger(__name__)
 
-TOKEN_VARIABLE = "CURATE_TOKEN"  # in the environment of workers, wherever they are
+TOKEN_VARIABLE = "CURATE_TOKEN"  # environment variable with the run's token, for trainer and workers
 
 LogLine = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutOptions:
-    """What the user says about a worker.
+    """Options of a worker.
 
     url                    of the controller
-    model                  a folder or a name on the Hub; empty: the run's own
-    engine                 options as in the section [engine] that replace the run's
-    name                   unique in the run; empty: made of this machine's name
-    retry_timeout_seconds  how long a controller that is gone is called again before the worker gives up
-    token                  that of the run, or None
-    weight_source_factory  returns the source of weights for a run; None: the controller, and this machine's memory
+    model                  a folder or a name on the Hub; default: the run's
+    engine                 options of the section [engine] that override the run's
+    name                   unique in the run; default: derived from the host name
+    retry_timeout_seconds  deadline for retries of an unreachable controller
+    token                  the run's token, or None
+    weight_source_factory  returns the source of weights for a run; None: this machine's memory, else the controller
     """
 
     url: str
@@ -52,7 +52,7 @@ class RolloutOptions:
 
 
 class RolloutProcess:
-    """One worker with one engine in this process. `note` is called with lines about what it does."""
+    """One worker with one engine in this process. `note` is called with lines about its progress."""
 
     def __init__(self, options: RolloutOptions, note: LogLine = log.info) -> None:
         self._options = options
@@ -63,9 +63,9 @@ class RolloutProcess:
         self._leaves = False
 
     def run(self) -> None:
-        """Work until the run is over, or `leave` is called.
+        """Sample until the run ends or `leave` is called.
 
-        Raises the errors of Worker.run, and ConfigError for options that the engine does not have.
+        Raises the errors of RolloutWorker.run, and ConfigError for unknown engine options.
         """
         with closing(self._controller):
             spec = RetryPolicy(self._options.retry_timeout_seconds, self._pause).call_with_retries(
@@ -95,7 +95,7 @@ class RolloutProcess:
         self._note(f"worker {self._name}: " + ("has left" if self._leaves else "the run is over"))
 
     def leave(self) -> None:
-        """End politely, from any thread or signal handler."""
+        """Shut down in order. Callable from any thread or signal handler."""
         self._leaves = True
         if self._worker is not None:
             self._worker.leave()
@@ -114,10 +114,10 @@ class RolloutProcess:
 
 
 class LocalFirstSource:
-    """A source (train/weights/source.py) of files in this machine's memory, in a folder that it sees, or over HTTP.
+    """A source (train/weights/source.py) that tries this machine's memory, then a shared folder, then HTTP.
 
     url, headers  of the controller
-    folder        where files from other machines are kept; None: one that all workers of this machine share
+    folder        for files from other machines; None: one shared by all workers of this machine
     """
 
     def __init__(self, url: str, headers: Mapping[str, str], folder: Path | None = None) -> None:
@@ -125,7 +125,7 @@ class LocalFirstSource:
         self._http = HttpSource(url, headers, folder or folder_of(url))
 
     def fetch(self, manifest: WeightManifest) -> TensorFiles:
-        """Return the files. Raises TransferError if they cannot be had in any way."""
+        """Return the files. Raises TransferError if no way succeeds."""
         try:
             if manifest.folder.startswith("/proc/"):
                 return self._memory.fetch(manifest)
@@ -135,12 +135,12 @@ class LocalFirstSource:
             return self._http.fetch(manifest)
 
     def close(self) -> None:
-        """Remove what was copied, unless another process of this machine reads it."""
+        """Remove the copies, unless another process of this machine reads them."""
         self._memory.close()
         self._http.close()
 
 
 def main(url: str, name: str) -> None:
-    """Run a worker that `LocalWorkers` has started as a child process."""
+    """Run a worker as a child process of `LocalWorkers`."""
     options = RolloutOptions(url, name=name, token=os.environ.get(TOKEN_VARIABLE) or None)
     RolloutProcess(options, note=partial(print, flush=True)).run()

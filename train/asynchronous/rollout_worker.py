@@ -1,14 +1,14 @@
 """A worker: one engine that samples for a controller, in the controller's process or on another machine.
 
-The thread that calls `run` steps the engine. Between two steps it loads new weights, and begins what has arrived. It
-never waits for the network: other threads hand over answers, ask for groups, fetch weights and send heartbeats
-(controller_threads.py).
+The thread that calls `run` steps the engine. Between two steps it loads new weights, and starts the groups that have
+arrived. It never waits for the network: other threads submit completions, request groups, fetch weights and send
+heartbeats (controller_threads.py).
 
-    ask for groups until there is no room or nothing to ask -> draw a token of each answer -> hand over what is finished
+    request groups while slots are free -> sample a token of each completion -> submit finished completions
 
-New weights are loaded as soon as they are there, in the midst of answers, and proven before anything that was drawn
-with them is handed over. A worker that draws whole leases under one version finishes what has begun before it loads
-them, and asks for nothing meanwhile.
+New weights are loaded as soon as they are fetched, in the middle of completions, and verified before any completion
+sampled with them is submitted. A worker that samples whole leases under one version first finishes its leases, and
+requests none meanwhile.
 """
 
 import logging
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 def encode_result(lease: Lease, number: int, completion: SampledCompletion) -> SampleResult:
-    """Return the answer to one sample of a lease."""
+    """Encode the completion of one sample of a lease."""
     return SampleResult(
         lease.group,
         number,
@@ -49,12 +49,12 @@ def encode_result(lease: Lease, number: int, completion: SampledCompletion) -> S
 
 
 def encode_refusal(lease: Lease, number: int) -> SampleResult:
-    """Return the answer to a prompt that the engine cannot take."""
+    """Return the result for a prompt that the engine cannot take."""
     return SampleResult(lease.group, number, lease.attempt, tokens=b"", logprobs=b"", spans=(), finish_reason="refused")
 
 
 def version_spans(versions: tuple[int, ...]) -> tuple[VersionSpan, ...]:
-    """Return the spans of tokens that were drawn with the same version of the weights."""
+    """Return the spans of tokens sampled with the same version."""
     spans = []
     end = 0
     for version, tokens in groupby(versions):
@@ -63,20 +63,20 @@ def version_spans(versions: tuple[int, ...]) -> tuple[VersionSpan, ...]:
     return tuple(spans)
 
 
-_LEASE_WAIT_SECONDS = 10.0  # the engine waits so long for groups before it draws on with less than it has room for
+_LEASE_WAIT_SECONDS = 10.0  # wait for requested groups before sampling with free slots
 _SHUTDOWN_SECONDS = 10.0
-HEARTBEAT_SECONDS = 4.0  # the controller takes a worker for dead after 15 s
+HEARTBEAT_SECONDS = 4.0  # the controller declares a worker dead after 15 s
 
 
 class RolloutWorker:
-    """Samples for a controller until the run is over, or `leave` is called.
+    """A worker that samples for a controller until the run ends or `leave` is called.
 
-    controller        in this process, or ControllerClient (http/client.py)
+    controller        in this process, or ControllerClient (client.py)
     source            fetches the weights that the controller announces
     name              unique in the run
-    patience_seconds  how long a controller that is gone is called again before the worker gives up
-    whole_leases      draw each lease under one version of the weights, as answers that others check have to be
-    loaded            called with a manifest and the metrics of the proof after weights were loaded
+    patience_seconds  deadline for retries of an unreachable controller
+    whole_leases      sample each lease under one version of the weights, as verifiers require
+    loaded            called after each load of weights with the manifest and the metrics of its verification
     """
 
     def __init__(
@@ -104,15 +104,15 @@ class RolloutWorker:
             beat_seconds=beat_seconds,
             cache_use=engine.cache_use,
         )
-        self._running: dict[str, tuple[Lease, int]] = {}  # the lease and number of each answer that has begun
+        self._running: dict[str, tuple[Lease, int]] = {}  # lease and number of each completion, by request id
         self._waits_for_reply = True
 
     def run(self) -> None:
-        """Work until the run is over.
+        """Sample until the run ends or `leave` is called.
 
-        Raises SamplerError if the engine fails, ParityError if it does not hold the weights that were sent,
-        TransferError if weights cannot be fetched, ControllerUnreachable if the controller is gone for too long, and
-        RunError if it refuses this worker.
+        Raises SamplerError if the engine fails, ParityError if it does not hold the published weights, TransferError if
+        weights cannot be fetched, ControllerUnreachable after the retry deadline, and RunError if the controller
+        refuses this worker.
         """
         self._errands.start()
         try:
@@ -132,7 +132,7 @@ class RolloutWorker:
             raise self._state.error
 
     def leave(self) -> None:
-        """End politely, from any thread: what is finished is handed over, and the other groups are given back."""
+        """Shut down, from any thread: submit finished completions, and release the other leases."""
         self._state.stop_threads()
 
     def _load(self) -> None:
@@ -140,7 +140,7 @@ class RolloutWorker:
             if self._state.fetched is None or not self._may_load():
                 return
             (manifest, weights), self._state.fetched = self._state.fetched, None
-            if manifest.version <= self._state.loaded:  # the run continues from an earlier step
+            if manifest.version <= self._state.loaded:  # the run was resumed from an earlier step
                 self._state.drop_leases(list(self._state.open_leases))
         self._drop()
         metrics = self._load_and_prove(manifest, weights)
@@ -151,22 +151,22 @@ class RolloutWorker:
         self._note_loaded(manifest, metrics)
 
     def _may_load(self) -> bool:
-        """Return whether there are new weights, and no lease has to be drawn to its end before they are loaded."""
+        """Return whether new weights are fetched, and no lease must be finished before they are loaded."""
         state = self._state
         if state.fetched is None:
             return False
-        has_work = bool(self._running or state.arrived or state.free_slots)  # or asked for some, which are on the way
+        has_work = bool(self._running or state.arrived or state.free_slots)  # or leases are requested
         return not (self._whole_leases and has_work and state.fetched[0].version > state.loaded)
 
     def _load_and_prove(self, manifest: WeightManifest, weights: Weights) -> dict[str, float]:
         start_time = time.monotonic()
         self._engine.load(weights, manifest.version)
-        # Answers that finish in this comparison are returned by the next step, so they are not sent if it fails.
+        # The next step returns completions that finish in this comparison, so they are not submitted if it fails.
         metrics = prove(self._engine, manifest)
         return {**metrics, "weight_load_s": time.monotonic() - start_time}
 
     def _drop(self) -> None:
-        """Drop answers of leases that are lost."""
+        """Abort the completions of lost leases."""
         with self._state.changed:
             lost, self._state.lost = self._state.lost, set()
         gone = [key for key, (lease, _) in self._running.items() if _key(lease) in lost]
@@ -176,16 +176,16 @@ class RolloutWorker:
             self._engine.abort(gone)
 
     def _fill(self) -> None:
-        """Begin what has arrived, and ask for more as long as there is room and the controller has something.
+        """Start arrived groups, and request more while slots are free and the controller has groups.
 
-        Nothing is drawn before, so that the controller alone decides what is drawn together, and not chance.
+        No token is sampled before, so that the controller alone, not timing, decides which completions share a step.
         """
         self._begin()
         while len(self._running) < self._engine.max_concurrency and self._ask():
             self._begin()
 
     def _ask(self) -> bool:
-        """Return whether groups have come."""
+        """Request groups; return whether some arrived."""
         state = self._state
         with state.changed:
             if state.loaded < 0 or state.has_ended or time.monotonic() < state.ask_at:
@@ -194,7 +194,7 @@ class RolloutWorker:
                 return bool(state.arrived)
             state.free_slots = self._engine.max_concurrency - len(self._running)
             state.changed.notify_all()
-            # Answers that others check are the same whatever is drawn beside them, so nothing is gained by waiting.
+            # Verifiable completions do not depend on the others in the engine, so waiting gains nothing.
             if not self._running or (self._waits_for_reply and not self._whole_leases):
                 state.wait(lambda: not state.free_slots or state.fetched is not None, _LEASE_WAIT_SECONDS)
             self._waits_for_reply = not state.free_slots
@@ -226,7 +226,6 @@ class RolloutWorker:
             self._state.busy_seconds += time.monotonic() - start_time
 
     def _rest(self) -> None:
-        """Wait until there is something to do."""
         state = self._state
         if state.loaded < 0:
             state.wait(lambda: state.fetched is not None)

@@ -2,12 +2,12 @@
 
     POST /work /answers /beat /leave   the calls of messages.py, as msgpack
     GET  /weights?after=N&wait=S       the newest manifest, or 204 if there is none within S seconds
-    GET  /weights/VERSION/NAME         a file of one of the newest two versions; parts can be asked for by ranges
-    GET  /run                          what a worker needs in order to start its engine
-    GET  /health                       open to everyone
+    GET  /weights/VERSION/NAME         a file of one of the newest two versions; supports range requests
+    GET  /run                          the engine spec for workers
+    GET  /health                       needs no token
 
-Every other call needs the token, if there is one. A body may have 64 MiB, and take two minutes. What is refused is
-answered with words, as JSON.
+All others need the token, if there is one. A body may have 64 MiB, and take two minutes. Errors are JSON with a
+message.
 """
 
 import asyncio
@@ -61,12 +61,12 @@ log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 64 * 2**20
 _MAX_WAIT_SECONDS = 30.0
-_POLL_SECONDS = 0.1  # between two looks for new weights
+_POLL_SECONDS = 0.1  # interval of checks for new weights
 _BODY_SECONDS = 120.0  # for all of a body
-_THREADS = 16  # calls of the controller at once; they only take its lock and decode answers
+_THREADS = 16  # concurrent calls of the controller; they only take its lock and decode completions
 _HEAD_SECONDS, _RESPONSE_TIMEOUT_SECONDS, _KEEP_ALIVE_SECONDS = 10.0, 60.0, 60
 _START_SECONDS = 30.0
-_SHUTDOWN_SECONDS = 6.0  # workers call at least every 4 s, and are then told that the run is over
+_SHUTDOWN_SECONDS = 6.0  # workers call at least every 4 s, and then learn that the run has ended
 _STOP_SECONDS = 5.0
 _FILES_PER_CONNECTION = 4  # descriptors: one connection reads a file of weights, and the trainer has its own
 
@@ -74,14 +74,14 @@ Message = TypeVar("Message")
 
 
 class ControllerServer:
-    """Serves a controller until it is closed.
+    """An HTTP server for a controller, running until `close`.
 
     controller  in this process
     listen_to   HOST:PORT; port 0 takes a free one
-    token       what workers must send; None only if no other machine can reach the address
-    run         name of the run, the same when it is continued
-    spec        what a worker needs in order to start its engine
-    fail        called with the error if the server fails, since no worker can call any more
+    token       that workers must send; None only if no other machine can reach the address
+    run         name of the run, unchanged by resumption
+    spec        the engine spec for workers
+    fail        called with the error if the server fails, since workers can no longer call
 
     Raises ConfigError if the address cannot be used, or is open to others without a token.
     """
@@ -124,7 +124,7 @@ class ControllerServer:
             time.sleep(0.01)
 
     def close(self, *, run_ended: bool = True) -> None:
-        """End the server. If the run is over, workers that live are told so first; the controller must be closed."""
+        """End the server. If the run has ended, first wait until live workers learn so; close the controller before."""
         until = time.monotonic() + _SHUTDOWN_SECONDS
         while run_ended and not self._app.all_workers_notified(_SHUTDOWN_SECONDS) and time.monotonic() < until:
             time.sleep(0.05)
@@ -168,7 +168,7 @@ class WeightsNotFound(ServiceError):
 
 
 class RunStopped(ServiceError):
-    """The run has stopped because of an error; it may be continued."""
+    """The run has stopped because of an error; it may be resumed."""
 
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
@@ -176,10 +176,10 @@ class RunStopped(ServiceError):
 class ControllerApp:
     """The controller as an ASGI application.
 
-    run    name of the run, the same when it is continued
+    run    name of the run, unchanged by resumption
     host   the name or address that the service is bound to
-    token  what workers must send as `Authorization: Bearer TOKEN`; None serves everyone
-    spec   what GET /run answers
+    token  that workers must send as `Authorization: Bearer TOKEN`; None serves everyone
+    spec   the response to GET /run
     """
 
     def __init__(self, controller: ControllerAPI, spec: EngineSpec, *, run: str, host: str, token: str | None) -> None:
@@ -190,10 +190,10 @@ class ControllerApp:
         self._hosts = AllowedHosts(host, token=token is not None)
         self._limiter: anyio.CapacityLimiter | None = None  # belongs to the event loop
         self._is_over = False
-        self._told: dict[int, WeightManifest] = {}  # those of the newest two versions that workers were told of
-        self._looked = 0.0  # when `_newest` was
+        self._told: dict[int, WeightManifest] = {}  # of the newest two versions sent to workers, by version
+        self._looked = 0.0  # when `_newest` was looked up
         self._newest: WeightManifest | None = None
-        self._heard: dict[str, float] = {}  # workers that do not know yet that the run is over, and when they called
+        self._heard: dict[str, float] = {}  # time of the last call of each worker not yet told of the run's end
         self._app = Starlette(
             routes=[
                 Route("/health", self._health),
@@ -220,11 +220,11 @@ class ControllerApp:
             await self._app(scope, receive, send)
 
     def stop(self) -> None:
-        """Let no one wait for new weights any more."""
+        """End all long polls for weights."""
         self._is_over = True
 
     def all_workers_notified(self, seconds: float) -> bool:
-        """Return whether every worker that called within so many seconds knows that the run is over."""
+        """Return whether every worker that called within the last `seconds` was told that the run has ended."""
         return all(time.monotonic() - heard > seconds for heard in list(self._heard.values()))
 
     def _check(self, request: Request) -> None:
@@ -280,9 +280,9 @@ class ControllerApp:
         return _packed(manifest)
 
     async def _looked_up(self) -> WeightManifest | None:
-        """Return the newest manifest to one of those who wait, hundreds of workers perhaps: one looks for all of them.
+        """Look up the newest manifest on behalf of all waiting workers, perhaps hundreds.
 
-        None: another one is looking. What is returned was looked up after the caller began to wait.
+        None if another task is looking. The result was looked up after the caller began to wait.
         """
         if time.monotonic() - self._looked >= _POLL_SECONDS:
             self._looked, self._newest = time.monotonic(), None
@@ -306,7 +306,7 @@ class ControllerApp:
         return FileResponse(path, media_type="application/octet-stream")
 
     def _remember(self, newest: WeightManifest) -> None:
-        """Keep the manifest and the one before it, as publishers do: a download may take longer than a step."""
+        """Retain this manifest and the previous one, as publishers do: a download may take longer than a step."""
         self._told = {each: told for each, told in self._told.items() if each == newest.version - 1}
         self._told[newest.version] = newest
 
