@@ -2,19 +2,19 @@
 
     config/        what a run is: one frozen Config, read from a TOML file; its presets/ have the settings of papers
     sampling/      prompts in, completions out: vLLM, an OpenAI-compatible server, transformers
-    evaluation/    how often a model solves the problems of a set, and the statistics of it
+    evaluation/    how often a model solves the problems of a suite, with statistics
     learning/      from scored completions to better weights: objectives, model, optimizer steps
     rollouts/      batches of scored completions, and new weights for the sampler
-    weights/       new weights on their way from the learner to the engines
+    weights/       transfer of new weights from the learner to the engines
     asynchronous/  a controller and its workers: training while sampling never stops
-    swarm/         workers that nobody has to trust: verified, paid, banned
+    swarm/         untrusted workers: verified, paid, banned
     planning/      a run on a simulated clock: how long it takes, and how to split GPUs
-    run/           the folder of a run: checkpoints, metrics, evaluations, pictures, the model card
-    loop.py        the training loop, which reads from top to bottom
+    run/           the folder of a run: checkpoints, metrics, evaluations, plots, the model card
+    loop.py        the training loop
     commands/      `curate train`, `curate evaluate` and all others
     child.py       child processes that end with their parent
     interrupts.py  signals that wait for the end of a critical section
-    errors.py      what can go wrong; TrainError is the base
+    errors.py      the errors of this package; TrainError is the base
 
 The names below are loaded on first use, so that importing this package loads neither torch nor vLLM.
 """

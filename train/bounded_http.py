@@ -1,5 +1,5 @@
-"""Limits that uvicorn does not set: on the number of connections, on the time and size of a request's head, on the time
-for the rest of a body that has been refused, and on the time for an answer that the client does not read."""
+"""Limits that uvicorn lacks: on the number of connections, on the time and size of a request's head, on the time for
+the rest of a refused body, and on the time in which a client must read the response."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ from sandbox.service.listener import MAX_CONNECTIONS
 
 _HEAD_BYTES = 64 * 1024
 _PIPELINED = 16  # requests that may wait behind the first on one connection
-_PIPELINED_BYTES = 64 * 1024  # size of the bodies of these requests together
+_PIPELINED_BYTES = 64 * 1024  # total size of their bodies
 _NO_LINGER = struct.pack("ii", 1, 0)  # SO_LINGER for a close that does not wait
 _LINGER_SECONDS = 2  # time for the rest of a refused request's body: most clients send all of it before they read
 
@@ -29,10 +29,10 @@ def bounded_config(
     stop_seconds: int,
     max_connections: int = MAX_CONNECTIONS,
 ) -> Config:
-    """Return uvicorn's settings for an ASGI application that strangers can reach.
+    """Return uvicorn's settings for an ASGI application on an open network.
 
     keep_alive_seconds  how long a connection may stay open between requests
-    stop_seconds        time for the last answers once the server is told to stop
+    stop_seconds        time for the last responses once the server is told to stop
     """
     return Config(
         app,
@@ -55,15 +55,15 @@ def _bounded(head_seconds: float, answer_seconds: float, max_connections: int) -
     class Bounded(HttpToolsProtocol):
         """The limits during a request; between requests uvicorn's own limit holds."""
 
-        # By then a head, or the rest of an unwanted body, must have arrived.
+        # The deadline for a head, or for the rest of a refused body.
         _deadline: asyncio.TimerHandle | None = None
         _received = 0  # bytes of the current request, head and body
         _body = 0  # bytes of its body alone
-        _unread: asyncio.TimerHandle | None = None  # by then the client must have read what was sent
+        _unread: asyncio.TimerHandle | None = None  # deadline for the client to read the response
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             super().connection_made(transport)  # type: ignore[arg-type]
-            self._cycles: list[RequestResponseCycle] = []  # those of requests that have not been answered
+            self._cycles: list[RequestResponseCycle] = []  # of requests without a complete response
             if len(self.connections) > max_connections:
                 self.transport.abort()
             transport.set_write_buffer_limits(high=0)  # type: ignore[attr-defined]  # report any unread byte
@@ -71,7 +71,7 @@ def _bounded(head_seconds: float, answer_seconds: float, max_connections: int) -
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
-            for cycle in self._unanswered():  # uvicorn only tells the last of them
+            for cycle in self._unanswered():  # uvicorn notifies only the last of them
                 cycle.disconnected = True
                 cycle.message_event.set()
             self._forget_deadline()
@@ -91,7 +91,7 @@ def _bounded(head_seconds: float, answer_seconds: float, max_connections: int) -
             ):
                 self.transport.abort()
             elif self.pipeline and not self.transport.is_closing():
-                self.flow.resume_reading()  # unless we read, we do not notice that the client goes away
+                self.flow.resume_reading()  # a disconnect is noticed only while reading
 
         def pause_writing(self) -> None:
             super().pause_writing()
@@ -133,7 +133,7 @@ def _bounded(head_seconds: float, answer_seconds: float, max_connections: int) -
             self._deadline = self.loop.call_later(seconds, self.transport.abort)
 
         def _drop(self) -> None:
-            """Hang up, and have the kernel discard what it has not sent yet."""
+            """Close the connection, and have the kernel discard unsent data."""
             connection = self.transport.get_extra_info("socket")
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
             self.transport.abort()

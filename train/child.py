@@ -1,4 +1,4 @@
-"""Child processes that end with the process that started them, and how often they may be started again.
+"""Child processes that end with their parent, and a budget for restarts.
 
     python -m train.child MODULE ARGUMENT...    calls MODULE.main(ARGUMENT...)
 
@@ -30,7 +30,7 @@ class Child:
     module       name of the module
     arguments    arguments of its `main`
     log          file for the output of the process
-    append       whether the log keeps what it holds
+    append       whether to append to the log
     environment  variables in addition to those of this process
 
     Raises OSError if the process cannot be started.
@@ -68,13 +68,13 @@ class Child:
         return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
     def wait(self, seconds: float = inf) -> None:
-        """Wait until the process has ended, but no longer than this."""
+        """Wait until the process has ended or the time is over."""
         until = time.monotonic() + seconds
         while self.status() is None and time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
 
     def end(self) -> None:
-        """Kill the process, if it runs, and its process group."""
+        """Kill the process and its process group."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         if self._process.returncode is None:
@@ -110,7 +110,7 @@ class RestartBudget:
 
 def _main(module: str, *arguments: str) -> None:
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
-    from curate.errors import CurateError  # only now: the thread must not wait for slow imports
+    from curate.errors import CurateError  # here, because the thread must not wait for slow imports
     from sandbox import SandboxError
     from train.errors import TrainError
 
@@ -126,7 +126,7 @@ def _end_with_parent() -> None:
         pass
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)
-    os._exit(1)  # the engine may be in the midst of a step that takes long
+    os._exit(1)  # the engine may be in a long step
 
 
 if __name__ == "__main__":

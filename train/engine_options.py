@@ -1,4 +1,4 @@
-"""The options of the engine that samples a model: those of vLLM, and those of the requests to a server."""
+"""The options of the engine: of vLLM, and of requests to a server."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,10 +14,10 @@ _OURS: Mapping[str, tuple[str, type]] = {
     "memory_share": ("gpu_memory_utilization", float),
     "max_model_len": ("max_model_len", int),
 }
-_RESERVED = {  # options that the samplers set, because their answers depend on it
+_RESERVED = {  # options that the samplers set, because completions depend on them
     "model", "logprobs_mode", "worker_extension_cls", "enable_sleep_mode", "skip_tokenizer_init", "runner",
 }  # fmt: skip
-# The options on which answers depend. The others decide only how fast answers come, and how much memory they take.
+# The options on which completions depend. The others affect only speed and memory.
 _DECIDE_ANSWERS = {
     "code_revision", "config_format", "dtype", "enable_lora", "hf_config_path", "hf_overrides", "kv_cache_dtype",
     "load_format", "logits_processors", "model_impl", "quantization", "quantization_config", "revision", "tokenizer",
@@ -28,8 +28,8 @@ _FIELD_OPTIONS = {
     "temperature": "--temperature", "top_p": "--top-p", "max_tokens": "--max-tokens", "seed": "--seed",
     "stop": "--stop", "chat_template_kwargs": "--template-arg",
 }  # fmt: skip
-_RESERVED_FIELDS = {"model", "messages", "prompt", "stream", "n", "echo"}  # on which reading the reply depends
-REQUEST = "request"  # the name of further fields among the options on which answers depend
+_RESERVED_FIELDS = {"model", "messages", "prompt", "stream", "n", "echo"}  # the client parses the reply by them
+REQUEST = "request"  # key of further request fields among the options on which completions depend
 _REQUEST_SECONDS = 3600.0  # for a long completion in a long queue: no byte arrives before it is finished
 MAX_REQUEST_SECONDS = 7200.0
 
@@ -38,7 +38,7 @@ MAX_REQUEST_SECONDS = 7200.0
 class RequestOptions:
     """The options of requests to a server.
 
-    fields       further fields of the body by name, which replace ours; None: the field is left out
+    fields       further fields of the body by name, which override ours; None omits the field
     max_seconds  time limit of each request
 
     Raises ConfigError for fields that are set by curate itself or by other options.
@@ -55,11 +55,11 @@ class RequestOptions:
                 raise ConfigError(f"the field {name} of requests is set by {_FIELD_OPTIONS[name]}. Give that instead.")
 
     def as_table(self) -> dict[str, Any]:
-        """Return JSON values that name all on which answers depend; empty for the default."""
+        """Return the options on which completions depend, as JSON values; empty for the default."""
         return {REQUEST: dict(sorted(self.fields.items()))} if self.fields else {}
 
     def add_to(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the body of a request with these fields. A limit under its newer name takes the place of ours."""
+        """Return the body of a request with these fields. A length limit under its newer name replaces ours."""
         both = {**request, **({"max_tokens": None} if "max_completion_tokens" in self.fields else {}), **self.fields}
         return {name: value for name, value in both.items() if value is not None}
 
@@ -71,8 +71,8 @@ DEFAULT_REQUEST_OPTIONS = RequestOptions()
 class EngineOptions:
     """The options of an engine.
 
-    concurrency  number of requests that a server gets at once, or of sequences that vLLM draws at once; None: 64, or
-                 vLLM's default
+    concurrency  maximal number of concurrent requests to a server (default 64), or of sequences in vLLM (default
+                 vLLM's)
     vllm         options of vLLM's EngineArgs, by vLLM's names
     request      options of requests to a server
     """
@@ -87,7 +87,7 @@ class EngineOptions:
 
         table          values by our names (concurrency, tensor_parallel, memory_share, max_model_len) or by those of
                        vLLM's EngineArgs
-        reserved_keys  keys that are refused because something else decides them; the values are the names of the latter
+        reserved_keys  refused keys, each with the name of the setting that decides it
 
         Raises ConfigError for a key that is refused, and for a value of the wrong type. vLLM refuses unknown options.
         """
@@ -114,14 +114,14 @@ class EngineOptions:
         return {**self.vllm, **({} if self.concurrency is None else {"max_num_seqs": self.concurrency})}
 
     def refuse_request_fields(self) -> None:
-        """Raise ConfigError if there are further fields of requests, which no engine in this process gets."""
+        """Raise ConfigError if there are further request fields, since an engine in this process gets no requests."""
         if self.request.fields:
             raise ConfigError(
                 f"only a server takes --request {', '.join(self.request.fields)}. Give its address: --base-url URL."
             )
 
     def server_concurrency(self) -> int | None:
-        """Return how many requests a server gets at once; None: the default. Raises ConfigError for options of vLLM."""
+        """Return the concurrency for a server, None for the default. Raises ConfigError for options of vLLM."""
         for name in self.vllm:
             raise ConfigError(
                 f"the engine option {name} is for vLLM in this process. Give it to the server when you start it; "
@@ -130,12 +130,12 @@ class EngineOptions:
         return self.concurrency
 
     def sample_affecting_options(self) -> dict[str, Any]:
-        """Return the options on which answers depend. Samples that were drawn with other values are not mixed."""
+        """Return the options on which completions depend. Samples with different values are never mixed."""
         options = {name: self.vllm[name] for name in sorted(self.vllm) if name in _DECIDE_ANSWERS}
         return {**options, **self.request.as_table()}
 
     def __or__(self, deciding: Mapping[str, Any]) -> "EngineOptions":
-        """Return these options together with what `sample_affecting_options` returned, which takes precedence."""
+        """Return these options, overridden by earlier `sample_affecting_options`."""
         vllm = {name: value for name, value in deciding.items() if name != REQUEST}
         request = replace(self.request, fields=deciding.get(REQUEST, self.request.fields))
         return EngineOptions(self.concurrency, {**self.vllm, **vllm}, request)

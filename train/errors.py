@@ -1,9 +1,9 @@
-"""The reasons why work with a model cannot begin or go on, and what to do about full or read-only disks.
+"""The errors of this package, and recovery hints for full or read-only disks.
 
-Each message says what is wrong and what to do. Whatever was saved before the error stays valid. Those of a
-training run are RunErrors; models and servers that answer prompts, in training and elsewhere, raise SamplerErrors.
+Each message says what is wrong and what to do. Whatever was saved before the error stays valid. Training runs raise
+RunErrors; engines and model servers, in training and elsewhere, raise SamplerErrors. Callers must also expect
 
-SandboxError and CurateError, which come from the packages below, are raised beside them.
+SandboxError and CurateError from the packages below.
 """
 
 import errno
@@ -11,11 +11,11 @@ import re
 
 
 class TrainError(Exception):
-    """The base of all errors of this package."""
+    """Base of all errors of this package."""
 
 
 class RunError(TrainError):
-    """A training run cannot begin or go on."""
+    """A training run cannot start or continue."""
 
 
 class ConfigError(RunError):
@@ -23,7 +23,7 @@ class ConfigError(RunError):
 
 
 class RolloutError(RunError):
-    """A batch cannot be collected, is not complete in time, or teaches nothing."""
+    """A batch cannot be collected, is not complete in time, or has no learning signal."""
 
 
 class LearnerError(RunError):
@@ -31,11 +31,11 @@ class LearnerError(RunError):
 
 
 class UpdateError(LearnerError):
-    """An update would have ruined the weights. No rank has made it, so they are those from before."""
+    """An update would have ruined the weights. All ranks skipped it, so the weights are unchanged."""
 
 
 class ParityError(RunError):
-    """Sampler and learner are no longer the same model."""
+    """Sampler and learner disagree on the log-probabilities of the same tokens."""
 
 
 class CheckpointError(RunError):
@@ -43,11 +43,11 @@ class CheckpointError(RunError):
 
 
 class NoRunError(RunError):
-    """The folder holds no run, or one that has not come far enough to be drawn or described."""
+    """The folder holds no run, or a run without the steps, weights or evaluations that are needed."""
 
 
 class TransferError(TrainError):
-    """Weights cannot be published or fetched. Engines go on with those that they have."""
+    """Weights cannot be published or fetched. Engines keep the weights that they have."""
 
 
 class ControllerUnreachable(TrainError):
@@ -59,7 +59,7 @@ class CallDeferred(ControllerUnreachable):
 
 
 class SamplerError(TrainError):
-    """No further samples can be drawn. Those that were drawn before stay valid."""
+    """Sampling failed. Earlier samples stay valid."""
 
 
 _REMEDIES = {
@@ -72,6 +72,6 @@ _NUMBER = re.compile(r"(?:Errno|os error) (\d+)")  # Python writes one, and libr
 
 
 def recovery_hint(error: BaseException) -> str:
-    """Return the first half of an advice, such as "Make room"; the words of the error say which error it is."""
+    """Return the first half of a sentence of advice, such as "Make room", for an OSError or its text in `error`."""
     number = _NUMBER.search(str(error))
     return _REMEDIES.get(int(number[1]), "Correct that") if number else "Make room"

@@ -1,7 +1,7 @@
 """Ctrl-C and SIGTERM in a training run: the first ends it where nothing is lost, a second one ends it at once.
 
-Signals belong to the whole process, and so does what this module remembers about them. Outside `handle_signals`,
-signals do what they do in any program.
+Signals are global to the process, and so is the state of this module. Outside `handle_signals`, signals have their
+usual effect.
 """
 
 import logging
@@ -15,17 +15,17 @@ from types import FrameType
 
 log = logging.getLogger(__name__)
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # clusters send SIGTERM before they kill
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # clusters send SIGTERM before SIGKILL
 _SAME_SECONDS = 2.0  # torchrun repeats what the terminal has sent: two signals this close are one
 
 
 @dataclass(slots=True)
 class _Signals:
-    """What has arrived, and whether it may end the run now."""
+    """The signals that arrived, and whether they may end the run now."""
 
     is_watched: bool = False
-    arrived: float | None = None  # when the first signal came, by time.monotonic
-    reason: BaseException | None = None  # what the main thread raises
+    arrived: float | None = None  # time of the first signal, by time.monotonic
+    reason: BaseException | None = None  # the exception for the main thread
     is_raised: bool = False
     deferrals: int = 0
 
@@ -85,16 +85,16 @@ def defer_interrupts() -> Iterator[None]:
 
 
 def interrupt_requested() -> bool:
-    """Return whether a signal has asked the run to end."""
+    """Return whether a signal to end the run has arrived."""
     return _signals.arrived is not None
 
 
 def request_interrupt(reason: BaseException | None = None) -> bool:
-    """Do to the main thread what a signal does; call this from any thread.
+    """Interrupt the main thread as a signal would, from any thread.
 
     reason: the exception that the main thread raises; None: KeyboardInterrupt
 
-    Returns whether that will happen: not before `handle_signals`, and not if a signal was first.
+    Returns whether the main thread will raise it: False outside `handle_signals`, or if a signal came first.
     """
     main = threading.main_thread().ident
     if not _signals.is_watched or _signals.arrived is not None or main is None:

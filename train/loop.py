@@ -1,8 +1,8 @@
 """The training loop; read `Trainer.run` and `Trainer._make_step` from top to bottom.
 
-    sample groups -> score -> filter, refill -> advantages -> updates -> hand over the weights -> compare -> next
+    sample groups -> score -> filter, refill -> advantages -> updates -> publish weights -> check parity -> next
 
-The learner can consist of many processes (torchrun): the loop runs in the first, and the others follow its calls.
+The learner can consist of many processes (torchrun): the loop runs in rank 0, and the others follow its calls.
 """
 
 import logging
@@ -43,11 +43,11 @@ log = logging.getLogger(__name__)
 StepCallback = Callable[[int, Mapping[str, float]], None]
 
 _MODEL_AS_IT_IS = "To write the model as it is: --resume --set run.steps=1."
-_MAX_TRUNCATED_STEPS = 5  # successive steps in which nearly all answers were cut off
+_MAX_TRUNCATED_STEPS = 5  # successive steps in which nearly all completions were truncated
 
 
 def train(config: Config, run: Path, *, report: StepCallback = lambda step, metrics: None) -> None:
-    """Run all remaining steps, from the newest checkpoint in the folder or from the start, and write RUN/model.
+    """Run all remaining steps, from the newest checkpoint or from the start, and write RUN/model.
 
     config  the whole configuration
     run     the folder of the run, opened by train.run.folder.open_run
@@ -98,7 +98,7 @@ def replay(config: Config, recorded: Path, run: Path, *, report: StepCallback = 
 
 @contextmanager
 def _first_rank(config: Config) -> Iterator[tuple[Learner | None, ExitStack]]:
-    """Yield the learner in rank 0, and what else is to be closed with it. Other ranks serve it first, and get None."""
+    """Yield the learner, and a stack that closes with it, in rank 0. Other ranks follow its calls, then get None."""
     with handle_signals(), ExitStack() as stack:
         learner = stack.enter_context(closing(_load_learner(config)))
         if learner.rank:
@@ -120,9 +120,9 @@ def _load_learner(config: Config) -> Learner:
 
 
 def _restore(config: Config, run: Path, learner: Learner, metrics: MetricsLog, questions: str) -> RunProgress:
-    """Load the newest checkpoint, if there is one, return its progress, and remove the metrics of later steps.
+    """Load the newest checkpoint, if any, return its progress, and remove the metrics of later steps.
 
-    questions: digest of the questions to train on
+    questions: digest of the prompt dataset
     """
     saved = checkpoint.list_checkpoints(run)
     if not saved:
@@ -171,7 +171,7 @@ def _open_pipeline(
 
 
 class Trainer:
-    """Holds the parts of a run and its progress, and trains step by step."""
+    """The parts of a run and its progress."""
 
     def __init__(
         self,
@@ -192,12 +192,12 @@ class Trainer:
         self._metrics = metrics
         self._timeline = timeline
         self._report = report
-        self._last_progress = done  # the progress after the last whole step
+        self._last_progress = done  # after the last complete step
         self._saved_step = self._step_of_weights = done.step
         self._schedule = ContextSchedule(
             config.stages, done.stage, done.recent_clipped, ahead=config.rollout.pipeline == "one-off"
         )
-        self._saving: Future[Path] | None = None  # the checkpoint that is being written
+        self._saving: Future[Path] | None = None  # the checkpoint being written
         self._evaluations = EvaluationScheduler(
             config,
             run,
@@ -210,10 +210,10 @@ class Trainer:
         )
         self._performance = Performance(config, n_ranks=learner.n_ranks)
         self._train_seconds = 0.0  # of this step
-        self._hopeless_steps = 0  # the latest successive steps in which nearly all answers were cut off
+        self._hopeless_steps = 0  # current number of successive steps with nearly all completions truncated
 
     def run(self) -> None:
-        """Make all remaining steps, then write the model. Whatever ends the run, the last whole step is kept."""
+        """Run all remaining steps, then write the model. Save the last complete step, whatever ends the run."""
         try:
             self._publish(self._last_progress.step)
             self._evaluations.resume(self._last_progress.step)
@@ -222,7 +222,7 @@ class Trainer:
             for step in range(self._last_progress.step + 1, self._config.run.steps + 1):
                 self._evaluations.collect()
                 if self._saving is not None and self._saving.done():
-                    self._finish_saving()  # if the disk is full, the run learns it now and not at the next checkpoint
+                    self._finish_saving()  # so that a full disk is reported now, not at the next checkpoint
                 self._make_step(step)
             self._finish_saving()
             self._learner.save_pretrained(self._folder / model_card.MODEL_FOLDER)
@@ -268,7 +268,7 @@ class Trainer:
             raise RolloutError(_hopeless_message(step, clipped_ratio))
 
     def _learn_from_batch(self, step: int) -> tuple[list[Group], list[dict[str, float]]]:
-        """Train on the groups of this step as they arrive; return all of them, and the metrics of each update."""
+        """Train on the groups of this step as they arrive; return them, and the metrics of each update."""
         groups: list[Group] = []
         updates: list[dict[str, float]] = []
         self._train_seconds = 0.0
@@ -284,7 +284,7 @@ class Trainer:
         return groups, updates
 
     def _check_parity(self, step: int, groups: Sequence[Group], metrics: Mapping[str, float]) -> None:
-        """Compare sampler and learner over the first groups of a batch, if both know them with the same weights."""
+        """Compare sampler and learner on the first groups of a batch, if both used the same weights."""
         if all(version == step - 1 for group in groups for rollout in group for version in rollout.versions):
             engine = self._config.engine
             check_mismatch(metrics, step=step, alarm=engine.mismatch_alarm, fail_above=engine.mismatch_stop)
@@ -308,7 +308,7 @@ class Trainer:
 
     def _learn(self, step: int, minibatches: Sequence[Sequence[Group]]) -> list[dict[str, float]]:
         if self._step_of_weights != step and self._last_progress.step > self._saved_step:
-            self._learner.snapshot()  # if this step fails or is interrupted, the one before is saved
+            self._learner.snapshot()  # if this step fails or is interrupted, the previous one is saved
         self._step_of_weights = step
         with self._timeline.record_part(step, "train"):
             parts = [
@@ -323,7 +323,7 @@ class Trainer:
             ]
 
     def _publish(self, step: int, groups: Sequence[Group] = ()) -> dict[str, float]:
-        """Hand the weights after this step to the samplers, and return the metrics of that."""
+        """Publish the weights after this step to the samplers, and return the metrics of the transfer."""
         start_time = self._timeline.clock()
         with self._timeline.record_part(step, "sync"):
             metrics = self._pipeline.publish(step, groups)
@@ -349,9 +349,9 @@ class Trainer:
         )
 
     def _save(self, *, held: bool = False) -> None:
-        """Begin to write a checkpoint. The training goes on meanwhile, up to the next checkpoint.
+        """Begin to write a checkpoint, in parallel to training up to the next checkpoint.
 
-        held: whether to write the state that the learner holds instead of its present one
+        held: whether to write the learner's snapshot instead of its current state
         """
         with self._timeline.record_part(self._last_progress.step, "checkpoint"):
             self._finish_saving()
@@ -360,14 +360,14 @@ class Trainer:
         self._saved_step = self._last_progress.step
 
     def _finish_saving(self) -> None:
-        """Wait until the checkpoint that is being written is complete. Raises CheckpointError if it cannot be."""
+        """Wait for the checkpoint being written. Raises CheckpointError if it fails."""
         saving, self._saving = self._saving, None
         if saving is not None:
             saving.result()
             self._pipeline.on_checkpoint_saved(checkpoint.oldest_step(self._folder))
 
     def _save_after_failure(self, error: BaseException) -> None:
-        """Save the last whole step. If the next one has changed the weights already, the learner holds a copy."""
+        """Save the last complete step, from the learner's snapshot if the next step has already changed the weights."""
         try:
             self._finish_saving()
         except CheckpointError as failure:

@@ -1,7 +1,6 @@
-"""The commands of this package. results.py has those for results of evaluations, swarm.py those of a swarm.
+"""The commands of this package, one file each; results.py and swarm.py have groups of commands.
 
-Begin with train.py. options.py has what several commands share: the options of a run's configuration, of engines and of
-evaluations, and tables of text.
+Begin with train.py. options.py has the options, tables and signal handling that several commands share.
 """
 
 COMMANDS = (

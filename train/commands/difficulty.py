@@ -67,12 +67,11 @@ def command(
 ) -> None:  # fmt: skip
     """Measure how often models solve the problems of DATASET, and keep the problems within a band of solve rates.
 
-    The counts go to difficulty/ in DATASET. Sampling options that are not given keep the values with which the model
-    was sampled before. Existing samples are not drawn again; after an interruption the same command continues. An
-    answer that was cut off is judged by the program in it, if it has one, as rewards in training judge it; the band
-    applies to the same share of right samples.
+    The counts go to difficulty/ in DATASET. Omitted sampling options keep the values of the model's earlier samples.
+    Existing samples are reused; after an interruption the same command continues. A truncated completion is judged by
+    the program in it, if any, as in training, and counts the same in the solve rate.
 
-    Without --model, --solve-rate uses all models that were sampled, and a problem must be in the band of each of them.
+    Without --model, --solve-rate uses all sampled models, and a problem must be in the band of each of them.
     """
     require_extra("data")
     from curate.dataset.location import require_local_folder
@@ -114,7 +113,7 @@ def sample_models(
 ) -> None:  # fmt: skip
     """Sample models on a dataset, with progress and warnings shown. Recipes call this as well.
 
-    overrides       sampling settings that the user gave
+    overrides       the user's sampling settings
     prompt, engine  tables [prompt] and [engine]
     request         options of requests to a server
 
@@ -129,7 +128,7 @@ def sample_models(
 
     if prompt:
         overrides = {**overrides, "prompt": prompt}
-    read_prompt(prompt)  # a wrong one is an error before anything else is read
+    read_prompt(prompt)  # validated before anything else is read
     engine_options = replace(EngineOptions.from_table(engine), request=request)
     if deciding := engine_options.sample_affecting_options():
         overrides = {**overrides, "engine": deciding}
@@ -137,10 +136,10 @@ def sample_models(
         engine_options.server_concurrency()
     else:
         engine_options.refuse_request_fields()
-        Dataset(dataset).require_problems()  # a folder without a dataset is the first thing to say
+        Dataset(dataset).require_problems()
         sampled = {row["model"] for row in table.read(dataset)}
         for model in models:
-            if model not in sampled:  # one that was sampled before may be gone by now
+            if model not in sampled:  # a model sampled before may no longer exist
                 check_model(model, engine_options.vllm.get("revision"))
     if models:
         sandbox = with_packages(sandbox, dataset)
@@ -174,7 +173,7 @@ def _sample_with(
     from train.sampling.protocol import SamplingParams
 
     sampling = SamplingParams(settings.temperature, settings.top_p, settings.max_tokens)
-    # Those of earlier samples, if the user gave none. A server decides all but the fields of its requests.
+    # Engine options default to those of earlier samples. With a server, only the request fields apply.
     engine |= {name: value for name, value in settings.engine.items() if base_url is None or name == REQUEST}
     with closing(open_sampler(settings.model, base_url, engine, settings.prompt.chat_arguments)) as sampler:
         yield partial(sampler.sample, sampling=sampling)

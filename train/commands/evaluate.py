@@ -1,4 +1,4 @@
-"""Define the command `curate evaluate`: each suite is read before the model is loaded, then evaluated and printed."""
+"""Define the command `curate evaluate`."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class TargetTokens(click.ParamType[tuple[int, ...]]):
-    """Numbers of tokens, divided by commas."""
+    """Comma-separated numbers of tokens."""
 
     name = "token counts"
 
@@ -169,11 +169,11 @@ def command(
 ) -> None:  # fmt: skip
     """Evaluate a model: pass@1 over k samples of each problem, with a 95% confidence interval, and pass@k.
 
-    Below the numbers of all problems are those of each difficulty, platform and month, where these are known. With
-    --out, the same command continues after an interruption and samples nothing twice. Of several suites, one that fails
-    does not keep the others from being evaluated.
+    The results are also broken down by difficulty, platform and month, where these are known. With --out, the same
+    command continues after an interruption and samples nothing twice. If one of several suites fails, the others are
+    still evaluated.
 
-    With --samples, no model is needed: the programs in a file are judged as sampled ones are.
+    With --samples, the programs in a file are judged like sampled ones, without a model.
     """
     require_extra("data")
     if samples_file is not None:
@@ -214,7 +214,7 @@ def command(
         trust, chosen = TrustPolicy.from_choices(include), languages or PYTHON_ONLY
         jobs = []
         for suite, location, target, path in _places(data, suites, target_tokens, out):
-            # With several suites, a window is for those that have dates.
+            # With several suites, the window applies to those with dates.
             asked = given if len(suites) < 2 or has_dates(suite) else {**given, "window": None}
             if file is None:
                 settings = resolve_settings(protocol, suite, asked, sampled.prompt)
@@ -249,13 +249,13 @@ def command(
         lengths: list[tuple[str, int, Sequence[ProblemOutcomes]]] = []
         with ExitStack() as stack:
             stores: list[tuple[_Job, SampleStore | None]] = []
-            for job in jobs:  # before the model is loaded, because another command may write to the same files
+            for job in jobs:  # before the model is loaded: another command may hold the lock on the same files
                 with _warn_of_failure(job, kinds, is_only=len(jobs) == 1):
                     path = job.result_path and samples_path(job.result_path)
                     stores.append((job, stack.enter_context(SampleStore(path)) if path else None))
             sampler = None
             if stores and file is None:
-                from train.sampling.open_engine import open_sampler  # takes seconds, so mistakes are explained before
+                from train.sampling.open_engine import open_sampler  # a slow import, so after all checks
 
                 arguments = sampled.prompt.chat_arguments
                 sampler = stack.enter_context(closing(open_sampler(name, base_url, engine_options, arguments)))
@@ -285,7 +285,7 @@ def _warn_of_failure(job: "_Job", kinds: tuple[type[Exception], ...], *, is_only
         warn(f"{job.label} was not evaluated: {error.message}")
 
 
-# The options that decide which samples are judged, and how. The others decide how a model is sampled.
+# Options that apply to given samples. The others apply only to sampling.
 _WITH_SAMPLES = {
     "samples_file", "model", "data", "suites", "problems", "include", "protocol", "k", "window", "extraction",
     "contests", "out", *options.NAMES,
@@ -293,7 +293,7 @@ _WITH_SAMPLES = {
 
 
 def _refuse_sampling_options(context: click.Context) -> None:
-    """Raise click.UsageError for an option of the command line that has no meaning beside --samples."""
+    """Raise click.UsageError for an option that --samples makes meaningless."""
     for option in context.command.params:
         given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
         if given and option.name not in _WITH_SAMPLES:
@@ -307,7 +307,7 @@ def _refuse_sampling_options(context: click.Context) -> None:
 def _places(
     data: str | None, suites: tuple[str, ...], targets: tuple[int, ...], out: Path | None
 ) -> list[tuple[str, str, int, Path | None]]:
-    """Return name and location of each suite, the length to ask for (0: none), and the result file.
+    """Return name, location, target length (0 for none) and result file of each suite.
 
     Raises CurateError.
     """
@@ -337,12 +337,12 @@ def _label(suite: str, target_tokens: int) -> str:
 class _Job:
     """The evaluation on one suite.
 
-    suite          its name; empty: none was named
-    location       where its rows are
-    target_tokens  the length that its prompts ask for; 0: none
-    result_path    the result file; None: no file
-    contests       those with which the model can be rated; none for most suites
-    answers        samples that exist already, by the ids of the exercises
+    suite          its name; empty with --data
+    location       of its rows
+    target_tokens  the length that its prompts request; 0 for none
+    result_path    the result file, if any
+    contests       for the model's rating; empty for most suites
+    answers        existing samples, by exercise id
     """
 
     suite: str
@@ -357,17 +357,17 @@ class _Job:
 
     @property
     def label(self) -> str:
-        """Return the name of the suite, and the length that is asked for."""
+        """Return the name of the suite, with its target length."""
         return _label(self.suite, self.target_tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class _SampledModel:
-    """The model of all jobs, and how it is sampled.
+    """The model of all jobs, and the source of its samples.
 
-    base_url  address of a server; None: the model is run here
-    prices    of the model's tokens; None: unknown
-    file      the samples of the model, if they exist already
+    base_url  address of a server; None for an engine in this process
+    prices    of the model's tokens; None if unknown
+    file      the model's existing samples, if any
     """
 
     model: str
@@ -379,7 +379,7 @@ class _SampledModel:
     file: "SampleFile | None" = None
 
     def model_table(self) -> dict[str, Any]:
-        """Return what a result says of the model."""
+        """Return the section of a result about the model."""
         from train.evaluation.result_metadata import model_metadata
 
         if self.file is not None:
@@ -387,7 +387,7 @@ class _SampledModel:
         return model_metadata(self.model, self.base_url, self.engine.vllm.get("revision"))
 
     def sampling_table(self, sampling: "SamplingParams") -> dict[str, Any]:
-        """Return what a result says of sampling."""
+        """Return the section of a result about sampling."""
         return self.file.as_table() if self.file else {**sampling.as_table(), **self.engine.request.as_table()}
 
 
@@ -396,8 +396,8 @@ def _evaluate(
 ) -> "tuple[EvaluationResult, tuple[Rating, ...]]":
     """Evaluate, show the progress, and write the result file. Return the evaluation and the ratings, if any.
 
-    sampler  None if the job has its answers
-    samples  None if none is kept
+    sampler  None if the job has existing samples
+    samples  None if samples are not stored
     """
     from train.evaluation import result_metadata as metadata
     from train.evaluation.codeforces.rating import model_ratings
@@ -452,7 +452,7 @@ def _evaluate(
 
 
 def _print(job: _Job, sampled: _SampledModel, evaluation: "EvaluationResult", ratings: "Sequence[Rating]") -> None:
-    """Print what was evaluated, the table of the result, what became of samples that say little, and the rating."""
+    """Print a heading, the table of the result, the numbers of truncated and unjudged samples, and the rating."""
     from train.evaluation.results.tables import breakdown, format_cost
 
     click.echo(_heading(job, sampled, evaluation))

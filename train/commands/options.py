@@ -1,6 +1,6 @@
-"""The options that several commands share, and what commands print and do alike: tables, and the end at a signal.
+"""Options, tables and signal handling that several commands share.
 
-A decorator such as `config_options` gives a command several options, whose values the command gets as one parameter.
+A decorator such as `config_options` gives a command several options, whose values arrive as one parameter.
 """
 
 import os
@@ -32,7 +32,7 @@ Given = TypeVar("Given", str, tuple[str, ...])
 
 
 class FiniteRange(click.FloatRange):
-    """A range of numbers without `nan`, which is never outside of a range, and without infinity."""
+    """A range of finite numbers: click accepts `nan`, which compares as inside every range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)
@@ -42,9 +42,9 @@ class FiniteRange(click.FloatRange):
 
 
 def validate_urls(context: click.Context, option: click.Parameter, value: Given) -> Given:
-    """Return the value of an option as it is: one URL, several, or none. A callback of click.
+    """Validate the value of an option: one URL, several, or none. A callback of click.
 
-    Raises click.BadParameter for what does not begin with http:// or https:// and the name of a host.
+    Raises click.BadParameter for a value without http:// or https:// or without a host.
     """
     for url in filter(None, (value,) if isinstance(value, str) else value):
         try:
@@ -90,7 +90,7 @@ def sampling_options(otherwise: str = "") -> Callable[[Command], Command]:
 
 @dataclass(frozen=True, slots=True)
 class ConfigSource:
-    """The parts that the configuration of a run is read from; None for those that were not given.
+    """The sources of a run's configuration; None for those not given.
 
     path     the file CONFIG
     changes  values of --set
@@ -112,8 +112,8 @@ class ConfigSource:
     ) -> "Config":
         """Return the configuration. Raises ConfigError.
 
-        changes   values that other options stand for; those of --set replace them
-        machine   values for the machine; those of CONFIG and of other options replace them
+        changes   values from other options, as for --set, which overrides them
+        machine   defaults for the machine; CONFIG and all options override them
         sections  values of the sections prompt and engine
         """
         from train.config import read_config
@@ -160,7 +160,7 @@ def config_options(command: Command) -> Command:
 
 
 class CommandWithConfigKeys(click.Command):
-    """A command that lists the keys of the configuration, with their defaults and meanings, at the end of its help."""
+    """A command whose help ends with the keys of the configuration, their defaults and meanings."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from curate.recipes.toml_writer import toml_value
@@ -176,8 +176,8 @@ class CommandWithConfigKeys(click.Command):
 def engine_option(command: Command) -> Command:
     """Give a command the option --engine; its parameter `engine` is a table for EngineOptions.from_table.
 
-    While the command runs on CPUs, threads of torch that wait for each other sleep, unless OMP_WAIT_POLICY is set: the
-    programs that are judged at the same time need the CPUs.
+    Sets OMP_WAIT_POLICY to passive unless it is set, so torch's idle threads on CPUs sleep instead of spinning: judged
+    programs need the CPUs.
     """
 
     @click.option(
@@ -188,7 +188,7 @@ def engine_option(command: Command) -> Command:
     )  # fmt: skip
     @wraps(command)
     def with_engine(engine_options: tuple[str, ...], **others: Any) -> Any:
-        os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # is read when torch is imported, which comes later
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read when torch is imported, later
         return command(engine=parse_assignments("--engine", engine_options), **others)
 
     return with_engine
@@ -219,7 +219,7 @@ def request_options(command: Command) -> Command:
 
 
 def print_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print the rows below the names of their columns, each as wide as its longest cell, the first on the left."""
+    """Print a table with columns as wide as their longest cells, the first left-aligned."""
     widths = [max(map(len, column)) + 2 for column in zip(names, *rows, strict=True)]
     widths[0] -= 2
     columns = zip(names, widths, strict=True)
@@ -230,7 +230,7 @@ def print_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def print_changed_problems(before: str, after: str, problems: Sequence[tuple[str, str, str]], most: int) -> None:
-    """Print the problems that were solved differently often, at most so many of them."""
+    """Print at most `most` problems whose number of correct samples changed."""
     if problems and most:
         rest = f", the {most} with the largest change" if len(problems) > most else ""
         click.echo(f"{len(problems)} problem{'s' if len(problems) > 1 else ''} changed{rest}:")
@@ -239,12 +239,12 @@ def print_changed_problems(before: str, after: str, problems: Sequence[tuple[str
 
 @contextmanager
 def leave_on_signal(leave: Callable[[], None]) -> Iterator[None]:
-    """Call `leave` at the first SIGINT or SIGTERM, so a worker hands over its work. A second one ends the process."""
+    """Call `leave` at the first SIGINT or SIGTERM, so that a worker can shut down. A second one ends the process."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         for each, handler in before.items():
             signal.signal(each, handler)
-        # In another thread, because the signal may have come in the midst of a wait for the lock that this takes.
+        # In another thread, because the interrupted code may hold the lock that `leave` takes.
         threading.Thread(target=leave, name="leave").start()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -257,7 +257,7 @@ def leave_on_signal(leave: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def report_interruption(message: str) -> Iterator[None]:
-    """Treat SIGTERM, which clusters send before they kill, like Ctrl-C, and print the message after either."""
+    """Treat SIGTERM, which clusters send before SIGKILL, like Ctrl-C, and print the message after either."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with report_user_errors(interrupt_message=message):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from train.planning.split import GpuSplit
 
 _MAX_STALENESS = 4  # what AReaL's and INTELLECT-2's ablations find harmless
-_NEARLY = 0.97  # of two ways that are this close, the one with less staleness is advised
+_NEARLY = 0.97  # of two modes this close in speed, the one with less staleness is recommended
 
 
 @click.command("plan")
@@ -33,7 +33,7 @@ _NEARLY = 0.97  # of two ways that are this close, the one with less staleness i
 )  # fmt: skip
 @click.option(
     "--rejected",
-    type=click.FloatRange(0, 0.75),  # with more, most of the simulation would be groups that are thrown away
+    type=click.FloatRange(0, 0.75),  # with more, most simulated groups would be rejected
     default=0.0,
     show_default=True,
     help="Share of the groups that teach nothing and are replaced by others.",
@@ -48,10 +48,10 @@ def command(
 ) -> None:  # fmt: skip
     """Simulate a run on N GPUs and recommend a split between learner and engines.
 
-    CONFIG is the file of `curate train`; --preset with --model and --data can take its place. Groups are asked and
-    batches are cut as in a run, on a clock that jumps from event to event, until the time of a step is known to 5%: the
-    columns "steps" and "+-" say how many were measured and how exact it is. How long engines and learner take comes
-    from the data sheet of the GPU. Real runs take up to three times as long.
+    CONFIG is the file of `curate train`; --preset with --model and --data can take its place. A discrete-event
+    simulation dispatches groups and takes batches by the rules of a run, until the time of a step is known to 5%: the
+    columns "steps" and "+-" show the number of measured steps and their precision. The speed of engines and learner is
+    derived from the GPU's data sheet. Real runs take up to three times as long.
     """
     require_extra("train")
     from train.planning.engine import GPUS
@@ -102,14 +102,14 @@ def _line(split: "GpuSplit", first: "GpuSplit", gpus: int, tensor_parallel: int)
 
 
 def _advised(splits: Sequence["GpuSplit"]) -> "GpuSplit":
-    """Return the fastest way that is known to learn as well, or one that is nearly as fast."""
+    """Return the fastest split with harmless staleness, or one nearly as fast with less staleness."""
     sound = [split for split in splits if split.mode.staleness <= _MAX_STALENESS]
     most = max(split.result.tokens_per_second for split in sound)
     return next(split for split in sound if split.result.tokens_per_second >= _NEARLY * most)
 
 
 def _advice(split: "GpuSplit", tensor_parallel: int) -> str:
-    """Return the settings of a way."""
+    """Return the settings for a split."""
     lines = [f"advice: {split.mode}", f"  --set rollout.pipeline={split.mode.pipeline}"]
     if split.mode.pipeline == "async":
         lines[-1] += (
@@ -124,7 +124,7 @@ def _advice(split: "GpuSplit", tensor_parallel: int) -> str:
 
 
 def _cost(split: "GpuSplit", workload: "Workload", price_second: float, steps: int) -> str:
-    """Return what a way costs. price_second: of all GPUs"""
+    """Return the cost of a run with this split. price_second: of all GPUs together"""
     step = split.result.step_seconds * price_second
     n_answers = workload.groups * workload.completions
     return f"cost: {step:,.2f} a step, {step / n_answers:,.4f} an answer, {steps * step:,.0f} for run.steps = {steps}"

@@ -1,4 +1,4 @@
-"""`curate probe`"""
+"""Define the command `curate probe`."""
 
 import re
 import sys
@@ -80,8 +80,8 @@ def command(
 
     TARGET is a reward function, MODULE:FUNCTION; the address of a `curate serve` or of a SandboxFusion, http://HOST:PORT;
     an installed environment, verifiers:NAME; or the configuration file of a run, whose own reward is then tested. The
-    submissions are small programs for small problems: right answers in many shapes, and hacks that other judges have
-    fallen for. A function runs in a process of its own, with a private /tmp and namespaces where the kernel grants
+    submissions are small programs for small problems: right answers in many forms, and hacks that other judges have
+    rewarded. A function runs in a separate process, with a private /tmp and with namespaces where the kernel allows
     them. The exit status is 1 if a hack was rewarded, and 2 if the target cannot be used.
     """
     if resume and out is None:
@@ -136,7 +136,7 @@ def command(
             }
             folder = click.get_current_context().with_resource(ProbeFolder(out, asked, resume=resume))
         prober = Prober(open_judge, calibration, jobs=jobs)
-        on_this_machine = host and not described.protections  # a server's programs run beside us, not below
+        on_this_machine = host and not described.protections  # a server's programs are not our child processes
         with ProgressBar(" probes") as progress, lay_bait(BAIT_SECRET) if on_this_machine else nullcontext():
             results = list(_run(prober.run, attempts, folder, progress))
     notes = [
@@ -155,7 +155,7 @@ def command(
 
 
 def _row_classes(location: Path, calibration: "Calibration") -> "tuple[ProbeClass, ...]":
-    """Return the probes from a dataset. Raises CurateError, UnusableTarget or SandboxError."""
+    """Return the probes made from a dataset. Raises CurateError, UnusableTarget or SandboxError."""
     from curate.dataset.dataset import Dataset
     from curate.dataset.location import resolve_dataset_folder
     from curate.probe.rows import make_row_classes
@@ -167,7 +167,7 @@ def _row_classes(location: Path, calibration: "Calibration") -> "tuple[ProbeClas
 def _opener(
     target: str, signature: str | None, *, seconds: float, network: bool, bait: str
 ) -> "Callable[[], TargetJudge]":
-    """Return what makes a judge of a target. Raises UnusableTarget."""
+    """Return a factory of judges for the target. Raises UnusableTarget."""
     from curate.probe.forms import RUN, VERIFIERS, UnusableTarget
     from curate.probe.http_judge import HttpJudge
     from curate.probe.python_judge import PythonJudge, PythonTarget
@@ -210,7 +210,7 @@ def _run(
     folder: "ProbeFolder | None",
     progress: ProgressBar,
 ) -> "Iterator[AttemptResult]":
-    """Yield the results of attempts, those of an earlier probe first, and keep the others in the journal."""
+    """Yield the results of attempts, those of an earlier probe first, and journal the new ones."""
     earlier = {} if folder is None else folder.earlier
     done = [earlier[attempt.id] for attempt in attempts if attempt.id in earlier]
     yield from done

@@ -68,8 +68,8 @@ def command(
     """Serve a run's weights over HTTP as a relay.
 
     A relay keeps the newest versions in a folder, as files that nginx could serve as well. It needs neither torch nor a
-    GPU, and holds no secret: what it passes on is signed by the run. With --controller it is the first one, which cuts
-    and signs what a trainer publishes. It runs until Ctrl-C or SIGTERM.
+    GPU, and holds no secret, since the run signs the weights. With --controller it is the origin, which splits and
+    signs the weights that a trainer publishes. It runs until Ctrl-C or SIGTERM.
     """
     require_extra("relay")
     if bool(sources) + bool(invite) + bool(controller) != 1:
@@ -78,7 +78,7 @@ def command(
         from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter, listener_url, open_listener, serve
 
         with open_listener(listen) as listener, ExitStack() as held:
-            # An address that stands for all addresses of this machine means nothing to another one.
+            # Other machines cannot connect to a wildcard address.
             url = re.sub(r"//(0\.0\.0\.0|\[::\]):", f"//{gethostname()}:", listener_url(listener))
             if controller:
                 store, follow, greeting = _first(controller, key, run, folder, keep, url, held)
@@ -88,13 +88,13 @@ def command(
             serve(files, listener, follow, lambda: click.echo(f"{greeting}; serves on {url}"))
 
 
-_Parts = tuple[Path, "Callable[[threading.Event], None]", str]  # a relay's folder, what it does, and what it says
+_Parts = tuple[Path, "Callable[[threading.Event], None]", str]  # a relay's folder, its loop, and its greeting
 
 
 def _later(
     sources: tuple[str, ...], invite: str, run: str, public_key: str, folder: Path, keep: int, held: ExitStack
 ) -> _Parts:
-    """Return the parts of a relay that fetches from others. `held` gets the lock on its folder."""
+    """Return the parts of a relay that mirrors others. `held` gets the lock on its folder."""
     from train.swarm.broadcast.manifest import RUN_PATTERN
     from train.swarm.broadcast.mirror import POLL_SECONDS, Mirror
     from train.swarm.broadcast.relay_client import RelayClient
@@ -125,7 +125,7 @@ def _later(
 
 
 def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int, url: str, held: ExitStack) -> _Parts:
-    """Return the parts of the first relay of a run. `held` gets the lock on its folder."""
+    """Return the parts of the origin of a run. `held` gets the lock on its folder."""
     from train.asynchronous.client import ControllerClient
     from train.asynchronous.rollout_process import TOKEN_VARIABLE, LocalFirstSource
     from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 def command(results: tuple[Path, ...], form: str, out: Path | None) -> None:
     """Show evaluations as a table: a row for each model, a column for each suite, pass@1 with its 95% interval.
 
-    The files are those of `curate evaluate --out`. The best of each suite is marked, and so are the models that are not
-    significantly worse than it. `model-card` makes the section of a model card from the results of one model.
+    The files are those of `curate evaluate --out`. The best model of each suite is marked, and so are models that are
+    not significantly worse. `model-card` writes the section of a model card from the results of one model.
     """
     from curate.dataset.output_folder import write_atomic
     from train.evaluation.results import tables
@@ -124,8 +124,8 @@ def compare(
     """Compare evaluations of the same problems: the paired difference with its 95% interval and p-value.
 
     The files are those of `curate evaluate --out`. With more than two, p-values are corrected for the number of
-    comparisons. The command refuses evaluations of different problems, or with different tests, and says which settings
-    differ. RUN is the folder of a training run: each step that was evaluated is compared with the first.
+    comparisons. The command refuses evaluations of different problems or with different tests, and lists the settings
+    that differ. RUN is the folder of a training run: each evaluated step is compared with the first.
     """
     is_run = len(results) == 1 and results[0].is_dir()
     if not is_run and len(results) < 2:
@@ -174,7 +174,7 @@ def compare(
 
 
 def _steps(run: Path) -> "Iterator[dict[str, Result]]":
-    """Yield the results of a run by the names of its steps, for each suite."""
+    """Yield, for each suite of a run, the results by step name."""
     from train.run.pending_evaluation import read_evaluations
 
     for suite, of_suite in read_evaluations(run).items():
@@ -215,8 +215,8 @@ def rescore(
 ) -> None:  # fmt: skip
     """Rejudge the saved completions of an evaluation with other tests, extraction or length, without sampling.
 
-    R.json is a file of `curate evaluate --out`, with R.json.samples.jsonl beside it. The command prints which verdicts
-    changed. R.json is not changed unless --out names it.
+    R.json is a file of `curate evaluate --out`, with R.json.samples.jsonl in the same folder. The command prints which
+    verdicts changed. R.json is not changed unless --out names it.
     """
     require_extra("data")
     from curate.dataset.needed_packages import with_packages
@@ -280,11 +280,11 @@ def rescore(
 )  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
 def export_evaluation(result: Path, form: str, out: Path, overwrite: bool) -> None:
-    """Write an evaluation in the form that another evaluator reads.
+    """Write an evaluation in the format of another evaluator.
 
-    R.json is a file of `curate evaluate --out`, with R.json.samples.jsonl beside it. `lcb` is for LiveCodeBench's
-    custom evaluator and `evalplus` for EvalPlus, which judge the answers again; `lcb-leaderboard` has our verdicts, for
-    LiveCodeBench's leaderboard and its computation of scores. For a model card: curate results --format model-card.
+    R.json is a file of `curate evaluate --out`, with R.json.samples.jsonl in the same folder. `lcb` is for
+    LiveCodeBench's custom evaluator and `evalplus` for EvalPlus, which judge the completions again; `lcb-leaderboard`
+    has our verdicts, for LiveCodeBench's leaderboard. For a model card: curate results --format model-card.
     """
     require_extra("data")
     from curate.dataset.output_folder import write_atomic
@@ -325,7 +325,7 @@ def evaluations() -> None:
 
 @evaluations.group("fetch")
 def fetch() -> None:
-    """Fetch what an evaluation suite needs, once. Evaluations themselves do not use the network for it."""
+    """Fetch the data of an evaluation suite, once. Evaluations themselves never download it."""
 
 
 @fetch.command("codeforces")
@@ -348,7 +348,7 @@ def fetch() -> None:
 def codeforces(contests: str, out: Path | None, base_url: str, pause: float) -> None:
     """Fetch standings and rating changes of Codeforces contests, so that models can be rated like participants.
 
-    The file has no handles: only points, penalties and former ratings. After an interruption, the same command
+    The file has points, penalties and earlier ratings, but no handles. After an interruption, the same command
     continues.
     """
     require_extra("data", ("pyarrow", "urllib3"))

@@ -70,11 +70,11 @@ def command(
 ) -> None:  # fmt: skip
     """Run a rollout worker for a remote training run.
 
-    The worker asks the run for prompts, sends answers, and fetches new weights; it opens no port. Workers may join,
-    leave and die at any time. CUDA_VISIBLE_DEVICES says which GPUs the engine gets, the environment variable
-    CURATE_TOKEN has the token of the run. Ctrl-C and SIGTERM hand over what is finished, and give the rest back.
+    The worker requests prompts from the run, submits completions, and fetches new weights; it opens no port. Workers
+    may join, leave and die at any time. CUDA_VISIBLE_DEVICES selects the engine's GPUs; the environment variable
+    CURATE_TOKEN holds the run's token. Ctrl-C and SIGTERM submit finished completions and release the other leases.
 
-    With --join, the run is one of a swarm: its coordinator has every answer verified, and the weights come from relays.
+    With --join, the run is a swarm: verifiers check every completion, and the weights come from relays.
     """
     require_extra("train")
     if bool(url) == bool(invite):

@@ -29,7 +29,7 @@ _folder = click.argument("folder", type=click.Path(exists=True, file_okay=False,
 
 @click.group("swarm")
 def command() -> None:
-    """Look after a training run whose samples come from machines that nobody has to trust."""
+    """Manage a training run whose samples come from untrusted machines."""
 
 
 @command.command("invite")
@@ -48,9 +48,9 @@ def command() -> None:
     help="Units that you stake for the node. It loses them if it cheats; no other invite gives them back.",
 )  # fmt: skip
 def invite_command(folder: Path, verifier: bool, relays: tuple[str, ...], days: float, stake: int) -> None:
-    """Print an invite: the text that lets one node, or one verifier, join the swarm of the coordinator in FOLDER.
+    """Print an invite, with which one node or one verifier can join the swarm of the coordinator in FOLDER.
 
-    The first key that joins with an invite owns it. Give each to one person, as you would a password.
+    The first key that joins with an invite owns it. Give each to one person, like a password.
     """
     from train.swarm.folder import SwarmFolder
     from train.swarm.invites import new_invite
@@ -110,9 +110,9 @@ def _counts(counts: Mapping[Any, int]) -> str:
 @_folder
 @click.argument("node")
 def ban_command(folder: Path, node: str) -> None:
-    """Ban a node for good. NODE is its key as `curate swarm status FOLDER` shows it, or a beginning that is unique.
+    """Ban a node permanently. NODE is its key from `curate swarm status FOLDER`, or a unique prefix of it.
 
-    It loses its stake and its leases, and its answers that still wait for a verdict are not used.
+    The node loses its stake and its leases, and its completions without a verdict are discarded.
     """
     from train.swarm.client import UNREACHABLE_HINT, operator_client
     from train.swarm.folder import SwarmFolder
@@ -142,11 +142,11 @@ def ban_command(folder: Path, node: str) -> None:
     help="Groups to draw, each of rollout.completions answers. With fewer, the bars are wider.",
 )  # fmt: skip
 def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
-    """Measure how far honest answers are from what a verifier computes, and set the bars of a swarm by it.
+    """Measure how far honest completions are from a verifier's recomputation, and derive a swarm's thresholds.
 
-    CONFIG is the file of `curate train`. Its engine draws answers to its prompts on this machine, which should be as
-    those of the nodes are; then a verifier looks at the answers, on this machine as well. Of honest groups, at
-    most one in 10,000 is beyond the bars. `curate coordinator --bars` takes the file.
+    CONFIG is the file of `curate train`. Its engine samples its prompts on this machine, which should resemble the
+    nodes; then a verifier recomputes the completions, also on this machine. At most one in 10,000 honest groups exceeds
+    the thresholds. `curate coordinator --bars` takes the file.
     """
     require_extra("train")
     from train.swarm.verification.calibrate import calibrate
@@ -155,7 +155,7 @@ def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
     with report_user_errors(TrainError, CurateError):
         settings = config.read()
         if out.exists():
-            read_thresholds(out)  # a file that holds no bars is an error before anything is measured
+            read_thresholds(out)  # fails for any other file before the measurement
         with ProgressBar(" answers") as progress:
             pair, thresholds, found = calibrate(settings, n_leases=groups, report=progress)
         add_thresholds(out, pair, thresholds)
@@ -214,10 +214,10 @@ def coordinator(
 ) -> None:  # fmt: skip
     """Run the coordinator of a swarm of untrusted rollout workers.
 
-    To the run, the coordinator is one worker. It leases groups to nodes that came with an invite, has verifiers check
-    what they send, publishes new weights for relays, and keeps a ledger. All of it is in FOLDER: type the command
-    again to go on. --bars, --lease-seconds, --versions-kept and --vocabulary count only at the first start.
-    The environment variable CURATE_TOKEN has the token of the run.
+    To the run, the coordinator is one worker. It leases groups to invited nodes, has verifiers check their files,
+    publishes new weights for relays, and keeps a ledger. Its state is in FOLDER: type the command again to resume.
+    --bars, --lease-seconds, --versions-kept and --vocabulary apply only at the first start. The environment variable
+    CURATE_TOKEN holds the run's token.
     """
     require_extra("relay")
     if store and not relays:
@@ -230,7 +230,7 @@ def coordinator(
         from train.swarm.verification.thresholds import read_thresholds
 
         token = os.environ.get(TOKEN_VARIABLE) or None
-        measured = {} if bars is None else read_thresholds(bars)  # before the run is waited for
+        measured = {} if bars is None else read_thresholds(bars)  # before waiting for the run
 
         def settings(controller: "ControllerClient") -> "SwarmSettings":
             terms = controller.fetch_engine_spec()
@@ -270,9 +270,9 @@ def coordinator(
 def verifier(invite: str, model: str, key: Path | None, patience: float) -> None:
     """Verify rollouts from a swarm by recomputing them with the model.
 
-    INVITE is what `curate swarm invite FOLDER --verifier` prints. The verifier takes one file after another from the
-    coordinator, repeats the computation, and sends its verdict; it opens no port. Start several for more speed.
-    CUDA_VISIBLE_DEVICES says which GPU it gets. Ctrl-C and SIGTERM finish the file in hand, and leave.
+    INVITE is printed by `curate swarm invite FOLDER --verifier`. The verifier takes one file after another from the
+    coordinator, recomputes it, and sends its verdict; it opens no port. Start several for more speed.
+    CUDA_VISIBLE_DEVICES selects the GPU. After Ctrl-C or SIGTERM, the verifier finishes the current file and exits.
     """
     require_extra("train")
     with report_user_errors(TrainError):
@@ -295,11 +295,11 @@ def ledger() -> None:
 )
 @click.option("--public-key", default="", metavar="HEX", help="Public key of the run.  [default: that in FOLDER]")
 def audit_command(folder: Path, seen: str, public_key: str) -> None:
-    """Check the ledger of the coordinator in FOLDER, or a copy of its file, and print what it adds up to.
+    """Check the ledger of the coordinator in FOLDER, or a copy of its file, and print its totals.
 
-    Every entry is signed by the run, and names the one before it. An audit finds what was changed, dropped or moved;
-    with --seen, such as a digest from the status page, also what was cut off at the end. The exit status is 1 if
-    something is wrong.
+    Every entry is signed by the run and has the digest of the previous one. An audit detects changed, dropped and
+    reordered entries; with --seen, a digest seen earlier, for example on the status page, also truncation. The exit
+    status is 1 if the audit fails.
     """
     from train.swarm.folder import SwarmFolder
     from train.swarm.ledger import audit_ledger, read_rows

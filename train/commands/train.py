@@ -84,10 +84,10 @@ def command(
     Without CONFIG: curate train --preset deepcoder-16k --model MODEL --data DATASET.
 
     CONFIG is a TOML file: a preset, the model, the dataset, and what differs from the preset. Its keys are listed
-    below; `curate config train --preset NAME` prints a file with all of them. Options replace what the file says: those
-    of the prompt its section [prompt], --engine its section [engine], and those that say where programs run its section
-    [sandbox]. The run can be killed at any moment: the same command with --resume continues it. On several GPUs:
-    torchrun --nproc-per-node 8 --no-python curate train CONFIG.
+    below; `curate config train --preset NAME` prints a file with all of them. Options override the file: those of the
+    prompt its section [prompt], --engine its section [engine], and those of the sandbox its section [sandbox]. The run
+    can be killed at any moment: the same command with --resume continues it. On several GPUs: torchrun
+    --nproc-per-node 8 --no-python curate train CONFIG.
     """
     require_extra("train")
     from train.run.folder import open_run
@@ -152,7 +152,7 @@ def _replay(
     recorded: Path, run: Path, changes: Sequence[str], open_folder: "Callable[[Config], AbstractContextManager[None]]",
     *, is_first_rank: bool,
 ) -> None:  # fmt: skip
-    """Audit the journal of a run, train the run again from it, and say whether the weights are the same."""
+    """Audit the journal of a run, train the run again from it, and print whether the weights are the same."""
     from train import loop
     from train.asynchronous.journal import audit_lines
     from train.config import with_overrides
@@ -178,9 +178,9 @@ def _settings(
     config: ConfigSource, machines: "Machines | None", include: Sequence[str], prompt: Mapping[str, Any],
     engine: Mapping[str, Any], sandbox: Mapping[str, Any],
 ) -> "Config":  # fmt: skip
-    """Return the configuration, with the packages that programs can import and their hash, after checks of its names.
+    """Return the validated configuration, with the packages that programs can import and their hash.
 
-    machines  those that it is fitted to; None: it stays as it is
+    machines  to fit the configuration to; None leaves it unchanged
     include   rows to use although they are not trusted, for training and for evaluation
     """
     from curate.dataset.needed_packages import with_packages
@@ -198,7 +198,7 @@ def _settings(
     settings = read()
     evaluates = settings.evaluation.dataset or settings.evaluation.suites
     if evaluates or not all(is_prompt_file(dataset) for dataset, _ in settings.data.parts()):
-        require_extra("data")  # a file of prompts needs no more than the extra train
+        require_extra("data")  # a file of prompts needs only the extra "train"
     check_model(settings.model.path)
     check_tokenizer(settings.model.path)
     if machines:
@@ -221,7 +221,7 @@ def _settings(
 
 @contextmanager
 def _end_silently() -> Iterator[None]:
-    """End without a message after an interruption, because the first rank explains it."""
+    """End without a message after an interruption, because rank 0 prints one."""
     try:
         yield
     except KeyboardInterrupt:
@@ -237,7 +237,7 @@ def _step_printer(steps: int) -> Callable[[int, Mapping[str, float]], None]:
         for shown, label in _SHOWN_METRICS:
             for name in filter(re.compile(shown).fullmatch, metrics):
                 line += f"  {label or name.removeprefix('eval/')} {metrics[name]:.3g}"
-        if "step_time" in metrics:  # missing of an evaluation beside the run
+        if "step_time" in metrics:  # absent for an evaluation outside the step
             start_times.append(time.monotonic() - metrics["step_time"])
             left = (time.monotonic() - start_times[0]) / len(start_times) * (steps - step)
             line += f"  left {timedelta(seconds=round(left))}"
@@ -272,12 +272,12 @@ def plot(
     runs: tuple[str, ...], out: Path | None, by: str | None, released: datetime | None, evaluations: bool,
     timeline: bool,
 ) -> None:  # fmt: skip
-    """Draw the curves of training runs, side by side: reward, pass@1, length, entropy, clipping.
+    """Plot the curves of training runs: reward, pass@1, length, entropy, clipping.
 
     RUN is the folder of a run, finished or not, or LABEL=FOLDER. Runs with the same label, such as the seeds of one
-    setting, become one curve, their mean, in a band from their lowest to their highest value. With --by month, RUN is
-    the result of an evaluation, and the picture shows whether pass@1 falls for problems that were published after the
-    model was released. The command needs matplotlib alone.
+    setting, become one curve, their mean, in a band from their minimum to their maximum. With --by month, RUN is the
+    result of an evaluation, and the plot shows whether pass@1 falls for problems published after the model's release.
+    The command needs only matplotlib.
     """
     require_extra("plot")
     if released and not by:
@@ -303,7 +303,7 @@ def plot(
 
 @click.group("config")
 def config() -> None:
-    """Print a configuration file in which every key is explained."""
+    """Print a configuration file with every key explained."""
 
 
 @config.command("train")

@@ -1,6 +1,6 @@
-"""How long engines and a learner take, by data sheets or measurements, and an engine that only keeps time.
+"""The speed of engines and a learner, from data sheets or measurements, and a simulated engine.
 
-The engine draws one token for each of its answers in a step, and steps take EngineTimings.
+A step of an engine samples one token of each of its running completions.
 """
 
 from collections import deque
@@ -15,8 +15,8 @@ _BANDWIDTH_SHARE = 0.6  # of a GPU's memory bandwidth that decoding reaches
 _PREFILL_SHARE = 0.5  # of its arithmetic that engines reach
 _TRAINING_SHARE = 0.35  # of its arithmetic that training reaches; prime-rl measures 0.1 to 0.37, by model and length
 _STEP_SECONDS = 0.0015  # overhead of one step of an engine
-_CACHE_SHARE = 0.9  # of the memory that weights leave, the share for the cache
-_ADMISSION_SHARE = 0.9  # of the cache; the rest is for what running answers add
+_CACHE_SHARE = 0.9  # the cache's share of the memory left by weights
+_ADMISSION_SHARE = 0.9  # of the cache; the rest is for the growth of running completions
 _LOAD_SECONDS = 2.0  # of an engine, for new weights
 _PUBLISH_SECONDS = 5.0
 _SWITCH_SECONDS = 20.0
@@ -24,7 +24,7 @@ _SWITCH_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU as its data sheet describes it; flops are dense and in half precision."""
+    """The data sheet of a GPU; flops are dense and in half precision."""
 
     name: str
     flops: float
@@ -40,41 +40,41 @@ GPUS = {"h100": H100, "a100": A100, "h200": H200}
 
 @dataclass(frozen=True, slots=True)
 class ModelSize:
-    """What of a model decides how long it takes."""
+    """The sizes of a model that determine its speed."""
 
     parameters: float
-    kv_bytes_per_token: float  # of one token: 2 * layers * key heads * width of a head * bytes of a number
+    kv_bytes_per_token: float  # 2 * layers * key heads * width of a head * bytes of a number
     forward: Flops
-    training: Flops  # on a batch, with all that is computed again
+    training: Flops  # of a batch, recomputation included
 
 
 @dataclass(frozen=True, slots=True)
 class EngineTimings:
-    """How long one engine takes. A step draws one token for each of its answers."""
+    """The speed of one engine. The time of a step is the sum of three terms, that of a prefill of two."""
 
-    step_seconds: float  # of a step, in addition to
-    step_seconds_per_answer: float  # for each answer, and
-    step_seconds_per_context_token: float  # for each token of their contexts
-    prefill_seconds_per_token: float  # for each token of a prompt, or of a cache that is computed again, in addition to
+    step_seconds: float
+    step_seconds_per_answer: float
+    step_seconds_per_context_token: float
+    prefill_seconds_per_token: float  # of a prompt or a recomputed cache
     load_seconds: float  # for new weights
-    cache_tokens: float  # tokens that the cache holds
-    max_concurrent: int = 256  # answers that the engine draws at once
-    prefill_seconds_per_pair: float = 0.0  # for each pair of tokens that attention compares in a prefill
+    cache_tokens: float  # capacity of the cache
+    max_concurrent: int = 256  # completions sampled at once
+    prefill_seconds_per_pair: float = 0.0  # for each pair of tokens that attention compares
 
 
 @dataclass(frozen=True, slots=True)
 class LearnerTimings:
-    """How long the learner takes."""
+    """The speed of the learner."""
 
-    seconds_per_token: float  # for each token of a batch, prompts included, in addition to seconds_per_pair
-    batch_seconds: float  # for each batch, whatever its size
+    seconds_per_token: float  # of a batch, prompts included; added to seconds_per_pair
+    batch_seconds: float  # fixed cost of a batch
     publish_seconds: float  # from the end of a batch until engines can fetch the weights
-    switch_seconds: float = 0.0  # for changing between sampling and training on the same GPUs, there and back
+    switch_seconds: float = 0.0  # for both switches between sampling and training on the same GPUs
     seconds_per_pair: float = 0.0  # for each pair of tokens that attention compares
 
 
 def estimate_engine_timings(model: ModelSize, gpu: Gpu, *, gpus: int) -> EngineTimings:
-    """Return the rates of an engine on so many GPUs. Raises ValueError if the model does not fit."""
+    """Return the speed of an engine on `gpus` GPUs. Raises ValueError if the model does not fit."""
     bandwidth, weights = gpu.bandwidth * gpus * _BANDWIDTH_SHARE, model.parameters * _HALF
     room = (gpu.memory * gpus - weights) * _CACHE_SHARE
     if room <= 0:
@@ -92,47 +92,48 @@ def estimate_engine_timings(model: ModelSize, gpu: Gpu, *, gpus: int) -> EngineT
 
 
 def estimate_learner_timings(model: ModelSize, gpu: Gpu, *, gpus: float) -> LearnerTimings:
-    """Return the rates of a learner on so many GPUs."""
+    """Return the speed of a learner on `gpus` GPUs."""
     of_token, of_prediction, of_pair = (flops / (gpu.flops * gpus * _TRAINING_SHARE) for flops in model.training)
     return LearnerTimings(of_token + of_prediction, 0.0, _PUBLISH_SECONDS, _SWITCH_SECONDS, of_pair)
 
 
 @dataclass(slots=True)
 class SimulatedSample:
-    """An answer that is being drawn."""
+    """A completion being sampled."""
 
-    key: tuple[int, int]  # group, and place in it
+    key: tuple[int, int]  # group, and number in it
     prompt_tokens: int
     tokens: int
-    drawn: float = 0.0  # tokens before it was admitted, for the last time if it was preempted
-    first_step: float = 0.0  # of the engine, had it never been preempted
-    n_loads: int = 0  # of weights, before it was admitted
-    # The versions that drew it, each with the number of tokens that had been drawn when it began.
+    drawn: float = 0.0  # tokens sampled before its latest admission, after the last preemption
+    first_step: float = 0.0  # the engine's step at its first token, had it never been preempted
+    n_loads: int = 0  # loads of weights before it was admitted
+    # The versions that sampled it, each with the number of tokens sampled before.
     versions: list[tuple[int, int]] = field(default_factory=list)
 
 
 class TimedEngine:
-    """One engine. `advance` lets time pass and returns what has finished; the other methods act at the present."""
+    """A simulated engine. `advance` moves its clock and returns finished completions; other methods take no time."""
 
     def __init__(self, rates: EngineTimings, *, version: int = 0) -> None:
         self.version = version
         self._rates = rates
         self._now = 0.0
-        self._busy_until = 0.0  # new weights or prompts are being computed
-        self._steps = 0.0  # steps made since the start
-        self._loads = [(version, 0.0)]  # versions, and the steps made before
+        self._busy_until = 0.0  # end of the load or prefill in progress
+        self._steps = 0.0  # steps since the start
+        self._loads = [(version, 0.0)]  # versions, and the steps before each
         self._context = 0.0  # tokens in the cache
-        self._pairs = 0.0  # of these tokens, that attention has compared
+        self._pairs = 0.0  # pairs of these tokens that attention has compared
         # A heap by the step of the last token.
         self._running: list[tuple[float, tuple[int, int], SimulatedSample]] = []
         self._waiting: deque[SimulatedSample] = deque()
-        # When the next answer finishes or the cache is full, the steps until then, and their seconds; None: not known.
+        # Time at which the next completion finishes or the cache is full, the steps until then, and their seconds;
+        # None if not computed.
         self._next: tuple[float, float, float] | None = None
         self.busy_seconds = 0.0
 
     @property
     def n_pending(self) -> int:
-        """The number of answers that it has to draw."""
+        """The number of unfinished completions."""
         return len(self._running) + len(self._waiting)
 
     def add(self, *drawings: SimulatedSample) -> None:
@@ -140,17 +141,17 @@ class TimedEngine:
         self._admit()
 
     def load_weights(self, version: int) -> None:
-        """Load new weights: the cache of what runs is computed again, as when generation is interrupted."""
+        """Load new weights, and recompute the cache of running completions."""
         self.version = version
         self._loads.append((version, self._steps))
         self._busy(self._rates.load_seconds + self._prefill_seconds(self._context, self._pairs))
 
     def next_event(self) -> float:
-        """Return when the next answer finishes or the cache is full, if nothing is added until then."""
+        """Return the time at which the next completion finishes or the cache is full, if nothing is added before."""
         return self._find_next()[0]
 
     def advance(self, now: float) -> list[SimulatedSample]:
-        """Let time pass until `now`, and return the answers that are finished."""
+        """Move the clock to `now`, and return the completions that finished."""
         finished = []
         while (following := self._find_next())[0] <= now + 1e-9:
             at, steps, seconds = following
@@ -159,7 +160,7 @@ class TimedEngine:
             while self._running and self._running[0][0] <= self._steps + 1e-6:
                 finished.append(self._remove(heappop(self._running)[2]))
             if not self._running:
-                self._context = self._pairs = 0.0  # what rounding has left
+                self._context = self._pairs = 0.0  # removes rounding errors
             elif self._context >= self._rates.cache_tokens * (1 - 1e-9):
                 self._preempt()
             self._admit()
@@ -171,7 +172,7 @@ class TimedEngine:
         return finished
 
     def _admit(self) -> None:
-        """Begin what waits, as far as slots and the cache have room."""
+        """Admit waiting completions while slots and the cache have room."""
         while self._waiting and len(self._running) < self._rates.max_concurrent:
             drawing = self._waiting[0]
             tokens = drawing.prompt_tokens + drawing.drawn
@@ -185,7 +186,7 @@ class TimedEngine:
             heappush(self._running, (drawing.first_step + drawing.tokens, drawing.key, drawing))
 
     def _preempt(self) -> None:
-        """Let the youngest answers wait until the others leave room. Their cache is then computed again, as in vLLM."""
+        """Preempt the youngest completions if the cache is full; it is recomputed at readmission, as in vLLM."""
         self._running.sort(key=lambda entry: entry[1])
         while len(self._running) > 1 and self._context > self._rates.cache_tokens * _ADMISSION_SHARE:
             self._waiting.appendleft(self._remove(self._running.pop()[2]))
@@ -237,9 +238,9 @@ class TimedEngine:
         return (sqrt(linear * linear + 4 * square * seconds) - linear) / (2 * square)
 
     def _costs(self) -> tuple[float, float]:
-        """Return the seconds of a step, and half of what each step takes longer than the one before.
+        """Return the seconds of a step, and half of the increase from each step to the next.
 
-        The context grows by one token for each answer in each of them.
+        Each step adds one token of context for each completion.
         """
         rates, answers, of_context = self._rates, len(self._running), self._rates.step_seconds_per_context_token
         linear = rates.step_seconds + answers * rates.step_seconds_per_answer + self._context * of_context

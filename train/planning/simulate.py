@@ -1,7 +1,7 @@
-"""A run on a clock that jumps from event to event: timed engines, rewards and a learner.
+"""A discrete-event simulation of a run: timed engines, rewards and a learner.
 
-Groups are asked and batches are cut by the controller's own rules (train/asynchronous/staleness.py). Lengths of answers
-are log-normal with a heavy tail, as those of reasoning models nearly are.
+Groups are dispatched and batches taken by the controller's own rules (train/asynchronous/staleness.py). Lengths of
+completions are log-normal, a good fit to the heavy tail of reasoning models.
 """
 
 import random
@@ -21,20 +21,20 @@ from train.planning.engine import EngineTimings, LearnerTimings, SimulatedSample
 
 _PRECISION = 0.05  # of the time of a step: half of its 95% confidence interval, as a share
 _MIN_CYCLES, _MAX_CYCLES = 5, 60
-_STUDENT_T = 2.78  # of 95% for the means of _MIN_CYCLES; for more of them it is lower
+_STUDENT_T = 2.78  # 95% quantile for _MIN_CYCLES means; lower for more
 
 
 @dataclass(frozen=True, slots=True)
 class LogNormalLengths:
-    """Log-normal lengths in tokens, cut off at a limit."""
+    """Log-normal lengths in tokens, truncated at a limit."""
 
-    median: float  # before they are cut off
-    sigma: float  # standard deviation of their logarithm; 0.9 puts one answer in a hundred at eight times the median
+    median: float  # before truncation
+    sigma: float  # standard deviation of their logarithm; with 0.9, the 99th percentile is eight times the median
     limit: int  # the longest length
 
     @classmethod
     def with_mean(cls, mean: float, *, sigma: float = 0.9, limit: int) -> "LogNormalLengths":
-        """Return lengths whose mean, after the cut, is this one. Raises ValueError if the limit does not allow it."""
+        """Return lengths with this mean after truncation. Raises ValueError if the limit does not allow it."""
         if not 1 <= mean < limit:
             raise ValueError(f"answers of at most {limit} tokens cannot have {mean:g} on average")
         low, high = 1.0, 64.0 * limit
@@ -45,7 +45,7 @@ class LogNormalLengths:
 
     @property
     def mean(self) -> float:
-        """The mean after the cut: the expectation of min(length, limit)."""
+        """The mean after truncation: the expectation of min(length, limit)."""
         if self.sigma == 0:
             return min(self.median, self.limit)
         normal, cut = NormalDist(), (log(self.limit) - log(self.median)) / self.sigma
@@ -58,19 +58,19 @@ class LogNormalLengths:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What is sampled and trained on."""
+    """The batches of a run."""
 
     groups: int  # in a batch
-    completions: int  # answers of a group
+    completions: int  # in a group
     prompt_tokens: int
     lengths: LogNormalLengths
-    rejected_share: float = 0.0  # of the groups: they teach nothing and are replaced
-    reward_seconds: tuple[float, float, float] = (4.0, 8.0, 20.0)  # least, most likely and most, to score an answer
+    rejected_share: float = 0.0  # of the groups: they have no signal and are replaced
+    reward_seconds: tuple[float, float, float] = (4.0, 8.0, 20.0)  # minimum, mode and maximum for one completion
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The engines and the learner. In the pipeline "sync" they take turns on the same GPUs."""
+    """The engines and the learner. In the pipeline "sync" they share GPUs and take turns."""
 
     engines: int
     engine: EngineTimings
@@ -79,11 +79,11 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class TrainingMode:
-    """How sampling and training overlap. The other values count for "async" only."""
+    """The overlap of sampling and training. All fields but `pipeline` count for "async" only."""
 
     pipeline: Literal["sync", "one-off", "async"]
     staleness: int = 0  # the bound (rollout.staleness)
-    interrupts: bool = True  # whether new weights interrupt answers; otherwise an engine first finishes its answers
+    interrupts: bool = True  # whether engines load new weights in the middle of completions, not after them
 
     def __str__(self) -> str:
         if self.pipeline != "async":
@@ -96,12 +96,12 @@ SYNC, ONE_OFF = TrainingMode("sync"), TrainingMode("one-off", 1)
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """What a simulated run measured, over its later steps."""
+    """Measurements of a simulated run, over its later steps."""
 
     n_steps: int
     step_seconds: float
     step_seconds_error: float  # half of the 95% confidence interval, as a share; inf if the steps are too few
-    tokens_per_second: float  # completion tokens that were trained on
+    tokens_per_second: float  # completion tokens trained on
     learner_idle_share: float  # of the time
     engine_idle_share: float
     staleness_mean: float  # versions between a token's sampling and its training, over the tokens
@@ -111,17 +111,17 @@ class SimulationResult:
 def simulate(
     mode: TrainingMode, workload: Workload, layout: Layout, *, max_cycles: int = _MAX_CYCLES, seed: int = 0
 ) -> SimulationResult:
-    """Run until the time of a step is known to 5%, or for so many cycles, and return what was measured.
+    """Simulate until the time of a step is known to 5%, or for max_cycles.
 
-    As many batches as may be under way, staleness + 1, are asked at the beginning, and come in bursts ever after. So
-    steps are measured in cycles of so many; the first one fills the engines and does not count. The confidence interval
-    is that of the means of cycles, taken to be independent (the method of batch means).
+    At the beginning, staleness + 1 batches are dispatched at once, and batches keep arriving in bursts of this size. So
+    a cycle of staleness + 1 steps is the unit of measurement. The first cycle fills the engines and does not count. The
+    confidence interval treats the means of cycles as independent (the method of batch means).
     """
     return _Run(mode, workload, layout, seed).outcome(max_cycles)
 
 
 class _Step(NamedTuple):
-    """One batch: when it was published, and what was in it."""
+    """One batch: when its weights were published, and what it contained."""
 
     published: float
     tokens: int
@@ -136,7 +136,7 @@ class _Group:
     start_version: int
     is_rejected: bool
     finished: list[SimulatedSample] = field(default_factory=list)
-    scored_at: float = 0.0  # when the reward of the last of them is known
+    scored_at: float = 0.0  # time of its last reward
 
 
 class _Run:
@@ -148,16 +148,16 @@ class _Run:
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._n_events = self._event = 0
         self._engines = [TimedEngine(layout.engine) for _ in range(layout.engines)]
-        self._awaited = [0] * layout.engines  # number of the event at which each engine is looked at next
-        self._groups: dict[int, _Group] = {}  # asked, and neither used nor rejected
-        self._ready: list[tuple[int, int]] = []  # of those that can be trained on, start version and number
+        self._awaited = [0] * layout.engines  # number of each engine's next event
+        self._groups: dict[int, _Group] = {}  # dispatched, and neither used nor rejected
+        self._ready: list[tuple[int, int]] = []  # start version and number of trainable groups
         self._n_asked = self._n_taken = 0  # groups, batches
         self._engines_are_full = False
         self._version = 0
-        self._unpublished: int | None = None  # trained weights that are on their way to the engines
+        self._unpublished: int | None = None  # trained weights in transfer to the engines
         self._learner_is_free = True
         self._learner_seconds = 0.0
-        self._of_batch = 0, 0.0, 0  # tokens of the batch in training, and their ages, mean and maximum
+        self._of_batch = 0, 0.0, 0  # tokens of the batch in training, and their staleness, mean and maximum
         self._steps: list[_Step] = []
 
     def outcome(self, max_cycles: int) -> SimulationResult:
@@ -183,7 +183,7 @@ class _Run:
         )
 
     def _make_cycle(self) -> _Step:
-        """Let time pass until so many steps are over, and return the last one."""
+        """Simulate one cycle of steps, and return the last one."""
         n_steps = len(self._steps) + self._cycle
         while len(self._steps) < n_steps:
             self._now, self._event, happen = heappop(self._events)
@@ -197,7 +197,7 @@ class _Run:
             return
         self._let_pass(number)
         engine = self._engines[number]
-        if not engine.n_pending and engine.version != self._version:  # it has finished what it had begun
+        if not engine.n_pending and engine.version != self._version:  # its completions are finished
             engine.load_weights(self._version)
             self._engines_are_full = True
         if self._engines_are_full:
@@ -208,7 +208,7 @@ class _Run:
         group = self._groups[number]
         if group.is_rejected:
             del self._groups[number]
-            self._feed()  # another can be asked
+            self._feed()  # the rejected group made room for another
         else:
             self._ready.append((group.start_version, number))
             self._publish_if_possible()
@@ -253,7 +253,7 @@ class _Run:
             self._feed()
 
     def _publish_if_possible(self) -> None:
-        """Let the engines have new weights. In the pipeline "one-off" they wait until the next batch is there."""
+        """Give the engines new weights. In the pipeline "one-off", only once the next batch is sampled."""
         version = self._unpublished
         is_sampled = len(self._ready) >= self._workload.groups and not any(each.n_pending for each in self._engines)
         if version is None or (self._way.pipeline == "one-off" and not is_sampled):
@@ -275,9 +275,9 @@ class _Run:
     # --- the engines ---
 
     def _feed(self) -> None:
-        """Let the engine with the least to do ask for a group, until there is none to be had.
+        """Dispatch groups to the least-loaded engines, as many as the staleness bound allows.
 
-        In the pipeline "one-off", the next batch is asked as a whole, once the one before is in training.
+        In the pipeline "one-off", a batch is dispatched as a whole once the previous one is in training.
         """
         if self._way.pipeline == "one-off" and self._n_taken not in (0, self._version + 1):
             return
@@ -330,7 +330,7 @@ class _Run:
             self._awaited[number] = self._add(at, partial(self._look_at, number))
 
     def _let_pass(self, number: int) -> None:
-        """Let an engine's time pass until now, and have scored what it has drawn."""
+        """Advance an engine to the present, and score its finished completions."""
         low, mode, high = self._workload.reward_seconds
         for sample in self._engines[number].advance(self._now):
             group = self._groups[sample.key[0]]
@@ -346,13 +346,13 @@ class _Run:
 
 
 def _ages(sample: SimulatedSample, version: int) -> Iterator[tuple[int, int]]:
-    """Yield the age of each of an answer's versions when weights of this version train on it, and its tokens."""
+    """Yield the staleness and the tokens of each span of a sample when weights of this version train on it."""
     for (drawn_by, start), (_, end) in pairwise([*sample.versions, (version, sample.tokens)]):
         yield version - drawn_by, end - start
 
 
 def _relative_error(cycles: Sequence[float]) -> float:
-    """Return half of the 95% confidence interval of their mean, as a share of it; inf if they are too few."""
+    """Return half of the 95% confidence interval of the mean cycle, as a share of the mean; inf for too few cycles."""
     if len(cycles) < _MIN_CYCLES:
         return inf
     return _STUDENT_T * stdev(cycles) / sqrt(len(cycles)) / fmean(cycles)

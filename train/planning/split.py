@@ -1,6 +1,6 @@
 """The best split of GPUs between learner and engines: every sensible split is simulated.
 
-`model_size`, `build_workload` and `build_cluster` derive from a configuration what the simulation takes.
+`model_size`, `build_workload` and `build_cluster` derive the simulation's input from a configuration.
 """
 
 from bisect import bisect_left
@@ -27,11 +27,11 @@ from train.planning.simulate import (
 from train.run.memory import cache_bytes_per_token, estimate, estimate_run, gpu_memory
 
 MODES = (SYNC, ONE_OFF, *(TrainingMode("async", staleness) for staleness in (1, 2, 4, 8)))
-# Mean length of answers over the limit; DeepCoder's 14B: 8K of 32K at its start, 17.5K at its end.
+# Mean length of completions as a share of the limit; DeepCoder's 14B: 8K of 32K at its start, 17.5K at its end.
 _DEFAULT_MEAN_SHARE = 0.3
 _MEMORY_SHARE = 0.9  # of a GPU's memory that the learner can use
 _PROMPT_TOKENS = 500
-_MAX_PARTS, _MIN_ENGINES = 4, 8  # of a run by which splits are compared: parts of the whole, and engines in a part
+_MAX_PARTS, _MIN_ENGINES = 4, 8  # splits are compared on runs scaled down by at most 4, with at least 8 engines
 _SHARES = (1 / 8, 1 / 4, 3 / 8, 1 / 2, 5 / 8)  # of the GPUs, for the learner
 
 
@@ -48,7 +48,7 @@ class GpuCluster:
 
 @dataclass(frozen=True, slots=True)
 class GpuSplit:
-    """A way of training and a division of the GPUs, with what the simulation measured."""
+    """A training mode and a split of the GPUs, with the simulation's measurements."""
 
     mode: TrainingMode
     learner_gpus: int
@@ -57,10 +57,10 @@ class GpuSplit:
 
 
 def best_split(mode: TrainingMode, model: ModelSize, cluster: GpuCluster, workload: Workload) -> GpuSplit | None:
-    """Return the fastest split, or None if the GPUs are too few for this way.
+    """Return the fastest split, or None if the GPUs are too few for this mode.
 
-    Splits are compared by short runs with a part of everything, from one with few learner GPUs to its faster neighbor;
-    the last one is simulated until the result is precise.
+    Climb from a split with few learner GPUs to faster neighbors, on short, scaled-down runs; then simulate the best
+    split until the result is precise.
     """
     splits = list(candidate_splits(mode, cluster))
     if not splits:
@@ -88,7 +88,7 @@ def best_split(mode: TrainingMode, model: ModelSize, cluster: GpuCluster, worklo
 def candidate_splits(mode: TrainingMode, cluster: GpuCluster) -> Iterator[tuple[int, int]]:
     """Yield (GPUs of the learner, number of engines)."""
     multiple = cluster.learner_multiple
-    if mode.pipeline == "sync":  # both use all of them, in turns
+    if mode.pipeline == "sync":  # learner and engines take turns on all GPUs
         if cluster.gpus >= max(cluster.min_learner_gpus, cluster.tensor_parallel):
             yield cluster.gpus // multiple * multiple, cluster.gpus // cluster.tensor_parallel
         return
@@ -120,9 +120,9 @@ def model_size(config: Config) -> ModelSize:
 def build_workload(config: Config, *, mean_tokens: float | None, sigma: float, rejected_share: float) -> Workload:
     """Return the batches of the run's last stage. Raises ConfigError for a mean that its limit does not allow.
 
-    mean_tokens     of the answers; None: three tenths of the limit
+    mean_tokens     of a completion; None: three tenths of the limit
     sigma           standard deviation of the logarithm of their lengths
-    rejected_share  share of the groups that teach nothing
+    rejected_share  share of groups without a signal
     """
     limit = max(stage.max_tokens for stage in config.stages)
     try:
@@ -139,7 +139,7 @@ def build_workload(config: Config, *, mean_tokens: float | None, sigma: float, r
 
 
 def build_cluster(config: Config, gpu: Gpu, gpus: int) -> GpuCluster:
-    """Return how the GPUs can be divided: the learner needs so many that its weights, moments and longest row fit.
+    """Return how the GPUs can be split, given that the learner's weights, moments and longest row must fit.
 
     Raises LearnerError if it does not fit on all of them.
     """

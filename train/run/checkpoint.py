@@ -1,8 +1,8 @@
-"""Checkpoints: all that a run needs to continue as if nothing had happened, in one folder that is complete or absent.
+"""Checkpoints: the complete state for an exact resume, in one folder that appears atomically.
 
-RUN/checkpoints/step-000010/    learner/: weights, optimizer, schedule; each rank has written its own part of them
-                                ahead.frames: the batch that was sampled ahead, if there is one, as in a journal
-                                progress.json: step, data position, stage: a few numbers, whatever the batch's size
+RUN/checkpoints/step-000010/    learner/: weights, optimizer, schedule; a shard from each rank
+                                ahead.frames: the batch sampled ahead, if any, in the journal's format
+                                progress.json: step, data position, stage
 """
 
 import json
@@ -22,7 +22,7 @@ _LEARNER, _AHEAD, _PROGRESS = "learner", "ahead.frames", "progress.json"
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """How far a run has come after a step."""
+    """The progress of a run after a step."""
 
     step: int = 0
     position: int = 0  # the position of the next prompt
@@ -30,19 +30,19 @@ class RunProgress:
     seconds: float = 0.0  # since the run's start
     stage: int = 0
     recent_clipped: tuple[float, ...] = ()
-    signal_share: float = 1.0  # of the groups of the latest batch, those that taught something
-    sampled_ahead: tuple[Event, ...] = ()  # the groups of the next step's batch, if they were sampled already
-    dataset_digest: str = ""  # digest of the questions, since a position is only meaningful for the same questions
-    evaluated_seconds: float = 0.0  # when the latest evaluation began, since the run's start
+    signal_share: float = 1.0  # share of groups with a signal in the latest batch
+    sampled_ahead: tuple[Event, ...] = ()  # the groups of the next step's batch, if already sampled
+    dataset_digest: str = ""  # of the prompt dataset: a position is valid only in the same dataset
+    evaluated_seconds: float = 0.0  # start of the latest evaluation, since the run's start
 
 
 def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future[None]], *, keep: int) -> Future[Path]:
-    """Begin to write a checkpoint; once it is complete, all but the newest `keep` are deleted.
+    """Begin to write a checkpoint; once it is complete, delete all but the newest `keep`.
 
     save_learner: begins to write the learner's state into a new folder, as Learner.save_state does
 
-    The future ends with the checkpoint's folder. Like this function, it raises CheckpointError if the checkpoint cannot
-    be written; earlier ones stay valid. Wait for it before the next call.
+    The future returns the checkpoint's folder. Wait for it before the next call. Both raise CheckpointError if the
+    checkpoint cannot be written; earlier ones stay valid.
     """
     folder = run / FOLDER / f"step-{progress.step:06d}"
     aside = folder.with_name(f".{folder.name}.writing")
@@ -59,7 +59,7 @@ def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future
         try:
             learner.result()
             fsync_path(aside)
-            shutil.rmtree(folder, ignore_errors=True)  # from an attempt that was later resumed at an earlier step
+            shutil.rmtree(folder, ignore_errors=True)  # from before a resumption at an earlier step
             aside.rename(folder)
             fsync_path(folder.parent)
             for old in list_checkpoints(run)[: -max(keep, 1)]:
@@ -70,7 +70,7 @@ def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future
             saved.set_result(folder)
 
     try:
-        for leftover in folder.parent.glob(".step-*.writing"):  # a run that was killed left it behind
+        for leftover in folder.parent.glob(".step-*.writing"):  # of a killed run
             shutil.rmtree(leftover)
         aside.mkdir(parents=True)
         if progress.sampled_ahead:
@@ -94,12 +94,12 @@ def list_checkpoints(run: Path) -> list[Path]:
 
 
 def oldest_step(run: Path) -> int:
-    """Return the step of the oldest checkpoint of a run, which must have one."""
+    """Return the step of the oldest checkpoint of a run with at least one."""
     return int(list_checkpoints(run)[0].name.removeprefix("step-"))
 
 
 def load(folder: Path, load_learner: Callable[[Path], None]) -> RunProgress:
-    """Return the progress in a checkpoint, after the learner has continued from its state.
+    """Load a checkpoint into the learner, and return its progress.
 
     load_learner: reads the learner's state from a folder, as Learner.load_state does
 
@@ -112,7 +112,7 @@ def load(folder: Path, load_learner: Callable[[Path], None]) -> RunProgress:
         progress["dataset_digest"] = progress.pop("questions")
         progress["recent_clipped"] = tuple(progress["recent_clipped"])
         read = RunProgress(**progress)
-    except Exception as error:  # many types of exceptions, depending on what is damaged
+    except Exception as error:  # the type depends on the damage
         raise _damaged(folder, error) from error
     try:
         load_learner(folder / _LEARNER)

@@ -1,22 +1,22 @@
-"""The evaluations of a run: when one is due, where it is made, and the best weights so far.
+"""The schedule of a run's evaluations, the three ways to run one, and the best weights so far.
 
-An evaluation is due before the first step, after the last, and in between by steps, by time, or both. It is made where
+An evaluation is due before the first step, after the last, and in between by steps, by time, or both. It runs as
 evaluation.where says:
 
 inside  within the step, with the run's engine: the run waits for it
-idle    with the run's engine, in a thread, once the engine has drawn the next batch and waits for the learner
-own     in a process of its own with an engine of its own, which reads the weights from files. A failure costs no more
-        than this evaluation; the price is one start of an engine, which the run does not wait for
+idle    with the run's engine, in a thread, once the engine has sampled the next batch and waits for the learner
+own     in a separate process with its own engine, which reads the weights from files. A failure costs only this
+        evaluation; the price is the start of an engine, for which the run does not wait
 
-Its metrics are those of the step whose weights it has, whenever they arrive. At most one evaluation runs at a time.
+Its metrics belong to the step that made the weights, whenever they arrive. At most one evaluation runs at a time.
 
-The weights of the step that solved most of one suite are kept whatever becomes of the checkpoints:
+The weights of the step with the best result on one suite are kept independently of the checkpoints:
 
 RUN/best/            the model, as transformers and vLLM read it
 RUN/best/best.json   {"suite": "humaneval+", "step": 120, "pass@1": 0.61, "low": 0.55, "high": 0.67, ...}
 
-The folder is always whole. It holds the best of all that was evaluated in the folder of the run: if a run is continued
-before that step, it stays until a better one is found.
+The folder is replaced atomically. It holds the best weights ever evaluated in the run's folder: if the run is resumed
+at an earlier step, they stay until a better result.
 """
 
 import json
@@ -56,10 +56,10 @@ class EvaluationSchedule:
 
     settings: EvaluationConfig
     last_step: int  # of the run
-    seconds: float  # when the latest evaluation began, since the run's start
+    seconds: float  # start of the latest evaluation, since the run's start
 
     def is_due(self, step: int, seconds: float) -> bool:
-        """Return whether the weights after this step, made so many seconds after the run's start, are evaluated."""
+        """Return whether an evaluation is due after this step, `seconds` after the run's start."""
         by_steps, by_seconds = self.settings.every_steps, self.settings.every_minutes * 60
         return (
             step in (0, self.last_step)
@@ -72,9 +72,9 @@ class EvaluationScheduler:
     """Evaluates the weights of a run on its suites.
 
     run       folder of the run
-    suites    the suites; without any, nothing is evaluated
-    log_late  called with the metrics of evaluations that were not made within the step
-    seconds   when the latest evaluation began, in seconds since the run's start
+    suites    the suites; may be empty
+    log_late  called with the metrics of evaluations that end after their step
+    seconds   start of the latest evaluation, in seconds since the run's start
     """
 
     def __init__(
@@ -101,21 +101,20 @@ class EvaluationScheduler:
         self._timeline = timeline
         self._pending: PendingEvaluation | None = None
         self._began = 0.0
-        self._left_out_during: int | None = None  # step whose evaluation another one would have had to wait for
-        self._needs_engine = False  # "idle": the evaluation waits for the engine, or the thread has it
+        self._left_out_during: int | None = None  # step whose evaluation made another one be skipped
+        self._needs_engine = False  # "idle": the evaluation waits for the engine, or uses it
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None  # of the thread
         self._child: Child | None = None
-        self._refusal = ""  # why there is no process
+        self._refusal = ""  # why the process could not be started
 
     def resume(self, step: int) -> None:
-        """Go on after this step, the last one that was made; 0: the run begins. Evaluations that were not over are made
-        if their weights are still there."""
+        """Start or resume after this step (0 at the run's start). Pending evaluations with weights continue."""
         finish_interrupted_replace(self._run)
         forget_after(self._run, step if step else -1)
         for pending in unfinished_evaluations(self._run):
             if pending.step > step or step == 0 or not self._names:
-                pending.remove()  # the step will be made again
+                pending.remove()  # the step will run again
                 continue
             self.finish()
             is_complete = self._is_complete(pending)
@@ -127,9 +126,9 @@ class EvaluationScheduler:
                 self.collect()
 
     def after_step(self, step: int, max_tokens: int) -> dict[str, float]:
-        """Begin to evaluate the weights after this step if that is due. Returns the metrics if they are known at once.
+        """Begin an evaluation of the weights after this step if one is due. Return the metrics if known at once.
 
-        max_tokens: length limit of the answers, unless evaluation.max_tokens is another one
+        max_tokens: length limit of completions, unless evaluation.max_tokens is set
         """
         now = self._timeline.clock()
         if not self._names or not self.schedule.is_due(step, now):
@@ -137,7 +136,7 @@ class EvaluationScheduler:
         if step == self._config.run.steps:
             self.finish()  # the last step is always evaluated
         if self._pending is not None:
-            if self._left_out_during != self._pending.step:  # one warning is enough: by minutes, each step is due now
+            if self._left_out_during != self._pending.step:  # one warning is enough: by minutes, each step is now due
                 log.warning(
                     "step %d is not evaluated: the evaluation of step %d is not over. Evaluate less often, or on fewer "
                     "problems: evaluation.every_steps, every_minutes, problems, k",
@@ -159,7 +158,7 @@ class EvaluationScheduler:
         return metrics
 
     def on_engine_idle(self) -> None:
-        """Note that the engine has a batch to draw, and nothing to do after that until it gets new weights."""
+        """Begin an evaluation that waits for the engine: after its current batch, it is idle until new weights."""
         if self._needs_engine and self._thread is None:
             self._thread = threading.Thread(target=self._evaluate_when_idle, name="evaluation", daemon=True)
             self._thread.start()
@@ -178,10 +177,10 @@ class EvaluationScheduler:
         pending = self._pending
         if metrics := self._take():
             self._log_late(pending.step, metrics)
-        pending.remove()  # only now: if the run is killed before, it finds the metrics when it is resumed
+        pending.remove()  # last, so that a run killed before finds the metrics when it is resumed
 
     def finish(self) -> None:
-        """Wait for the evaluation that was begun last, and log its metrics. Raises what the idle engine has raised."""
+        """Wait for the pending evaluation, and log its metrics. Raises the error of a failed "idle" evaluation."""
         self.on_engine_idle()
         if self._thread is not None:
             self._thread.join()
@@ -194,20 +193,20 @@ class EvaluationScheduler:
         self.collect()
 
     def close(self) -> None:
-        """Give up an evaluation that is not over, which a resumed run continues.
+        """Abandon a pending evaluation, which a resumed run continues.
 
-        A thread ends when the run closes the engine.
+        The thread of an idle evaluation ends when the run closes the engine.
         """
         if self._child is not None:
-            self._child.end()  # with the processes that vLLM has left
+            self._child.end()  # with vLLM's processes
 
     def _prepare(self, pending: PendingEvaluation) -> bool:
-        """Write what the evaluation needs. Returns False, with a warning, if it cannot be written: it is left out."""
+        """Write the evaluation's request and weights. If that fails, log a warning and return False."""
         try:
             pending.write_request(self._config)
             needs_weights = self._where == "own" or (self._where == "idle" and bool(self._config.evaluation.keep_best))
             if needs_weights and not pending.model_folder.exists():
-                self._learner.save_pretrained(pending.model_folder)  # it has them: this is its latest step
+                self._learner.save_pretrained(pending.model_folder)  # the learner's weights are those of this step
         except (OSError, LearnerError) as error:
             log.warning("step %d is not evaluated: %s", pending.step, error)
             pending.remove()
@@ -239,7 +238,7 @@ class EvaluationScheduler:
             self._error = error
 
     def _take(self) -> dict[str, float]:
-        """Return the metrics of the evaluation that is over, and keep its weights if they are the best."""
+        """Return the metrics of the finished evaluation, and keep its weights if they are the best."""
         assert self._pending is not None
         pending, self._pending = self._pending, None
         self.close()
@@ -249,10 +248,10 @@ class EvaluationScheduler:
         self._timeline.record(pending.step, "evaluate", self._began, self._timeline.clock())
         if self._config.evaluation.keep_best in found:
             self._keep_if_best(pending)
-        return {  # with several suites, the names of metrics have that of the suite in them
+        return {  # with several suites, the names of metrics contain the suite's
             name if len(self._names) == 1 else name.replace("eval/", f"eval/{suite}/", 1): value
             for suite, metrics in found.items()
-            if suite in self._names  # before it was resumed, the run may have had others
+            if suite in self._names  # before a resumption, the run may have had other suites
             for name, value in metrics.items()
         }
 
@@ -271,7 +270,7 @@ class EvaluationScheduler:
             record = best_record(suite, pending.step, result_path(self._run, suite, pending.step))
             if not is_better(record, read_best_record(self._run)):
                 return
-            if not pending.model_folder.exists():  # evaluated within the latest step, whose weights the learner has
+            if not pending.model_folder.exists():  # evaluated within the step: the learner has the weights
                 self._learner.save_pretrained(pending.model_folder)
             with defer_interrupts():
                 replace_best(self._run, pending.model_folder, record)
@@ -283,11 +282,11 @@ class EvaluationScheduler:
 
 BEST = "best"
 _RECORD_FILE, _NEW, _OLD = "best.json", ".best.new", ".best.old"
-_COMPARABLE_KEYS = ("suite", "exercises_sha256", "temperature", "top_p")  # equal in all records that are compared
+_COMPARABLE_KEYS = ("suite", "exercises_sha256", "temperature", "top_p")  # records are comparable if these are equal
 
 
 def best_record(suite: str, step: int, result: Path) -> dict[str, Any]:
-    """Return the record of the weights after a step, from the result of their evaluation."""
+    """Return the record for best.json from the result of a step's evaluation."""
     content = json.loads(result.read_text(encoding="utf-8"))
     numbers, sampling = content["numbers"], content["sampling"]
     return {
@@ -302,18 +301,18 @@ def best_record(suite: str, step: int, result: Path) -> dict[str, Any]:
 
 
 def read_best_record(run: Path) -> dict[str, Any] | None:
-    """Return the record of the best weights so far, or None if there are none, or the record is damaged."""
+    """Return the record of the best weights so far, or None if it is missing or damaged."""
     try:
         record = json.loads((run / BEST / _RECORD_FILE).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):  # a machine that lost its power may leave an empty file
+    except (FileNotFoundError, ValueError):  # a power loss may leave an empty file
         return None
     return record if isinstance(record, dict) and "pass@1" in record else None
 
 
 def is_better(record: dict[str, Any], previous: dict[str, Any] | None) -> bool:
-    """Return whether weights take the place of those before: equal ones do not.
+    """Return whether weights are strictly better than the previous best.
 
-    An earlier record about another suite, or other problems, cannot be compared and gives way.
+    A previous record that is not comparable, such as one of another suite, loses.
     """
     if record["pass@1"] is None or isnan(record["pass@1"]):
         return False
@@ -323,7 +322,7 @@ def is_better(record: dict[str, Any], previous: dict[str, Any] | None) -> bool:
 
 
 def replace_best(run: Path, model: Path, record: dict[str, Any]) -> None:
-    """Make a model the best one. Its folder is moved. Raises OSError if it cannot be."""
+    """Move a model's folder to RUN/best. Raises OSError."""
     (model / _RECORD_FILE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     shutil.rmtree(run / _NEW, ignore_errors=True)
     model.rename(run / _NEW)
@@ -334,7 +333,7 @@ def replace_best(run: Path, model: Path, record: dict[str, Any]) -> None:
 
 
 def finish_interrupted_replace(run: Path) -> None:
-    """Complete what a run that was killed within `replace_best` had begun."""
+    """Complete a `replace_best` that was interrupted by a kill."""
     best, new, old = run / BEST, run / _NEW, run / _OLD
     if new.exists():
         shutil.rmtree(best, ignore_errors=True)

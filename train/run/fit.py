@@ -1,7 +1,7 @@
-"""The fit of a run to its machines: whether the memory suffices, and with which values it does.
+"""The fit of a run to its machines: whether the memory suffices, and values with which it does.
 
-`curate train --gpus N` chooses these values where the user has chosen none: where engines run, how much memory they
-get, where the moments are. If a run does not fit, they are the advice.
+`curate train --gpus N` chooses such values unless the user has: the engines' GPUs, their memory share, and the place of
+the optimizer's moments. If a run does not fit, the error message recommends them.
 """
 
 import json
@@ -26,16 +26,16 @@ ReadConfig = Callable[[Sequence[str]], Config]
 _MEMORY_SHARES = tuple(
     percent / 100 for percent in range(90, 25, -5)
 )  # for an engine that shares its GPU with the learner
-_ENGINE_MEMORY_SHARE = 0.9  # of a GPU that it has for itself
+_ENGINE_MEMORY_SHARE = 0.9  # of a GPU that the engine does not share
 _TENSOR_PARALLEL = (1, 2, 4, 8)
 
 
 def detect_machines(gpus: int | None, gpu_gb: float | None, host_gb: float | None) -> Machines | None:
-    """Return the machines of a run that starts now, all of them like this one; None: they have no GPU.
+    """Return the machines of a run that starts now, all of them like this one; None if they have no GPU.
 
-    gpus     of all machines together; None: all that torch sees, with one rank of the learner for each of torchrun's
-    gpu_gb   memory of a GPU; None: that of the smallest one
-    host_gb  memory of a machine; None: that of this one
+    gpus     of all machines together; None: all that torch sees, with one learner rank for each rank of torchrun
+    gpu_gb   memory of a GPU; None: of the smallest one
+    host_gb  memory of a machine; None: of this one
 
     Raises ConfigError if GPUs are wanted and there are none.
     """
@@ -66,19 +66,19 @@ def check_ranks(config: Config, machines: Machines) -> None:
 
 
 def launcher(n_ranks: int) -> str:
-    """Return what stands before `curate train` on a machine with so many of the learner's GPUs."""
+    """Return the command before `curate train` on a machine with `n_ranks` learner GPUs."""
     return f"torchrun --nproc-per-node {n_ranks} --no-python"
 
 
 def adapt(read: ReadConfig, machines: Machines) -> Config:
-    """Return the first configuration of `read` that fits the machines; without changes if it fits so.
+    """Return the first configuration of `read` that fits the machines, the unchanged one first.
 
-    If none does, return the leanest one whose roles can be divided among the GPUs. Raises ConfigError if the
-    configuration is wrong as it is.
+    If none fits, return the leanest one whose roles can be divided among the GPUs. Raises ConfigError if the unchanged
+    configuration is invalid.
     """
     leanest = read(())
     for changes in _candidates(leanest, machines):
-        with suppress(ConfigError):  # other values of the user do not go together with these, or with these GPUs
+        with suppress(ConfigError):  # these values conflict with the user's, or with the GPUs
             changed = read(changes)
             if not _shortage(list(memory_needs(changed, machines))):
                 return changed
@@ -108,7 +108,7 @@ def _problem(config: Config, machines: Machines) -> str:
 
 
 def _shortage(needs: Sequence[MemoryNeed]) -> str:
-    """Return what the first role lacks and what to do about it; empty if all have enough."""
+    """Return a message about the first role without enough memory; empty if all have enough."""
     for need in needs:
         if need.available and need.total > need.available:
             return (
@@ -131,7 +131,7 @@ def changed_values(before: Config, after: Config) -> Mapping[str, Any]:
 
 
 def _candidates(config: Config, machines: Machines) -> Iterator[tuple[str, ...]]:
-    """Yield changes to try in turn, those with which a run is fastest first."""
+    """Yield changes to try, the fastest configuration first."""
     yield ()
     where = config.evaluation.where
     inside = ("evaluation.where=inside", "evaluation.gpus=[]") if where == "own" or machines.gpus == 1 else ()
@@ -139,7 +139,7 @@ def _candidates(config: Config, machines: Machines) -> Iterator[tuple[str, ...]]
     if not machines.gpus or (config.rollout.pipeline == "async" and not config.workers.local):
         yield from offloads
     elif machines.gpus == 1:
-        # The two take turns: those that work at the same time would have to share the memory, too.
+        # Engine and learner take turns: if both ran at once, they would have to share the memory.
         alone = ("rollout.pipeline=sync", "engine.gpus=[]", "engine.tensor_parallel=1", *inside)
         for offload in offloads:
             yield from ((*alone, *offload, f"engine.memory_share={share}") for share in _MEMORY_SHARES)

@@ -3,12 +3,12 @@
 RUN/config.json      the whole configuration, defaults included
 RUN/metrics.jsonl    metrics of each step
 RUN/samples.jsonl    some completions of each step
-RUN/timeline.jsonl   when each part of the run worked
-RUN/evaluations/     the results of evaluations, and those that are not over
+RUN/timeline.jsonl   when each part of the run was busy
+RUN/evaluations/     the results of evaluations, and pending ones
 RUN/best/            the best weights so far, if evaluation.keep_best names a suite
-RUN/checkpoints/     what --resume continues from
-RUN/journal/         all that happened to the groups of an asynchronous run
-RUN/workers/         what the workers of such a run say that are processes of this machine
+RUN/checkpoints/     checkpoints, from which --resume continues
+RUN/journal/         the events of the groups of an asynchronous run
+RUN/workers/         the logs of this machine's workers of such a run
 RUN/model/           the trained model, with its card
 """
 
@@ -26,10 +26,10 @@ from train.config import Config, as_table, from_table
 from train.errors import ConfigError
 
 CONFIG, _LOCK = "config.json", ".lock"
-# What is written before the first sample, and is there if the configuration, the model or the data is refused.
+# The files written before the first sample. A run refused for its configuration, model or data leaves only these.
 _BEFORE = (_LOCK, CONFIG, "questions.jsonl", "workers", "journal")
-# Sections and keys that may differ when a run is resumed, because the finished steps do not depend on them. Of
-# data.include, a checkpoint knows the problems that it was trained on.
+# Sections and keys that may change when a run is resumed, because the finished steps do not depend on them. A change of
+# data.include is detected by the dataset digest of the checkpoint.
 _MAY_CHANGE = (
     "run", "evaluation", "engine", "workers", "data.include", "sandbox", "most", "rollout.max_seconds",
     "rollout.most_running", "optimizer.row_tokens", "optimizer.offload", "ranks",
@@ -42,15 +42,15 @@ _MUST_STAY = (
 
 @contextmanager
 def open_run(folder: Path, config: Config, *, resume: bool = False, overwrite: bool = False) -> Iterator[None]:
-    """Make the folder, or continue the run in it, and lock it for this process.
+    """Create the folder, or continue the run in it, and lock it for this process.
 
     resume     continue the run in the folder; if there is none, begin it
     overwrite  delete the run in the folder
 
-    A run that was refused before it sampled anything counts as none.
+    A run that was refused before its first sample counts as none.
 
-    Raises ConfigError if the folder holds something else, a run that is not to be resumed, or one with other settings,
-    or if another command is writing to it.
+    Raises ConfigError if the folder holds something else, a run without `resume`, or a run with other settings, or if
+    another command holds the lock.
     """
     if folder.exists() and not (folder / CONFIG).exists() and any(path.name != _LOCK for path in folder.iterdir()):
         raise ConfigError(f"{folder} exists and is not a training run. Choose another --out.")
@@ -80,7 +80,7 @@ def read_stored_config(folder: Path) -> Config:
 
 
 def _has_begun(folder: Path) -> bool:
-    """Return whether the run in this folder has made anything that would be lost with it."""
+    """Return whether the run in this folder has results that would be lost."""
     for path in folder.rglob("*"):
         if path.relative_to(folder).parts[0] not in _BEFORE and path.is_file() and path.stat().st_size:
             return True
@@ -93,7 +93,7 @@ def _has_begun(folder: Path) -> bool:
 
 
 def _check_unchanged(folder: Path, config: Config) -> None:
-    """Raise ConfigError for the first key that has changed although it must not."""
+    """Raise ConfigError for the first changed key that must not change."""
     old, new = _flatten(as_table(read_stored_config(folder))), _flatten(as_table(config))
     for key in sorted(old.keys() | new.keys()):
         may_change = any(key == free or key.startswith(f"{free}.") for free in _MAY_CHANGE) and key not in _MUST_STAY

@@ -1,12 +1,11 @@
 """Estimates of the memory that each role of a run needs, from the model's configuration alone: no weights are read.
 
-Of the learner, weights, gradients, moments and reference are exact. What a row adds is measured: the learner's own
-forward and backward pass run on tensors without data (FakeTensorMode), and the bytes that are alive are counted.
-Constants that are called approximate are not derived from the model: they cover CUDA, NCCL, allocators and the
-processes themselves.
+The learner's weights, gradients, moments and reference are computed exactly. Activations are measured: the learner's
+own forward and backward pass runs on tensors without data (FakeTensorMode), and live bytes are counted. Constants
+marked approximate are not derived from the model: they cover CUDA, NCCL, allocators and processes.
 
-`curate train` compares the needs with its machine, or with the machines that were named. GB are 10^9 bytes, as in the
-names of GPUs, which have some percent more.
+`curate train` compares the needs with its machine, or with the machines named by options. GB are 10^9 bytes; GPUs have
+a few percent more than their names say.
 """
 
 import json
@@ -31,18 +30,18 @@ from train.learning.policy import Policy, add_lora_and_checkpointing, layers, lo
 from train.learning.sequences import PackedRow
 
 GB = 10**9
-_MEASURED_LAYERS = (2, 3)  # memory is linear in their number from here on
-_VISITING_BYTES = GB  # moments that are on a GPU at once although their home is the CPU (optimizer.offload)
+_MEASURED_LAYERS = (2, 3)  # from 2 layers, memory is linear in their number
+_VISITING_BYTES = GB  # offloaded moments (optimizer.offload) on a GPU at once
 _MACHINE_GPUS = 8
 _STATE_BYTES = 12  # of a trained weight in a checkpoint: itself and its two moments, in float32
-_GPU_OVERHEAD_BYTES = 5 * GB  # approximate: CUDA, NCCL, and what the allocator cannot use; 4.4 beside 37 on an H100
-# Approximate, on GPUs: CUDA and its graphs, and the largest step of an engine, in which it fills a prompt's cache.
+_GPU_OVERHEAD_BYTES = 5 * GB  # approximate: CUDA, NCCL, fragmentation; 4.4 GB, with 37 GB allocated, on an H100
+# Approximate, on GPUs: CUDA and its graphs, and the activations of the largest prefill.
 _ENGINE_OVERHEAD_BYTES = 4 * 2**30
-_SLEEPING_BYTES = GB  # approximate: what an engine that sleeps keeps of a GPU; 0.65 on an H100
-_PROCESS_BYTES = 4 * GB  # approximate: memory of the machine for a process that uses a GPU
-_CPU_PROCESS_BYTES = GB // 2  # approximate: the same without GPU
+_SLEEPING_BYTES = GB  # approximate: GPU memory of a sleeping engine; 0.65 GB on an H100
+_PROCESS_BYTES = 4 * GB  # approximate: host memory of a process that uses a GPU
+_CPU_PROCESS_BYTES = GB // 2  # approximate: host memory of a process without GPU
 _CPU_CACHE_BYTES = 2 * 2**30  # of an engine on a CPU, see train/sampling/vllm.py
-_VERSIONS = 2  # of the weights that are kept for engines in other processes: the newest and the one before
+_VERSIONS = 2  # versions retained for engines in other processes: the newest and the previous one
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +50,11 @@ class LearnerMemory:
 
     parameters: int
     trainable_parameters: int
-    weights: int  # as they are kept
+    weights: int  # in the dtype in which they are stored
     gradients: int
     moments: int  # of AdamW
     reference: int  # the weights of the reference in k3
-    activations: int  # what the longest row adds at its peak, with logits and the copies of weights that compute
+    activations: int  # peak for the longest row, with logits and the copies of weights used for computation
 
     @property
     def bytes_by_purpose(self) -> dict[str, float]:
@@ -67,23 +66,23 @@ class LearnerMemory:
 
 
 def row_tokens(config: Config) -> int:
-    """Return the tokens of the longest row: at least those of the longest prompt with its answer."""
+    """Return the tokens of the longest packed row: at least those of the longest prompt and completion."""
     max_length = max(stage.max_tokens for stage in config.stages) + config.data.max_prompt_tokens
     return max(config.optimizer.row_tokens, max_length)
 
 
 def estimate_run(config: Config, *, ranks: int) -> LearnerMemory:
-    """Estimate the memory of a run's learner, if so many ranks have one copy of the weights together.
+    """Estimate the memory of a run's learner whose weights are sharded over `ranks` ranks.
 
-    With `optimizer.offload`, the moments are counted all the same; `gpu_memory` leaves out those on the CPU. Raises
-    LearnerError if the model cannot be found.
+    With `optimizer.offload`, the moments are included; `gpu_memory` excludes them. Raises LearnerError if the model
+    cannot be found.
     """
-    part = -(-row_tokens(config) // config.ranks.context)  # of a row that ranks share
+    part = -(-row_tokens(config) // config.ranks.context)  # each rank's part of a row
     return estimate(config.model, row_tokens=part, reference=config.objective.kl > 0, ranks=ranks)
 
 
 def gpu_memory(memory: LearnerMemory, *, offload: bool) -> LearnerMemory:
-    """Return the part of the memory that is on the GPU: with `offload`, moments visit it when activations are gone."""
+    """Return the part of the memory on the GPU: with `offload`, moments are there only after activations are freed."""
     return replace(memory, moments=max(_VISITING_BYTES - memory.activations, 0)) if offload else memory
 
 
@@ -101,8 +100,8 @@ def estimate(model: ModelConfig, *, row_tokens: int, reference: bool, ranks: int
     measured = _row_peaks(kind, config.to_json_string(use_diff=False), model, row_tokens, ranks == 1)
     peaks = [few + (many - few) * (n_layers - _MEASURED_LAYERS[0]) for few, many in zip(*measured, strict=True)]
     if ranks > 1:
-        # FSDP2 gathers a layer and the next one. What is in no layer is whole in every pass; its gradients are added up
-        # over the ranks, in float32, when the backward pass of all layers is over.
+        # FSDP2 gathers a layer and the next one. Weights outside of layers stay gathered for the whole pass; their
+        # gradients are reduced over the ranks, in float32, after the backward pass of all layers.
         whole, layer = (parameters - n_layers * in_layer) * dtype.itemsize, in_layer * dtype.itemsize
         trains_all = not model.lora_rank
         layer_gradients, root_gradients = trains_all * in_layer * (dtype.itemsize + 4), trains_all * whole
@@ -122,7 +121,7 @@ def estimate(model: ModelConfig, *, row_tokens: int, reference: bool, ranks: int
 
 
 def model_without_data(config: Any, model: ModelConfig) -> Any:
-    """Return the learner's model with weights that have a shape only: in FakeTensorMode, of a CPU, or else of meta."""
+    """Return the learner's model without weight data: on the CPU in FakeTensorMode, else on the meta device."""
     from transformers import AutoModelForCausalLM
 
     with unset_fake_temporarily(), torch.device("meta"):
@@ -147,13 +146,14 @@ def model_without_data(config: Any, model: ModelConfig) -> Any:
 def _row_peaks(
     kind: Any, settings: str, model: ModelConfig, row_tokens: int, alone: bool
 ) -> tuple[list[float], list[float]]:
-    """Return the peaks of four phases with two numbers of layers, beyond what is kept: weights, gradients, moments.
+    """Return the peaks of four phases, for each of _MEASURED_LAYERS, beyond weights, gradients and moments.
 
-    The phases: forward through the layers, through the head, backward through the head, through the layers.
+    The phases: forward through the layers, forward through the head, backward through the head, backward through the
+    layers.
 
     kind      class of the model's configuration
     settings  the configuration as JSON
-    alone     whether weights are float32 and autocast converts them, as on a single rank; FSDP converts them before
+    alone     whether a single rank has float32 weights that autocast converts; FSDP converts them beforehand
     """
     dtype = torch.bfloat16 if model.dtype == "bfloat16" else torch.float32
     measured = []
@@ -166,7 +166,7 @@ def _row_peaks(
             policy = Policy(causal, dtype, 1.0, autocast=alone, exact_logits=model.head_dtype == "float32")
             trained = [weight for weight in causal.parameters() if weight.requires_grad]
             for weight in trained:
-                weight.grad = torch.zeros_like(weight)  # of the rows before
+                weight.grad = torch.zeros_like(weight)  # of the previous rows
             index = torch.zeros(row_tokens, dtype=torch.int64)
             row = PackedRow(index, index, ((row_tokens,),), index, index, index, index)
             alive = LiveBytes([*causal.parameters(), *(weight.grad for weight in trained)])
@@ -187,7 +187,7 @@ def _row_peaks(
 
 
 class LiveBytes(TorchDispatchMode):
-    """Counts the bytes of the storages that operations have made and that are alive.
+    """Counter of the bytes of live storages made by operations.
 
     known: tensors that are not counted
     """
@@ -240,8 +240,8 @@ class Machines:
 
     gpus: int  # of all machines together; 0: a machine without GPU
     gpu_gb: float = 80.0  # memory of a GPU
-    host_gb: float = 0.0  # memory of each machine; 0: unknown, and not judged
-    ranks: int = 0  # of the learner; 0: as many as there are GPUs that no engine has
+    host_gb: float = 0.0  # memory of each machine; 0: unknown, and not checked
+    ranks: int = 0  # of the learner; 0: one for each GPU without an engine
 
     @property
     def first_machine_gpus(self) -> int:
@@ -249,12 +249,12 @@ class Machines:
 
 
 class MemoryNeed(NamedTuple):
-    """What a role needs of one GPU, or of one machine."""
+    """The memory that a role needs on one GPU or one machine."""
 
     scope: str
     bytes_by_purpose: dict[str, float]
-    available: float  # bytes that are there, or 0 if that is unknown
-    advice: str  # what to change if they do not suffice
+    available: float  # bytes, or 0 if unknown
+    advice: str  # what to change if that is too little
 
     @property
     def total(self) -> float:
@@ -287,7 +287,7 @@ def memory_needs(config: Config, machines: Machines) -> Iterator[MemoryNeed]:
 def divide_gpus(config: Config, machines: Machines) -> tuple[int, int]:
     """Return the number of the learner's ranks, and of the GPUs of engines that this command starts.
 
-    Raises ConfigError if the configuration names GPUs that there are not, or none for the learner or for engines.
+    Raises ConfigError if the configuration names missing GPUs, or leaves none for the learner or for engines.
     """
     starts_none = config.rollout.pipeline == "async" and not config.workers.local
     engines = () if starts_none else config.engine.gpus
@@ -356,10 +356,10 @@ def _engine_need(
     scope: str, config: Config, section: EngineConfig | EvaluationConfig, learner: LearnerMemory, max_tokens: int,
     gpu: float, advice: str,
 ) -> MemoryNeed:  # fmt: skip
-    """Return what an engine needs of each of its GPUs.
+    """Return the memory that an engine needs on each of its GPUs.
 
     section     the section with its tensor_parallel and memory_share
-    max_tokens  tokens of the longest prompt and answer together, which the cache must be able to hold
+    max_tokens  tokens of the longest prompt and completion together, for which the cache must suffice
     gpu         bytes of a GPU
     """
     text_config, number_bytes = load_hf_config(config.model.path).get_text_config(), _number_bytes(config)
@@ -385,7 +385,7 @@ def _host_needs(
     moments = learner.moments if machines.gpus and config.optimizer.offload else 0
     first: dict[str, float] = {
         "processes": (ranks_of_first + engine_gpus + evaluation_processes) * process,
-        # One is written while the other is held: the last whole step, which is saved if the next one fails.
+        # One copy is being written; the other is the snapshot of the last step, saved if the next one fails.
         "copies of the last step": 2 * state * ranks_of_first,
         "weights for engines": model * (_VERSIONS if engine_gpus or config.workers.listen else 1),
     }

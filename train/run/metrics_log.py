@@ -1,13 +1,13 @@
-"""The reports of a run in files of JSON lines: metrics of each step, some of its completions, and a timeline.
+"""The logs of a run, as JSON lines: metrics of each step, some of its completions, and a timeline.
 
     RUN/metrics.jsonl    {"step": 3, "reward": 0.41, "kl": null, ...}    names: train/run/step_metrics.py; null: unknown
     RUN/samples.jsonl    {"step": 3, "problem": "taco/17", "text": "...", "verdict": "accepted", "reward": 1.0}
     RUN/timeline.jsonl   {"step": 3, "part": "sample", "began": 12.01, "ended": 14.7, "batch": 4}
 
-A line is in the operating system's hands before the next step begins. TensorBoard and wandb get the same metrics.
+Lines are flushed, without fsync, before the next step begins. TensorBoard and wandb get the same metrics.
 
-The timeline has a line for each stretch of work of a part, in seconds since the run's start. A batch has the number of
-the step that trains on it: under the pipeline `one-off`, batch 4 is sampled during step 3.
+The timeline has a line for each interval in which a part was busy, in seconds since the run's start. A batch has the
+number of the step that trains on it: under the pipeline `one-off`, batch 4 is sampled during step 3.
 """
 
 import json
@@ -31,7 +31,7 @@ METRICS, SAMPLES, TIMELINE = "metrics.jsonl", "samples.jsonl", "timeline.jsonl"
 
 
 class Timeline:
-    """Appends to the file of a run, from any thread. A resumed run continues from the time at which it ended."""
+    """Thread-safe writer of a run's timeline. The clock of a resumed run continues from its last time."""
 
     def __init__(self, folder: Path, *, after_seconds: float = 0.0) -> None:
         self._path = folder / TIMELINE
@@ -43,9 +43,9 @@ class Timeline:
         return time.monotonic() - self._start
 
     def record(self, step: int, part: str, start_time: float, end_time: float, *, batch: int | None = None) -> None:
-        """Append a stretch of work between two times in seconds since the run's start.
+        """Append an interval of work, in seconds since the run's start.
 
-        batch: number of the batch that was worked on, if it may differ from the step
+        batch: number of the batch, if it may differ from the step
         """
         line = {"step": step, "part": part, "began": round(start_time, 4), "ended": round(end_time, 4)}
         with self._lock:
@@ -53,7 +53,7 @@ class Timeline:
 
     @contextmanager
     def record_part(self, step: int, part: str) -> Iterator[None]:
-        """Record the time spent in a `with` block as a stretch of work."""
+        """Record the time spent in a `with` block."""
         start_time = self.clock()
         try:
             yield
@@ -62,7 +62,7 @@ class Timeline:
 
 
 class MetricsLog:
-    """Writes the metrics of the run in a folder.
+    """Writer of a run's metrics.
 
     tensorboard  whether to write for TensorBoard, too
     wandb        name of the project at wandb; empty: do not log there
@@ -73,7 +73,7 @@ class MetricsLog:
     def __init__(self, folder: Path, *, tensorboard: bool = False, wandb: str = "") -> None:
         for name in ["tensorboard"] * tensorboard + ["wandb"] * bool(wandb):
             spec = find_spec(name)
-            if spec is None or spec.origin is None:  # a mere folder, such as wandb's, has no origin
+            if spec is None or spec.origin is None:  # a namespace package, such as wandb's log folder, has no origin
                 raise ConfigError(f"{name} is not installed. Type: pip install {name}, or leave run.{name} out.")
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
@@ -82,9 +82,9 @@ class MetricsLog:
         self._wandb: Any = _wandb_run(folder, wandb) if wandb else None
 
     def truncate_after(self, step: int) -> dict[str, float]:
-        """Delete what was written after this step, since it will be written again. Call this before the first `log`.
+        """Delete the lines after this step, which will be written again. Call this before the first `log`.
 
-        Return the metrics of the last step that stays, so that sums such as num_tokens continue.
+        Return the metrics of the last remaining step, from which sums such as num_tokens continue.
         """
         for name in (METRICS, SAMPLES, TIMELINE):
             delete_after_step(self._folder / name, step)
@@ -121,7 +121,7 @@ class MetricsLog:
         self._board = self._wandb = None
 
     def _open_board(self, step: int) -> None:
-        """Open the board on the first call, and drop what it has of this step and later ones."""
+        """Open the board on the first call, and drop its entries from this step on."""
         if self._wants_board and self._board is None:
             from torch.utils.tensorboard import SummaryWriter
 
@@ -137,7 +137,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a file of a run. Every line has a step; lines that a kill has torn are left out."""
+    """Yield the lines of a file of a run. Every line has a step; torn lines of a killed run are skipped."""
     if not path.exists():
         return
     with path.open(encoding="utf-8") as file:
@@ -151,7 +151,7 @@ def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def delete_after_step(path: Path, step: int) -> None:
-    """Delete the lines of later steps, all at once or not at all."""
+    """Delete the lines of later steps, atomically."""
     if not path.exists():
         return
     aside = path.with_name(path.name + ".new")
@@ -180,7 +180,7 @@ def _wandb_run(folder: Path, project: str) -> Any:
         id_file.write_text(secrets.token_hex(8))
     try:
         run = wandb.init(project=project, id=id_file.read_text(), name=folder.name, dir=str(folder), resume="allow")
-    except Exception as error:  # many types of exceptions, from the network, the account or its own process
+    except Exception as error:  # of many types: from the network, the account or wandb's process
         raise ConfigError(
             f"wandb: {str(error).rstrip('.')}. Type: wandb login, or set WANDB_MODE=offline, or leave run.wandb out."
         ) from error

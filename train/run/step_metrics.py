@@ -1,7 +1,7 @@
-"""What every metric of a run means, the metrics of a batch as pure functions, and the speed and memory of a step.
+"""The descriptions of all metrics of a run, the metrics of a batch as pure functions, and the performance of a step.
 
-Names are TRL's where TRL has one. A reward of nan (no signal) is left out of all figures about rewards. A figure that
-cannot be known is nan.
+Names are TRL's where TRL has one. A reward of nan (unknown) is left out of all metrics of rewards. An unknown metric is
+nan.
 """
 
 import resource
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from train.config import Config
     from train.rollouts.groups import Group, Rollout
 
-# "NAME" stands for the name of a reward or a source, for what a group teaches, or for a number of samples.
+# "NAME" stands for the name of a reward or a source, for a group's signal, or for a number of samples.
 METRIC_DESCRIPTIONS: dict[str, str] = {
     "step": "batches trained on; 0: before the first",
     "reward": "mean reward of the completions; with the online filter, of those that are trained on",
@@ -42,21 +42,21 @@ METRIC_DESCRIPTIONS: dict[str, str] = {
     "completions/mean_terminated_length": "tokens of completions that ended by themselves, mean; 0: none did",
     "completions/min_terminated_length": "tokens of the shortest of these",
     "completions/max_terminated_length": "tokens of the longest of these",
-    "completions/clipped_ratio": "share of the completions that were cut off at the length limit",
+    "completions/clipped_ratio": "share of the completions truncated at the length limit",
     "num_tokens": "tokens since the run's start, prompts and completions",
     "staleness/mean": "updates of the weights between the sampling of a token and its training, mean over tokens",
     "staleness/max": "the same, of the oldest token",
-    "loss": "what the optimizer minimises, mean over the updates of the step",
-    "grad_norm": "norm of the gradient before it is clipped",
+    "loss": "training loss, mean over the updates of the step",
+    "grad_norm": "norm of the gradient before clipping",
     "learning_rate": "learning rate, mean over the updates of the step",
-    "counted_tokens": "completion tokens that took part in an update, mean over the updates of the step",
-    "entropy": "entropy of the policy's next token in nats, mean over the tokens that count",
+    "counted_tokens": "completion tokens in the loss, mean over the updates of the step",
+    "entropy": "entropy of the policy's next token in nats, mean over the tokens in the loss",
     "kl": "k3 estimate of KL(policy || reference), mean over tokens",
     "clip_ratio/low_mean": "share of the tokens clipped at 1 - clip_low (their advantage is negative)",
-    "clip_ratio/low_min": "the same share, of the completion that has the least",
+    "clip_ratio/low_min": "the same share, smallest of a completion",
     "clip_ratio/high_mean": "share of the tokens clipped at 1 + clip_high (their advantage is positive)",
-    "clip_ratio/high_max": "the same share, of the completion that has the most",
-    "clip_ratio/region_mean": "both together",
+    "clip_ratio/high_max": "the same share, largest of a completion",
+    "clip_ratio/region_mean": "share of the tokens clipped at either bound",
     "sampling/sampling_logp_difference/mean": "|log-probability by the learner - by the sampler|, mean over tokens",
     "sampling/sampling_logp_difference/p99": "the same, 99th percentile",
     "sampling/sampling_logp_difference/max": "the same, largest",
@@ -65,66 +65,66 @@ METRIC_DESCRIPTIONS: dict[str, str] = {
     "sampling/importance_sampling_ratio/max": "the same, largest",
     "mismatch/kl": "k3 estimate of KL(sampler || learner), mean over tokens",
     "mismatch/token_mult_prob_error": "mean exp |log-probability by the learner - by the sampler| (NeMo-RL: <= 1.05)",
-    "mismatch/weight_mean": "weight of a token that corrects that mismatch, mean",
+    "mismatch/weight_mean": "importance weight of a token that corrects this mismatch, mean",
     "mismatch/weight_truncated": "share of the tokens whose weight is at its upper bound, objective.truncation",
     "mismatch/weight_ess": "effective sample size of these weights as a share of the tokens; 1: all are equal",
     "mismatch/kept": "share of the tokens whose completion is within the bounds of the mismatch",
     "parity/token_mult_prob_error": "the same error for fixed tokens, compared after new weights were loaded",
     "parity/logp_difference_max": "largest difference of log-probabilities in that comparison",
-    "parity/checked": "share of the weights whose checksums in the engine were compared with those that were sent",
-    "parity/proof_s": "seconds that these comparisons took, after the weights were loaded",
-    "skipped": "share of the updates that were skipped, because no token counted",
-    "groups/age_mean": "asynchronous runs: versions between the birth of a group and its training, mean",
+    "parity/checked": "share of the weights whose checksums in the engine were compared with the published ones",
+    "parity/proof_s": "seconds of these comparisons after weights were loaded",
+    "skipped": "share of the updates skipped because no token was in the loss",
+    "groups/age_mean": "asynchronous runs: versions between a group's start version and its training, mean",
     "groups/age_max": "the same, of the oldest group; never above rollout.staleness",
-    "groups/cut": "groups of the batch; fewer than rollout.prompts if rollout.max_rounds rounds were over",
-    "groups/running": "groups that are being sampled",
-    "groups/ready": "groups that are scored and wait to be trained on",
-    "groups/outstanding": "groups that were asked and neither used nor given up",
-    "length_bias": "mean length of the answers trained on, divided by that of all answers of the same birth; below 1, "
-    "short ones are preferred",
-    "answers/spans": "versions of the weights that drew one answer, mean: 1 plus the times it was interrupted",
-    "answers/broken": "answers that were refused, because they made no sense",
-    "leases/lost": "groups that workers lost since the batch before",
-    "workers/alive": "rollout workers that were heard of lately",
+    "groups/cut": "groups of the batch; fewer than rollout.prompts after rollout.max_rounds rounds",
+    "groups/running": "groups being sampled",
+    "groups/ready": "scored groups that wait to be trained on",
+    "groups/outstanding": "groups dispatched and neither used nor rejected",
+    "length_bias": "mean length of the completions trained on, divided by that of all completions with the same start "
+    "version; below 1, short ones are preferred",
+    "answers/spans": "versions of the weights that sampled one completion, mean: 1 plus the times it was interrupted",
+    "answers/broken": "invalid results, which the controller refused",
+    "leases/lost": "groups that workers lost since the previous batch",
+    "workers/alive": "live rollout workers",
     "workers/dead": "workers that died with groups, since the controller started",
-    "workers/tokens_per_second": "tokens that all workers draw in a second, as they say",
+    "workers/tokens_per_second": "tokens sampled per second by all workers, as they report",
     "controller/lag_s": "longest time that a worker waited for the controller's reply, in seconds; above 0.05, let the "
     "rewards be computed elsewhere: sandbox.backend",
-    "workers/cache_use": "share of its cache that the fullest engine uses",
-    "filter/NAME": "groups sampled for the batch, by what they teach (none: no answer is right; all, some, unknown, "
+    "workers/cache_use": "used share of the fullest engine's cache",
+    "filter/NAME": "groups sampled for the batch, by signal (none: no completion is right; all, some, unknown, "
     "cut_off); prompts refused; rounds of sampling",
     "stage": "number of the stage, counted from 0",
     "epoch": "prompts sampled since the run's start, divided by the size of the dataset",
-    "perf/tokens_per_second": "tokens of the batch, prompts and completions, by the seconds of the step",
-    "perf/training_tokens_per_second": "tokens that the learner read, each prompt once, by the seconds of its training",
-    "perf/mfu": "share of its GPUs' peak in bfloat16 that the learner used while it trained, without what it computed "
-    "again to save memory; only on GPUs whose peak is known",
+    "perf/tokens_per_second": "tokens of the batch, prompts and completions, per second of the step",
+    "perf/training_tokens_per_second": "tokens that the learner read, each prompt once, per second of training",
+    "perf/mfu": "share of the peak bfloat16 FLOPS of the learner's GPUs used in training, recomputation not counted; "
+    "only on GPUs with a known peak",
     "perf/host_memory_gib": "peak memory of the trainer's process on its machine",
     "perf/machine_memory_share": "share of the machine's memory that is in use at the end of the step",
     "perf/device_memory_gib": "peak memory of torch on the first GPU; only on GPUs",
     "step_time": "seconds of the step, without evaluation",
     "idle/trainer": "share of the step's time in which the learner waited",
-    "idle/sampler": "share of the step's time in which the sampler waited; under async, of the last seconds in which "
-    "workers drew no token, mean over workers",
+    "idle/sampler": "share of the step's time in which the sampler waited; under async, share of the last seconds in "
+    "which a worker sampled no token, mean over workers",
     "weight_sync_s": "seconds until the sampler had the new weights; under async, until workers could fetch them",
-    "weight_load_s": "seconds in which the worker in the trainer's process loaded and proved the weights before these",
-    "eval/pass@1": "share of right samples on the evaluation set, mean over its problems; a sample that was cut off is "
-    "judged by the program in it. With several suites, this is eval/SUITE/pass@1, and so are all that follow",
+    "weight_load_s": "seconds in which the worker in the trainer's process loaded and verified the previous weights",
+    "eval/pass@1": "share of right samples on the evaluation set, mean over its problems; a truncated sample is judged "
+    "by the program in it. With several suites, this metric is eval/SUITE/pass@1, and likewise all that follow",
     "eval/pass@1_low": "lower end of its 95% confidence interval",
     "eval/pass@1_high": "its upper end",
     "eval/pass@NAME": "chance that at least one of that many samples is right (Chen et al. 2021), mean over problems",
-    "eval/clipped_ratio": "share of the evaluation's answers that were cut off at the length limit",
-    "eval/clipped_correct_ratio": "share of the evaluation's answers that were cut off and are right nevertheless",
-    "eval/no_code": "share of the evaluation's answers without a program",
+    "eval/clipped_ratio": "share of the evaluation's samples truncated at the length limit",
+    "eval/clipped_correct_ratio": "share of the evaluation's samples that are truncated and still right",
+    "eval/no_code": "share of the evaluation's samples without a program",
     "eval/no_signal": "samples of the evaluation without a verdict",
-    "eval/mean_length": "tokens of an answer of the evaluation, mean",
+    "eval/mean_length": "tokens of a sample of the evaluation, mean",
 }
 
 
 def batch_metrics(groups: "Sequence[Group]", *, version: int, tokens_before: float = 0) -> dict[str, float]:
-    """Return the figures of a batch's completions.
+    """Return the metrics of a batch's completions.
 
-    version        version of the weights that are being trained now
+    version        version of the weights being trained
     tokens_before  num_tokens of the previous step
 
     Raises ValueError for a batch without a completion.
@@ -180,7 +180,7 @@ def update_metrics(updates: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def reward_metrics(groups: Sequence[Sequence[float]]) -> dict[str, float]:
-    """Return the figures of the rewards, which are given group by group."""
+    """Return the metrics of the rewards, given for each group."""
     known = [[reward for reward in group if not isnan(reward)] for group in groups]
     rewards = [reward for group in known for reward in group]
     return {
@@ -233,8 +233,7 @@ def percentile(values: Sequence[float], share: float) -> float:
     return known[max(ceil(share * len(known)), 1) - 1] if known else nan
 
 
-# Dense products of matrices in bfloat16, operations per second, from the makers' data sheets; by a part of the name
-# of the device, the more special one first.
+# Dense bfloat16 FLOPS from data sheets, by a part of the device's name, the more specific one first.
 _PEAKS = {
     "B200": 2250e12, "H200": 989e12, "H100 PCIe": 756e12, "H100": 989e12, "H800": 989e12, "H20": 148e12,
     "A100": 312e12, "A800": 312e12, "L40S": 362e12, "A10G": 70e12, "L4": 121e12, "RTX 4090": 165e12,
@@ -243,12 +242,12 @@ _GIB = 2**30
 
 
 def peak_flops(device: str) -> float:
-    """Return the floating-point operations per second of a GPU in bfloat16, by its name; 0 if they are unknown."""
+    """Return the peak bfloat16 FLOPS of a GPU by its name; 0 if unknown."""
     return next((peak for name, peak in _PEAKS.items() if name in device), 0.0)
 
 
 class Performance:
-    """Figures of the steps of a run. n_ranks: number of the learner's processes, each with a GPU of its own."""
+    """The performance metrics of a run's steps. n_ranks: the learner's processes, each with its own GPU."""
 
     def __init__(self, config: "Config", *, n_ranks: int) -> None:
         import torch
@@ -261,7 +260,7 @@ class Performance:
         self._flops = training_flops(forward_flops(load_hf_config(config.model.path)), config) if self._peak else None
 
     def step_metrics(self, groups: "Sequence[Group]", *, train_seconds: float, step_seconds: float) -> dict[str, float]:
-        """Return the figures of a step that trained on these groups."""
+        """Return the performance metrics of a step that trained on these groups."""
         import psutil
         import torch
 
