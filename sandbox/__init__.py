@@ -27,7 +27,7 @@ ValueError.
     limit_bounds   upper bounds for limits
     machine        how much memory and how many processors there are
     concurrency/   threads, deadlines, cancellation and locks
-    closeable      what objects that hold resources have in common
+    closeable      the base class of objects that hold resources
 
     json_codec     types to JSON and to JSON Schema, and JSON to types
     judge_record   submissions and verdicts as JSON records

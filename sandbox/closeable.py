@@ -1,4 +1,4 @@
-"""What objects that hold resources have in common: leaving their `with` block closes them."""
+"""The base class of objects that hold resources: leaving their `with` block closes them."""
 
 from abc import ABC, abstractmethod
 from types import TracebackType

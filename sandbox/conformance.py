@@ -125,7 +125,7 @@ _SUM = Referee(  # accepts two numbers whose sum is the input
     ),
     RefereeConvention.PRINTED,
 )
-_GUESSING = Referee(  # lets a program guess the input, and answers whether it is more or less
+_GUESSING = Referee(  # lets a program guess the input, and replies whether the input is greater or less
     Program(
         "import sys\nsecret = int(open(sys.argv[1]).read())\nfor line in sys.stdin:\n"
         "    if int(line) == secret: sys.exit(0)\n    print('more' if int(line) < secret else 'less', flush=True)\n"

@@ -5,7 +5,7 @@ SandboxError                 we know nothing about the program: retry it or mask
         CannotIsolate        it refuses the isolation that was asked for
     ExecutionLost            a worker died or went silent and a bounded number of repeats did not help
         KilledExternally    somebody other than the sandbox or the program itself killed the program
-    Cancelled                the caller took the request back
+    Cancelled                the caller cancelled the request
 
 RefereeError                the suite's own checker or interactor failed, a ValueError: the suite has to be mended, and
                              nothing is known about the program
@@ -42,7 +42,7 @@ class KilledExternally(ExecutionLost):
 
 
 class Cancelled(SandboxError):
-    """The caller took its request back (see sandbox/concurrency/cancellation.py) and therefore gets no answer."""
+    """The caller cancelled its request; see sandbox/concurrency/cancellation.py."""
 
 
 class RefereeError(ValueError):

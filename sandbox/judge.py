@@ -131,12 +131,12 @@ def judge(
 ) -> Judgement:
     """Judge one submission.
 
-    run(case, left_seconds)   runs the submission on one case. left_seconds, which may be infinite, is what is left of
-                              its budget, for program and referee together. Only the case's input may reach the program
+    run           called with a case and the seconds that are left of the budget, for program and referee together;
+                  runs the submission on the case. Only the case's input may reach the program
     run_all       whether to go on after a case has failed
     keep_outputs  whether to return the outputs that were accepted
-    run_isolated  the same as `run`, where that may run cases together. It judges all cases anew if a case is accepted
-                  only alone: a program that can tell how it runs has one answer to each, too
+    run_isolated  the same as `run`, where that may run cases together. It judges all cases again if a case is accepted
+                  only alone: a program that detects how it is run gives one answer to each way
 
     Raises ValueError for a suite that is itself wrong: that must not be held against a program.
     """

@@ -48,7 +48,7 @@ def clamp(asked: Limits, bounds: Mapping[str, float]) -> Limits:
 class LimitClamp:
     """Lowers the limits of requests to bounds.
 
-    most   the bounds, one in each field; see bounds_of
+    most   the bounds, one in each field; see bounds_by_name
     """
 
     def __init__(self, most: Limits) -> None:

@@ -14,7 +14,7 @@ class Program:
     language: str = "python"
 
 
-# A kernel refuses higher limits than these, or the number must be a mistake.
+# Maximum of each limit: the kernel takes no higher one, or a higher one must be a mistake.
 _MOST = {
     "wall_seconds": 10**5,
     "cpu_seconds": 10**5,

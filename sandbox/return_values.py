@@ -12,7 +12,7 @@ _DIGITS = 100_000  # bound for all integers in a value: turning text into intege
 _SMALL_BYTES = 1 << 16  # values up to this size are read in any case
 _PER_CHARACTER = 12  # bytes of an encoded character: a surrogate pair, of which each half is an escape of six
 _PER_VALUE = 400  # bytes of a number, however it is written, and of all that stands around a value
-_PER_LITERAL = 2_000  # the same of a Python value, since a number may be a fraction
+_PER_LITERAL = 2_000  # the same for an encoded Python value, in which a number may be a fraction
 
 
 def may_equal(encoded: bytes, expected: str) -> bool:
@@ -22,12 +22,12 @@ def may_equal(encoded: bytes, expected: str) -> bool:
     times the memory of its text.
 
     Equal values have equally many members at each level, and their strings are the same. The encoding
-    adds a brace to a tuple, and two brackets and a comma to a dict and its members (see languages.python.plain).
+    adds a brace to a tuple, and two brackets and a comma to a dict and its members (see languages.python.to_json).
     """
     if len(encoded) <= _SMALL_BYTES:
         return True
     lists, dicts, commas, members = (expected.count(mark) for mark in "[{,:")
-    escaped = expected.count("\\u")  # characters of strings, written in another way
+    escaped = expected.count("\\u")  # escapes in strings: the encoding may contain the characters themselves
     most = {
         b"[": lists + dicts + members + escaped,
         b"{": lists + dicts + escaped,
@@ -38,21 +38,21 @@ def may_equal(encoded: bytes, expected: str) -> bool:
 
 
 def may_equal_literal(encoded: bytes, expected: str) -> bool:
-    """Do the same as `may_equal` for a Python literal `expected` and a value that languages.python.data has encoded.
+    """Do the same as `may_equal` for a Python literal `expected` and a value that languages.python.to_json has encoded.
 
     That encoding adds at most a brace, two brackets and a comma to a value or a member of a dict.
     """
     if len(encoded) <= _SMALL_BYTES:
         return True
     parts = 1 + sum(map(expected.count, "[({,:"))  # values, members and containers
-    escaped = expected.count("\\")  # characters of strings, written in another way
+    escaped = expected.count("\\")  # escapes in strings: the encoding may contain the characters themselves
     most = 3 * parts + escaped
     max_bytes = _SMALL_BYTES + _PER_CHARACTER * len(expected) + _PER_LITERAL * parts
     return len(encoded) <= max_bytes and all(encoded.count(mark) <= most for mark in (b"[", b"{", b","))
 
 
 def decode(encoded: bytes) -> Any:
-    """Return a value from its encoding (see languages.python.plain).
+    """Return a value from its encoding (see languages.python.to_json).
 
     It is None, bool, int, float, str, list, tuple, dict (keys are str or NumberKey) or, for a set, an empty frozenset:
     no JSON value equals a set. Takes linear time, except for integers, whose digits are bounded. Raises ValueError,
@@ -62,10 +62,10 @@ def decode(encoded: bytes) -> Any:
 
 
 def decode_literal(encoded: bytes) -> Any:
-    """Return a value from its encoding (see languages.python.data).
+    """Return a value from its encoding (see languages.python.to_json).
 
-    It is None, bool, int, float, complex, Fraction, str, bytes, list, tuple, ReturnedSet, ReturnedDict or Opaque. Takes
-    linear time and raises as decode does.
+    It is None, bool, int, float, complex, Fraction, str, bytes, list, tuple, ReturnedSet, ReturnedDict or OpaqueValue.
+    Takes linear time and raises as decode does.
     """
     return _loaded(encoded, _python_container)
 

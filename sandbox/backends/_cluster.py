@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 2  # time between two looks at the list of nodes
 _COOLDOWN_SECONDS = 60  # how long a node rests whose supervisors are lost one after another
-_NO_NODE_SECONDS = 90  # time without any node after which requests are given up
-_LIVENESS_SECONDS = 45  # silence of the cluster after which requests are given up; Ray ends this process after 60
+_NO_NODE_SECONDS = 90  # time without any node after which requests fail
+_LIVENESS_SECONDS = 45  # silence of the cluster after which requests fail; Ray ends this process after 60
 _MESSAGE_BYTES = 4 << 20  # size of the requests in one call; a single one may be larger
 _CALLS = 2  # open calls to a supervisor: one that waits for answers, one that brings requests
 

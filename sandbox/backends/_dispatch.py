@@ -41,7 +41,7 @@ class BackendLost(SandboxError):
 class Job:
     """A request that somebody waits for.
 
-    done       gets its answer, or the exception to raise, once
+    done       is called once, with the answer or the exception to raise
     lane       the lane that has it
     failures   the lanes that could not answer it, each with the kind of its error
     error      the answer after which its lane is ended
@@ -94,7 +94,7 @@ class Lane(ABC):
 
     @abstractmethod
     def join(self, why: str) -> str:
-        """End the lane, and return why it was lost: its own last words, or else `why`.
+        """End the lane, and return why it was lost: its own error message, or else `why`.
 
         When this returns, nothing runs any more that others would have to wait for.
         """
@@ -122,7 +122,7 @@ class RequestDispatcher:
         self._lanes: set[Lane] = set()
         self._free: dict[Lane, None] = {}  # those with room; the last one freed comes last: its caches are warm
         self._waiting: deque[Job] = deque()
-        self._lock = threading.RLock()  # a garbage collection that closes us may come while it is held
+        self._lock = threading.RLock()  # reentrant: garbage collection may call close() while this thread holds it
         self._changed = threading.Condition(self._lock)
         self._n_helpers = 0  # threads that start and end lanes
         self.over: SandboxError | None = None  # why nothing is done any more
@@ -342,7 +342,7 @@ class RequestDispatcher:
         return finished
 
     def help(self, function: Callable[..., Iterable[tuple[Job, Any]] | None], *arguments: Any) -> None:
-        """Call a function that blocks in a thread of its own. It returns the requests that it finishes."""
+        """Call a blocking function in a thread of its own. Its result is the requests that it has finished."""
 
         def run() -> None:
             finished: Iterable[tuple[Job, Any]] = ()

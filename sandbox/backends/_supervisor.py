@@ -121,7 +121,7 @@ class NodeSupervisor:
         with self._changed:
             for number, request in unpack(message):
                 self._cancel[number] = box.submit(request, partial(self._take_answer, number))
-            self._cancelled.update(cancelled)  # a call may overtake the one with the request
+            self._cancelled.update(cancelled)  # the cancellation may arrive before its request
             for number in self._cancelled & self._cancel.keys():
                 self._cancelled.remove(number)
                 self._cancel[number]()

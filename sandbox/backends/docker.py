@@ -220,7 +220,7 @@ class _ContainerLane(Channel, ThreadLane):
     """A container with a worker in it.
 
     packages        the packages of programs
-    level, refused  see Configuration
+    level, refused  see WorkerConfig
 
     Raises LaneLost if it ends while it starts, and BackendUnavailable if it says that it cannot isolate, or if there
     is no engine.

@@ -47,11 +47,11 @@ _FULL = 429
 _REPEATED = {_FULL, 502, 503, 504}
 _FAILED = {error_code(kind): kind for kind in (SandboxError, BackendUnavailable, ExecutionLost, KilledExternally)}
 _WRONG = {error_code(kind): kind for kind in (ValueError, TypeError, RefereeError)}
-_PREFETCH = 2  # requests that ask_many sends beyond the number of workers: a free worker finds its next request there
+_PREFETCH = 2  # requests that execute_many sends beyond the number of workers, so that no free worker waits for one
 _IDLE_CONNECTIONS = 64  # the most that are kept
 _CONNECT_SECONDS = 10
 _QUEUE_SECONDS = 1800  # time that a request may wait at the service before the service counts as hung
-_FULL_SECONDS = 300  # time for which a full service is asked again
+_FULL_SECONDS = 300  # time for which requests to a full service are repeated
 _SLACK = 21  # a run may take this many times its limits on a busy machine; then the service's sandbox gives up
 _POLL_SECONDS = 0.2  # during a pause, time between two checks whether the caller has cancelled
 _MAX_BACKOFF_SECONDS = 20  # seconds between repeats, unless the service says otherwise
@@ -149,7 +149,7 @@ class Backend:
         return about
 
     def execute(self, request: Request[Answer], cancellation: CancelToken | None = None) -> Answer:
-        """See Backend.ask. If the caller cancels, we hang up, and the service then kills the program."""
+        """See Backend.execute. If the caller cancels, we hang up, and the service then kills the program."""
         if cancellation is None:
             return self._send_with_retries(request, CancelToken())
         try:
@@ -199,7 +199,7 @@ class Backend:
                 reply = self._client.request("POST", path, body, read_seconds=timeout_seconds, headers=_JSON)
             except ServerUnreachable as error:
                 if self._closed.is_set() or cancellation.cancelled:
-                    continue  # we have ended the connection ourselves
+                    continue  # close() or the cancellation has ended the connection
                 trouble = str(error)
             else:
                 is_full = reply.status == _FULL
@@ -233,7 +233,7 @@ class Backend:
             ) from error
 
     def _retry_reason(self, answer: HttpReply) -> str:
-        """Return why there is no answer, if asking again may help; otherwise raise the error that was answered."""
+        """Return why there is no answer, if a retry may help; otherwise raise the error in the reply."""
         words, name = answer.message(), str(answer.json_object().get("error"))
         if answer.status == 422:
             raise _WRONG.get(name, ValueError)(words)

@@ -151,7 +151,7 @@ class _ProcessLane(SocketLane):
     packages                       the packages of programs
     shared                         directory in which the workers share results of long compilations
     image                          the image of programs
-    abi, scope_failure, level, refused  see Configuration
+    abi, scope_failure, level, refused  see WorkerConfig
 
     Raises LaneLost if it ends while it starts, and BackendUnavailable if it says that it cannot isolate.
     """

@@ -120,7 +120,7 @@ def _form(value: Any, level: int) -> str:
 
 
 class _Words(reprlib.Repr):
-    """Shows our own kinds as what they stand for."""
+    """Shows ReturnedSet and ReturnedDict as the values that they stand for."""
 
     def repr_ReturnedSet(self, value: ReturnedSet, level: int) -> str:
         inside = self._repr_iterable(value.members, level, "{", "}", self.maxset)  # type: ignore[attr-defined]

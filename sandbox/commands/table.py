@@ -22,7 +22,7 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """The cells of a row, and what is said below it."""
+    """The cells of a row, and a text below it."""
 
     cells: Sequence[str]
     note: str = ""

@@ -1,4 +1,4 @@
-"""How a caller takes back a request, from a thread other than the one that waits for the answer."""
+"""Cancellation of a request from a thread other than the one that waits for its result."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ class CancelToken:
     """Cancels the `Sandbox.run` and `Sandbox.judge` calls it is passed to.
 
     After cancel() the program is killed, its worker serves others, and the call raises Cancelled. Several calls may
-    share a Cancellation. It cannot be undone.
+    share a CancelToken. It cannot be undone.
     """
 
     def __init__(self) -> None:

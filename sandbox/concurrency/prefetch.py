@@ -16,7 +16,7 @@ def prefetch(
     """Yield an iterator over the items, in order; while the consumer uses one, the next ones are made.
 
     max_buffered     the most items that wait for the consumer
-    timeout_seconds  time without an item after which TimeoutError is raised; None: wait for ever
+    timeout_seconds  time without an item after which TimeoutError is raised; None: no limit
 
     If the iterator raises an exception, the consumer gets it in place of the next item. Leaving the block ends the
     iterator after the item that it is making, without waiting for that.

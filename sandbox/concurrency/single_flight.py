@@ -24,7 +24,7 @@ class SingleFlightCache(Generic[Result]):
         """Return what `make` returned when the key was first asked for.
 
         An exception, or a result for which `should_cache` returns False, goes only to those who are already waiting for
-        it; for those who ask later, the result is made anew.
+        it; a later call makes the result again.
         """
         with self._lock:
             is_first = key not in self._futures

@@ -24,7 +24,7 @@ program. What Landlock leaves open, the filter refuses (seccomp.py) or the zygot
 zygote is the subreaper of its runs: it counts their forks and ends their tree (process_tree.py). For root, the zygote
 has a root directory of its own, and programs a user id. The level `none` is the same without the domain.
 
-The program gets three files: stdin, stdout, stderr (memfds made by the judge, opened anew for the program,
+The program gets three files: stdin, stdout, stderr (memfds made by the judge, reopened for the program,
 read after its death). For a call it also gets one file for the encoded return value. The verdict is made from those
 files, the wait status and the cgroup's counters (run_classification.py); nothing the program says about itself counts.
 

@@ -34,7 +34,7 @@ from sandbox.suite import Case, Suite
 
 _MAX_DETAIL_CHARS = 300  # characters for people
 _EXTRA_CPU_SECONDS = 10  # of the tests, besides the wall seconds of the submission
-_CACHE_SIZE = 4096  # given codes that are known to be sound
+_CACHE_SIZE = 4096  # preambles that have passed their check
 _NOTHING = Program("")
 _CLASS = "class {}:\n    def __init__(self, *_, **__): pass\n"
 # In place of a function or a class, since the suite does not tell which.
@@ -43,7 +43,7 @@ _ATOM = b"0"  # the shortest call, of nothing
 
 
 class PreambleCache:
-    """The code that the suites of one worker give their submissions. It remembers which of it is sound."""
+    """The preambles of one worker's suites. Records which of them have passed their check."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -82,8 +82,8 @@ class PreambleCache:
 class AssertionRunner:
     """Runs one submission for the cases of an assertion suite. Raises ValueError if its language is not Python.
 
-    second       returns the runner of the process of the tests, which runs beside the submission
-    given_code   the given code that this worker knows
+    second       returns the runner for the tests, whose process runs beside the submission
+    given_code   the preambles of this worker
     """
 
     def __init__(
@@ -205,9 +205,9 @@ class AssertionReport:
 
 
 def _ran(ended: InteractionResult, report: AssertionReport, hurried: bool) -> CaseRun:
-    """Return what became of the submission. Raises RefereeError if its tests have failed by themselves.
+    """Return the submission's run and its result. Raises RefereeError if the tests failed without its part.
 
-    hurried: whether the tests had less time than they otherwise have, since the submission has used up its budget
+    hurried: whether the tests had less time than usual, since the submission had little left of its budget
     """
     result, tests = ended.program.result, ended.referee.result
     score: RefereeResult | None = None

@@ -4,9 +4,9 @@ A program that evidently keeps nothing from call to call (languages/_purity.py) 
 finds the program freshly executed, or is a fork of a process that has only executed it. What such a run shows counts
 only in the program's favour, and only within the limits of a single case:
 
-- A call that is not accepted, or that does not return, is run again, alone, and that run counts. If it returns an
-  answer that is not accepted, and another one alone, the program has two answers to one case, as one has that guesses
-  and can tell how it runs. Then all cases are run alone, and nothing else counts.
+- A call that is not accepted, or that does not return, is run again, alone, and that run counts. If the
+  call returns a value that is not accepted and, run alone, another one, the program has two values for one case: it
+  may be guessing, and detect how it is run. Then all cases are run alone, and nothing else counts.
 - The CPU time, wall time, memory and output of the whole run stay within the limits of one case, so no case can gain
   from what was spent on another. A run that exceeds a limit shows nothing, and from then on each case is run alone.
 
@@ -29,9 +29,9 @@ from sandbox.program import Outcome, Program, RunResult
 from sandbox.suite import Case, Suite
 
 _FIRST_SECONDS = 0.01  # CPU time of the first slice
-_GROWTH_FACTOR = 4  # each slice than the one before
+_GROWTH_FACTOR = 4  # ratio of the CPU time of a slice to that of the one before
 _MAX_SECONDS = 0.2
-_SHARE = 16  # a slice has this fraction of the CPU time of a case at most: calls may take a few times the slice
+_SHARE = 16  # inverse of a slice's maximum share of a case's CPU time: calls may take a few times the slice
 _MAX_BYTES = 1 << 20  # of the inputs of a run, unless the first of them is longer
 _MAX_CASES = 1000  # of a run
 _HEADER_BYTES = 8  # bytes before each input
@@ -47,9 +47,9 @@ class CallRunner:
         self._entry_point = suite.entry_point
         self._limits = suite.limits
         self._cases = suite.cases
-        self._next = 0  # the place of the case that comes next
+        self._next = 0  # index of the next case
         self._order = runner.make_run_spec("call", program, suite.limits, suite.entry_point)
-        self._found: deque[RunResult] = deque()  # of the next cases
+        self._found: deque[RunResult] = deque()  # results of the next cases
         self._slice_seconds = min(_FIRST_SECONDS, self._max_slice_seconds)
         self._n_futile = 0
         self._is_slow = False  # whether the next case will probably take longer than a slice

@@ -82,7 +82,7 @@ class Cgroup:
 
     @property
     def counter_fds(self) -> list[int]:
-        """The descriptors that zygotes inherit, see process_tree.Counters."""
+        """The descriptors that zygotes inherit, see process_tree.CgroupCounterFds."""
         return [self.files[name] for name in ("cpu_usage", "events", "processes_now")]
 
     def add(self, pid: int) -> None:
@@ -160,7 +160,7 @@ class Cgroup:
         peak = self._limit if killed else -1
         if self._peak >= 0:
             peak = int(os.pread(self._peak, 32, 0))
-        if hit:  # then it has also used what file caches had
+        if hit:  # it has also used memory that file caches gave back
             self._sure = False
             self._before = min(self._before, self._idle + self._file_caches())
         return CgroupUsage(max(0, peak - self._before) / _MB if peak >= 0 else None, killed, hit)

@@ -1,4 +1,4 @@
-"""What a forked child does to become a program: give up everything, then run it. Never returns."""
+"""Turn a forked child into a program: drop every privilege, then run it."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from sandbox.jail import files, linux
 
-RUN_ROOT = "/box"  # where what a run has for itself is mounted: /tmp and /proc lead there
+RUN_ROOT = "/box"  # where a run's own file systems are mounted; /tmp and /proc are links to them
 WORK_DIRECTORY = f"{RUN_ROOT}/tmp"  # the program's private, empty, writable directory
 VISIBLE_WORK = "/tmp"  # the name under which the program knows that directory
 PACKAGES = "/packages"  # where packages from outside the standard library appear; on sys.path of programs
@@ -204,7 +204,7 @@ def exec_program(
     """Turn this freshly forked process, whose streams and directory are those of its run, into the program of `job`.
 
     enter_domain  see ZygoteSetup
-    prepared      what `steps` returned
+    prepared      what `prepare_syscalls` returned
     owner         uid and gid of the files that the program finds; None keeps our own
     ready         a page shared with the zygote, which reads from it when the program began, or what prevented that. It
                   is unmapped before the program begins: a program that could write to it would turn its verdict into a

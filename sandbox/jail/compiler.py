@@ -13,20 +13,20 @@ from sandbox.program import Limits, Outcome, Program, RunResult
 
 _LIMITS = Limits(wall_seconds=10, memory_mb=1024, output_kb=64 * 1024, disk_mb=256)
 _TRIVIAL_LIMITS = replace(_LIMITS, wall_seconds=120)
-_TIMES = 10  # what a program may take to compile on a slow machine, in times of a trivial one
-_MESSAGE_BYTES = 1 << 16  # the most that is kept of a compiler's messages
+_TIMES = 10  # compile time limit on a slow machine, as a multiple of a trivial program's compile time
+_MESSAGE_BYTES = 1 << 16  # kept of a compiler's messages
 _MAX_SOURCE = 16 << 20  # characters
 
-# Runs an order with an input. Raises ExecutionLost, or KilledExternally, which is a kind of it.
+# Executes a run spec with an input. Raises ExecutionLost, or KilledExternally, which is a kind of it.
 ExecuteRun = Callable[[RunSpec, CompiledProgram, bytes], RunResult]
 
 
 class Compiler:
     """Compiles programs.
 
-    execute   how an order is run
+    execute   executes a run spec
     seed      see Sandbox
-    shared    what the workers of a Sandbox share, or None if this one keeps to itself
+    shared    the compilations that the workers of a Sandbox share; None: this worker shares none
     """
 
     def __init__(self, execute: ExecuteRun, seed: int | None, shared: SharedStore | None) -> None:
@@ -57,7 +57,7 @@ class Compiler:
             return self._compilations.add(program, result, result.returned)
         message = result.stderr[:_MESSAGE_BYTES] or f"the compiler ended: {result.outcome.value}".encode()
         failed = replace(result, outcome=Outcome.NOT_COMPILED, stdout=b"", stderr=message, returned=None)
-        if result.outcome is Outcome.EXITED:  # else the machine may have had a part in it
+        if result.outcome is Outcome.EXITED:  # otherwise the machine may be the cause
             self._compilations.add_failure(program, failed)
         return failed
 
@@ -72,7 +72,7 @@ class Compiler:
         finally:
             os.close(source)
         if result.outcome is Outcome.EXITED and result.exit_code == COMPILER_KILLED:
-            # Not for its memory or time, which are outcomes of their own.
+            # Limits on memory or time are not the reason: they have outcomes of their own.
             raise KilledExternally(f"the compiler of {program.language}, or a part of it, was killed from outside")
         if result.outcome is Outcome.EXITED and result.exit_code == COMPILER_BROKEN:
             raise ExecutionLost(f"the compiler of {program.language} did not start: {result.stderr.decode()}")

@@ -24,7 +24,9 @@ _DEVICES = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}  # minor
 
 
 class ConfinementManager:
-    """The places of one warden's zygotes. Raises OSError if there is no Landlock that should confine runs."""
+    """The directories and roots of one warden's zygotes. Raises OSError if Landlock should confine runs
+    and is missing.
+    """
 
     def __init__(self, configuration: WorkerConfig) -> None:
         self._level = configuration.level
@@ -48,7 +50,7 @@ class ConfinementManager:
                 os.chmod(folder, 0o711)
 
     def make(self, kind: ZygoteKind, zygote_number: int) -> ZygoteConfinement:
-        """Make the place of a zygote. Raises OSError."""
+        """Make the directories of a zygote. Raises OSError."""
         folder = f"{self._folder}/{zygote_number}"
         owner = program_uid(zygote_number) if self._has_own_uids else None
         if self._has_own_roots and owner is not None and not kind.compiler_language:
@@ -75,13 +77,13 @@ class ConfinementManager:
             os.close(os.open(device, os.O_RDONLY))
 
     def remove(self, zygote_number: int) -> None:
-        """Remove the place of a zygote that has ended."""
+        """Remove the directories of a zygote that has ended."""
         with contextlib.suppress(OSError):
             directories.empty_directory(f"{self._folder}/{zygote_number}")
             os.rmdir(f"{self._folder}/{zygote_number}")
 
     def close(self) -> None:
-        """Remove all places."""
+        """Remove all directories."""
         with contextlib.suppress(OSError):
             directories.empty_directory(self._folder)
             os.rmdir(self._folder)

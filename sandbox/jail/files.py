@@ -14,7 +14,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
-    """Return the files as `place` expects them: a table, then the contents."""
+    """Return the files as `extract` expects them: a table, then the contents."""
     table = json.dumps([(name, len(content)) for name, content in files.items()]).encode()
     return b"".join([len(table).to_bytes(_SIZE, "little"), table, *files.values()])
 

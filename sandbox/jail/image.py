@@ -305,7 +305,7 @@ class _Distribution:
             if name.endswith(".py"):
                 compiled = cache_from_source(target)
                 os.makedirs(os.path.dirname(compiled), 0o755, exist_ok=True)
-                with contextlib.suppress(Exception):  # a template, or for another Python
+                with contextlib.suppress(Exception):  # not compilable: a template, or code for another Python
                     _write_compiled(source, compiled, f"{SHOWN_PACKAGES}/{name}")
         os.close(self._folder)
 
@@ -435,7 +435,7 @@ def _needed_libraries(
     for name, place in places.items():
         if _SYSTEM_FOLDER.fullmatch(os.path.dirname(place)):
             sources[place] = name
-        else:  # it goes where the loader looks in any case
+        else:  # it goes into a folder that the loader always searches
             sources[f"{system}/{os.path.basename(name)}"] = name
             foreign.append(os.path.basename(name))
     for loader in loader_paths():

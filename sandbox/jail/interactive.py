@@ -71,7 +71,7 @@ class InteractionResult:
 
     @property
     def referee_extra_seconds(self) -> float:
-        """The seconds for which the partner was busy after the program's end."""
+        """Seconds for which the referee was busy after the program's end."""
         return max(0.0, self.referee.result.wall_seconds - self.program.result.wall_seconds)
 
 
@@ -82,10 +82,10 @@ def run_interactive(
     remaining_seconds: float,
     is_sound: Callable[[float | None], bool],
 ) -> CaseRun:
-    """Run a program and its referee side by side, and say what became of the program.
+    """Run a program and its referee side by side; return the program's run and the ruling.
 
     remaining_seconds           what is left of the submission's budget
-    is_sound(cpu_seconds)  returns whether the referee works with a partner that we trust, within this CPU time if one
+    is_sound(cpu_seconds)  returns whether the referee works with trusted input, within this CPU time if one
                            is given; called when it has failed with this program
 
     Raises ExecutionLost, and RefereeError if the referee crashed or kept the program waiting, and is not sound.
@@ -117,7 +117,7 @@ def run_interactive(
 
 
 def run_scripted(text: bytes, partner: Participant) -> RunResult:
-    """Return how a referee ends if it talks only to us: we send this text, read all that it says and never reply to it.
+    """Run a referee without a program: send it this text, discard its output, and return how it ended.
 
     Raises ExecutionLost.
     """
@@ -253,7 +253,7 @@ def _outcome(
         return result, referee.read_result(answer, judge)
     if referee_first:
         ruling = referee.read_result(answer, judge)
-        if ruling.score < 1:  # what the program did without a partner does not matter
+        if ruling.score < 1:  # how the program ended after its rejection does not matter
             return replace(result, outcome=Outcome.EXITED, exit_code=0), ruling
     if _referee_stalled(result, answer, limit_seconds):
         raise RefereeError(f"it used {answer.cpu_seconds:.1f} s of CPU time while the program waited")

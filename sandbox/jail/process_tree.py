@@ -14,7 +14,7 @@ from sandbox.jail.child import RunParams
 _TICKS = os.sysconf("SC_CLK_TCK")  # in a second
 _TICKS_SECONDS = 0.025  # a running thread's counters move within that
 _STAT_FIELDS = 22
-_USED_TICKS, _RESIDENT_PAGES = slice(11, 15), 21  # places of these fields
+_USED_TICKS, _RESIDENT_PAGES = slice(11, 15), 21  # indices of these fields
 _MAX_WATCHED_THREADS = 4  # threads whose waits we can look at on a busy machine
 _NICE_THRESHOLD = 32  # processes and threads: a run in a cgroup that has more gives way to us
 _NICE_INCREMENT = 10  # added to its niceness: a ninth of our weight
@@ -54,11 +54,11 @@ class ProcessTree:
         self._counters = counters
         self._before = 0.0
         self._kills_before = b""
-        self._hid_waits = False  # when it was last looked at
+        self._hid_waits = False  # result of the last check
         self._looked = 0.0  # when that was, in monotonic seconds
-        self._measured_again = 0.0  # from this time on, in monotonic seconds, it may be measured what they share
+        self._measured_again = 0.0  # earliest next measurement of shared memory, in monotonic seconds
         self._own_waits = os.open("self/schedstat", os.O_RDONLY, dir_fd=proc)
-        self._own_wait_seconds = 0.0  # when we last answered
+        self._own_wait_seconds = 0.0  # at our last answer to a notification
         self._runnable_seconds = 0.0  # while it had several processes, one of them running or waiting for a processor
         self._answer_seconds = 0.0  # since the last look, while we waited for a processor and it for our answers
         self._unanswered_seconds = 0.0  # the sum of these, apart from those while it was runnable
@@ -170,7 +170,7 @@ class ProcessTree:
 
     def is_waiting_for_cpu(self) -> bool:
         """Return whether a thread has been waiting for a processor for some milliseconds. The kernel counts a wait only
-        when it is over, so `seconds` does not include this one."""
+        when it is over, so `cpu_and_wait_seconds` does not include this one."""
         if self._hid_waits:
             return False
         pids = self._pids()

@@ -30,7 +30,7 @@ def validation_outputs(case: Case, suite: Suite) -> Iterator[str]:
 
 
 def scripted_inputs(case: Case, suite: Suite) -> Iterator[str]:
-    """Yield what a partner that does not listen may say. The last one says nothing and ends at once."""
+    """Yield inputs for an interactive referee, as from a program that ignores it. The last one is empty."""
     yield from [case.trial] if case.trial else _shortest_trial(suite)
     for text in (case.expected, case.input):
         if text.strip():

@@ -1,6 +1,6 @@
 """How a run ended: decided by what the kernel and we have measured, never by what a program says of itself.
 
-A program can choose what it prints, its exit status and the signal that it dies of. So a word on stderr does not show
+A program can choose what it prints, its exit status and the signal that ends it. So text on stderr does not show
 that memory ran out, and a signal is put down to a limit only if that limit was all but used up.
 """
 

@@ -1,6 +1,6 @@
 """The files of one run: opened before the run, handed to its zygote, read after the run, and closed.
 
-What a program gets is opened anew, so that it shares the file with us but no open file description: flags and offsets
+What a program gets is reopened, so that it shares the file with us but no open file description: flags and offsets
 that it sets are its own.
 """
 
@@ -12,7 +12,7 @@ from sandbox.jail import files
 from sandbox.jail.compile_cache import make_memfd
 from sandbox.jail.run_spec import RunSpec
 
-_ABSENT = -1  # in place of a descriptor
+_ABSENT = -1  # stands for a missing descriptor
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class StdioPipes:
 class RunFiles:
     """The files of one run; a context manager that closes them all.
 
-    handed   the descriptors that go to the zygote, in the order in which it expects them (see child.Job)
+    handed   the descriptors that go to the zygote, in the order in which it expects them (see child.RunParams)
     """
 
     def __init__(self, order: RunSpec, stdin: bytes | StdioPipes) -> None:

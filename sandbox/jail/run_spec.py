@@ -1,4 +1,4 @@
-"""An order: what a zygote is asked to do with each input in turn."""
+"""Run specs: what a zygote does with each input in turn."""
 
 from dataclasses import dataclass, field, replace
 
@@ -10,7 +10,7 @@ from sandbox.program import Limits, Program
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """What a zygote is asked to do.
+    """What a zygote does with each input.
 
     run_params       what the zygote itself must know
     child_params     what only the child of the run may know
@@ -18,7 +18,7 @@ class RunSpec:
     is_referee       whether the program belongs to the suite: then it shares no zygote with submissions
     preamble_fd      descriptor of compiled code that runs before the program; -1: none
     preamble_source  the source of that code, and of what else runs with the program
-    encoded_params   the job as it is sent, encoded once for all cases of a suite
+    encoded_params   `run_params` as they are sent, encoded once for all cases of a suite
     """
 
     program: Program
@@ -34,14 +34,14 @@ class RunSpec:
         object.__setattr__(self, "encoded_params", self.run_params.to_bytes())
 
     def with_time_limits(self, wall_seconds: float, cpu_seconds: float | None = None) -> "RunSpec":
-        """Return the order with other time limits; without cpu_seconds, that limit stays."""
+        """Return the run spec with other time limits; without cpu_seconds, that limit stays."""
         cpu_seconds = cpu_seconds or self.run_params.cpu_seconds
         if (wall_seconds, cpu_seconds) == (self.run_params.wall_seconds, self.run_params.cpu_seconds):
             return self
         return replace(self, run_params=replace(self.run_params, wall_seconds=wall_seconds, cpu_seconds=cpu_seconds))
 
     def with_child_params(self, instructions: ChildParams) -> "RunSpec":
-        """Return the order with instructions for the child of the run."""
+        """Return the run spec with instructions for the child of the run."""
         if instructions == ChildParams():
             return self
         job = replace(self.run_params, has_child_params=True, fetches_files=bool(instructions.fetch_files))
@@ -53,7 +53,7 @@ class RunSpec:
         return f"{self.program.source}\n{self.preamble_source}" if self.preamble_source else self.program.source
 
     def with_preamble(self, preamble_fd: int, preamble_source: str) -> "RunSpec":
-        """Return the order with code that runs before the program.
+        """Return the run spec with code that runs before the program.
 
         preamble_fd      descriptor of the compiled code
         preamble_source  its source, and that of what else runs with the program
@@ -66,7 +66,7 @@ class RunSpec:
         )
 
     def with_files(self, contents: dict[str, bytes]) -> "RunSpec":
-        """Return the order with these files in the run's directory, and with room for them."""
+        """Return the run spec with these files in the run's directory, and with room for them."""
         more_mb = 1 + sum(map(len, contents.values())) // 2**20 + len(contents) // 50  # these need inodes, too
         memory_mb, disk_mb = self.run_params.memory_mb + 2 * more_mb, self.run_params.disk_mb + more_mb
         job = replace(self.run_params, has_files=True, memory_mb=memory_mb, disk_mb=disk_mb)
@@ -76,9 +76,9 @@ class RunSpec:
 def make_run_spec(
     op: str, program: Program, limits: Limits, *, seed: int | None, entry_point: str = "", referee: bool = False
 ) -> RunSpec:
-    """Return the order to compile or run a program, or to call its function `entry_point`.
+    """Return the run spec to compile or run a program, or to call its function `entry_point`.
 
-    op     what is done with the program, see Job
+    op     what is done with the program, see child.RunParams
     seed   see Sandbox
 
     Raises ValueError if there is no such language, or if its functions cannot be called.

@@ -59,7 +59,7 @@ class Runner:
     def make_run_spec(
         self, op: str, program: Program, limits: Limits, entry_point: str = "", *, referee: bool = False
     ) -> RunSpec:
-        """Return an order, see make_order. Raises ValueError."""
+        """Return a run spec; see run_spec.make_run_spec. Raises ValueError."""
         return make_run_spec(op, program, limits, seed=self._seed, entry_point=entry_point, referee=referee)
 
     def run(self, run_spec: RunSpec, stdin: bytes) -> RunResult:
@@ -83,7 +83,7 @@ class Runner:
             else:
                 return attempt.result
         if lost.zygote_lost and not self._has_wall:
-            # Then a program can kill its zygote, and no other program has done so three times.
+            # Without a wall a program can kill its zygote, and this one has done so three times.
             return RunResult(Outcome.VIOLATION, -signal.SIGKILL, b"", lost.reason.encode(), 0, 0, 0)
         raise ExecutionLost(f"a run was lost {ATTEMPTS} times: {lost.reason}")
 
@@ -124,8 +124,9 @@ class Runner:
         return ZygoteReport.from_response(zygote.wait_for_run(job.max_seconds + _HANG_SECONDS))
 
     def prepare_zygote(self, run_spec: RunSpec) -> None:
-        """Start the zygote that the order needs, if there is none, or if so much is left of earlier runs that nothing
-        can run beside it. Raises ZygoteLost.
+        """Start the zygote that the run spec needs, if there is none or if too much is left of earlier runs.
+
+        Raises ZygoteLost.
         """
         try:
             self._zygotes.get_ready_zygote(self._zygotes.kind_for(run_spec))

@@ -341,7 +341,7 @@ def install(setting: FilterSettings) -> int:
     key = SyscallKey()
     if setting.notify and _kernel() >= (5, 5):
         try:
-            linux.thread_id_address()  # or we could not fork any more
+            linux.thread_id_address()  # raises OSError where this process could not fork with the filter
             listener = _install(key, setting)
         except OSError:  # a filter around us, such as a container's, may already have a listener
             if setting.abi:

@@ -64,7 +64,7 @@ class ZygoteKind:
 class ZygoteConfinement:
     """Where the runs of a zygote take place.
 
-    level           see Configuration
+    level           see WorkerConfig
     work_directory  without namespaces, the directory of its runs, as the zygote sees it
     image_copy      without namespaces, the folders of the image, as the zygote sees them
     root            the folder that becomes the root; "" if it stays that of the machine

@@ -17,7 +17,7 @@ _PF_EXITING = 4  # of the kernel's include/linux/sched.h
 
 
 def owner_tag() -> str:
-    """Return a name for something that this process owns and that must not outlive it."""
+    """Return a name that marks a resource as owned by this process, so that others can remove it afterwards."""
     return f"{PREFIX}{os.getpid()}-{_start_time(os.getpid())}-{_pid_namespace()}"
 
 

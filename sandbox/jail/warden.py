@@ -277,8 +277,8 @@ class _WardenServer:
         return {"version": cgroup.version, "files": list(cgroup.files)}, list(map(os.dup, cgroup.files.values()))
 
     def _end_orphans(self) -> None:
-        """Kill what a zygote that has ended may have left of its run: no namespace does so, but we are its subreaper,
-        and nobody can fork any more, because nobody answers for it (seccomp_notify.py)."""
+        """Kill the processes that an ended zygote has left. Without a pid namespace they become children of this
+        subreaper. They cannot fork, since no process answers their notifications (seccomp_notify.py)."""
         process_tree.kill_children({self._judge, *(zygote.pid for zygote in self._zygotes.values())})
 
     def close(self) -> None:

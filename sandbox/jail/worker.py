@@ -37,7 +37,7 @@ from sandbox.program import Invocation, Limits, Outcome, Program, RunResult
 from sandbox.request import JudgeRequest, Request, RunRequest
 from sandbox.suite import INTERACTIVE, Case, Referee, Suite
 
-HEARTBEAT = b"\0"  # a heartbeat
+HEARTBEAT = b"\0"
 _MIN_MEMORY = 2 << 30  # bytes of address space
 _COPIES = 12  # the most copies of a request, and of what programs write, while they are compared
 _RUNNERS = 2  # one for submissions and what judges them, and one for referees that talk to them meanwhile
@@ -127,7 +127,7 @@ class JudgeWorker:
     def _run_interactive(
         self, order: RunSpec, case: Case, judge: Referee, remaining_seconds: float, suite: Suite
     ) -> CaseRun:
-        """Run a program and its interactive referee side by side. Raises as interactive.talk does."""
+        """Run a program and its interactive referee side by side. Raises as run_interactive does."""
         compiled = self._runner.compile(order.program)
         if isinstance(compiled, RunResult):
             return CaseRun(compiled)
@@ -201,7 +201,7 @@ def serve(channel: Channel, shutdown_events: dict[int, int], heartbeat_fd: int =
     """Serve one caller until it goes away; return an exit status, and a function that removes the shared directory.
 
     shutdown_events  events that tell that the caller is gone: descriptor -> poll mask
-    heartbeat_fd     descriptor that gets a BEAT each second while the caller waits for an answer; -1: none
+    heartbeat_fd     descriptor that gets a HEARTBEAT each second while the caller waits for an answer; -1: none
 
     We become the warden (warden.py), and the judge is our child; in a container it is the other way round.
     """
@@ -304,7 +304,7 @@ def _judge(
 ) -> None:
     """Answer one request after another until the caller or the warden goes away."""
     sys.set_int_max_str_digits(0)
-    linux.enable_malloc_trim()  # of large outputs
+    linux.enable_malloc_trim()  # gives back the memory of large outputs
     shutdown_events = {**shutdown_events, warden.fileno(): 0}  # poll reports POLLHUP when the warden has ended
     try:
         worker = JudgeWorker(configuration, warden, groups, shutdown_events)

@@ -2,8 +2,8 @@
 tree.
 
 The warden starts it as a fresh interpreter (`python -S -s -P -B -c ...`). Descriptor 3 is the channel to the judge;
-4, 5 and 6, if there is a cgroup, are its counters (process_tree.Counters); the last one is /proc, if that cannot be
-opened. It never sees an expected output or a verdict. Nor does anything that a run is given or produces pass through
+4, 5 and 6, if there is a cgroup, are its counters (process_tree.CgroupCounterFds); the last one is /proc, if it cannot
+be opened. It never sees an expected output or a verdict. Nor does anything that a run is given or produces pass through
 its memory, which all later runs inherit: only the forked child reads programs, inputs, arguments and names of files.
 """
 
@@ -52,14 +52,14 @@ _NOT_READY = bytes(mmap.PAGESIZE)
 _OURS: dict[str, object] = {}  # our own modules, kept alive but hidden from programs
 
 _LITTLE = 1 << 20  # bytes of files that may be removed after the answer has been sent
-_SLICE_SECONDS = 0.0001  # the shortest
+_SLICE_SECONDS = 0.0001  # the shortest slice that the scheduler takes
 _POLL_SECONDS = 0.05  # time between two checks of what a run has used
 _SLACK_MB = 16  # allowance for what the peak of resident memory includes beside that of the program
 _FIRST_PID_AFTER_THE_PROGRAM = 3  # in the pid namespace of a run: 1 is its init, 2 the program
 
 
 def main() -> None:
-    """Be a zygote. The first message is JSON: loaded, referee, cgroup, parent, and what spawn.Place says."""
+    """Be a zygote. The first message is JSON: loaded, referee, cgroup, parent, and spawn.ZygoteConfinement."""
     channel = socket.socket(fileno=3)
     config = json.loads(channel.recv(1 << 16))
     layers: dict[str, str] = {}
@@ -92,7 +92,7 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     for name in PRELOADED_MODULES:
         import_module(name)
     languages = {name: import_module(f"sandbox.languages.{name}") for name in language_names()}
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a fresh `python`, also if we are started without
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a fresh `python`, also if SIGINT was ignored
     for language in languages.values():
         language.warm()
         if config["referee"] and language.CALLABLE:

@@ -49,7 +49,7 @@ class ZygoteClient:
             raise ZygoteLost(str(error)) from error
 
     def wait_for_end(self, seconds: float) -> bool:
-        """Wait so long for the end of the job; return whether it has come, or anything else that `end` reports."""
+        """Wait so long for the end of the job; return whether `wait_for_run` would not block."""
         return bool(self._events(seconds))
 
     def wait_for_run(self, timeout_seconds: float) -> dict[str, Any]:

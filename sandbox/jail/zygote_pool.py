@@ -53,7 +53,7 @@ class ZygotePool:
     """The zygotes of one runner.
 
     cgroup           that of the zygotes and their runs, or why there is none
-    place            the number by which the warden knows the runner
+    place            the runner's number at the warden
     shutdown_events  events that end a run in progress: descriptor -> poll mask
 
     Raises BackendUnavailable if the machine cannot isolate as configured.
@@ -137,7 +137,7 @@ class ZygotePool:
         } | self._zygotes[ZygoteKind()].layers
 
     def kind_for(self, run_spec: RunSpec) -> ZygoteKind:
-        """Return the kind of zygote that an order needs."""
+        """Return the kind of zygote that a run spec needs."""
         language = languages.load(run_spec.program.language)
         if run_spec.run_params.op == "compile" and language.toolchain():
             return ZygoteKind(compiler_language=run_spec.program.language)
@@ -161,7 +161,7 @@ class ZygotePool:
             return self._zygote(kind)
 
     def begin_run(self, kind: ZygoteKind, job: RunParams) -> ZygoteClient:
-        """Return the zygote for a run, after setting counters and limits for this run. Raises as ready does."""
+        """Set the counters and limits of a run; return the zygote for it. Raises as get_ready_zygote does."""
         zygote = self.get_ready_zygote(kind)
         if self._cgroup is not None:
             self._cgroup.begin_run(job.memory_mb, job.processes)
@@ -192,7 +192,7 @@ class ZygotePool:
         )  # whether address space ran out, we cannot tell
 
     def discard(self, kind: ZygoteKind) -> None:
-        """Go on without a zygote that was lost. Raises the same as renew."""
+        """Go on without a zygote that was lost. Raises as replace_all does."""
         if self._cgroup is not None:
             self.replace_all()  # what its run was charged for may stay a while
         elif kind in self._zygotes:

@@ -7,7 +7,7 @@ _END = object()
 
 
 class Claims:
-    """What one object has said, until the test calls or changes something.
+    """The claims of one object, until the test calls or changes something.
 
     Data does not change between two reads, and its length is the number of its items. An object of the submission could
     claim one length and yield other items, or other items each time, and so pass a test that reads it in several ways.

@@ -299,7 +299,7 @@ class ObjectGraph:
                         value.default_factory, *parts = parts
                     value.clear()
                     for key, part in zip(parts[::2], parts[1::2], strict=True):
-                        value[key] = part  # an OrderedDict has an order besides that of the dict, a Counter adds up
+                        value[key] = part  # dict.update() would lose an OrderedDict's order, Counter.update() would add
                 case _:
                     set_attributes(value, parts[1:], self._references.check_attribute)
         except (TypeError, ValueError, AttributeError, OverflowError) as error:

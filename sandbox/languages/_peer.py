@@ -56,7 +56,7 @@ class RequestRefused(Exception):
 
 
 class Peer(References):
-    """One side."""
+    """One end of the connection. Its subclasses define what each side does with requests."""
 
     def __init__(self, stream: FrameStream) -> None:
         super().__init__()

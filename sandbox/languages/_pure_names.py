@@ -21,7 +21,7 @@ _BUILTINS = set(
     " KeyError LookupError NotImplementedError OverflowError RecursionError RuntimeError StopIteration TypeError"
     " ValueError ZeroDivisionError __name__".split()
 )
-_PYTHON_CODE = {"merge", "nlargest", "nsmallest"}  # of heapq, whose other functions are C
+_PYTHON_CODE = {"merge", "nlargest", "nsmallest"}  # functions of heapq that are Python; the others are C
 # Names of objects that nobody can change, and from which nothing else can be reached.
 IMMUTABLE_NAMES = frozenset(
     _BUILTINS

@@ -145,7 +145,7 @@ class ServiceDispatcher:
         waiting = self.queue.drop_waiting()
         for job in waiting:
             job.answer(ShuttingDown())
-        threading.Thread(target=self.box.close).start()  # closing waits for the workers
+        threading.Thread(target=self.box.close).start()  # not here, since closing waits for the workers
         return bool(waiting) or self.queue.n_running > 0
 
 
@@ -177,7 +177,7 @@ class Session:
     ) -> None:
         """Answer with the result, or a ServiceError.
 
-        patience_seconds  how long to wait for a turn at most
+        patience_seconds  maximum wait for a turn
         admitted          see Turn
         """
         job = self.jobs[number] = _Job(client, admitted, session=self, number=number, request=request)
@@ -212,7 +212,7 @@ class Session:
         self._dispatcher.metrics.responses.labels(path, status).inc()
 
     def _describe(self, number: int) -> None:
-        """Answer what there is to know about the Sandbox, and how busy it is."""
+        """Answer with the properties of the Sandbox, and its load."""
         box, queue = self._dispatcher.box, self._dispatcher.queue
         about = {
             "workers": box.workers,

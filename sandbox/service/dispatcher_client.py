@@ -86,7 +86,7 @@ class DispatcherClient:
         self.link.flush()
 
     async def describe(self) -> dict[str, Any]:
-        """Return what the dispatcher says about its Sandbox, and how busy it is."""
+        """Return the properties of the dispatcher's Sandbox, and its load."""
         about: dict[str, Any] = await self._ask("describe")[1]
         return about
 

@@ -18,7 +18,7 @@ class ServiceSettings:
     open_metrics           whether /metrics needs no token, as /health never does
     host                   the name or address that the service is bound to and that clients use
     max_limits             upper bounds for the limits of one run; None derives them from the machine
-                           (bounds.default_max_limits)
+                           (request_bounds.default_max_limits)
     body_seconds           time within which the body of a request must arrive
     queue_timeout_seconds  time that a /run_code request waits for a worker before it is answered 504. verl gives up 10
                            s after the program's own limits and counts that as the program's failure, but it retries a
