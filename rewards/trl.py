@@ -1,9 +1,9 @@
 """Rewards for TRL's trainers, for a dataset that `curate export --to trl` wrote:
 
     GRPOTrainer(..., reward_funcs=code_reward)
-    GRPOTrainer(..., reward_funcs=RewardFunction(Weighted([(1.0, CodeReward(box)), (0.1, FormatReward())])))
+    GRPOTrainer(..., reward_funcs=RewardFunction(WeightedReward([(1.0, CodeReward(box)), (0.1, FormatReward())])))
 
-Combine rewards with Weighted rather than in a list of reward_funcs: if one of several functions returns None, TRL adds
+Combine rewards with WeightedReward rather than in a list of reward_funcs: if one of several functions returns None, TRL adds
 up the others, and it leaves the completion out of its group only if all of them return None.
 """
 
@@ -29,7 +29,7 @@ _suite = lru_cache(8)(Suite.from_json)  # the completions of a group come with t
 class RewardFunction:
     """Adapts a reward to TRL's reward-function signature.
 
-    reward          the reward, such as CodeReward or Weighted
+    reward          the reward, such as CodeReward or WeightedReward
     name            its name in TRL's metrics
     max_tokens      the trainer's max_completion_length, for rewards that need it
     max_concurrent  the most completions scored at once

@@ -91,6 +91,18 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def test_the_drawings_show_the_files_that_their_page_names() -> None:
+    docs = ROOT / "docs"
+    named = re.findall(r"\]\(\.\./([\w/]+\.py)\)", (docs / "how-it-fits-together.md").read_text())
+    drawn = [
+        name
+        for drawing in ("row.svg", "completion.svg")
+        for name in re.findall(r">\d+ ([\w/]+\.py)<", (docs / drawing).read_text())
+    ]
+    assert named == drawn
+    assert len(named) == 20
+
+
 def test_the_readme_is_short() -> None:
     assert (ROOT / "README.md").stat().st_size <= 7168
 

@@ -2,10 +2,8 @@
 
 main      the command `curate` itself, which loads the commands that all packages list in COMMANDS
 
-against   the option --against
-counts    tables of counts
-include   the option --include
-printing  lines on a terminal of any encoding
+options   options that several commands have
+printing  lines on a terminal of any encoding, hashes, and tables of counts
 
 Code that is shared with the commands of other packages is in sandbox/commands/console.py.
 """

@@ -1,8 +1,8 @@
 """Find the program in a model's answer.
 
-program    choose the one program that is judged
-thought    leave out what the model only thought
-fences     read the fenced blocks of a text
+program      choose the one program that is judged
+thinking     leave out what the model only thought
+code_blocks  read the fenced blocks of a text
 """
 
 from rewards.extract.program import PYTHON_ONLY, check_languages, extract_program, extract_submission, languages_for

@@ -1,7 +1,7 @@
 """Rules of comparison, one file each. The file's name is the checker's name.
 
 A checker is two pure functions, which run only in the trusted parent:
-    same(printed, expected) -> bool          compares the text that a program printed with the expected text
+    same_output(printed, expected) -> bool   compares the text that a program printed with the expected text
     same_value(returned, expected) -> bool   compares the value that a call returned with the expected value
 
 lcb               LiveCodeBench's rules, the default
