@@ -3,8 +3,8 @@
     GRPOTrainer(..., reward_funcs=code_reward)
     GRPOTrainer(..., reward_funcs=RewardFunction(WeightedReward([(1.0, CodeReward(box)), (0.1, FormatReward())])))
 
-Combine rewards with WeightedReward rather than in a list of reward_funcs: if one of several functions returns None, TRL adds
-up the others, and it leaves the completion out of its group only if all of them return None.
+Combine rewards with WeightedReward rather than in a list of reward_funcs: if one of several functions returns None, TRL
+adds up the others, and it leaves the completion out of its group only if all of them return None.
 """
 
 import logging

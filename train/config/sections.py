@@ -296,8 +296,8 @@ class RunConfig:
     tensorboard: bool = False  # true: write the metrics for TensorBoard, too
     most_truncated: float = 0.95  # share of cut-off answers that ends the run if it lasts for five steps
     save_samples: int = 4  # completions of each step that are kept, with their verdicts
-    # true: the whole journal of an asynchronous run is kept, so that --replay can train the run again; it takes 8 bytes
-    # per token. false: what is older than the oldest checkpoint is deleted.
+    # true: the whole journal of an asynchronous run is kept, so that --replay can train the run again; it takes some
+    # 12 bytes per token. false: what is older than the oldest checkpoint is deleted.
     keep_journal: bool = False
 
 
