@@ -395,8 +395,9 @@ def _tokenizer(path: str) -> Any:
 def _no_signal_message(step: int, counts: Mapping[str, int]) -> str:
     message = (
         f"step {step}: no group with a signal in {counts['rounds']} rounds: {counts['none']} groups solved by no "
-        f"answer, {counts['all']} by all, {counts['unknown']} without any reward because the sandbox failed or "
-        f"reward.function returned None, {counts['cut_off']} cut off, {counts['refused']} prompts refused."
+        f"answer, {counts['all']} by all, {counts['unknown']} without any reward because the sandbox failed, "
+        f"reward.model failed or reward.function returned None, {counts['cut_off']} cut off, "
+        f"{counts['refused']} prompts refused."
     )
     if counts["unknown"]:
         return f"{message} Type `curate doctor` to see what is wrong, then --resume."

@@ -187,6 +187,7 @@ def _settings(
     from sandbox.packages import fingerprint
     from train.config import with_sandbox
     from train.rollouts.prompt_dataset import is_prompt_file
+    from train.rollouts.reward_model import check_reward_model
     from train.rollouts.rewards import check_custom_reward
     from train.sampling.model_check import check_model, check_tokenizer
 
@@ -216,6 +217,7 @@ def _settings(
     sha256 = settings.sandbox.packages_sha256 or fingerprint(options.find_packages())
     settings = with_sandbox(settings, {"packages": options.packages, "packages_sha256": sha256})
     check_custom_reward(settings.reward.function)
+    check_reward_model(settings.reward.model)
     return settings
 
 

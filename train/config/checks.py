@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 _MAX_MEMORY_OF_ENGINES = 0.9  # share of a GPU for the engine of a run and the one that evaluates beside it
 _MAX_TOKENS_PER_SECOND = 1000  # of one answer; no engine draws faster
 _MAX_PROVEN_STALENESS = 4  # AReaL's runs lose quality above this
-BUILTIN_REWARDS = ("code", "math", "format", "length_budget", "overlong", "random")
+BUILTIN_REWARDS = ("code", "math", "model", "format", "length_budget", "overlong", "random")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_GPU = re.compile(r"cuda:\d{1,3}")
 CONFIG_KEY_OF_OPTION = {  # options of vLLM that other keys of the configuration decide -> these keys
     "dtype": "model.dtype", "revision": "model.path", "tokenizer": "model.path",
     "concurrency": "engine.concurrency", "max_num_seqs": "engine.concurrency",
@@ -159,6 +160,10 @@ def _reward(config: "Config") -> Iterator[str]:
         yield f'reward.function must have the form "module:function", not {reward.function!r}'
     if function_name(reward.function) in BUILTIN_REWARDS:
         yield f"reward.function: {function_name(reward.function)} is a reward of ours. Give yours another name"
+    if reward.model_device not in ("", "cpu") and not _GPU.fullmatch(reward.model_device):
+        yield f'reward.model_device must be "cpu" or the name of a GPU such as "cuda:7", not {reward.model_device!r}'
+    if reward.model_gpu in (*config.engine.gpus, *config.evaluation.gpus):
+        yield f'reward.model_device = "{reward.model_device}" is the GPU of an engine: the model needs one of its own'
     if not reward.languages:
         yield 'reward.languages: give at least one language, such as ["python"]'
     if reward.length_budget > 0 and not config.data.target_tokens:

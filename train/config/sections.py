@@ -147,6 +147,11 @@ class RewardConfig:
     # "unknown".
     function: str = ""
     function_weight: float = 1.0  # weight of that function
+    # A reward model: folder or name on the Hub of a classifier with one output, with its own tokenizer and chat
+    # template. One for sequences scores whole answers; one for tokens scores each line of an answer as a step.
+    model: str = ""
+    model_weight: float = 1.0  # weight of that model's score, which is taken as it is
+    model_device: str = ""  # its device: "cpu", or such as "cuda:7"; empty: the learner's first GPU, or the CPU
     format: float = 0.0  # weight of the reward for answers of the form <think>...</think><answer>...</answer>
     length_budget: float = 0.0  # weight of -|target - length| / 1000 tokens
     overlong: float = 0.0  # weight of DAPO's soft penalty, which is from -1 to 0
@@ -160,6 +165,17 @@ class RewardConfig:
     # label is, too, if there is no other.
     fence: Literal["any", "labeled"] = "any"
     random: bool = False  # true: a control experiment with rewards that do not depend on the answer
+
+    @property
+    def uses_model(self) -> bool:
+        """Whether a reward model is loaded."""
+        return bool(self.model and self.model_weight and not self.random)
+
+    @property
+    def model_gpu(self) -> int | None:
+        """The number of the GPU that the reward model has for itself; None if it has none."""
+        number = self.model_device.removeprefix("cuda:")
+        return int(number) if self.uses_model and number.isdecimal() and int(number) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +214,8 @@ class ProgramLimitsConfig:
 @dataclass(frozen=True, slots=True)
 class ObjectiveConfig:
     # What advantages are made of. "outcome": the reward of the whole answer. "process": the rewards of its steps, which
-    # reward.function can give; each token gets those of the steps that end with it or later (DeepSeekMath).
+    # reward.model or reward.function can give; each token gets those of the steps that end with it or later
+    # (DeepSeekMath).
     supervision: Literal["outcome", "process"] = "outcome"
     by_std: bool = False  # true: divide advantages by their group's standard deviation (GRPO); false: Dr.GRPO
     std_epsilon: float = 1e-4  # added to that standard deviation: 1e-4 in TRL, 1e-6 in verl; 0: nothing is added

@@ -110,7 +110,7 @@ def load_hf_config(path: str) -> Any:
             f"{path} is not the folder of a model: it has no config.json. Give such a folder, or a Hub id."
         )
     with translate_loading_errors(path):
-        settings = AutoConfig.from_pretrained(str(Path(path).expanduser()))
+        settings = AutoConfig.from_pretrained(str(Path(path).expanduser()), trust_remote_code=False)
     if getattr(settings, "quantization_config", None) is not None:
         raise LearnerError(f"{path}: quantized weights cannot be trained. Give the model that was quantized.")
     return settings

@@ -138,7 +138,8 @@ def open_scorer(
     seed            the seed of random rewards
     kinds           what the problems come with
 
-    Raises ConfigError if there are none for a kind of problem, and SandboxError if no sandbox can be opened.
+    Raises ConfigError if there are none for a kind of problem, or the reward model cannot be loaded, and SandboxError
+    if no sandbox can be opened.
     """
     check_scorable(settings, kinds)
     with ExitStack() as stack:
@@ -151,10 +152,10 @@ def open_scorer(
         math: list[_Part] = []
         if kinds.answers and settings.math and not settings.random:
             math.append((settings.math, stack.enter_context(_math_reward()), "math"))
-        function, always = list(_function(settings)), list(_always(settings, seed))
+        learned = [*_function(settings), *_model(settings, stack)]
+        always = list(_always(settings, seed))
         of_kind = [
-            WeightedReward([*own, *function, *always]) if own or function or always else None
-            for own in (code, math, [])
+            WeightedReward([*own, *learned, *always]) if own or learned or always else None for own in (code, math, [])
         ]
         yield stack.enter_context(AsyncRewards(_ByKind(*of_kind), max_concurrent=at_once))
 
@@ -175,25 +176,32 @@ class _ByKind:
 
 def check_scorable(settings: config.RewardConfig, kinds: ProblemKinds) -> None:
     """Raise ConfigError for a kind of problem whose answers nothing would judge."""
-    judged = bool(settings.function and settings.function_weight) or settings.random
+    judged = bool(settings.function and settings.function_weight) or settings.uses_model or settings.random
     always = settings.format or settings.length_budget or settings.overlong
     if kinds.tests and not (settings.code or judged or always):
         raise ConfigError("reward: all weights are 0; give reward.code = 1.0")
     if kinds.answers and not (settings.math or judged):
         raise ConfigError(
             "reward: the data has prompts with expected answers, and nothing compares answers with them. "
-            "Give reward.math = 1.0, or a reward.function"
+            "Give reward.math = 1.0, a reward.function or a reward.model"
         )
     if kinds.neither and not judged:
         raise ConfigError(
             "reward: the data has prompts without expected answers, and nothing judges answers to them. "
-            "Give a reward.function, or a column answer"
+            "Give a reward.function, a reward.model, or a column answer"
         )
 
 
 def _function(settings: config.RewardConfig) -> Iterator[_Part]:
     if settings.function and settings.function_weight and not settings.random:
         yield settings.function_weight, CustomReward(settings.function), function_name(settings.function)
+
+
+def _model(settings: config.RewardConfig, stack: ExitStack) -> Iterator[_Part]:
+    if settings.uses_model:
+        from train.rollouts.reward_model import RewardModel  # it imports torch
+
+        yield settings.model_weight, stack.enter_context(RewardModel(settings.model, settings.model_device)), "model"
 
 
 def _always(settings: config.RewardConfig, seed: int) -> Iterator[_Part]:

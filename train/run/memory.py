@@ -28,6 +28,7 @@ from train.errors import ConfigError
 from train.learning.attention import PACKED
 from train.learning.policy import Policy, add_lora_and_checkpointing, layers, load_hf_config
 from train.learning.sequences import PackedRow
+from train.rollouts.reward_model import model_parameters
 
 GB = 10**9
 _MEASURED_LAYERS = (2, 3)  # from 2 layers, memory is linear in their number
@@ -41,6 +42,7 @@ _SLEEPING_BYTES = GB  # approximate: GPU memory of a sleeping engine; 0.65 GB on
 _PROCESS_BYTES = 4 * GB  # approximate: host memory of a process that uses a GPU
 _CPU_PROCESS_BYTES = GB // 2  # approximate: host memory of a process without GPU
 _CPU_CACHE_BYTES = 2 * 2**30  # of an engine on a CPU, see train/sampling/vllm.py
+_REWARD_BATCH_BYTES = 2 * GB  # approximate: the activations of a batch in the reward model
 _VERSIONS = 2  # versions retained for engines in other processes: the newest and the previous one
 
 
@@ -294,7 +296,10 @@ def divide_gpus(config: Config, machines: Machines) -> tuple[int, int]:
     n_left = machines.gpus
     if not n_left:
         return 1, len(engines)
-    for key, gpus in (("evaluation.gpus", config.evaluation.gpus), ("engine.gpus", engines)):
+    model_gpu = () if config.reward.model_gpu is None else (config.reward.model_gpu,)
+    for key, gpus in (
+        ("reward.model_device", model_gpu), ("evaluation.gpus", config.evaluation.gpus), ("engine.gpus", engines)
+    ):  # fmt: skip
         if gpus and max(gpus) >= machines.first_machine_gpus:
             raise ConfigError(f"{key}: there is no GPU {max(gpus)}; they are counted from 0 on each machine")
         n_left -= len(gpus)
@@ -321,6 +326,12 @@ def _gpu_needs(
     parts = {**gpu_memory(learner, offload=offload).bytes_by_purpose, "overhead": _GPU_OVERHEAD_BYTES}
     advice = "Lower optimizer.row_tokens and the stages' max_tokens, set model.activation_checkpointing"
     advice += "" if offload else " or optimizer.offload"
+    judge = _reward_model(config, 2)
+    if config.reward.model_gpu is not None:
+        yield MemoryNeed("GPU of reward model", judge, gpu, "Choose a smaller reward.model")
+    elif config.reward.model_device != "cpu":
+        parts |= judge  # of the first of these GPUs
+        advice += ", name a GPU of its own in reward.model_device" if judge else ""
     shares_gpu = not engine_gpus and ranks == 1
     beside = evaluation.memory_share * gpu if evaluates_beside and not evaluation.gpus else 0.0
     if beside:
@@ -334,6 +345,7 @@ def _gpu_needs(
             "evaluation": beside,
             "overhead": _GPU_OVERHEAD_BYTES,
         }
+        while_sampling["reward model"] = parts.get("reward model", 0.0)
         yield MemoryNeed("GPU while sampling", while_sampling, gpu, "Lower engine.memory_share")
     elif shares_gpu:
         parts["engine"] = engine.memory_share * gpu
@@ -373,6 +385,13 @@ def _engine_need(
     return MemoryNeed(scope, purposes, section.memory_share * gpu, advice)
 
 
+def _reward_model(config: Config, number_bytes: int) -> dict[str, float]:
+    """Return the bytes of the reward model, where it is; empty if the run has none."""
+    if not config.reward.uses_model:
+        return {}
+    return {"reward model": float(model_parameters(config.reward.model) * number_bytes + _REWARD_BATCH_BYTES)}
+
+
 def _host_needs(
     config: Config, machines: Machines, ranks: int, engine_gpus: int, learner: LearnerMemory
 ) -> Iterator[MemoryNeed]:
@@ -391,6 +410,8 @@ def _host_needs(
     }
     if moments:
         first["moments"] = moments * ranks_of_first
+    if not machines.gpus or config.reward.model_device == "cpu":
+        first |= _reward_model(config, 4)
     if not machines.gpus:
         first |= learner.bytes_by_purpose | {"engine": model + _CPU_CACHE_BYTES + process}
         if evaluation_processes:

@@ -196,3 +196,35 @@ def test_weights_for_workers_elsewhere_are_kept_in_two_versions(config):
         return host.bytes_by_purpose["weights for engines"]
 
     assert kept("workers.listen=0.0.0.0:8700") == pytest.approx(2 * 29.54 * GB, rel=0.01)
+
+
+@pytest.fixture(scope="module")
+def reward_model(tmp_path_factory):
+    """Return the folder of a reward model of 7B, without its weights."""
+    folder = tmp_path_factory.mktemp("judge")
+    settings = transformers.LlamaConfig(**SHAPES["7B"].to_diff_dict() | {"num_labels": 1})
+    settings.architectures = ["LlamaForSequenceClassification"]
+    settings.save_pretrained(folder)
+    (folder / "tokenizer.json").write_text("{}")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("device", "scope", "size"),
+    [
+        pytest.param("cpu", "first machine", "reward model 28.", id="CPU"),
+        pytest.param("", "each of 4 GPUs", "reward model 15.", id="GPU of the learner"),
+        pytest.param("cuda:3", "GPU of reward model", "reward model 15.", id="GPU of its own"),
+    ],
+)
+def test_a_reward_model_takes_memory_of_its_device(device, scope, size, config, reward_model):
+    changes = f"reward.model={reward_model}", f"reward.model_device={device}"
+    told = list(format_memory_needs(list(memory_needs(config("deepseekmath", "7B", *changes), Machines(8, 80, 400)))))
+    assert [line.split("  ")[0] for line in told if "reward model " in line] == [scope]
+    assert any(size in line for line in told)
+    assert any(line.startswith("each of 3 GPUs") for line in told) == (device == "cuda:3")
+
+
+def test_a_reward_model_has_no_gpu_of_an_engine(config, reward_model):
+    with pytest.raises(ConfigError, match='reward.model_device = "cuda:4" is the GPU of an engine'):
+        config("deepseekmath", "7B", f"reward.model={reward_model}", "reward.model_device=cuda:4")

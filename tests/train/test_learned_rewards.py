@@ -1,0 +1,45 @@
+"""Small runs whose rewards come from a model, too."""
+
+import pytest
+import reward_models
+from small_runs import same, trained, weights
+
+from train.errors import RolloutError
+from train.run.metrics_log import read_metrics
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
+
+
+def test_a_run_with_a_reward_model_continues_to_the_same_weights(small, tmp_path, tiny_model):
+    model = reward_models.folder(tmp_path / "model", tiny_model, head=0.1)
+    changes = [f"reward.model={model}", "reward.model_weight=0.1", "reward.model_device=cpu", "run.steps=3"]
+    undisturbed = trained(small, tmp_path / "undisturbed", *changes)
+
+    def fail(step, metrics):
+        if step == 2:
+            raise KeyboardInterrupt
+
+    run = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        trained(small, run, *changes, report=fail)
+    assert same(weights(trained(small, run, *changes, resume=True)), weights(undisturbed))
+    _, *steps = read_metrics(run)
+    assert all({"rewards/code/mean", "rewards/model/mean"} < set(line) for line in steps)
+    assert all(line["reward"] == pytest.approx(line["rewards/code/mean"] + 0.1 * line["rewards/model/mean"])
+               for line in steps)  # fmt: skip
+    assert f"Reward, weight 0.1: the score of the reward model `{model}`." in (run / "model" / "README.md").read_text()
+
+
+def test_the_steps_of_answers_are_trained_on_by_their_values(small, tmp_path, tiny_model):
+    model = reward_models.folder(tmp_path / "model", tiny_model, "Token", head=0.1)
+    changes = [f"reward.model={model}", "reward.model_device=cpu", "reward.code=0", "run.steps=1"]
+    outcome = trained(small, tmp_path / "outcome", *changes)
+    process = trained(small, tmp_path / "process", *changes, "objective.supervision=process")
+    assert not same(weights(outcome), weights(process))
+    assert read_metrics(outcome)[-1]["reward"] == read_metrics(process)[-1]["reward"]
+
+
+def test_a_model_that_fails_ends_the_run_with_a_reason(small, tmp_path, tiny_model):
+    model = reward_models.folder(tmp_path / "model", tiny_model, head=float("inf"))
+    with pytest.raises(RolloutError, match="without any reward because the sandbox failed, reward.model failed"):
+        trained(small, tmp_path / "run", f"reward.model={model}", "reward.model_device=cpu")
