@@ -27,7 +27,7 @@ class BackendUnavailable(SandboxError):
 
 
 class CannotIsolate(BackendUnavailable):
-    """The machine refuses what a level of isolation takes."""
+    """The machine refuses something that a level of isolation needs."""
 
 
 class ExecutionLost(SandboxError):

@@ -71,7 +71,7 @@ class HttpClient:
     connect_seconds  time limit for a connection
     socket_options   options of each connection, as setsockopt takes them
 
-    Raises ValueError if the URL is none.
+    Raises ValueError for an invalid URL.
     """
 
     def __init__(

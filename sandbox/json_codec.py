@@ -132,7 +132,7 @@ def _closed_struct(kind: type) -> type[msgspec.Struct]:
 
 
 def _check_words(kind: Any, raw: Any, place: str) -> None:
-    """Raise ValueError for the first field that does not exist, or word that is none of an enumeration."""
+    """Raise ValueError for the first unknown field, or the first text that is no value of its enum."""
     if get_origin(kind) is tuple and isinstance(raw, list):
         for index, value in enumerate(raw):
             _check_words(get_args(kind)[0], value, f"{place}[{index}]")

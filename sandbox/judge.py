@@ -16,7 +16,7 @@ from sandbox.referee import RefereeResult
 from sandbox.return_values import decode, decode_literal, may_equal, may_equal_literal
 from sandbox.suite import INTERACTIVE, PROGRAM, PYTHON, Assertions, Case, RefereeConvention, Suite
 
-_MAX_DETAIL_CHARS = 300  # characters
+_MAX_DETAIL_CHARS = 300
 MAX_OUTPUT_BYTES = 16 << 10  # of an output that is kept
 MAX_OUTPUTS_BYTES = 256 << 10  # of all outputs of a judgement that are kept
 _NOTHING_RETURNED = "the call ended the process instead of returning"
@@ -294,7 +294,7 @@ def _verdict_of_literal_call(case: Case, result: RunResult, checker: checkers.Ch
     try:
         returned = decode_literal(result.returned)
         same = checker.same_value(returned, expected)
-    except (ValueError, TypeError, RecursionError) as error:  # sets are compared with less nesting than they may have
+    except (ValueError, TypeError, RecursionError) as error:  # decoding allows deeper nesting than comparing sets does
         return Verdict.WRONG_ANSWER, f"the returned value cannot be read: {error}"[:_MAX_DETAIL_CHARS]
     return (
         (Verdict.ACCEPTED, "")

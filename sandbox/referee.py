@@ -10,7 +10,7 @@ from sandbox.suite import Referee, RefereeConvention
 
 INPUT, OUTPUT, ANSWER = "input.txt", "output.txt", "answer.txt"  # the files that a referee finds beside it
 LIMITS = Limits(wall_seconds=30, memory_mb=1024)
-_MAX_DETAIL_CHARS = 300  # characters for people
+_MAX_DETAIL_CHARS = 300
 
 # testlib.h, the exit codes of checkers: https://github.com/MikeMirzayanov/testlib
 _OK, _FAIL, _POINTS = 0, 3, 7

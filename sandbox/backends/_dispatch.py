@@ -359,7 +359,7 @@ class RequestDispatcher:
             self._n_helpers += 1
         threading.Thread(target=run, daemon=True, name="sandbox-helper").start()
 
-    # The end.
+    # Shutdown.
 
     def fail_waiting(self, error: SandboxError) -> None:
         """Answer all requests that wait with the error."""

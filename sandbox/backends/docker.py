@@ -43,7 +43,7 @@ _BESIDE_MB = 2560  # beside a program: worker and zygotes, a referee or compiler
 _COPIES = 6  # copies of a request's data that exist while it is unpacked and used
 _HEADER = struct.Struct(">BxxxL")  # precedes a piece of output: which stream, how many bytes
 _STDERR = 2
-_STDERR_BYTES = 2000  # bytes
+_STDERR_BYTES = 2000
 
 
 def find_packages(words: Sequence[str], folder: str, image: str = images.TAG) -> tuple[Package, ...]:

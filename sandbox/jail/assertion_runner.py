@@ -32,7 +32,7 @@ from sandbox.program import Limits, Outcome, Program, RunResult
 from sandbox.referee import RefereeResult
 from sandbox.suite import Case, Suite
 
-_MAX_DETAIL_CHARS = 300  # characters for people
+_MAX_DETAIL_CHARS = 300
 _EXTRA_CPU_SECONDS = 10  # of the tests, besides the wall seconds of the submission
 _CACHE_SIZE = 4096  # preambles that have passed their check
 _NOTHING = Program("")

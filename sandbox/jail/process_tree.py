@@ -184,8 +184,7 @@ class ProcessTree:
         return any(thread in before and self._stat(thread[0])[:1] == [b"R"] for thread in self._threads(pids))
 
     def _hides_waits(self, pids: list[int]) -> bool:
-        """Return whether we cannot tell for which time the machine, not the run itself, kept its threads from a
-        processor.
+        """Return whether it is unknown how long the machine, not the run itself, kept its threads from a processor.
 
         Without a cgroup, children that have ended may have used CPU time that we cannot see, and that others waited
         for; and on a busy machine, to look at many threads takes longer than the run may take.

@@ -109,7 +109,7 @@ _GIGABYTES = 0xC0000000  # bits of a length
 _ADVICE = (0, 1, 2, 4, 8, 9, 10, 11, 14, 15, 16, 17, 18, 19, 22, 23, 102, 103)
 _IDLE_ADVICE = (3, 20, 21)  # willneed cold pageout: these affect what the machine keeps in memory
 _ARCH_SET_AND_GET = (0x1001, 0x1002, 0x1003, 0x1004)  # base of the thread's own segments
-_RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE = 0, 1, 4  # ours; the last keeps handlers of core files from being started
+_RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE = 0, 1, 4  # set by the child; the last one prevents core dump handlers
 _OUR_LIMITS = (_RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE)
 # pdeathsig get_pdeathsig get_dumpable dumpable get_keepcaps get_timing name get_name get_seccomp capbset_read get_tsc
 # get_securebits timerslack get_timerslack get_child_subreaper no_new_privs get_no_new_privs thp_disable

@@ -20,9 +20,9 @@ class ZygoteLost(Exception):
 class ZygoteClient:
     """The judge's connection to a zygote.
 
-    channel       the socket that leads to it
-    stderr        descriptor of the file that holds what its interpreter printed if it failed
-    wait_for_run  function that kills it
+    channel  the socket that leads to it
+    stderr   descriptor of the file that holds what its interpreter printed if it failed
+    end      function that kills it
     """
 
     def __init__(self, channel: socket.socket, stderr: int, end: Callable[[], None]) -> None:

@@ -4,7 +4,7 @@ import json
 import os
 from typing import NoReturn
 
-_MAX_DETAIL_CHARS = 1000  # characters for people
+_MAX_DETAIL_CHARS = 1000
 
 
 class AssertionReportWriter:

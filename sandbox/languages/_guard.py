@@ -1,4 +1,4 @@
-"""Proxies: what stands in the process of the tests for objects of the submission, and what they may ask it.
+"""Proxies: stand-ins, in the process of the tests, for objects of the submission, and the requests that they may send.
 
 A proxy never tells the submission what the test expects. Attributes, items, lengths, numbers, texts and the results of
 calls without arguments are claims: they do not depend on what is expected, so they are as good as a returned value.
@@ -8,9 +8,9 @@ POLICIES says of each operation whom it is asked of, and what happens if it is n
     named      an object whose class, or a base of it, is one of the names that the suite tests
     tested     a class that the suite itself names as a class. Under another name it may stand in place of a function,
                whose results are compared with what is expected
-    subject    an object that the test itself has made, by calling a tested class. Once the submission has returned it,
-               it is none: it may stand where the test expects data, as after `def f(self): return self`. Calls whose
-               result the test discards are an exception
+    subject    an object that the test itself has made, by calling a tested class. Once the submission
+               returns it, it no longer is one: it may stand where the test expects data, as after
+               `def f(self): return self`. Calls whose result the test discards are an exception
 
 A method gets arguments under the same policy as `+`, or if the test discards the result, as in `tree.insert(5)`. What
 is not asked ends the test, which has failed: an exception could be one that the test expects.

@@ -33,7 +33,7 @@ IMMUTABLE_NAMES = frozenset(
     | {name for name in _public(string) if isinstance(getattr(string, name), str)}
     | set("cmp_to_key date defaultdict deque maxsize partial reduce timedelta".split())
 )
-# Names of objects that could be changed, were they reached in any other way than by calling them.
+# Names of mutable objects, which a program may only call or use as decorators.
 CALL_ONLY_NAMES = frozenset(
     "Counter OrderedDict bisect cache classmethod copy dataclass datetime deepcopy lru_cache namedtuple property"
     " setrecursionlimit staticmethod super total_ordering".split()

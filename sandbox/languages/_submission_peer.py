@@ -37,7 +37,7 @@ class _Foreign:
 
 
 class SubmissionPeer(Peer):
-    """The side of the submission.
+    """The end of the connection in the process of the submission.
 
     namespace   the namespace of the program
     names       the names that the tests use of it

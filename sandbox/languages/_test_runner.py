@@ -32,7 +32,7 @@ _MAX_CLASSES = 10_000
 
 
 class TestsPeer(Peer):
-    """The side of the tests.
+    """The end of the connection in the process of the tests.
 
     report      where the tests' progress is noted
     namespace   the namespace of the tests
