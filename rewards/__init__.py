@@ -1,7 +1,7 @@
-"""What a completion of a model is worth. Rewards use the sandbox and know nothing of curation or training.
+"""Rewards of completions. They use the sandbox, and neither curation nor training.
 
 reward          Completion, Task and Reward: what every reward takes and returns
-errors          what callers may have to catch
+errors          exceptions that callers may have to catch
 
 Rewards:
 code            whether the program in the completion passes every test, or the share of tests that it passes

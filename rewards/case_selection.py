@@ -24,12 +24,12 @@ def select_cases(
 ) -> Suite:
     """Return the suite with its selected cases, the same ones each time.
 
-    strategy   one of WAYS
+    strategy   one of STRATEGIES
     budget     the most cases that are selected, unless `strategy` is "all"
-    strongest  the column strongest_tests: places of the cases that kill mutants. If it is missing or empty, nothing was
-               measured, and all places are drawn at random
+    strongest  the column strongest_tests: indices of the cases that kill mutants. If it is missing or empty, cases are
+               drawn at random
 
-    Raises ValueError for an unknown `strategy`, for a budget below 1, and for places that the suite does not have.
+    Raises ValueError for an unknown `strategy`, for a budget below 1, and for indices that the suite does not have.
     """
     check_strategy(strategy, budget)
     if strategy == "all":
@@ -39,19 +39,19 @@ def select_cases(
 
 
 def check_strategy(strategy: str, budget: int, *, names: tuple[str, str] = ("how", "budget")) -> None:
-    """Check the options of `select`. Raises ValueError or TypeError with the names that they have for the caller."""
+    """Check the options of `select_cases`. Raises ValueError or TypeError with the caller's `names` for them."""
     if strategy not in STRATEGIES:
         raise ValueError(f"{names[0]} must be one of {', '.join(STRATEGIES)}, not {strategy!r}")
     check_int(names[1], budget)
 
 
 def with_cases(suite: Suite, indices: Iterable[int]) -> Suite:
-    """Return the suite with only the cases at these places, in this order."""
+    """Return the suite with only the cases at these indices, in this order."""
     return replace(suite, cases=tuple(suite.cases[index] for index in indices))
 
 
 def order_by_length(suite: Suite) -> list[int]:
-    """Return the places of the cases, those with the longest inputs first."""
+    """Return the indices of the cases, those with the longest inputs first."""
     return sorted(range(len(suite.cases)), key=lambda index: -len(suite.cases[index].input))
 
 

@@ -1,4 +1,4 @@
-"""DeepCoder's outcome reward: 1.0 if the program in the answer passes every test that is run, else 0.0.
+"""DeepCoder's outcome reward: 1.0 if the program in the completion passes every test that is run, else 0.0.
 
 There is nothing in between: a model that is paid for a share of the tests learns to print the outputs that tests show.
 """

@@ -24,7 +24,7 @@ __all__ = [
     "task_reward",
 ]
 
-NAMES = frozenset({"format", "length_budget", "overlong"})  # of these rewards, where they are parts of a sum
+NAMES = frozenset({"format", "length_budget", "overlong"})  # names of these rewards as parts of a weighted sum
 
 FORMATTED, UNFORMATTED = "formatted", "unformatted"
 THINK_BEGIN, THINK_END = "<think>", "</think>"
@@ -39,8 +39,8 @@ def task_reward(total: float, parts: Sequence[tuple[str, float]]) -> float:
     """Return the sum, before their weights, of the rewards that judge what a completion says; nan if it is unknown.
 
     A length that misses its target by a few tokens makes all totals of a group differ, though all its completions are
-    right, or none is. What a group teaches is therefore known from its task rewards: INTELLECT-2 filters groups by
-    them, and DAPO by accuracy.
+    right, or none is. The task rewards alone therefore decide whether a group has a learning signal: INTELLECT-2
+    filters groups by them, and DAPO by accuracy.
 
     total  the weighted sum, which is returned if all parts are rewards for form
     parts  name and value of each reward
@@ -87,7 +87,7 @@ def length_instruction(target_tokens: int) -> str:
 
 
 class LengthBudgetReward:
-    """INTELLECT-2's reward for thinking as long as asked (arXiv 2505.07291): -|target - length| in thousands of tokens.
+    """INTELLECT-2's reward for keeping to a length (arXiv 2505.07291): -|target - length| in thousands of tokens.
 
         r = r_task - alpha * |target - length|          alpha = 0.0003 per token
 
@@ -108,7 +108,7 @@ class LengthBudgetReward:
 
 
 class OverlongPenalty:
-    """DAPO's soft punishment of answers that come near the length limit (arXiv 2503.14476, equation 13).
+    """DAPO's soft punishment of completions that come near the length limit (arXiv 2503.14476, equation 13).
 
         0                               length <= max - buffer
         (max - buffer - length)/buffer  in between: from 0 down to -1

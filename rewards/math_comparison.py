@@ -33,7 +33,7 @@ from typing import Any
 
 __all__ = ["CPU_SECONDS", "EXPECTED_CPU_SECONDS", "Notation", "main", "notations_match", "parse_notation", "warm_up"]
 
-EXPECTED_CPU_SECONDS = 4.0  # for reading the expected answer, which a dataset brings
+EXPECTED_CPU_SECONDS = 4.0  # for reading the expected answer
 CPU_SECONDS = 0.5  # for the rest of a comparison; an ordinary one takes some hundredths of a second
 _NUMBER_PERCENT = re.compile(r"((?:\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?+)\s*+\\?%")
 _ONLY_PERCENT = re.compile(r"([^$%=,]*[^$%=,\s\\])\s*\\?%")
@@ -54,7 +54,7 @@ class Notation:
     units: frozenset[tuple[str, ...]]
     bases: frozenset[str]
     moduli: frozenset[str]
-    connectives: frozenset[str]  # of inequalities
+    connectives: frozenset[str]  # `and`, `or` between inequalities
     capitals: tuple[str, ...]  # of each item of a list, sorted
     is_name: bool  # or a list of names
 
@@ -100,8 +100,8 @@ def _read(latex: str) -> tuple[Notation, list[Reading]]:
     # Only LaTeX: plain expressions would go through Python's eval.
     readings = list(parse(text, [LatexExtractionConfig()], parsing_timeout=None))
     if only_percent is not None:
-        # math-verify also returns the text, without the sign, and would compare the product with 1/100 with and
-        # without it.
+        # math-verify also returns the text without the percent sign, and would accept a product with 1/100 also without
+        # this factor. Only the evaluated product is kept.
         numbers = [reading.doit() for reading in readings if getattr(reading, "is_Mul", False)]
         readings = numbers or [latex.replace("\\%", "%")]
     return notation, readings
@@ -203,7 +203,7 @@ _NAMES = re.compile(rf"(?:{_GROUP})?+\s*+[A-Z]{{2,}}+\s*+(?:,\s*+[A-Z]{{2,}}+\s*
 
 
 def notations_match(expected: Notation, given: Notation) -> bool:
-    """Return whether two answers with equal values are the same answer."""
+    """Return whether two answers of equal value agree in bases, units, moduli, connectives and order of letters."""
     return (
         expected.bases == given.bases
         and _compatible(expected.units, given.units)
@@ -244,7 +244,7 @@ def parse_notation(latex: str) -> Notation:
 
 
 def _without_phrase(latex: str) -> str:
-    """Return an answer without `The answer is` before it, which may be in a group of text."""
+    """Return an answer without the words `The answer is` before it, also inside a LaTeX group."""
     phrase = _PHRASE.match(latex)
     if phrase is None:
         return latex

@@ -95,7 +95,7 @@ class MathReward(Closeable):
         return replace(reward, seconds=time.perf_counter() - begun)
 
     def close(self) -> None:
-        """Give up the shared sandbox, which ends as soon as no reward uses it."""
+        """Release the shared sandbox, which closes as soon as no reward uses it."""
         self._boxes.clear()
 
     def _score(self, answer: Completion, task: Task) -> Reward:

@@ -45,8 +45,8 @@ Part = TypeVar("Part")
 class UnknownRewardCounter:
     """Counts completions whose reward is unknown, for any number of threads.
 
-    One of them is no reason to stop training, whatever the completion did to the sandbox. Many of them mean that the
-    sandbox or the tests are broken.
+    A single one does not stop training, since the completion may have caused it. Many mean that the sandbox or the
+    tests are broken.
     """
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ def shared_sandbox() -> Sandbox:
 
 
 def options_from_environment() -> SandboxOptions:
-    """Return the options of a sandbox where nobody states them, as the environment says.
+    """Return the options of a sandbox from the environment.
 
     Programs run on the service that CURATE_URL names or, if it is not set, on this machine. They can import the
     packages that CURATE_PACKAGES names.

@@ -1,6 +1,6 @@
-"""What every reward takes, a completion and its task, and what it returns: the worth of that completion.
+"""The interface of rewards: they take a completion and its task, and return a Reward.
 
-A reward is called as `reward(answer, task)`, by any number of threads. A value of None means that the reward is
+A reward is called as `reward(completion, task)`, by any number of threads. A value of None means that the reward is
 unknown, as when the sandbox failed. An unknown reward is never a zero: the completion must neither gain nor lose by it.
 """
 
@@ -65,14 +65,14 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What was asked for. Each reward says which of these fields it needs.
+    """The task of a completion. Each reward says which of these fields it needs.
 
     tests                the tests that a program must pass
-    strongest_tests      places of the tests that kill mutants, the strongest first (column of that name)
+    strongest_tests      indices of the tests that kill mutants, the strongest first (column of that name)
     time_limit_seconds   the problem's calibrated limit for one test (column of that name)
     expected             the right answer to a question of mathematics
     id                   the name of the task in its dataset
-    prompt               the text of the last message, to which the completion is an answer
+    prompt               the text of the last message, to which the completion responds
     target_tokens        the length that the prompt asks for
     max_tokens           the length at which completions are cut off
     """
@@ -95,15 +95,15 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """What a completion is worth.
+    """The reward of a completion.
 
     value     None if the reward is unknown
-    verdict   a fixed word, which metrics count
+    verdict   a machine-readable reason, which metrics count
     seconds   wall time that scoring took
     detail    for people: why the reward is unknown, or what is wrong
     parts     name and value of each reward in a weighted sum, before its weight; nan if it is unknown or was not called
-    steps     rewards of the steps of the answer, for process supervision: for each step, the number of characters of
-              the answer up to its end, and its reward, in the order of the text
+    steps     rewards of the steps of the completion, for process supervision: for each step, in order, the offset of
+              its end in characters, and its reward
     """
 
     value: float | None

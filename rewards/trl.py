@@ -32,7 +32,7 @@ class RewardFunction:
     reward          the reward, such as CodeReward or WeightedReward
     name            its name in TRL's metrics
     max_tokens      the trainer's max_completion_length, for rewards that need it
-    max_concurrent  the most completions scored at once
+    max_concurrent  maximum number of completions scored at once
 
     It reads these columns of the dataset, as far as they exist: `tests` (JSON text of a Suite), `strongest_tests`,
     `time_limit_seconds`, `expected` and `target_tokens`. A call raises ValueError if the reward needs a column that is
@@ -61,7 +61,7 @@ class RewardFunction:
     ) -> list[float | None]:
         """Return the value of each completion, or None if it is unknown.
 
-        completions      texts, or conversations whose last message is the answer
+        completions      texts, or conversations whose last message counts
         completion_ids   their tokens, which are counted
         columns          the other columns of the dataset
 

@@ -16,9 +16,9 @@ class WeightedReward:
     """Adds up rewards, each given as (weight, reward) or (weight, reward, name). The verdict is that of the first.
 
     The sum keeps the value of each reward that has a name, before its weight. If one reward is unknown, so is the sum:
-    it then has the verdict of that reward, and later rewards are not called. If any reward comes with rewards of steps,
-    the sum has steps, too: those of all rewards times their weights, where a reward without steps is one step that
-    takes the whole answer.
+    it then has the verdict of that reward, and later rewards are not called. If any reward has steps, so has the
+    sum: the steps of all rewards, times their weights. A reward without steps counts as one step, the whole completion.
+
     Raises ValueError if no reward is given, or a weight is not finite, and TypeError for anything but such pairs.
     """
 

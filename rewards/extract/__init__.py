@@ -1,4 +1,4 @@
-"""Find the program in a model's answer.
+"""Find the program in a completion.
 
 program      choose the one program that is judged
 thinking     leave out what the model only thought

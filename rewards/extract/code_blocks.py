@@ -122,7 +122,7 @@ def _may_hold_fence(line: str) -> bool:
 
 
 class _Ahead:
-    """Knows what follows each line, from one pass over all lines.
+    """The fences and quotes that follow each line, found in one pass over all lines.
 
     A bare fence is one that stands alone on its line.
     """

@@ -1,4 +1,4 @@
-"""The program in a model's answer.
+"""The program in a completion.
 
 What the model only thought is ignored (see thinking.py). Of the fenced blocks in the answer (see code_blocks.py), the
 program is the last one that names an allowed language or, if there is none, the last one without a language, which is
@@ -7,9 +7,9 @@ kinds of blocks are passed over if there is another one, so that an example belo
 interactive sessions, whose first line begins with `>>>`, `In [1]:` or `$`, and samples and notes, which define nothing
 and call nothing outside comments and strings.
 
-The choice does not depend on what the programs do. If an answer contains several programs, the last one is judged, as a
-reader would take it, even if it is wrong or does not compile. An unclosed block is the beginning of a program, not a
-program.
+The choice does not depend on what the programs do. If a completion contains several programs, the last one is judged,
+as a reader would take it, even if it is wrong or does not compile. An unclosed block is the beginning of a program, not
+a program.
 """
 
 import re
@@ -36,7 +36,7 @@ _DEFINES_OR_CALLS = {
 
 
 def extract_program(answer: str) -> str | None:
-    """Return the source of the Python program in an answer, or None if there is none. Takes linear time on any text."""
+    """Return the source of the Python program in a completion, or None without one. Takes linear time on any text."""
     program = extract_submission(answer)
     return program.source if program is not None else None
 
@@ -44,7 +44,7 @@ def extract_program(answer: str) -> str | None:
 def extract_submission(
     answer: str, allowed: tuple[str, ...] = PYTHON_ONLY, *, labeled_only: bool = False
 ) -> Program | None:
-    """Return the program in an answer, or None if there is none. Takes linear time on any text.
+    """Return the program in a completion, or None if there is none. Takes linear time on any text.
 
     allowed       the languages that a program may be written in: "python", "cpp". The label of its fence says which it
                   is

@@ -44,7 +44,7 @@ class _Tag:
 
 
 def strip_thinking(text: str, has_answer: Callable[[str], bool]) -> str | None:
-    """Return the text without its thoughts, or None if the first thought is never closed.
+    """Return the text without its thinking, or None if the first `<think>` is never closed.
 
     text         the whole completion
     has_answer   returns whether a part of the text contains an answer
