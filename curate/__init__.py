@@ -10,10 +10,10 @@ The folder, from the bottom up:
     errors           the one exception that curate raises on purpose
     progress         progress reports from long-running work to its caller
     json_records     dataclasses in and out of JSON
-    manifest         what a finished dataset was made from, and what became of its rows
+    manifest         the inputs and options of a finished dataset, and the counts of its rows
     problem          a problem, which is one row of a dataset, and the rejection of a row
     trust            which rows may be trained on, measured and exported
-    text/            words, runs of words, and text for a terminal
+    text/            words, n-grams, and text for a terminal
     reading/         files, tables and values of raw data; dialects of tests; solutions; prompt templates
     sources/         a file for each source, which turns its raw rows into problems
     judging          judging programs for datasets: their costs, failures and outputs, and retries

@@ -44,7 +44,7 @@ _COUNTS = f"""
 
 @dataclass(frozen=True, slots=True)
 class AuditFailure:
-    """A row whose reference does not pass its tests. cause: a fixed word; detail: an explanation for people."""
+    """A row whose reference does not pass its tests. cause: the machine-readable reason; detail: for people."""
 
     id: str
     cause: str

@@ -260,7 +260,7 @@ class BuildState(Closeable):
     def counts(
         self, stages: Sequence[str], kept: Mapping[str, int], verified: Mapping[str, int]
     ) -> dict[str, SourceCounts]:
-        """Count what became of the rows of each source. The parameters have the same meaning as in source_counts."""
+        """Count the rows of each source by result. The parameters have the same meaning as in source_counts."""
         read: Counter[str] = Counter()
         rejected: Counter[tuple[str, str, str]] = Counter()
         for shard, file in zip(self.shards, self._files, strict=True):
@@ -384,11 +384,11 @@ def source_counts(
     verified: Mapping[str, int],
     stages: Sequence[str],
 ) -> dict[str, SourceCounts]:
-    """Count what became of the rows of each source.
+    """Count the rows of each source by result.
 
     read, kept, verified: numbers of rows by source
     rejected: numbers of rows by source, and by stage and reason of the rejection
-    stages: the words that name stages in rejections, in the order in which the stages run
+    stages: the names of stages in rejections, in the order in which the stages run
     """
     by_source: dict[str, dict[str, dict[str, int]]] = {name: {} for name in sources}
     for source, stage, reason in sorted(rejected, key=lambda entry: (stages.index(entry[1]), entry[2])):

@@ -52,7 +52,7 @@ _EMPTY_IS_NULL = frozenset({"date", "difficulty", "language", "platform", "title
 SUITE_VALUES = {"kind": _TEXT, "checker": _TEXT, "wall_seconds": _NUMBER, "memory_mb": _NUMBER}
 NAMES = sorted([*COLUMNS, *SUITE_VALUES])
 
-# What stands between blanks, those of Unicode included.
+# A word: everything between blanks, including those of Unicode.
 _WORDS = r"regexp_extract_all({}, '[^\t-\r\x1c-\x20\x{{85}}\p{{Z}}]+')"
 
 
@@ -75,7 +75,7 @@ _FUNCTIONS = {
     "matches": _Operation((_TEXT,), 2, _TRUTH, "regexp_matches({}, {})"),
     "words": _Operation((_TEXT,), 1, _NUMBER, f"len({_WORDS})::DOUBLE"),
 }
-# Their argument is a model.
+# Functions whose argument is the name of a model.
 _OF_MODELS = {"samples": '"samples {}"', "solve_rate": '("correct {0}" / nullif("samples {0}", 0))'}
 _FUNCTION_NAMES = [*_FUNCTIONS, *_OF_MODELS]
 _ARITHMETIC = {

@@ -1,6 +1,6 @@
 """Bring raw rows into a build: find the sources, read their problems, and apply the filters to each problem.
 
-A filter is a function that returns a fixed word for the reason to drop a problem, or None to keep it.
+A filter is a function that returns the reason to drop a problem, or None to keep it.
 """
 
 import hashlib

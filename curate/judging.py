@@ -1,4 +1,4 @@
-"""Judging many programs for datasets: what they cost, how they fail, what they answer, and failures of the sandbox."""
+"""Judging many programs for datasets: their CPU time, failures and outputs, and retries after sandbox failures."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -87,10 +87,10 @@ def cpu_seconds(judgement: Judgement) -> float:
 class CaseFailure:
     """A solution's failure on one test.
 
-    solution_index  place of the solution among the candidates of the problem
-    test_index      place of the test in the suite
+    solution_index  index of the solution among the candidates of the problem
+    test_index      index of the test in the suite
     verdict         the verdict on this test, never "accepted"
-    detail          what the sandbox said about it, which is short
+    detail          the sandbox's short explanation
     """
 
     solution_index: int = field(metadata=json_key("solution"))
@@ -106,7 +106,7 @@ def first_failure(solution: int, judgement: Judgement) -> CaseFailure:
 
 
 def failure_cause(judgement: Judgement) -> str:
-    """Return the cause of a judgement that is not accepted: its verdict, or one of these words:
+    """Return the cause of a judgement that is not accepted: its verdict, or one of these:
 
     no_module     it imports a module that is not installed in the sandbox
     input_ended   it reads more input than there is, usually because the tests have another form than it expects
@@ -172,9 +172,9 @@ def map_with_retries(
 def collect_outputs(
     program: Program, inputs: Iterable[str], suite: Suite, sandbox: Sandbox | MeteredSandbox
 ) -> Iterator[Case]:
-    """Yield a case for each input on which the program exits with 0, in order, with its answer as the expected output.
+    """Yield a case for each input on which the program exits with 0, in order, with its output as the expected one.
 
-    The answer is what it prints or, for calls, the value that they return. Of statements, only calls have answers.
+    The output is what it prints or, for calls, the value that they return. Of statements, only calls have outputs.
     """
     executed = program
     if suite.assertions is not None:

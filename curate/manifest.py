@@ -1,4 +1,4 @@
-"""`manifest.json` records what a finished dataset was made from, and what became of its rows.
+"""`manifest.json`: the inputs and options of a finished dataset, and the counts of its rows.
 
 A manifest begins with its plan: everything that decides the content of the dataset. Two folders with the same plan
 have the same content. Datasets that curate built also have a `BuildInfo`. If others made a dataset, and `curate
@@ -17,7 +17,7 @@ from curate import json_records
 from curate.json_records import json_key, omit_if_default
 from sandbox import Package
 
-MANIFEST = "manifest.json"  # the file's name
+MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)

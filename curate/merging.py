@@ -313,7 +313,7 @@ def _sum_sets(in_each: Sequence[tuple[str, SetCounts]], hits: Sequence[Row]) -> 
 
 
 def _plan(inputs: Sequence[Dataset], shared: SetCountsOfInputs, *, threshold: float) -> Plan:
-    """Return the plan, which contains the plans of the datasets."""
+    """Return the plan of the merge, which contains the plans of the datasets."""
     before = [dataset.manifest for dataset in inputs]
     sources = dict.fromkeys(name for manifest in before for name in manifest.counts)
     options: dict[str, Any] = {}

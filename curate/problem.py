@@ -1,4 +1,4 @@
-"""A problem is one row of a dataset. Stages pass on no other type, and rows on disk have no other schema."""
+"""The problem, which is one row of a dataset: the only type that stages pass on, and the schema of rows on disk."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -68,10 +68,10 @@ class Problem:
 class Rejection:
     """A row that was rejected, and the reason.
 
-    stage       the word of the stage that rejected it, such as "verify"
-    reason      a fixed word; rejections are counted by reason
+    stage       the name of the stage that rejected it, such as "verify"
+    reason      machine-readable; rejections are counted by it
     detail      an explanation for people
-    cause       a more precise fixed word, if there is one
+    cause       a more precise reason, if there is one
     kept_id     for a duplicate: the id of the row that was kept instead; not a column of `rejected`
     similarity  for a duplicate: its Jaccard similarity with that row, to three decimals; not a column of `rejected`
     statement   for a row that never became a problem of the build: its statement, if it is known; not a column of

@@ -1,4 +1,4 @@
-"""How a problem is put to a model: the chat that asks for a program, and the arguments of the model's chat template.
+"""The prompt for a problem: the messages that ask for a program, and the arguments of the model's chat template.
 
 By default there is no system prompt, and the form of the answer follows the statement, as in LiveCodeBench and
 DeepCoder.

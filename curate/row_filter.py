@@ -29,7 +29,7 @@ _ROWS, _ROWS_WITH_TESTS = 4096, 64  # of a batch; the tests of one row can take 
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    """What becomes of the rows of a dataset under some conditions.
+    """The effect of some conditions on the rows of a dataset.
 
     n_rows: number of rows of the dataset
     condition_counts: for each condition, the numbers of rows for which it is true, false or null

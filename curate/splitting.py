@@ -230,14 +230,14 @@ def _drawn(
     source_of: Mapping[int, str],
     n_rows: Mapping[str, int],
 ) -> list[int]:
-    """Return clusters with together `wanted` rows or a few less, from each source in proportion to its rows."""
+    """Return clusters of `wanted` rows in all, or a few less, from each source in proportion to its rows."""
     left = _quotas(wanted, n_rows)
     drawn = []
     for cluster in order:
         if len(members[cluster]) <= left[source_of[cluster]]:
             left[source_of[cluster]] -= len(members[cluster])
             drawn.append(cluster)
-    rest = sum(left.values())  # sources whose clusters are too large, or too few, are made up for by others
+    rest = sum(left.values())  # other sources fill in for those with too large or too few clusters
     taken = set(drawn)
     for cluster in order:
         if cluster not in taken and len(members[cluster]) <= rest:

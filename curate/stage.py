@@ -86,9 +86,9 @@ class ProblemStage(Stage, Generic[Record]):
 
     @abstractmethod
     def key(self, row: BuildRow) -> str | None:
-        """Return a name for everything that the record of this problem depends on, or None to skip the problem.
+        """Return the cache key of this problem's record, or None to skip the problem.
 
-        A record that is kept under this name is used, and the problem is not examined again.
+        It covers everything that the record depends on. A problem with a record under this key is not examined again.
         """
 
     @abstractmethod

@@ -22,7 +22,7 @@ _ACCEPT_SEVERAL_ANSWERS = (PROGRAM, INTERACTIVE, "any_of", "unordered_lines")  #
 
 @dataclass(frozen=True, slots=True)
 class TrustPolicy:
-    """What to take beside the trusted rows.
+    """Rows to take besides the trusted ones.
 
     include_altered     take a dataset whose rows differ from its manifest
     include_unverified  take rows without a reference that has passed the tests, so the tests may be wrong
@@ -35,7 +35,7 @@ class TrustPolicy:
 
     @classmethod
     def from_choices(cls, words: Iterable[str]) -> "TrustPolicy":
-        """Return the rule that also takes what these words stand for.
+        """Return the policy for values of --include.
 
         Raises ValueError unless they are in INCLUDE_CHOICES.
         """

@@ -209,7 +209,7 @@ def _survey(recipe: "Recipe", out: Path) -> None:
 
 
 def _run(recipe: "Recipe", out: Path, sandbox: "SandboxOptions", *, overwrite: bool) -> bool:
-    """Run the steps, print the result of each, and return whether all datasets have problems."""
+    """Run the steps, print the result of each, and return whether no dataset is empty."""
     from curate.errors import CurateError
     from curate.manifest import Manifest
     from curate.recipes.runner import run

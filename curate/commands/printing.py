@@ -12,7 +12,7 @@ from curate.manifest import Manifest, SetCounts, SourceCounts
 from curate.text.printable import one_line
 from sandbox.commands.table import TableColumn, TableRow, print_table, warn
 
-_EXAMPLE_CHARACTERS = 150  # of a line
+_EXAMPLE_CHARACTERS = 150  # maximum length of an example
 _STAGES = ("parse", "filter", "verify", "dedup", "decontaminate", "strength")
 
 

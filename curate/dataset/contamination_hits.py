@@ -1,4 +1,4 @@
-"""The table `contamination/`, which shows what training rows and evaluation items have in common."""
+"""The table `contamination/`, the text that training rows and evaluation items share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

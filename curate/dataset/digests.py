@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from curate.problem import DEFAULT_VALUES, MEASURED_COLUMNS, REWARD_COLUMNS
 
-DIGESTS = "digests.parquet"  # the file's name
+DIGESTS = "digests.parquet"
 TABLES = ("data", "rejected")  # the tables that the content hash covers, in its order
 _MEASURED, _REWARD = sorted(MEASURED_COLUMNS), sorted(REWARD_COLUMNS)
 _BYTES = 8

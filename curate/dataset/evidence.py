@@ -12,7 +12,7 @@ from curate.problem import Rejection
 from curate.text.printable import excerpt
 from sandbox import Program, Suite, Verdict
 
-EVIDENCE = "evidence"  # the name of the folder
+EVIDENCE = "evidence"
 SUSPECT_REASON = "multi_answer_suspect"  # the reason of rows that stay
 
 EVIDENCE_COLUMNS = {
@@ -43,7 +43,7 @@ PROGRAM_COLUMNS = ("program_languages", "verdicts", "messages", "outputs", "prog
 class SolutionOutput:
     """What one solution did on a test.
 
-    solution_index  place of the solution among the candidates of the problem
+    solution_index  index of the solution among the candidates of the problem
     verdict         the verdict on the test
     detail          the sandbox's explanation of the verdict
     output          its output or return value, truncated; None if there is none to show
@@ -57,10 +57,10 @@ class SolutionOutput:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceTest:
-    """A test of a problem, and what some programs answered to it.
+    """A test of a problem, and the outputs of some programs on it.
 
-    place: its place in the suite
-    answers: the programs and their answers
+    place: its index in the suite
+    answers: the programs and their outputs
     """
 
     suite: Suite

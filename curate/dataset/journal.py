@@ -1,4 +1,4 @@
-"""The record of what has been executed, with one JSON line for each problem, written as results arrive.
+"""The result journal: one JSON line for each executed problem, appended as results arrive.
 
 A line is flushed before the next result is awaited, so killing the process loses at most the line being written: the
 last one, without a newline. It is cut off when the journal is opened again, unless its record is complete. Any other
@@ -116,7 +116,7 @@ class JournalRecords(Mapping[str, Found], Generic[Found]):
 
 
 def _index(path: Path) -> tuple[dict[str, int], int]:
-    """Return the place of the last record of each key, and the end of the last record. Raises CurateError."""
+    """Return the offset of the last record of each key, and the end of the last record. Raises CurateError."""
     places: dict[str, int] = {}
     damaged: list[int] = []
     end = 0

@@ -33,7 +33,7 @@ ROW_GROUP_BYTES = 16 * 2**20
 ROW_GROUP_ROWS = 500
 FILE_BYTES = 400 * 2**20
 _BATCH_BYTES = 2**20  # of a part; a merge holds one batch of each part
-_HASHED = tuple(f"_{name}" for name in HashedRow._fields)  # columns that only parts have
+_HASHED = tuple(f"_{name}" for name in HashedRow._fields)  # columns that only parts have: lines and digest of each row
 _SIZE = "_size"
 
 Columns = dict[str, tuple[str, str]]  # type and meaning by name

@@ -1,4 +1,4 @@
-"""Find the training rows that contain items of evaluation sets, with the item, the rule and the place.
+"""Find the training rows that contain items of evaluation sets, with the item, the rule and the position.
 
 A row is removed by one of these rules if it
 
@@ -6,10 +6,10 @@ A row is removed by one of these rules if it
     in_window    comes from a source that publishes the set, and from a contest in the set's window
     same_text    is an item, word for word
     whole_item   contains, in one piece, an item (or the prose of an item) that is short or mostly boilerplate
-    contained    contains at least half of the eight-word runs of an item (or of its prose), not counting boilerplate
+    contained    contains at least half of the word 8-grams of an item (or of its prose), not counting boilerplate
 
 A row that was kept instead of a duplicate also counts as having the duplicate's keys and dates (training_set.py). A
-row that contains at least a fifth but less than half of the runs stays and is marked for review. Every hit is recorded
+row that contains at least a fifth but less than half of them stays and is marked for review. Every hit is recorded
 with the item, the share and the words in common, so that it can be checked.
 """
 

@@ -142,7 +142,7 @@ def _window(argument: str, dates: str, sources: Sequence[str]) -> DateWindow:
 
 
 def _test_files(table: TableFiles, location: str) -> TableFiles:
-    """Return the table. Raises CurateError if it has training files that the caller did not choose explicitly.
+    """Return the table of an evaluation set. Raises CurateError for training files not chosen explicitly.
 
     A comparison with training files would find nothing, or everything.
     """
@@ -157,7 +157,7 @@ def _test_files(table: TableFiles, location: str) -> TableFiles:
 def read_named_rows(
     table: TableFiles, columns: Sequence[str], *, options: Sequence[str] = ()
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (name, row) for the rows of a set. A name consists of the file and the row's zero-based place in it.
+    """Yield (name, row) for the rows of a set. A name consists of the file and the row's zero-based index in it.
 
     columns: the columns to read; those that the set does not have are left out
     options: the options that the set's location may have

@@ -1,13 +1,13 @@
-"""Find texts that contain passages, and how much of each passage they contain, counted in runs of eight words.
+"""Find texts that contain passages, and how much of each passage they contain, counted in word 8-grams.
 
-The runs of all passages are numbered, in one sorted array. All runs of a text are hashed and looked up there; a bitmap
+The n-grams of all passages are numbered, in one sorted array. Those of a text are hashed and looked up there; a bitmap
 avoids most look-ups. A match is kept as a pair of numbers until all texts have been seen. Only then is it known which
-runs are boilerplate, since that depends on the texts, too.
+n-grams are boilerplate, since that depends on the texts, too.
 
-A run is boilerplate if it occurs in at least 3 items and 1 % of the items of its set, or in at least 50 texts and
+An n-gram is boilerplate if it occurs in at least 3 items and 1 % of the items of its set, or in at least 50 texts and
 1 % of the texts ("return the answer modulo 10^9 + 7"). Boilerplate counts neither for nor against a passage. A passage
-with fewer than 9 other runs, such as any passage of fewer than 16 words, must be found word for word and in one piece.
-A passage of fewer than 5 words must be the whole text.
+with fewer than 9 other n-grams, such as any passage of fewer than 16 words, must be found word for word, in one
+piece. A passage of fewer than 5 words must be the whole text.
 """
 
 from collections import defaultdict
@@ -31,7 +31,7 @@ MIN_NGRAMS = 9
 MIN_WORDS = 5
 COMMON_ITEMS, COMMON_TEXTS, COMMON_SHARE = 3, 50, 0.01
 TEXT_BATCH = 128
-# Places of the bitmap for each run. With 32, at most 3 of 100 runs of a text match a place by chance.
+# Bits of the bitmap for each n-gram. With 32, at most 3 of 100 n-grams of a text match a bit by chance.
 _PLACES = 32
 _LOW = 0xFFFFFFFF
 
@@ -50,8 +50,8 @@ class PassageOverlap:
     """A text and a passage that have something in common.
 
     text, passage: their numbers, in the order in which they were given
-    rule: the text is the passage (`same_text`), contains all its runs and perhaps all of it (`whole_item`), or
-        contains this share of its runs (`contained`)
+    rule: the text is the passage (`same_text`), contains all its n-grams and perhaps all of it (`whole_item`), or
+          contains this share of its n-grams (`contained`)
     """
 
     text_index: int
@@ -143,7 +143,7 @@ class PassageIndex:
         return None
 
     def _common_in_sets(self) -> dict[int, "Flags"]:
-        """Return for each set the runs that are boilerplate in it."""
+        """Return for each set the n-grams that are boilerplate in it."""
         import numpy as np
 
         by_set: dict[int, dict[int, list[Numbers]]] = defaultdict(lambda: defaultdict(list))
@@ -197,7 +197,7 @@ def _runs_of(words: "Hashes", length: int) -> "Hashes":
 
 
 def _held(matches: "Hashes", holders: "Numbers", ends: "Numbers") -> tuple["Numbers", "Numbers", "Numbers"]:
-    """Return pairs of texts and passages that have runs in common, and the numbers of these runs."""
+    """Return pairs of texts and passages that have n-grams in common, and the numbers of these n-grams."""
     import numpy as np
 
     texts, numbers = matches >> np.uint64(32), (matches & np.uint64(_LOW)).astype(np.int64)
@@ -212,7 +212,7 @@ def _held(matches: "Hashes", holders: "Numbers", ends: "Numbers") -> tuple["Numb
 
 
 def _longest(matching: "Flags") -> tuple[int, int]:
-    """Return the first and last word of the longest sequence of matching runs, or of the first one if several tie."""
+    """Return the first and last word of the longest sequence of matching n-grams; of the first one if several tie."""
     import numpy as np
 
     padded = np.concatenate(([False], matching, [False]))

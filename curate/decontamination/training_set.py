@@ -3,7 +3,7 @@
 A prompt may be a conversation (curate/reading/prompt_templates.py), as in exports for TRL and verl: then only what the
 user says is compared, without the words of our own prompts.
 
-A row is named by its id, or if it has none, by its file and its zero-based place in it.
+A row is named by its id, or if it has none, by its file and its zero-based index in it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator

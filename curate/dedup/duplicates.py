@@ -1,6 +1,6 @@
 """Find duplicates across sources: rows with the same text, and rows with nearly the same words.
 
-MinHash only proposes pairs; the exact Jaccard similarity over runs of five words decides. Rows are taken in order of
+MinHash only proposes pairs; the exact Jaccard similarity over word 5-grams decides. Rows are taken in order of
 worth, and a row is removed only if it matches a row that stays. So if A is like B and B is like C, C is not removed
 because of A unless it is like A, too. Each removed row names the row that was kept. Statements are compared without the
 templates of their sources. Two similar statements both stay if they ask for different things, as the parts of a series

@@ -1,6 +1,6 @@
-"""A text as the set of its runs of five words, the similarity of two such sets, and signatures that estimate it.
+"""A text as the set of its shingles (word 5-grams), the similarity of two such sets, and signatures that estimate it.
 
-A run is stored as a 32-bit hash. In about one of 50,000 pairs of ordinary statements, two different runs share a hash.
+A shingle is stored as a 32-bit hash. In one of 50,000 pairs of ordinary statements, two different ones share a hash.
 Signatures are MinHash, bit for bit the same as in datasketch 2 (scheme "affine32", default seed). datasketch applies
 the 128 permutations to one set at a time. Here each permutation is applied to the sets of a hundred texts at once, so
 the same arithmetic needs a few calls of numpy for all of them instead of a few for each.

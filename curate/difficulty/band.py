@@ -45,7 +45,7 @@ class SolveRateBand:
         return band
 
     def exclusion_reason(self, n: int, n_correct: int) -> str | None:
-        """Return a fixed word that says why n_correct of n samples is not in the band; None if it is."""
+        """Return the reason why n_correct of n samples is not in the band; None if it is."""
         if n == 0:
             return "not_sampled"
         # The quotient is the float nearest to the ratio. A bound that is written as a decimal is such a float, too.

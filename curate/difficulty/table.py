@@ -101,7 +101,7 @@ def read(dataset: Path) -> list[Row]:
 
 
 def remaining_tables(dataset: Dataset, removed: Collection[str]) -> Tables:
-    """Return the solve rates without some rows of the dataset, and what its rows and evaluation sets have in common.
+    """Return the table `difficulty` without some rows, and the table `contamination`, if the dataset has them.
 
     removed: ids of the rows to leave out
 
@@ -133,7 +133,7 @@ def replace_model_rows(dataset: Path, model: str, rows: Iterable[Row]) -> None:
 
 
 def replace_table(dataset: Path, rows: list[Row]) -> None:
-    """Write the table in such a way that a reader finds either the old table or the new one."""
+    """Replace the table atomically."""
     folder = dataset / DIFFICULTY
     aside = folder / ".new"
     shutil.rmtree(aside, ignore_errors=True)

@@ -49,7 +49,7 @@ class ExportOptions:
 
     select: str = "strongest"  # which tests a reward runs: one of STRATEGIES
     budget: int | None = None  # maximum number of tests; None: DEFAULT_MAX_CASES, or as many as the target can run
-    include: tuple[str, ...] = ()  # what to export although it is not trusted: words of curate.trust.INCLUDE_CHOICES
+    include: tuple[str, ...] = ()  # rows to export besides trusted ones: values of curate.trust.INCLUDE_CHOICES
     verl_data_source: str = "taco"
     # the form of the prompts; chat template arguments are recorded only
     prompt: PromptFormat = field(default_factory=PromptFormat)
@@ -80,7 +80,7 @@ class ExportTarget(Protocol):
 
     @property
     def EXCLUSION_REASONS(self) -> Mapping[str, str]:
-        """The fixed words for reasons why problems are left out, with their meanings."""
+        """The reasons why problems are left out, with their meanings."""
 
     def unsupported_reason(self, problem: Problem, options: ExportOptions) -> str | None:
         """Return the reason why this format cannot express the problem, one of EXCLUSION_REASONS; None if it can."""
@@ -101,7 +101,7 @@ def load_target(name: str) -> ExportTarget:
 
 
 def reasons(target_name: str) -> dict[str, str]:
-    """Return the fixed words for reasons why a target leaves rows out, with their meanings."""
+    """Return the reasons why a target leaves rows out, with their meanings."""
     return {**MEANINGS, **_NOT_PROGRAMS, **load_target(target_name).EXCLUSION_REASONS}
 
 

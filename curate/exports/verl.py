@@ -34,8 +34,8 @@ SCORED_BY_VERL = ("apps", "codecontests", "codeforces", "taco")
 _COUNTED = 10
 # Checkers that verl's comparison approximates; it accepts 1.0 for 1.
 _TEXT_CHECKERS, _CALL_CHECKERS = ("lcb",), ("lcb", "exact")
-_SECONDS_FOR_CALLS = 3.0  # for all of them together: verl's scorer has six, on a machine that may be slower
-_SECONDS_PER_TEST = 5.0  # it has ten
+_SECONDS_FOR_CALLS = 3.0  # for all calls together: verl's scorer has six seconds, on a machine that may be slower
+_SECONDS_PER_TEST = 5.0  # verl's scorer has ten
 EXCLUSION_REASONS = {
     "limits": UNSUPPORTED_LIMITS_MESSAGE,
     "checker": "a checker that verl's scorer lacks, unlike rewards.verl: choose another --verl-data-source",

@@ -110,7 +110,7 @@ FORMS: Mapping[str, tuple[TestForm, ...]] = {
 
 
 def detect_signature(function: Callable[..., Any]) -> str:
-    """Return the signature of a reward function. Raises UnusableTarget if it cannot be told."""
+    """Return the signature of a reward function. Raises UnusableTarget if its parameters do not tell."""
     try:
         names = list(inspect.signature(function).parameters)
     except (ValueError, TypeError) as error:

@@ -20,12 +20,12 @@ _HELLO = {"id": "hello", "code": "print(7)", "kind": "stdin", "tests": [{"input"
 
 
 class HttpJudge:
-    """Asks a server for verdicts, or to run programs.
+    """Has a server judge or run programs.
 
     url            its address; a token may stand before the host, http://anyone:TOKEN@host:8080
-    call_seconds   the most seconds for one completion
+    call_seconds   time limit for one completion
 
-    Raises UnusableTarget if the URL is none.
+    Raises UnusableTarget for an invalid URL.
     """
 
     def __init__(self, url: str, *, call_seconds: float) -> None:

@@ -78,7 +78,7 @@ Message = TypeVar("Message", bound=_Message)
 class PythonJudge:
     """Runs a judge in a process of its own, and starts another one if that is lost.
 
-    call_seconds   the most seconds for one completion
+    call_seconds   time limit for one completion
     """
 
     def __init__(self, target: PythonTarget, *, call_seconds: float) -> None:

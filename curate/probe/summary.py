@@ -17,7 +17,7 @@ class Rate:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The bounds of the share; everything is possible if nothing was tried."""
+        """The bounds of the share; 0 and 1 if nothing was tried."""
         if not self.n:
             return 0.0, 1.0
         share, z2 = self.count / self.n, _Z * _Z

@@ -46,7 +46,7 @@ _BLANK_BYTES = 64  # longer lines are taken for rows without looking for blanks 
 
 @dataclass(frozen=True, slots=True)
 class RowPlace:
-    """A place between two rows of a table.
+    """A position between two rows of a table.
 
     position  number of the table's rows before it
     offset    where it is in its file: a byte of a JSONL file, or the number of a row group or record batch

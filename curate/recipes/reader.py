@@ -86,7 +86,7 @@ def with_locations(
 
 
 def _kept(source: SourceConfig) -> dict[str, Any]:
-    """Return the options of a source that hold wherever it is; a pattern of file names does not."""
+    """Return the options of a source that stay valid at another location: all but the pattern of file names."""
     return {name: value for name, value in source.options.items() if name != "files"}
 
 

@@ -152,7 +152,7 @@ def _exports(
 
 
 def _check_layout(recipe: Recipe, out: Path) -> None:
-    """Raise CurateError if the folder holds a dataset where this recipe puts folders, or the other way round."""
+    """Raise CurateError if the folder is a dataset but should hold one per step, or the other way round."""
     is_dataset = (out / MANIFEST).exists() or (out / WORK).exists()
     if recipe.has_post_build_steps and is_dataset:
         raise CurateError(

@@ -33,7 +33,7 @@ _TIGHTEST = f"""
 """
 _REJECTIONS = "SELECT stage, reason, cause, source, count(*) AS n FROM rows GROUP BY ALL ORDER BY ALL"
 _SOLVE_RATES = "SELECT model, n, n_correct, count(*) AS problems FROM rows GROUP BY ALL ORDER BY ALL"
-# For each cause the rows with the least to read. Rows with a test, whose solutions were executed, come first.
+# The shortest examples of each cause. Rows with a test, whose solutions were executed, come first.
 _EXAMPLES = f"""
     SELECT stage, reason, cause, count(*) AS n, arg_min(rows, {{
         'unexecuted': test IS NULL,

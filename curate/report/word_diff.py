@@ -45,7 +45,7 @@ def _words(pieces: Sequence[str], exact: bool) -> list[int]:
 
 
 def _matches(words: Sequence[str], others: Sequence[str], exact: bool) -> Iterable[tuple[int, int, int]]:
-    """Yield runs of equal words, as the places where they begin in both lists, and their length."""
+    """Yield sequences of equal words: where they begin in both lists, and their length."""
     if exact and len(words) == len(others):  # so the outputs probably have the same form
         pairs = enumerate(zip(words, others, strict=True))
         return ((place, place, 1) for place, (word, other) in pairs if word == other)

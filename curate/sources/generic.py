@@ -58,7 +58,7 @@ _MEGABYTES = {"mb": 1.0, "kb": 1 / 1024, "bytes": 2.0**-20}
 
 
 class FieldsWithoutValues(CurateError):
-    """The error for fields of a mapping that no row has a value for, of those that were read."""
+    """Fields of a mapping for which none of the rows read has a value."""
 
     def __init__(self, table: TableFiles, names: frozenset[str]) -> None:
         listed = ", ".join(f'{field} = "{path}"' for field, path in table.options["fields"].items() if field in names)

@@ -21,7 +21,7 @@ _SECONDS = 60.0  # wall time for all tests of one solution; tests that are not r
 _MAX_COMPARED = 10  # tests at which answers are compared; wrong tests seldom come alone
 _PIVOTS = 3  # solutions whose answers the others are judged by
 
-Solutions = Mapping[int, Program]  # by their places among the candidates
+Solutions = Mapping[int, Program]  # by their indices among the candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def _judge_all(solutions: Solutions, suite: Suite, sandbox: MeteredSandbox) -> d
 
 
 def _wrong_answers(judgements: Mapping[int, Judgement]) -> list[dict[int, CaseFailure]]:
-    """Return the wrong answers of each solution, by the places of the tests."""
+    """Return the wrong answers of each solution, by the indices of the tests."""
     return [
         {
             test: CaseFailure(solution, test, case.verdict, case.detail)

@@ -36,8 +36,8 @@ MAX_SHOWN = 3  # solutions that fail; more of them seldom say more
 class EvidenceRecord:
     """What some solutions of a problem did on one of its tests.
 
-    test_index         place of the test in the suite
-    outputs            the answers; that of the reference, if there is one, comes first
+    test_index         index of the test in the suite
+    outputs            outputs of the solutions; that of the reference, if there is one, comes first
     spent_cpu_seconds  CPU time of everything that was executed
     """
 

@@ -26,7 +26,7 @@ _REFERENCE_FACTOR, _MIN_SECONDS = 5.0, 1.0
 class ReferenceRecord:
     """The result of executing a problem's solutions.
 
-    passing_index      place among the candidates of the solution that passed; None: no solution that was tried passed
+    passing_index      index among the candidates of the solution that passed; None: no solution that was tried passed
     wrapping           how to read expected values in a list of one element
     causes             causes of the failures of the solutions before it, in order
     cpu_seconds        CPU time of the solution that passed, over all tests
@@ -121,7 +121,7 @@ def choose_informative_failures(failures: Sequence[CaseFailure]) -> tuple[CaseFa
 
 
 def passing_index(problem: Problem) -> int | None:
-    """Return the place of the reference among the candidates; None if no solution has passed."""
+    """Return the index of the reference among the candidates; None if no solution has passed."""
     return problem.n_tries - 1 if problem.verified else None
 
 

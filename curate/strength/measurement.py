@@ -45,7 +45,7 @@ class StrengthRecord:
     survivors          numbers of wrong programs that no test rejects, by kind of mistake
     missed_inputs      inputs on which some of these differ from the reference, with its answers; the statement may not
                        allow these inputs
-    strongest          places of cases; each case kills the most of the mutants that the cases before it do not kill
+    strongest          indices of cases; each case kills the most of the mutants that the cases before it do not kill
     spent_cpu_seconds  CPU time of everything that was executed
     """
 
@@ -110,8 +110,8 @@ def _hurried(suite: Suite, pace: Judgement) -> Suite:
 class KilledMutant:
     """A mutant that was killed.
 
-    killing_test    place of the first case that killed it
-    survived_tests  places of the earlier cases, which did not kill it
+    killing_test    index of the first case that killed it
+    survived_tests  indices of the earlier cases, which it passed
     verdict         the verdict at the case that killed it
     """
 
@@ -144,7 +144,7 @@ def run_mutants(
 
 
 def strongest_tests(kills: Sequence[KilledMutant], suite: Suite, sandbox: MeteredSandbox) -> tuple[int, ...]:
-    """Return the places of a few cases that together kill all these mutants, the strongest first.
+    """Return the indices of a few cases that together kill all these mutants, the strongest first.
 
     They are chosen from the cases that were the first to kill a mutant, and only these cases are tried on all mutants.
     A matrix of all cases and all mutants would cost many times as much, and the result would hardly be better.
@@ -162,10 +162,10 @@ def strongest_tests(kills: Sequence[KilledMutant], suite: Suite, sandbox: Metere
 
 
 def greedy_cover(killing_tests: Collection[frozenset[int]], indices: Sequence[int]) -> tuple[int, ...]:
-    """Return a few places such that each mutant is killed at one of them, beginning with the one that kills most.
+    """Return few indices of cases that together kill every mutant, beginning with the one that kills most.
 
-    killing_tests  for each mutant, the places that kill it
-    indices        all places; among equally good places, the first in this order is chosen
+    killing_tests  for each mutant, the cases that kill it
+    indices        all cases; among equally good ones, the first in this order is chosen
     """
     left = list(killing_tests)
     chosen: list[int] = []

@@ -215,11 +215,11 @@ def _called(table: dict[str, str], usual: str, entry_point: str) -> str:
 
 
 def _answering(calls: Sequence[str], table: dict[str, str], usual: str) -> str:
-    """Return a program that defines each function that is called, for calls and answers that are Python.
+    """Return a program whose functions look up each call in a table and return the stored value.
 
-    calls  the calls of all cases
-    table  answers by call, for the cases that the program knows
-    usual  the answer to all other calls
+    calls  the calls of all cases, as Python; each function in them is defined
+    table  values by call, as Python
+    usual  the value of all other calls
     """
     rows: dict[str, list[str]] = {}
     for text in calls:

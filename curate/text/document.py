@@ -99,9 +99,9 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """Texts beside each other, and longer ones to unfold. Only pages show exhibits.
+    """Texts side by side, and longer ones in folds. Only pages show exhibits.
 
-    folded: texts and whether they are programs or outputs, by their titles
+    folded: title -> text, and whether it is a program or an output
     """
 
     title: Sequence[Cell]
@@ -115,7 +115,7 @@ Block = Text | Table | Chart | Exhibit
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A title and what stands below it.
+    """A title and the blocks below it.
 
     note: a sentence below the title. Without blocks it says why there is nothing to show, and only pages show it
     wide: whether a page gives it a row of its own

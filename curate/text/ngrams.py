@@ -1,8 +1,8 @@
-"""Split texts into words and hash runs of words, many texts at once and with the same hashes on every machine.
+"""Split texts into words and hash their n-grams, many texts at once and with the same hashes on every machine.
 
 A word is a run of letters, digits and underscores of any script, after NFKC and casefold; everything else only
-separates words. `words` does this in one line. `hashed` does the same for many texts in a few passes over their bytes.
-It is some twenty times as fast, since handling each word in Python costs more than everything that follows.
+separates words. `words` does this in one line. `hash_words` does the same for many texts in a few passes over their
+bytes, some twenty times as fast, since handling each word in Python costs more than everything that follows.
 
 Hashes have 64 bits. Words of up to eight bytes never share one; of longer words, one pair in 2**64 does by chance.
 Nothing here resists an attacker who constructs collisions.
@@ -40,7 +40,7 @@ ODD, STEP = 0xD6E8FEB86659FD93, 0x9FB21C651E98DF25  # odd, and their bits look r
 
 @dataclass(frozen=True, slots=True)
 class NgramHashes:
-    """Hashes of the words, or of runs of words, of several texts: text i has hashes[offsets[i] : offsets[i + 1]]."""
+    """Hashes of the words, or n-grams of words, of several texts: text i has hashes[offsets[i] : offsets[i + 1]]."""
 
     hashes: "Hashes"
     offsets: "Offsets"
@@ -93,7 +93,7 @@ def join_texts(texts: Sequence[str]) -> tuple[bytes, "Offsets"]:
 
 
 def hash_ngrams(words: NgramHashes, length: int) -> NgramHashes:
-    """Return the hashes of all runs of `length` words, text by text. A text with fewer words has none."""
+    """Return the hashes of all n-grams of `length` words, text by text. A text with fewer words has none."""
     import numpy as np
 
     count = max(0, len(words.hashes) - length + 1)

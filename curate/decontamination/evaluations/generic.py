@@ -16,7 +16,7 @@ _OTHERS = ("url", "platform", "source", "title", "name", "date", "contest_date")
 
 
 def read(table: TableFiles) -> Iterator[EvaluationItem]:
-    """Yield an item for each row, named by its id or its place. Raises CurateError for a row without text."""
+    """Yield an item for each row, named by its id or its index. Raises CurateError for a row without text."""
     text = table.options.get("text")
     texts = [str(text)] if text else TEXT_COLUMNS
     for name, row in read_named_rows(table, [*texts, *_IDS, *_OTHERS], options=("text",)):

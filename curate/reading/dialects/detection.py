@@ -20,7 +20,7 @@ def read(
 
     entry_point   the function that the problem names outside of its tests
     starter_code  the starter code
-    given, setup  code that belongs to tests that are Python code; see assertions.read
+    given_code, setup  code for tests that are Python code; see assertions.read
     solution      one of the solutions, if there are any
 
     Raises ParseError.

@@ -139,7 +139,7 @@ class LiteralCall:
 
 
 def parse_call(source: str) -> LiteralCall:
-    """Parse a call with literal arguments, as statements.call_text writes it. Raises NotLiteral for other arguments."""
+    """Parse a call with literal arguments, as the sandbox reads it. Raises NotLiteral for other arguments."""
     with allow_long_integers():
         node = ast.parse(source, mode="eval").body
     assert isinstance(node, ast.Call)
