@@ -39,7 +39,7 @@ REJECTED_KEY = ("id", "stage", "reason", "detail")  # by which the table is sort
 
 
 class Address(NamedTuple):
-    """Where a row is: the index of its shard, and its number there."""
+    """The address of a row: the index of its shard, and its number there."""
 
     shard: int
     number: int

@@ -279,7 +279,7 @@ def _shared_sets(inputs: Sequence[Dataset]) -> SetCountsOfInputs:
 
 
 def _merge_hits(inputs: Sequence[Dataset], shared: SetCountsOfInputs) -> list[Row]:
-    """Return the hits of the sets that count. Positions count on from one dataset to the next."""
+    """Return the hits of the sets that count. Positions continue from one dataset to the next."""
     hits: list[Row] = []
     for index, dataset in enumerate(inputs):
         before = {  # rows of the datasets before this one, by the name of the set

@@ -25,7 +25,7 @@ _MISSED = 0.0105  # share of the pairs at a threshold that may be missed by chan
 
 
 def choose_shape(threshold: float) -> tuple[int, int]:
-    """Return the number of bands and of minima in each, so that one such pair in a hundred is missed at most."""
+    """Return the numbers of bands and of minima in each that miss at most 1 % of the pairs at this threshold."""
     for n_rows in range(ROWS, 1, -1):
         n_bands = BANDS if n_rows == ROWS else PERMUTATIONS // n_rows
         if (1 - threshold**n_rows) ** n_bands <= _MISSED:

@@ -37,7 +37,7 @@ _EXTRA_CPU_SECONDS = 10  # of the tests, besides the wall seconds of the submiss
 _CACHE_SIZE = 4096  # preambles that have passed their check
 _NOTHING = Program("")
 _CLASS = "class {}:\n    def __init__(self, *_, **__): pass\n"
-# In place of a function or a class, since the suite does not tell which.
+# Stands for a function as well as a class, since the suite does not say which a name is.
 _FUNCTION = "class {}:\n    def __new__(cls, *arguments, **_): return arguments[0] if arguments else None\n"
 _ATOM = b"0"  # the shortest call, of nothing
 

@@ -67,7 +67,7 @@ class RunSpec:
 
     def with_files(self, contents: dict[str, bytes]) -> "RunSpec":
         """Return the run spec with these files in the run's directory, and with room for them."""
-        more_mb = 1 + sum(map(len, contents.values())) // 2**20 + len(contents) // 50  # these need inodes, too
+        more_mb = 1 + sum(map(len, contents.values())) // 2**20 + len(contents) // 50  # room for the inodes, too
         memory_mb, disk_mb = self.run_params.memory_mb + 2 * more_mb, self.run_params.disk_mb + more_mb
         job = replace(self.run_params, has_files=True, memory_mb=memory_mb, disk_mb=disk_mb)
         return replace(self, run_params=job, packed_files=files.pack(contents))

@@ -323,7 +323,7 @@ class _RunLauncher:
             deadline, check = forked + job.wall_seconds, forked + _POLL_SECONDS
             while True:
                 left = min(deadline, check) - time.monotonic()
-                # Who asks after a refused fork waits until the next check: a fork bomb would ask without end.
+                # After a refused fork, further forks wait for the next check: a fork bomb would keep this process busy.
                 either = poll_program if self._notifications.has_refused_fork else poll
                 ready = [number for number, _ in either.poll(max(0.0, left) * 1000 + 1)]
                 if descriptor in ready:

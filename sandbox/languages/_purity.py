@@ -311,9 +311,9 @@ def _makes_class(node: ast.ClassDef, bound: set[str]) -> bool:
     )
 
 
-_OF_LIBRARY: set[str] = set()  # all names that programs find without defining them, see use
+_OF_LIBRARY: set[str] = set()  # all names that programs find without defining them; see set_library_names
 
 
 def set_library_names(names: Iterable[str]) -> None:
-    """Say which names programs find without defining them."""
+    """Set the names that programs find without defining them."""
     _OF_LIBRARY.update(names)

@@ -87,7 +87,7 @@ class _FrontEnd:
 
 
 class _Service:
-    """The front ends and their end."""
+    """The front ends, from their start to their shutdown."""
 
     def __init__(self, box: Sandbox, settings: ServiceSettings, listeners: Sequence[socket.socket]) -> None:
         bounds = RequestBounds(settings.max_limits or request_bounds.default_max_limits(box.workers))

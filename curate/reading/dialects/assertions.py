@@ -82,7 +82,7 @@ def read(
     if not suite_cases:
         raise ParseError("the tests assert nothing")
     shared_code = ""
-    if not all(case.expected for case in suite_cases):  # otherwise nothing runs but calls: nothing is to be prepared
+    if not all(case.expected for case in suite_cases):  # some are statements; calls alone need no setup
         imports = parse("\n".join(f"import {name}" for name in modules if name not in bound_names(shared)), "imports")
         shared_code = unparse([*imports, *shared])
     suite_assertions = Assertions(names, given_code, shared_code, tested)
