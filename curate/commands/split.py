@@ -9,8 +9,6 @@ from sandbox.commands.console import ProgressBar, report_user_errors, require_ex
 
 
 class _Size(click.ParamType[float | int]):
-    """The size of a part."""
-
     name = "SHARE|ROWS"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float | int:
