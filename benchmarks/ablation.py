@@ -1,14 +1,14 @@
-"""Measure what staleness costs a tiny model, with the decoupled objective and with the naive one.
+"""Measure the effect of staleness on a tiny model, with the decoupled objective and with the naive one.
 
     python -m benchmarks.ablation              # all runs that are missing: two objectives, five bounds, three seeds
-    python -m benchmarks.ablation --most 4     # at most four of them; the next call goes on
+    python -m benchmarks.ablation --most 4     # at most four of them; the next call continues
     python -m benchmarks.ablation --draw       # only read the results in runs/ablation
-    python -m benchmarks.ablation --trial      # one short run, written nowhere, to see that it works
+    python -m benchmarks.ablation --trial      # one short test run, without results
 
-The problems, the model and the settings are those of `make learn`, which has to be run for the seeds before. Each run
-is asynchronous; only the bound and the objective differ. So that staleness is really reached on two cores, where no
-side waits long for the other, the engine draws all groups of the window at once: whatever is asked is trained on
-`staleness` updates later, and every update interrupts it. The results have the mean that was reached.
+The problems, the model and the settings are those of `make learn`, which must have run for the same seeds. Each run is
+asynchronous; only the bound and the objective differ. To reach the staleness on two cores, the engine samples all
+groups within the bound at once: each group is trained on `staleness` updates after its dispatch, and every update
+interrupts it. The results have the mean staleness reached.
 
 The benchmark writes results/ablation.json and docs/staleness.svg.
 """
@@ -79,7 +79,7 @@ class Trial:
         return (self.folder / "model" / "config.json").exists()
 
     def train(self, *changes: str, folder: Path | None = None) -> None:
-        """Run `curate train`, which continues what an earlier call has left."""
+        """Run `curate train`, which resumes an interrupted run."""
         made_by_learn = LEARN / f"seed-{self.seed}"
         settings = [
             f"model.path={made_by_learn / 'warm'}",
@@ -100,7 +100,7 @@ class Trial:
         subprocess.run(command, cwd=ROOT, env={**os.environ, **_ENVIRONMENT}, check=True)
 
     def read(self) -> dict[str, Any]:
-        """Return pass@1 by step, the staleness that was reached, and how well the run stood it."""
+        """Return pass@1 by step, the maximal staleness, and the means of staleness and mismatch metrics."""
         lines = read_metrics(self.folder)
         trained = [line for line in lines if line["step"]]
         return {
@@ -114,7 +114,7 @@ class Trial:
 
 
 def trials() -> Iterator[Trial]:
-    """Yield all runs, seed by seed, so that an interrupted benchmark has whole seeds."""
+    """Yield all runs, seed by seed, so that an interrupted benchmark has complete seeds."""
     for seed in SEEDS:
         for bound in BOUNDS:
             for objective in OBJECTIVES:
@@ -148,12 +148,12 @@ def draw(found: dict[str, Any]) -> None:
     all_axes[0].set_ylabel("pass@1 on held-out problems")
     all_axes[-1].legend(frameon=False, title="mean of the seeds; bands: lowest to highest", fontsize=8)
     figure.tight_layout()
-    plt.rcParams["svg.hashsalt"] = "curate"  # the same numbers must give the same picture
+    plt.rcParams["svg.hashsalt"] = "curate"  # makes the file reproducible
     figure.savefig(FIGURE, metadata={"Date": None})
 
 
 def table(found: dict[str, Any]) -> Iterator[str]:
-    """Yield a line for each objective and bound: pass@1 at the end, by seed, and the staleness that was reached."""
+    """Yield a line for each objective and bound: final pass@1 by seed, and the staleness reached."""
     for objective, by_bound in found.items():
         for bound, by_seed in by_bound.items():
             if by_seed:
@@ -168,7 +168,7 @@ def table(found: dict[str, Any]) -> Iterator[str]:
 
 
 def short_trial() -> None:
-    """Make one short run, to see that the benchmark works and reaches its staleness."""
+    """Make one short run, to check that the benchmark works and reaches its staleness."""
     folder = RUNS / "trial"
     shutil.rmtree(folder, ignore_errors=True)
     Trial("decoupled", 2, 0).train("run.steps=8", "evaluation.every_steps=8", folder=folder)

@@ -1,15 +1,15 @@
-"""Whole builds, as the command runs them: made-up rows on one core and on all, real programs, and a Ray cluster.
+"""Complete builds by the command: synthetic rows on one core and on all, real programs, and a Ray cluster.
 
     python -m benchmarks.build [rows] [programs] [ray] [--rows N ...] [--raw FOLDER]
                                                                 (default: all, with 100,000 and 1,000,000 rows)
 
-rows      Made-up rows without solutions, so nothing is executed: statements of 40 to 160 words, one in twenty a copy of
-          an earlier one with a word changed, and five tests each. Memory is the largest sum of resident pages over
+rows      Synthetic rows without solutions, so nothing is executed: statements of 40 to 160 words, one in twenty a copy
+          of an earlier one with a word changed, and five tests each. Memory is the peak of resident pages, summed over
           all processes, mapped files included, sampled five times a second.
 programs  The sample in examples/, or the folders taco, synthetic1 and livecodebench in FOLDER. The ratio is wall time /
-          (CPU time of the programs / cores). It would be 1 if the build did nothing but execute programs on all cores.
-ray       Weak scaling on a loopback cluster: rows with solutions that sleep, so many on each node. Ideal is the rate of
-          one node times the number of nodes.
+          (CPU time of the programs / cores): 1 for a build that only executes programs on all cores.
+ray       Weak scaling on a loopback cluster: rows with solutions that sleep, the same number for each node. Ideal is
+          the rate of one node times the number of nodes.
 """
 
 import argparse
@@ -94,7 +94,7 @@ def write_raw(folder: Path, content: Iterable[dict[str, Any]], mapping: str = MA
 
 
 def run_build(sources: Sequence[str], out: Path, *options: str, cores: Collection[int] | None = None) -> dict[str, Any]:
-    """Run the command on some cores. Return its times, the peaks of its memory and folder, and its manifest's times."""
+    """Run the command on these cores. Return its times, peak memory, peak size of the folder, and manifest times."""
     arguments = [argument for source in sources for argument in ("--source", source)]
     command = [sys.executable, "-c", "from cli import main; main()", "build-dataset", *arguments, "--out", str(out)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -143,7 +143,7 @@ def disk_mb(folder: Path) -> float:
 
 
 def measure_rows(counts: Iterable[int]) -> list[dict[str, Any]]:
-    """Build made-up rows on one core and on all cores. Both builds must have the same content."""
+    """Build synthetic rows on one core and on all cores. Both builds must have the same content."""
     measured = []
     cores = sorted(os.sched_getaffinity(0))
     for count in counts:
@@ -170,7 +170,7 @@ def measure_programs(raw: Path) -> dict[str, Any]:
 
 
 def measure_ray() -> list[dict[str, Any]]:
-    """Build rows whose solutions sleep on clusters of NODES nodes, with so many rows that each node has the same."""
+    """Build rows whose solutions sleep on clusters of NODES nodes, with the same number of rows for each node."""
     from benchmarks.ray import cluster
 
     measured: list[dict[str, Any]] = []

@@ -1,12 +1,12 @@
-"""Measure what judging call suites costs, beside LiveCodeBench's own grader, which runs programs in its own process.
+"""Compare the CPU time of judging call suites with LiveCodeBench's own grader, which runs programs in its own process.
 
     python -m benchmarks.calls DATA GRADER [ROUNDS]
 
 DATA holds rows of LiveCodeBench in the folder livecodebench, and labels/livecodebench_references.jsonl with a right
 program for each. GRADER is a file that has LiveCodeBench's grader as `evaluate_generations`, such as
 lighteval/tasks/tasks/lcb/codegen_metrics.py in the wheel of lighteval 0.13. Both judge the same programs on the same
-tests, in turns: the right programs, and wrong ones that are made of them. Measured is the CPU time of all processes,
-less what it takes to start: loading the grader's modules, and starting a Sandbox, which judges any number of programs.
+tests, in turns: right programs, and wrong ones derived from them. The CPU time of all processes is measured, without
+the start: the import of the grader's modules, and the start of a Sandbox.
 """
 
 import importlib.util
@@ -29,7 +29,7 @@ from sandbox import Case, Program, Sandbox, Suite
 
 RESULTS = Path(__file__).parent / "results" / "calls.json"
 WRONG = 2  # programs for each problem
-PATIENCE_SECONDS = 60  # of the grader for a test; with its 6 s of wall time, a busy machine makes programs too slow
+PATIENCE_SECONDS = 60  # the grader's limit of a test; its default, 6 s of wall time, fails on a busy machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ TRIVIAL = CallSubmission("def f(x): return x", Suite([Case("[1]", "1")], entry_p
 
 @dataclass(frozen=True, slots=True)
 class JudgingCost:
-    """What judging submissions has cost, and which of them are right."""
+    """The CPU time of judging submissions, and the verdicts."""
 
     cpu_seconds: float
     right: tuple[bool, ...]
@@ -69,7 +69,7 @@ def read(data: Path) -> tuple[list[CallSubmission], list[CallSubmission]]:
 
 
 def cpu_seconds(act: Callable[[], Sequence[bool]]) -> JudgingCost:
-    """Do something in a process of its own, and return what it and its children have cost."""
+    """Call a function in a forked process, and return the CPU time of it and its children."""
     source, sink = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,11 +1,11 @@
-"""Finding near-duplicates, from text to clusters: our engine beside datasketch, rensa and gaoya.
+"""Near-duplicate detection, from text to clusters: our engine compared with datasketch, rensa and gaoya.
 
     python -m benchmarks.dedup [--documents N ...] [--only ENGINE ...]     (default: 5000 and 100000, all engines)
 
 rensa and gaoya are only needed for this comparison and are not part of the project: `pip install rensa gaoya` in the
-environment of the benchmark. Each engine runs in a process of its own on the same file, with one text per line, and
-takes texts in order: a row that matches one already kept is removed and counts as its duplicate. The corpora are made
-up: statements of words with Zipf frequencies and a few sentences that many share, two fifths of them mutations of
+environment of the benchmark. Each engine runs in a separate process on the same file, with one text per line, and
+takes texts in order: a row that matches a kept one is removed and counts as its duplicate. The corpora are synthetic:
+statements of words with Zipf frequencies and a few sentences that many share, two fifths of them mutations of
 others. Rates are per second of CPU time, of all threads together. The true pairs are found independently of the
 engines, on sets of strings: at 5,000 documents by comparing all pairs, above that by comparing each mutation with its
 original.
@@ -182,13 +182,13 @@ def ours(path: Path) -> Clusters:
     from curate.problem import Problem
     from sandbox import Suite
 
-    load_kernel()  # as imports are, before the measurement; a build does it after MIN_KERNEL_TEXTS rows
+    load_kernel()  # before the measurement, like imports; a build does it after MIN_KERNEL_TEXTS rows
     suite = Suite(())
 
     def problem(text: str) -> Problem:
         return Problem("", "benchmark", text, suite, solutions=None, licence="")
 
-    # The documents differ in nothing but their texts, so there is nothing else to load.
+    # The documents differ only in their texts.
     same = problem("")
     with temporary_sketches(map(problem, texts(path)), folder=path.parent) as sketches:
         order = np.arange(len(sketches))
@@ -254,7 +254,7 @@ def true_pairs(corpus: Corpus, documents: int, made_from: dict[int, int]) -> lis
 
 
 def measure(engine: str, path: Path) -> None:
-    """Run an engine in this process, which does nothing else, and print its use of resources and the removed rows."""
+    """Run an engine in this process, and print its use of resources and the removed rows."""
     with tempfile.TemporaryDirectory() as folder:
         few = Path(folder) / "corpus.txt"
         write_corpus(few, 20)

@@ -1,10 +1,10 @@
-"""Measure a trivial test in our containers, in our local workers, and in a container of its own (`docker run`).
+"""Measure a trivial test in our containers, in our local workers, and in one new container per test (`docker run`).
 
     python -m benchmarks.docker [ROUNDS]        needs an engine and its image (make sandbox-image)
 
-The three take turns in every round, so that other load on the machine affects them alike. Latency is measured one test
-at a time, from handing over the input until the output has been compared; `suite` is the latency per test of a
-submission with fifty tests. Throughput is measured with as many tests at once as there are cores.
+The three alternate in every round, so that other load on the machine affects them alike. Latency is measured one test
+at a time, from sending the input until the output is compared; `suite` is the latency per test of a submission with
+fifty tests. Throughput is measured with as many tests at once as there are cores.
 """
 
 import json
@@ -27,7 +27,7 @@ PROGRAM, ONE, FIFTY = Program(SOURCE), Suite([Case(TEXT, TEXT)]), Suite([Case(TE
 
 
 def docker_run() -> None:
-    """Run one test in a new container that has the same limits as ours."""
+    """Run one test in a new container with the same limits as ours."""
     bounds = ["--network=none", "--read-only", "--cap-drop=ALL", "--memory=512m", "--pids-limit=128", "--user=65534"]
     command = ["docker", "run", "--rm", "--interactive", *bounds, "--entrypoint=/usr/bin/python3", TAG, "-c", SOURCE]
     done = subprocess.run(command, input=TEXT, capture_output=True, text=True)
@@ -49,7 +49,7 @@ def latencies(rounds: int) -> dict[str, list[float]]:
 
 
 def throughputs(rounds: int, cores: int) -> dict[str, list[float]]:
-    """Return how many tests run per second on all cores, as one number per round."""
+    """Return the tests per second on all cores, for each round."""
     rates: dict[str, list[float]] = {"docker": [], "local": [], "docker_run": []}
     with (
         Sandbox(workers=cores, backend="docker") as containers,
@@ -71,7 +71,7 @@ def throughputs(rounds: int, cores: int) -> dict[str, list[float]]:
 
 
 def start() -> float:
-    """Return how many seconds it takes until a Sandbox with one container is ready."""
+    """Return the seconds until a Sandbox with one container is ready."""
     started = time.perf_counter()
     with Sandbox(workers=1, backend="docker"):
         return time.perf_counter() - started

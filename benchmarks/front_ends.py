@@ -1,10 +1,10 @@
-"""Measure what a request costs in each process of `curate serve`, with workers that sleep instead of judging.
+"""Measure the CPU time of a request in each process of `curate serve`, with workers that sleep instead of judging.
 
     python -m benchmarks.front_ends
 
 The workers are those of benchmarks/supervisor.py. First the whole service answers /judge, with different numbers of
-front ends. Then the dispatcher alone answers one process that sends it what sixteen front ends would send: so much can
-it hand out, if front ends have cores of their own.
+front ends. Then one process sends the dispatcher the load of sixteen front ends: this is the dispatcher's maximal rate
+if front ends have their own cores.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class Sleeping(Sandbox):
 
 
 def fork(function: Callable[[], object]) -> int:
-    """Call a function in a process of its own; return the process id."""
+    """Call a function in a forked process; return the process id."""
     pid = os.fork()
     if pid == 0:
         with suppress(OSError):
@@ -71,7 +71,7 @@ def fork(function: Callable[[], object]) -> int:
 
 @contextmanager
 def running(serve: Callable[[Sandbox, int], object]) -> Iterator[tuple[psutil.Process, bytes]]:
-    """Have a process call serve(sandbox, descriptor); yield it, and what it writes to the descriptor."""
+    """Call serve(sandbox, descriptor) in a process; yield the process, and the bytes it writes to the descriptor."""
     pairs = [socket.socketpair() for _ in range(WORKERS)]
     reader, writer = os.pipe()
 
@@ -154,7 +154,7 @@ def dispatcher_alone() -> dict[str, Any]:
 
 
 def ask(links: list[socket.socket]) -> Iterator[int]:
-    """Send requests over all links, a new one for each answer; yield the number of answers that arrive together."""
+    """Send requests over all links, a new one for each reply; yield the number of replies that arrive together."""
     by_descriptor = {link.fileno(): (link, bytearray()) for link in links}
     poll = select.epoll()
     for number, link in enumerate(links):
@@ -188,7 +188,7 @@ def count(answers: Iterator[int], seconds: float) -> int:
 
 
 def main() -> None:
-    result = {"machine": describe(), "load_before": os.getloadavg()[0]}  # on a busy machine, rates mean little
+    result = {"machine": describe(), "load_before": os.getloadavg()[0]}  # rates depend on other load
     result |= {"workers": WORKERS, "sleep_seconds": supervisor.SLEEP_SECONDS}
     result |= {"dispatcher": dispatcher_alone(), "rows": [whole_service(processes) for processes in PROCESSES]}
     RESULTS.write_text(json.dumps(result, indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""Run one hostile client of `curate serve` in a process of its own:  python -m benchmarks.hostile BEHAVIOUR PORT
+"""Run one hostile client of `curate serve`:  python -m benchmarks.hostile BEHAVIOUR PORT
 
 The client prints "ready", waits for a line, and then misbehaves until it is killed. See benchmarks/service.py.
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 ADDRESS = "127.0.3.1"
 CONNECTIONS = 8
-_TIMEOUT_SECONDS = 0.1  # for which a client that leaves lets its program run
+_TIMEOUT_SECONDS = 0.1  # after which a client that leaves its program running disconnects
 
 
 def post(path: str, body: bytes) -> bytes:

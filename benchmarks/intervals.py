@@ -1,4 +1,4 @@
-"""How often the intervals and the significance of evaluations are right, on made-up problems.
+"""The coverage of the intervals of evaluations, and the rate of false significance, on synthetic problems.
 
     python -m benchmarks.intervals [REPEATS]     (default: 4000; two minutes)
 
@@ -147,7 +147,7 @@ def outcomes(rng: random.Random, rates: Sequence[float], samples: int) -> list[P
 
 
 def false_share(skills: Sequence[float], problems: int, samples: int, repeats: int) -> float:
-    """Return how often one of the best models is significantly worse than the one that came out best."""
+    """Return how often one of equally good models is significantly worse than the one that came out best."""
     rng, n_false = random.Random(0), 0
     for _ in range(repeats):
         hardness = [rng.betavariate(1 / 3, 1 / 3) - 0.5 for _ in range(problems)]  # an unevenness of 0.6

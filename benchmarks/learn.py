@@ -40,9 +40,9 @@ Curve = list[tuple[int, float]]
 
 
 def seconds_of(seed: int) -> dict[str, float]:
-    """Run what is missing, and return the seconds that `make learn` took, without the runs for comparison.
+    """Run the missing runs, and return the seconds that `make learn` took, without the runs for comparison.
 
-    The result is empty if a part of this seed's runs already existed.
+    Return nothing if some of this seed's runs already existed.
     """
     fresh = not (RUNS / f"seed-{seed}").exists()
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
@@ -64,7 +64,7 @@ def curve(run: Path) -> Curve:
 
 
 def evaluated(seed: int) -> dict[str, float]:
-    """Return the results of `curate evaluate` before and after training, with eight answers to each problem."""
+    """Return the results of `curate evaluate` before and after training, with eight samples of each problem."""
     found = {}
     for name, when in (("warm", "before"), ("grpo_plus", "after")):
         path = RUNS / f"seed-{seed}" / "evaluated" / f"{name}.json"
@@ -111,7 +111,7 @@ def draw(curves: dict[str, dict[str, Curve]]) -> None:
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, title="mean of three seeds; bands: lowest to highest seed")
     figure.tight_layout()
-    plt.rcParams["svg.hashsalt"] = "curate"  # the same numbers must give the same picture
+    plt.rcParams["svg.hashsalt"] = "curate"  # makes the file reproducible
     figure.savefig(FIGURE, metadata={"Date": None})
 
 

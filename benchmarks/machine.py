@@ -1,4 +1,4 @@
-"""A description of the machine on which the numbers were measured."""
+"""A description of this machine, for result files."""
 
 import datetime
 import os

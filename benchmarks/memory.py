@@ -1,12 +1,12 @@
-"""Compare the learner's planned memory with what its own code takes, on tensors without data.
+"""Compare the learner's planned memory with measurements of its own code on tensors without data.
 
     python -m benchmarks.memory [OUT.json]   # about four minutes; needs no GPU and no weights
 
 For each model and number of GPUs, all layers of the policy make a forward and a backward pass in FakeTensorMode. With
-several GPUs, FSDP2 shards them over a fake process group. The peak counts weights, gradients, moments, and every
-storage that is alive. The plan (train/run/memory.py) knows no FSDP2: it extrapolates from two and three layers. The
-kernels are those of a CPU, where attention keeps as much as the one kernel of GPUs does. The hardware of published runs
-is in the last column. It writes results/memory.json, or OUT.json.
+several GPUs, FSDP2 shards them over a fake process group. The peak counts weights, gradients, moments, and all live
+storages. The plan (train/run/memory.py) does not run FSDP2: it extrapolates from two and three layers. The kernels are
+those of a CPU, where attention keeps as much as the GPU kernel does. The last column has the hardware of published
+runs. The benchmark writes results/memory.json, or OUT.json.
 """
 
 import json
@@ -52,7 +52,7 @@ CASES = {
 
 
 def measure(model: ModelConfig, row_tokens: int, ranks: int) -> float:
-    """Return the peak of bytes on one of the ranks, in a process that does nothing else."""
+    """Return the peak bytes on one rank. Call it in a fresh process."""
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
     torch.set_num_threads(1)
@@ -82,7 +82,7 @@ def measure(model: ModelConfig, row_tokens: int, ranks: int) -> float:
 
 
 class ResizedBytes(LiveBytes):
-    """Counts storages that change their size, too, as those into which FSDP2 gathers weights."""
+    """A counter that also tracks resized storages, such as those into which FSDP2 gathers weights."""
 
     def __enter__(self) -> "ResizedBytes":
         self._resize = torch.UntypedStorage.resize_

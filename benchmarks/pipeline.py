@@ -1,13 +1,13 @@
-"""Measure what pipelining gains, in the product's own loop, with stages that take as long as those of a large run.
+"""Measure the gain of pipelining in the product's own loop, with simulated stages in the proportions of a large run.
 
     python -m benchmarks.pipeline
 
-Sampling, scoring and training only wait here, in the proportions that DeepCoder's authors report: the code rewards of a
-batch took 140 s, sampling 180 s, and training somewhat less than sampling. A batch has 256 answers, most of them short
-and a few very long. Each is scored as soon as it is finished, four at a time, so that scoring all of them would take
-those 140 s. Everything else is real: batches, threads, their order and the timeline. "stages" is sync with answers that
-come only when all are finished, so that sampling, scoring and training follow each other. Mathematics is the same with
-rewards that take no time.
+Sampling, scoring and training only sleep here, in the proportions that DeepCoder's authors report: the code rewards of
+a batch took 140 s, sampling 180 s, and training somewhat less than sampling. A batch has 256 completions, most of them
+short and a few very long. Each is scored as soon as it is finished, four at a time, at a rate at which scoring a batch
+takes 140 s. Everything else is real: batches, threads, their order and the timeline. "stages" is sync with completions
+that arrive only when all are finished, so sampling, scoring and training do not overlap. "math" has rewards that take
+no time.
 The benchmark writes results/pipeline.json and docs/timeline.svg.
 """
 
@@ -50,9 +50,9 @@ WAYS = (STAGES, SYNC_WAY, "minibatch", "one-off")
 
 
 class Sampler:
-    """A sampler whose answers are finished one after another, the last one after SAMPLE seconds.
+    """A sampler whose completions finish one after another, the last one after SAMPLE seconds.
 
-    holds_back: whether it gives them only when all are finished
+    holds_back: whether it returns them only when all are finished
     """
 
     def __init__(self, *, holds_back: bool) -> None:
@@ -99,7 +99,7 @@ class Learner:
     def logprobs(self, sequences: Any, *, temperature: float = 1.0) -> list[Any]:
         import torch
 
-        return [torch.full((len(each.token_ids),), -0.5) for each in sequences]  # as the sampler says
+        return [torch.full((len(each.token_ids),), -0.5) for each in sequences]  # equal to the sampler's
 
     all_ranks_alive, n_ranks = True, 1
 
@@ -130,7 +130,7 @@ class Questions:
 
 
 def code_reward(answer: Completion, task: Task) -> Reward:
-    time.sleep(min(random.expovariate(256 / (WORKERS * REWARD)), 0.12))  # a test that runs into its limit takes 12 s
+    time.sleep(min(random.expovariate(256 / (WORKERS * REWARD)), 0.12))  # a test takes at most its time limit, 12 s
     return Reward(float(answer.text), "accepted")
 
 

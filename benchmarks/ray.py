@@ -1,10 +1,10 @@
-"""Measure how a Ray cluster scales and what it costs the asking process, compared with local workers.
+"""Measure how a Ray cluster scales and the CPU time of the calling process, compared with local workers.
 
     python -m benchmarks.ray
 
 The nodes are all on this machine, so programs that compute cannot show scaling. Weak scaling is therefore measured with
-programs that sleep. The CPU time that the asking process spends on a submission limits how many nodes it can keep busy.
-This time is measured with nodes whose workers only wait and answer: all communication is real, but nothing is judged.
+programs that sleep. The calling process's CPU time for a submission limits how many nodes it can keep busy. It is
+measured with nodes whose workers only sleep and reply: all communication is real, but nothing is judged.
 """
 
 import contextlib
@@ -34,10 +34,10 @@ from sandbox.request import JudgeRequest
 
 RESULTS = Path(__file__).parent / "results" / "ray.json"
 NODES = (1, 2, 4)
-WORKERS = 4  # of a node, when weak scaling is measured
+WORKERS = 4  # of a node, for weak scaling
 SLEEP_SECONDS = 0.25
 PER_WORKER = 40
-LARGE = 64  # workers of a node that only waits and answers
+LARGE = 64  # workers of a node that only sleeps and replies
 ROUND_SECONDS = 5
 HUNDRED = 100  # nodes of that size
 TEXT = "hello\n"
@@ -65,7 +65,7 @@ def submissions(count: int, source: str, suite: Suite) -> Iterator[tuple[Program
 
 
 def weak_scaling() -> list[dict[str, float]]:
-    """Measure weak scaling: how much longer it takes when there are more nodes, each with the same amount of work."""
+    """Measure weak scaling: the slowdown with more nodes and the same amount of work per node."""
     rows = []
     source, suite = f"import time; time.sleep({SLEEP_SECONDS}); print(input())", Suite([Case(TEXT, TEXT)])
     for nodes in NODES:
@@ -87,9 +87,9 @@ def weak_scaling() -> list[dict[str, float]]:
 
 
 def computing(cores: int, rounds: int = 5) -> dict[str, float]:
-    """Return how many tests run per second in submissions of fifty tests.
+    """Return tests per second, with programs that compute, in submissions of fifty tests.
 
-    They run on as many single-worker nodes as there are cores, and on as many local workers.
+    Compare one single-worker node for each core with one local worker for each core.
     """
     suite = Suite([Case(TEXT, TEXT)] * 50)
     rates: dict[str, list[float]] = {"ray": [], "local": []}
@@ -109,7 +109,7 @@ def computing(cores: int, rounds: int = 5) -> dict[str, float]:
 
 
 class SleepingBox:
-    """Many workers that judge nothing: each waits as long as a judgement would take and then accepts."""
+    """Many workers that judge nothing: each sleeps as long as a judgement would take and then accepts."""
 
     workers = LARGE
 
@@ -141,9 +141,9 @@ class SleepingSupervisor(NodeSupervisor):
 
 
 def asking(nodes: int = 2) -> list[dict[str, float]]:
-    """Return the CPU time that the asking process spends per submission.
+    """Return the CPU time that the calling process spends per submission.
 
-    This includes its Ray threads; what it uses while idle is subtracted.
+    This includes its Ray threads, minus their use when idle.
     """
     rows = []
     real, backend.NodeSupervisor = backend.NodeSupervisor, SleepingSupervisor  # type: ignore[misc]
@@ -168,10 +168,7 @@ def asking(nodes: int = 2) -> list[dict[str, float]]:
 
 
 def hundred_nodes(measured: list[dict[str, float]]) -> list[dict[str, float]]:
-    """Return what it takes to keep a hundred such nodes busy.
-
-    The result has the submissions and megabytes to send per second, and the processors that the asking process needs.
-    """
+    """Return the submissions and megabytes per second, and the cores of the caller, that keep a hundred nodes busy."""
     rows = []
     for row in measured:
         per_second = HUNDRED * LARGE / row["seconds"]

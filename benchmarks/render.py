@@ -194,7 +194,7 @@ def build_tables(measured: dict[str, Any]) -> str:
 
 
 def _funnel_table(funnel: dict[str, Any]) -> str:
-    """Return what became of the rows of each source, beside the rows of DeepCoder's training set."""
+    """Return the numbers of rows kept and rejected by source, and DeepCoder's number of rows."""
     theirs = {"taco": 7436, "synthetic1": 16252, "livecodebench": 599}
     stages = list(dict.fromkeys(stage for counts in funnel.values() for stage in counts["rejected"]))
     rejecting = " | ".join(f"rejected: {stage}" for stage in stages)
@@ -411,7 +411,7 @@ def staleness_table(measured: dict[str, Any]) -> str:
 
 
 def asynchrony_tables(measured: dict[str, Any]) -> str:
-    """Return the tables of real runs and of simulated ones, as far as they have been measured."""
+    """Return the tables of real and simulated runs that have been measured."""
     real = [_real_table(measured["real"])] if "real" in measured else []
     return "\n\n".join([*real, _simulated_tables(measured), _published_table(measured["published"])])
 
@@ -453,7 +453,7 @@ def _simulated_tables(measured: dict[str, Any]) -> str:
 
 
 def _published_table(published: dict[str, Any]) -> str:
-    """Return what AReaL published beside what is simulated for its batches."""
+    """Return AReaL's published numbers and the simulated ones for its batches."""
     lines = ["| AReaL, table 1 | GPUs | bound | s/step, sync and async | simulated |", "|---|---:|---:|---:|---:|"]
     for name, found in published.items():
         if name.startswith("table 1, "):
@@ -485,7 +485,7 @@ def _speeds(model: str, seconds: dict[tuple[str, str], float]) -> str:
 
 
 def broadcast_tables(measured: dict[str, Any]) -> str:
-    """Return how fast weights come through shaped relays, and through chains of them."""
+    """Return the speed of weights through throttled relays, and through chains of them."""
     lines = [
         "| 256 MB from relays of 20, 40 and 80 MB/s | ideal, s | median, s | share of ideal |",
         "|---|---:|---:|---:|",
@@ -533,7 +533,7 @@ def delta_table(measured: dict[str, Any]) -> str:
 
 
 def overlap_table(measured: dict[str, Any]) -> str:
-    """Return how long the trainer of a swarm waits, by bound on staleness, with whole broadcasts and with deltas."""
+    """Return the idle time of a swarm's trainer, by bound on staleness, with whole broadcasts and with deltas."""
     cases = measured["cases"]
     bounds = list(next(iter(cases.values()))["whole"]["bounds"])
     columns = [f"{way}, bound {bound}" for way in ("whole", "deltas") for bound in bounds]
@@ -555,7 +555,7 @@ def overlap_table(measured: dict[str, Any]) -> str:
 
 
 def verification_tables(measured: dict[str, Any]) -> str:
-    """Return which leases are rejected, and what the bars leave to a cheat, by the precision of both sides."""
+    """Return the rejected leases, and what a cheat can change within the thresholds, by the precision of both sides."""
     pairs = measured["pairs"]
     heads = ("rejected", "banned", "wrong of 1,000")
     lines = [
@@ -718,7 +718,7 @@ def chosen_numbers() -> Iterator[str]:
 
 
 def coverage_tables() -> Iterator[str]:
-    """Yield the tables of how often intervals hold, and of how often equal models differ."""
+    """Yield the tables of the coverage of intervals, and of false significance between equal models."""
     measured = json.loads((RESULTS / "intervals.json").read_text())
     lines = [
         "| problems | samples of each | pass@1: mean | lowest | usual interval, lowest | difference: mean | lowest |"
@@ -753,7 +753,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
 
 
 def rendered(page: str, parts: Callable[[], Iterator[str]]) -> str:
-    """Return the text of the page, with these parts in place of the numbers between its marks."""
+    """Return the text of the page, with these parts between its marks."""
     before, _, rest = page.partition(BEGIN)
     return before + f"{BEGIN}\n" + "\n\n".join(parts()) + f"\n{END}" + rest.partition(END)[2]
 

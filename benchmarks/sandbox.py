@@ -2,8 +2,8 @@
 
     python -m benchmarks.sandbox [ROUNDS]
 
-They take turns in every round, so that other load on the machine affects them alike. Latency is measured one test
-at a time, from handing over the input until the output has been compared; `suite` is our latency per test of a
+They alternate in every round, so that other load on the machine affects them alike. Latency is measured one test
+at a time, from sending the input until the output is compared; `suite` is our latency per test of a
 submission with fifty tests; `landlock` and `landlock_suite` are the same where namespaces are refused. Throughput is
 measured with as many tests at once as there are cores.
 """
@@ -111,7 +111,7 @@ def latencies(rounds: int) -> dict[str, list[float]]:
 
 
 def throughputs(rounds: int, cores: int) -> dict[str, list[float]]:
-    """Return how many tests run per second and core, as one number per round."""
+    """Return the tests per second and core, for each round."""
     rates: dict[str, list[float]] = {"ours": [], "subprocess": []}
     program, suite = Program(SOURCE), Suite([Case(TEXT, TEXT)] * 50)
     with Sandbox(workers=cores) as box, ThreadPoolExecutor(cores) as threads:
@@ -127,7 +127,7 @@ def throughputs(rounds: int, cores: int) -> dict[str, list[float]]:
 
 
 def crowd(cores: int) -> dict[str, Any]:
-    """Judge 128 submissions at once, each of which needs a fifth of its time limit, and count those found too slow."""
+    """Judge 128 submissions at once, each needing a fifth of its time limit, and count false time limits."""
     source = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass\nprint(input())"
     suite = Suite([Case(TEXT, TEXT)], limits=Limits(wall_seconds=1))
     with Sandbox(workers=cores) as box, ThreadPoolExecutor(128) as threads:

@@ -1,17 +1,17 @@
 """Measure `curate serve` under load.
 
-It serves 128 clients with mixed submissions, then 16 clients of /run_code, then 64 clients beside a hostile one, which
-reach it by way of nginx, with the configuration of docs/guides/serve.md.
+It serves 128 clients with mixed submissions, then 16 clients of /run_code, then 64 clients together with a hostile one,
+through nginx with the configuration of docs/guides/serve.md.
 
     python -m benchmarks.service [SUBMISSIONS] [RUNS]
     python -m benchmarks.service hostile       # only the last part, added to the existing results
 
-All clients are in one process, which only holds connections with prepared requests (a selector over sockets, no HTTP
-library), because it shares the cores with the service and its workers. Each connection sends its next request as soon
-as the last one is answered. Before and after, as many threads use the same Sandbox without a service, to compare rates.
+All clients are in one process with prepared requests (a selector over sockets, no HTTP library), because it shares the
+cores with the service and its workers. Each connection sends its next request as soon as the last one is answered.
+Before and after, as many threads use the same Sandbox without a service, to compare rates.
 
-Each of the 64 clients, and the hostile one (benchmarks/hostile.py), has an address of its own. The rate of the 64 is
-measured in short spans, alternately with and without the hostile client.
+Each of the 64 clients, and the hostile one (benchmarks/hostile.py), has its own address. The rate of the 64 is measured
+in short spans, alternately with and without the hostile client.
 """
 
 import itertools
@@ -71,7 +71,7 @@ def load(
 ) -> Generator[tuple[Any, int, bytes, float], None, None]:
     """Yield (key, status, body, seconds) for each (key, request), sent over this many connections at once.
 
-    With `addresses`, each connection has an address of its own.
+    With `addresses`, each connection has its own address.
     """
     waiting = iter(requests)
     selector = selectors.EpollSelector()
@@ -125,7 +125,7 @@ class Service:
         self._seen: set[psutil.Process] = set()
 
     def look(self) -> None:
-        """Remember all processes that descend from the service."""
+        """Record all descendants of the service."""
         self._seen |= set(psutil.Process(self._process.pid).children(recursive=True))
 
     def cpu_seconds(self) -> float:
@@ -136,7 +136,7 @@ class Service:
         return sum(each.user + each.system for each in times)
 
     def stop(self) -> int:
-        """Stop the service as an operator would, and return the number of processes that it left behind."""
+        """Stop the service as an operator would, and return the number of leftover processes."""
         self.look()
         self._process.send_signal(signal.SIGTERM)
         assert self._process.wait(60) == 0
@@ -193,8 +193,8 @@ def crowd(count: int) -> dict[str, Any]:
 def runs(count: int) -> dict[str, Any]:
     """Measure /run_code with 16 clients.
 
-    They send one program again and again, as a trainer does with the tests of a submission, and then only programs
-    that are new. The same Sandbox is also measured without the service.
+    They send one program repeatedly, as a trainer does with the tests of a submission, and then only new programs. The
+    same Sandbox is also measured without the service.
     """
     result: dict[str, Any] = {"clients": CLIENTS, "runs": count}
     sources = {
@@ -239,7 +239,7 @@ def in_process(source: Callable[[int], str], count: int) -> float:
 
 
 def beside_a_hostile_client() -> dict[str, Any]:
-    """Measure the rate of 64 clients beside each hostile client, as a share of their rate without it."""
+    """Measure the rate of 64 clients with each hostile client, as a share of their rate without it."""
     result: dict[str, Any] = {"clients": HONEST, "behaviours": {}}
     for behaviour in hostile.BEHAVIOURS:
         service = Service()
@@ -260,7 +260,7 @@ def rates_beside(behaviour: str, port: int) -> dict[bool, list[float]]:
     spent(answers, SETTLE_SECONDS)
     rates: dict[bool, list[float]] = {False: [], True: []}
     for number in range(2 * SPANS):
-        there = number % 4 in (1, 2)  # so that both are affected alike if the machine becomes slower or faster
+        there = number % 4 in (1, 2)  # balances a drift of the machine's speed
         with hostile_client(behaviour, port) if there else nullcontext():
             spent(answers, SETTLE_SECONDS)
             rates[there].append(spent(answers, SPAN_SECONDS))
@@ -285,7 +285,7 @@ def hostile_client(behaviour: str, port: int) -> Iterator[None]:
 
 
 def spent(answers: Iterator[tuple[Any, int, bytes, float]], seconds: float) -> float:
-    """Return how many right answers arrived per second."""
+    """Return the right replies per second."""
     began, count = time.perf_counter(), 0
     while time.perf_counter() - began < seconds:
         _, status, body, _ = next(answers)
@@ -300,7 +300,7 @@ def percentiles(seconds: list[float]) -> dict[str, float]:
 
 
 def main(n_submissions: int, n_runs: int) -> None:
-    result = {"machine": describe(), "load_before": os.getloadavg()[0]}  # on a busy machine, rates mean little
+    result = {"machine": describe(), "load_before": os.getloadavg()[0]}  # rates depend on other load
     result |= {"run_code": runs(n_runs), "crowd": crowd(n_submissions), "hostile": beside_a_hostile_client()}
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(result, indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""How many wrong programs each choice of tests lets through, on real problems with labelled solutions.
+"""The number of wrong programs that pass each selection of tests, on real problems with labelled solutions.
 
     python -m benchmarks.strength DATA
 
@@ -40,7 +40,7 @@ RESULTS = Path(__file__).parent / "results" / "strength.json"
 SOURCES = ("taco", "synthetic1", "livecodebench")
 BUDGETS = (1, 2, 3, 5, 8, 15)
 DRAWS = 20
-SLOWEST = 0.5  # seconds; problems whose reference needs longer for a test are left out: their mutants take hours
+SLOWEST = 0.5  # seconds; problems with a slower reference are left out: their mutants take hours
 MIN_TESTS = 5
 
 
@@ -130,7 +130,7 @@ def paced(suite: Suite, pace: Judgement) -> Suite:
 
 
 def orders(suite: Suite, strength: StrengthRecord) -> dict[str, list[list[int]]]:
-    """Return for each way of choosing tests the order in which it takes the cases, as indices.
+    """Return for each way of choosing tests its order of the cases, as indices.
 
     The blind choice has several orders.
     """

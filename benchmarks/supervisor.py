@@ -1,10 +1,11 @@
-"""Measure how many judgements a second one process can hand out, to workers that sleep instead of judging.
+"""Measure how many judgements a second one process can dispatch, to workers that sleep instead of judging.
 
     python -m benchmarks.supervisor
 
-Each worker is a socket of one other process, which reads a request, waits a millisecond and sends a judgement of
-fifteen cases. The asking process does all it does for real workers; the sixteen programs of a suite come together, as
-the completions of a group do. `judge_many` takes requests from an iterator, `judge` is called by one thread per worker.
+Each worker is a socket of one other process, which reads a request, sleeps a millisecond and sends a judgement of
+fifteen cases. The calling process does the same work as for real workers; the sixteen programs of a suite arrive
+together, like the completions of a group. `judge_many` takes requests from an iterator, `judge` is called by one thread
+per worker.
 """
 
 import heapq
@@ -29,7 +30,7 @@ RESULTS = Path(__file__).parent / "results" / "supervisor.json"
 WORKERS = (1, 16, 64, 128)
 SLEEP_SECONDS = 1e-3
 ROUND_SECONDS = 4.0
-GROUP = 16  # programs that are judged by the same suite
+GROUP = 16  # programs of the same suite
 CASES = 15
 JUDGEMENT = Judgement(
     Verdict.ACCEPTED,
@@ -54,7 +55,7 @@ def serve(listeners: list[socket.socket]) -> None:
     """Answer the requests of all sockets until they are closed."""
     recorder = _Recorder()
     recorder.send_response(JUDGEMENT)
-    missing = dict.fromkeys(listeners, 0)  # bytes of a request that are still to come; 0: its length, too
+    missing = dict.fromkeys(listeners, 0)  # missing bytes of a request; 0: its length is also missing
     due: list[tuple[float, int, socket.socket]] = []
     with selectors.EpollSelector() as selector:
         for each in listeners:
@@ -78,13 +79,13 @@ def serve(listeners: list[socket.socket]) -> None:
 
 
 class _Lane(SocketLane):
-    """The caller's side of a worker that sleeps."""
+    """The caller's side of a sleeping worker."""
 
     layers: dict[str, str] = {}
 
 
 def requests(seconds: float) -> Iterator[JudgeRequest]:
-    """Yield requests for so many seconds."""
+    """Yield requests for `seconds`."""
     end = time.perf_counter() + seconds
     number = 0
     while time.perf_counter() < end:

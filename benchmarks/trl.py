@@ -4,10 +4,11 @@
 
 Both train on STEPS batches with two updates each, in turn, ROUNDS times. TRL samples with transformers, as it does on
 CPUs; we sample with vLLM, in two ways: the pipeline "minibatch" trains on the first half of a batch while programs of
-the second are judged, which changes no number; "async" with a staleness of 1 samples while it trains. The benchmark
+the second are judged, which changes no result; "async" with a staleness of 1 samples while it trains. The benchmark
 measures completion tokens per second and CPU seconds of whole steps, without the first, which also loads and warms up,
-and pass@1 on held-out problems after the same number of answers. Our runs are AHEAD steps longer than what is measured,
-so that no step is without the sampling of later ones. Rates are medians of the rounds. It writes results/trl.json.
+and pass@1 on held-out problems after the same number of completions. Our runs are AHEAD steps longer than the measured
+part, so that later batches are sampled during every measured step. Rates are medians of the rounds. It writes
+results/trl.json.
 """
 
 import json
@@ -34,11 +35,11 @@ ROUNDS = 3
 AHEAD = 2
 OURS = {
     "curate": ["rollout.pipeline=minibatch", "objective.by_std=false"],
-    # An engine in a process of its own; without a GPU the number means nothing.
+    # engine.gpus starts the engine in a separate process; without GPUs the number is ignored.
     "async": ["rollout.pipeline=async", "rollout.staleness=1", "engine.gpus=[0]", "objective.old=learner",
               "objective.truncation=2.0", "objective.by_std=false"],
 }  # fmt: skip
-SHAPES = ((16, 16, 96), (4, 16, 64))  # prompts, answers to each prompt, maximum number of tokens of an answer
+SHAPES = ((16, 16, 96), (4, 16, 64))  # prompts, completions of each, maximal tokens of a completion
 
 
 def train_with_trl(out: Path, prompts: int, completions: int, max_tokens: int) -> None:
@@ -119,8 +120,8 @@ def ours(out: Path, shape: tuple[int, int, int], way: Sequence[str], steps: int 
 
 
 def timed(command: Sequence[str]) -> tuple[list[str], dict[str, float]]:
-    """Run a command that prints a line after each step. Return its lines, and what all steps but the first have taken:
-    seconds, and CPU seconds of the process and its descendants."""
+    """Run a command that prints a line after each step. Return its lines, and for all steps but the first the wall
+    seconds and the CPU seconds of the process and its descendants."""
     lines: list[str] = []
     moments: list[tuple[float, float]] = []
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
@@ -136,7 +137,7 @@ def timed(command: Sequence[str]) -> tuple[list[str], dict[str, float]]:
 
 
 def cpu_seconds(ancestor: int) -> float:
-    """Return the CPU seconds of a process and of all its descendants, those that have ended included."""
+    """Return the CPU seconds of a process and of all its descendants, ended ones included."""
     parents: dict[int, int] = {}
     seconds: dict[int, float] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -183,14 +184,14 @@ def measure(out: Path, shape: tuple[int, int, int], *, learning: bool) -> dict[s
             if name in OURS:
                 model = out / name
                 ours(model, shape, OURS[name], STEPS)
-            found[name]["weights"] = weights_digest(model / "model")  # models that differ can have the same pass@1
+            found[name]["weights"] = weights_digest(model / "model")  # different models can have the same pass@1
             found[name]["pass_at_1"] = pass_at_1(model / "model", out / f"{name}.json")
         found[name]["ratio"] = round(found[name]["tokens_per_second"] / found["trl"]["tokens_per_second"], 2)
     return {"answers": shape[0] * shape[1], "most_tokens": shape[2], **found}
 
 
 def main() -> None:
-    if len(sys.argv) > 1:  # TRL, in a process of its own
+    if len(sys.argv) > 1:  # TRL, in a child process
         train_with_trl(Path(sys.argv[1]), *map(int, sys.argv[2:]))
         return
     with tempfile.TemporaryDirectory() as folder:

@@ -1,10 +1,10 @@
-"""What it costs to hand new weights over and to prove that they have arrived:  python -m benchmarks.weights
+"""The cost of transferring new weights to an engine and of proving them:  python -m benchmarks.weights
 
 Two models in float32 with random weights, of the size of `make learn`'s and about eighty times as large, and one vLLM
-engine on CPUs. The learner publishes to memory; the engine's side reads from there, or fetches over HTTP from this
-machine. Then the same in the midst of answers: how long the engine draws nothing, and the time from a manifest to the
-first token that is drawn with its weights. Times are CPU time, as of one core that does nothing else, so that a busy
-machine hardly changes them. It writes results/weights.json.
+engine on CPUs. The learner publishes to shared memory; the engine reads from there, or fetches over loopback HTTP. Then
+the same in the middle of completions: the pause of sampling, and the time from a manifest to the first token sampled
+with its weights. Times are CPU time, as on one idle core, so that other load hardly changes them. It writes
+results/weights.json.
 """
 
 import json
@@ -59,7 +59,7 @@ def prompts() -> list[tuple[int, ...]]:
 
 
 def hand_overs(model: Any, engine: Any, probe: Any) -> dict[str, float]:
-    """Return the median seconds of each part of a hand-over through memory, while the engine does nothing else."""
+    """Return the median seconds of each part of a transfer through memory to an idle engine."""
     from train.sampling.proof import prove
     from train.weights.source import SharedMemoryTransport
 
@@ -82,7 +82,7 @@ def hand_overs(model: Any, engine: Any, probe: Any) -> dict[str, float]:
 
 
 def fetched(model: Any, folder: Path) -> float:
-    """Return the seconds of fetching all files over HTTP from this machine."""
+    """Return the seconds of fetching all files over loopback HTTP."""
     from train.weights.http_source import HttpSource
     from train.weights.source import write_files
 
@@ -104,7 +104,7 @@ def fetched(model: Any, folder: Path) -> float:
 def served(folder: Path) -> Iterator[str]:
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *words: Any) -> None:
-            """Say nothing."""
+            """Discard the message."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -116,9 +116,9 @@ def served(folder: Path) -> Iterator[str]:
 
 
 def interrupted(model: Any, engine: Any, probe: Any) -> dict[str, float]:
-    """Return medians, in seconds, of hand-overs in the midst of answers.
+    """Return medians, in seconds, of transfers in the middle of completions.
 
-    Another thread publishes and fetches while the engine draws; only loading and proving take the engine's turn.
+    Another thread publishes and fetches while the engine samples; only loading and proving pause it.
     """
     from train.sampling.proof import prove
     from train.sampling.protocol import SamplingParams

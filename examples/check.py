@@ -1,4 +1,4 @@
-"""Check that examples/problems is what its files claim: run every solution, and work out anew which rows are kept.
+"""Check the claims of the files in examples/problems: run every solution, and derive independently which rows are kept.
 
     .venv/bin/python examples/check.py
 
@@ -101,7 +101,7 @@ def rank(sample: Sample) -> tuple[bool, int, int, str]:
 
 
 def mistakes() -> list[str]:
-    """Return a message for each claim of the samples that is not true."""
+    """Return a message for each false claim of the samples."""
     samples = encode.read_samples()
     messages = []
 

@@ -8,7 +8,7 @@ and `## Solution: VERDICT` sections. Expected outputs are never typed: the trust
 one marked `accepted`, prints them. A solution marked `kept back` is used here but not rendered. LiveCodeBench has no
 column for solutions, so none of its solutions is rendered. examples/README.md lists the settings.
 
-Solutions run here without isolation. They are our own; do not run anybody else's with this script.
+Solutions run here without isolation, since they are our own. Do not run others with this script.
 """
 
 import argparse
@@ -299,7 +299,7 @@ GAVE_UP = "I tried a direct simulation, but I ran out of room before the code wa
 
 
 def synthetic1_rows(samples: dict[str, Sample]) -> list[dict[str, Any]]:
-    """Return two rows for each problem, far apart: first all first responses, then the second ones in reverse order."""
+    """Return two rows for each problem, not adjacent: first all first responses, then the second ones in reverse."""
     pairs = [synthetic1_pair(sample, samples) for sample in samples.values() if sample.source == "synthetic1"]
     return [first for first, _ in pairs] + [second for _, second in reversed(pairs)]
 
@@ -453,7 +453,7 @@ def json_lines(rows: list[dict[str, Any]]) -> str:
 
 
 def readable(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a LiveCodeBench row with its private tests unpacked, since versions of zlib compress differently."""
+    """Return a LiveCodeBench row with its private tests decompressed, since versions of zlib compress differently."""
     private = row["private_test_cases"]
     packed = b"" if private.startswith("[") else zlib.decompress(base64.b64decode(private))
     return row | {"private_test_cases": packed or private}
@@ -472,7 +472,7 @@ def write(samples: dict[str, Sample]) -> None:
 
 
 def out_of_date(samples: dict[str, Sample]) -> list[Path]:
-    """Return the files whose content is out of date, whichever version of pyarrow or zlib has written them."""
+    """Return the files with outdated content, independently of the versions of pyarrow and zlib that wrote them."""
     lines = LIVECODEBENCH.read_text().splitlines()
     fresh = {
         TACO: pq.read_table(TACO).to_pylist() == taco_rows(samples),

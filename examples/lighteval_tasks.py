@@ -1,12 +1,12 @@
-"""Evaluate suites in lighteval, with answers judged by our judges in our sandbox.
+"""Evaluate suites in lighteval, with completions judged by our judges in our sandbox.
 
-A file beside this one, for `--custom-tasks`, needs two lines:
+A file in the same folder, for `--custom-tasks`, needs two lines:
 
     from lighteval_tasks import lighteval_task
     TASKS_TABLE = [lighteval_task("humaneval+=HumanEvalPlus.jsonl.gz", n=8)]
 
-lighteval samples all answers first, and keeps them in its cache. Then the answers of a task are judged together, in a
-sandbox that is open only for them.
+lighteval first samples all completions into its cache. Then the completions of a task are judged together, in a sandbox
+that is open only for them.
 """
 
 import hashlib
@@ -123,8 +123,8 @@ def lighteval_task(
 class SolveRateMetric(SamplingMetric, SampleLevelComputation):
     """For each problem, the share of its samples that are right.
 
-    Answers without a verdict count neither as right nor as wrong. A problem that has no other answers is left out of
-    the mean, and its standard error is then not a number.
+    Samples without a verdict count neither as right nor as wrong. A problem without any verdict is left out of the
+    mean, and the standard error is then NaN.
     """
 
     def __init__(self, request: SuiteRequest, n: int) -> None:
@@ -197,5 +197,5 @@ def _write_rows(rows: list[dict[str, str]]) -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "curate" / "lighteval"
     folder = cache / hashlib.sha256(content.encode()).hexdigest()[:16]
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(folder / f"{_SPLIT}.jsonl", content)  # others may be reading it
+    write_atomic(folder / f"{_SPLIT}.jsonl", content)  # another process may be reading the file
     return folder

@@ -1,4 +1,4 @@
-"""Two reward functions for `curate probe`: one as people write it first, and one with its holes closed."""
+"""Two reward functions for `curate probe`: a naive one, and one without its holes."""
 
 import json
 import re
@@ -14,7 +14,7 @@ def _program(completion: str) -> str | None:
 
 
 def score(completion: str, tests: list[dict[str, str]]) -> float:
-    """Append each test to the program, and look at the exit status."""
+    """Append each test to the program, and check the exit status."""
     program = _program(completion)
     if program is None:
         return 0.0
@@ -30,7 +30,7 @@ _box: Sandbox | None = None
 
 
 def sound(completion: str, tests: list[dict[str, str]]) -> float:
-    """Send the program its arguments only, and compare what it returns in another process."""
+    """Send only arguments to the program, and compare its return value in another process."""
     global _box
     _box = _box or Sandbox()
     program = _program(completion)

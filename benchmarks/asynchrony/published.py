@@ -1,17 +1,17 @@
-"""What AReaL and INTELLECT-2 published, beside what the simulation of `curate plan` finds for their batches and GPUs.
+"""The speeds that AReaL and INTELLECT-2 published, compared with the simulation of `curate plan` for their runs.
 
     python -m benchmarks.asynchrony.published     # finished parts are kept
 
 AReaL (arXiv:2505.24298): hours and steps of table 1, speed by η of figure 5c, interruption of figure 6b, scaling of
-figure 4. It trains on batches of 512 x 16 answers of at most 27,648 tokens, in 4 minibatches, on a quarter of the H800,
-with a bound of 8 for mathematics and 4 for code. The lengths of answers are not published. Table 1 (590 s) and figure
-5c (128,700 tokens/s) give 9,270 tokens for the 1.5B, prompts included; we take that for mathematics, and 12,000 for
-code.
+figure 4. It trains on batches of 512 x 16 completions of at most 27,648 tokens, in 4 minibatches, on a quarter of the
+H800, with a staleness bound of 8 for mathematics and 4 for code. The lengths of completions are not published. Table 1
+(590 s) and figure 5c (128,700 tokens/s) give 9,270 tokens for the 1.5B, prompts included; we assume that for
+mathematics, and 12,000 for code.
 
-INTELLECT-2 (arXiv:2505.07291): 256 x 16 answers, 8 minibatches, KL, a bound of 2; 14 minutes for a broadcast, one each
-to upload and to verify a file, 22 from a broadcast to a whole batch, 22 to train on it; training : inference = 1 : 4.5.
-The numbers of GPUs and the lengths of answers are not published. We take 16 and 72 H100, and the length for which
-training takes these 22 minutes. It writes results/asynchrony.json.
+INTELLECT-2 (arXiv:2505.07291): 256 x 16 completions, 8 minibatches, KL, a staleness bound of 2; 14 minutes for a
+broadcast, one each to upload and to verify a file, 22 from a broadcast to a whole batch, 22 to train on it; training :
+inference = 1 : 4.5. The numbers of GPUs and the lengths of completions are not published. We assume 16 and 72 H100, and
+the length for which training takes 22 minutes. It writes results/asynchrony.json.
 """
 
 import json
@@ -40,7 +40,7 @@ _MINUTE = 60.0
 
 
 def areal(name: str, gpus: int, way: TrainingMode) -> SimulationResult:
-    """Simulate a run of AReaL: a quarter of the GPUs trains, or all of them in turns."""
+    """Simulate a run of AReaL: a quarter of the GPUs trains, or, in sync, all GPUs sample and train in turns."""
     _, tensor_parallel, mean, *_ = _AREAL[name]
     model = qwen2_5(name, minibatches=4)
     learner_gpus = gpus if way == SYNC else gpus // 4

@@ -1,15 +1,14 @@
-"""Real runs on two cores, learner and engine pinned to one each, and the simulation's prediction of them.
+"""Real runs on two cores, learner and engine pinned to one each, compared with the simulation's predictions.
 
     python -m benchmarks.asynchrony.real [--steps 40]     # after `make learn`; about four minutes for each pipeline
 
-The engine sleeps SLEEP seconds after each of its steps, so after each token of every answer: this makes it the slower
-side, as engines are where answers are long. Rewards are computed on the learner's core. The simulation is fed with the
-rates of engine and learner in the synchronous run, and with the lengths of the answers in the order in which an
-asynchronous run asked for them, and predicts the steps of all. Seconds of a step are means, since the rare long answer
-is what makes a pipeline wait.
+The engine sleeps SLEEP seconds after each step. This makes it the bottleneck, as engines are with long completions.
+Rewards are computed on the learner's core. The simulation gets the speed of engine and learner in the synchronous run,
+and the lengths of completions in the order in which an asynchronous run dispatched them, and predicts the time of a
+step in all runs. Times of steps are means, since the rare long completions make a pipeline wait.
 
-While a run evaluates, its engines go on with what is asked, so there are two runs of each way: one that evaluates says
-after how many steps pass@1 reaches GOAL, and one that does not says how long steps take. The benchmark adds to
+Engines keep sampling while a run evaluates, so there are two runs of each mode: one with evaluations measures the steps
+until pass@1 reaches GOAL, and one without them measures the time of a step. The benchmark adds to
 results/asynchrony.json.
 """
 
@@ -66,7 +65,7 @@ _ENVIRONMENT = {
 
 
 class RecordedLengths:
-    """The lengths of real answers, in their order and then from the beginning."""
+    """The recorded lengths of real completions, replayed in order and cyclically."""
 
     def __init__(self, lengths: Iterable[int]) -> None:
         lengths = list(lengths)
@@ -78,7 +77,7 @@ class RecordedLengths:
 
 
 def train(name: str, way: TrainingMode, steps: int, *, evaluates: bool) -> Path:
-    """Make the run, or continue it, and return its folder."""
+    """Run or resume a training run, and return its folder."""
     folder, seed = RUNS / (f"{name}-evaluated" if evaluates else name), LEARN / "seed-0"
     changes = [
         f"model.path={seed / 'warm'}",
@@ -89,10 +88,10 @@ def train(name: str, way: TrainingMode, steps: int, *, evaluates: bool) -> Path:
         "run.keep_journal=true",
         f"rollout.pipeline={way.pipeline}",
         "rollout.online_filter=false",  # so that all batches have the same size
-        "objective.old=learner",  # for all, so that their steps do the same work
+        "objective.old=learner",  # in all modes, so that steps do the same work
         "objective.truncation=2.0",
         "objective.by_std=false",
-        "engine.gpus=[0]",  # an engine in a process of its own; without a GPU the number means nothing
+        "engine.gpus=[0]",  # starts the engine in a separate process; without GPUs the number is ignored
         "engine.concurrency=2048",
     ]
     if way.pipeline == "async":
@@ -124,11 +123,11 @@ def _pin_engines(pid: int, over: threading.Event) -> None:
                     for thread in child.threads():
                         os.sched_setaffinity(thread.id, {1})
         except (psutil.Error, OSError):
-            continue  # one of them has just ended
+            continue  # the thread has just ended
 
 
 def learned(folder: Path) -> dict[str, Any]:
-    """Return what a run's evaluations found: the first step at which pass@1 was at least the goal, and the last one."""
+    """Return the first step at which pass@1 reached the goal, and the last pass@1 of a run."""
     found = {line["step"]: line[PASSED] for line in metrics_log.read_metrics(folder) if PASSED in line}
     return {
         "steps_to_goal": next((step for step, passed in found.items() if passed >= GOAL), None),
@@ -137,7 +136,7 @@ def learned(folder: Path) -> dict[str, Any]:
 
 
 def measured(folder: Path) -> dict[str, Any]:
-    """Return how long the steps of a run were, and what they waited for."""
+    """Return the time of a run's steps, and the shares of waiting."""
     counted = [line for line in metrics_log.read_metrics(folder) if "step_time" in line][_NOT_MEASURED:]
     return {
         "step_seconds": round(fmean(line["step_time"] for line in counted), 3),
@@ -158,7 +157,7 @@ def parts(folder: Path) -> dict[str, list[float]]:
 
 
 def lengths(folder: Path) -> list[int]:
-    """Return the tokens of each answer of an asynchronous run, group by group in the order of asking."""
+    """Return the tokens of each completion of an asynchronous run, group by group in the order of dispatch."""
     of_group: dict[int, list[int]] = {}
     for event in read_events(folder / FOLDER):
         if isinstance(event, ResultReceived):
@@ -167,7 +166,7 @@ def lengths(folder: Path) -> list[int]:
 
 
 def calibrated(folder: Path) -> tuple[Workload, Layout]:
-    """Return the batches, and the rates of engine and learner, that a synchronous run shows."""
+    """Return the batches and the speeds of engine and learner, measured in a synchronous run."""
     lines = [line for line in metrics_log.read_metrics(folder) if "step_time" in line][_NOT_MEASURED:]
     of_part = {part: fmean(seconds) for part, seconds in parts(folder).items()}
     latency = fmean(line["reward_latency_s/p50"] for line in lines)
@@ -178,7 +177,7 @@ def calibrated(folder: Path) -> tuple[Workload, Layout]:
         RecordedLengths(lengths(RUNS / _RECORDED)),
         reward_seconds=(0.5 * latency, latency, 2 * latency),
     )
-    # The engine makes as many steps as the longest answer has tokens. A step costs something, and so does each token.
+    # The engine makes as many steps as the longest completion has tokens. The fit has a cost per step and per token.
     counts = [
         (line["completions/max_length"], line["completions/mean_length"] * PROMPTS * COMPLETIONS) for line in lines
     ]

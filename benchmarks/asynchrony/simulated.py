@@ -2,7 +2,7 @@
 
     python -m benchmarks.asynchrony.simulated     # some minutes on one core; finished parts are kept
 
-The figures and where they come from:
+Assumptions and their sources:
 
   batches of 128 x 16 answers; 1.5B: 9,000 tokens on average and at most 32K; 14B, two GPUs for each engine: 12,000
   lengths with a heavy tail (log-normal, sigma 0.9), as AReaL (arXiv:2505.24298) and DeepCoder describe them; the mean

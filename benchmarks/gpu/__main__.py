@@ -20,19 +20,19 @@ from benchmarks.gpu.bars import BARS, FAIL, PASS, ROOT, SKIP, SLOW, Value
 from benchmarks.machine import describe
 
 TOTAL_SECONDS = 480
-# What a check leaves of its seconds goes to those after it. Those on one GPU need the total together.
+# Time limits. Seconds left by a check go to later ones. Checks on one GPU share the total.
 SECONDS = {
     "machine": 50, "kernels": 30, "learner": 60, "lora": 30, "engine": 130, "run": 180, "ranks": 60, "transfer": 90,
 }  # fmt: skip
 GPUS = {"ranks": 2, "transfer": 2}  # all others need one
-_MIN_SECONDS = 20  # with less, a check does not begin
-_CPU_PATIENCE = 10  # times the seconds, on CPUs
-_TAIL_LINES = 12  # of what a check has printed
+_MIN_SECONDS = 20  # with less time left, a check is skipped
+_CPU_PATIENCE = 10  # factor of the time limits on CPUs
+_TAIL_LINES = 12  # of a check's output
 _MARK = "figure: "  # see setup.py, which imports torch
 
 
 class Ended(NamedTuple):
-    """How the process of a check ended. status: None if its time was over"""
+    """The end of a check's process. status: None after a timeout"""
 
     status: int | None
     seconds: float
@@ -40,13 +40,13 @@ class Ended(NamedTuple):
 
     @property
     def failure(self) -> str:
-        """Return why there are no further figures."""
+        """Return why figures are missing."""
         how = f"status {self.status}" if self.status is not None else f"its time was over after {self.seconds:.0f} s"
         return f"not measured: {how}"
 
 
 def run_check(command: Sequence[str], seconds: float, on_cpu: bool, figure: Callable[[str, Value], None]) -> Ended:
-    """Run the process of a check in a group of its own, and kill the group when its time is over.
+    """Run a check in a new process group, and kill the group at the time limit.
 
     figure: called with the name and the value of each figure, as soon as it is printed
     """
@@ -73,7 +73,7 @@ def run_check(command: Sequence[str], seconds: float, on_cpu: bool, figure: Call
             status = process.wait(seconds)
     finally:
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # what it has left, too
+            os.killpg(process.pid, signal.SIGKILL)  # including its descendants
         process.wait()
         reader.join(5)
     return Ended(status, time.monotonic() - began, list(tail))
@@ -87,7 +87,7 @@ class Table:
         self.rows: list[dict[str, Any]] = []
 
     def add(self, check: str, figure: str, value: Value, result: str = "", reason: str = "") -> None:
-        """Print and keep a figure. result: another one than its bar gives"""
+        """Print and keep a figure. result: overrides the result of its bar"""
         bar = BARS[check][figure]
         bounds = "-" if self._on_cpu and bar.is_speed else str(bar)
         result = result or bar.judge(value, on_cpu=self._on_cpu)
@@ -102,14 +102,14 @@ class Table:
         self.rows.append({**row, "result": result, "reason": reason})
 
     def add_missing(self, check: str, result: str, reason: str) -> None:
-        """Add all figures of a check that are not there."""
+        """Add the missing figures of a check."""
         there = {row["figure"] for row in self.rows if row["check"] == check}
         for figure in (figure for figure in BARS[check] if figure not in there):
             self.add(check, figure, None, result, reason)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 1 if a figure failed, or else 0; slow ones do not count."""
+    """Return 1 if a figure failed, else 0; slow ones do not count."""
     parser = argparse.ArgumentParser(prog="benchmarks/gpu.sh", description=__doc__)
     parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"{', '.join(SECONDS)}  [default: all]")
     parser.add_argument("--cpu", action="store_true", help="try everything with tiny shapes, without bars of speed")

@@ -1,4 +1,4 @@
-"""The figures of each check, with the bars that they have to reach on one H100, and why."""
+"""The figures (measurements) of each check, with their bars (thresholds) on one H100, and the reasons."""
 
 import re
 from math import inf
@@ -8,15 +8,15 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 _PINNED = dict(re.findall(r'"(torch|vllm)==([^"]+)"', (ROOT / "pyproject.toml").read_text()))
 
-Value = float | str | None  # None: it cannot be measured here
+Value = float | str | None  # None: not measurable on this machine
 PASS, SLOW, FAIL, SKIP = "pass", "slow", "fail", "skip"
 
 
 class Bar(NamedTuple):
-    """What a figure must be.
+    """The bounds of a figure.
 
-    text      beginning of a figure that is a text
-    is_speed  whether everything works although the bar is missed; on CPUs such a bar does not hold
+    text      prefix of a textual figure
+    is_speed  whether missing the bar means SLOW, not FAIL; ignored on CPUs
     """
 
     unit: str = ""
@@ -83,7 +83,7 @@ BARS: dict[str, dict[str, Bar]] = {
         "update_mfu": _rate("of peak", 0.25, "PRIME-RL: 0.24 at 16K in SFT, 0.27 at 64K in RL"),
         "peak_gib": Bar("GiB"),
         "peak_of_plan": _OF_PLAN,
-        "device_of_plan": _WITHIN_PLAN,  # with what CUDA and the allocator keep besides
+        "device_of_plan": _WITHIN_PLAN,  # includes what CUDA and the allocator keep
         "grad_norm": _NORM,
         "skipped": _SKIPPED,
         "repeated_kl": Bar("nats", high=1e-3, reason="both passes compute the same log-probabilities"),
@@ -102,7 +102,7 @@ BARS: dict[str, dict[str, Bar]] = {
     "engine": {
         "start_seconds": _seconds(90, "a cold start with compilation and CUDA graphs"),
         "cache_tokens": Bar("tokens"),
-        "overhead_of_plan": _WITHIN_PLAN,  # what the engine's share holds besides weights and cache
+        "overhead_of_plan": _WITHIN_PLAN,  # the engine's memory besides weights and cache
         "load_seconds": _seconds(10, "3.6 GB from GPU to GPU, and their checksums"),
         "prompt_parity": _PARITY,
         "sampled_parity": _PARITY,
@@ -111,7 +111,7 @@ BARS: dict[str, dict[str, Bar]] = {
         "grad_norm": _NORM,
         "skipped": _SKIPPED,
         "lent_gib": Bar("GiB"),
-        "sleeping_of_plan": _WITHIN_PLAN,  # what an engine that sleeps keeps
+        "sleeping_of_plan": _WITHIN_PLAN,  # the memory of a sleeping engine
         "wake_seconds": _seconds(12, "as load_seconds, and 28 GB are mapped"),
         "woken_parity": _PARITY,
         "not_regained_gib": Bar("GiB", high=1, reason="what every turn of engine and learner loses adds up"),
@@ -119,8 +119,8 @@ BARS: dict[str, dict[str, Bar]] = {
         "training_kept": Bar("of speed"),  # while the engine samples
         "overlap_gain": _rate("", 1, "the sum of both: below 1, sync is faster than one-off on this GPU"),
         "flight_load_seconds": _seconds(12, "as load_seconds, and the caches of 32 answers"),
-        "flight_parity": _PARITY,  # of tokens after a load in the midst of their answers
-        "flight_first_parity": _PARITY,  # of the first of them in each answer
+        "flight_parity": _PARITY,  # of tokens sampled after a load in the middle of their completions
+        "flight_first_parity": _PARITY,  # of the first of them in each completion
         "flight_contrast": Bar("", 1.2, reason="the tokens before were drawn by other weights"),
     },
     "run": {

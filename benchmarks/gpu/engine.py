@@ -1,6 +1,6 @@
-"""vLLM and a learner in one process on one GPU, as in `curate train`, and what the two do with each other.
+"""vLLM and a learner in one process on one GPU, as in `curate train`, and their interplay.
 
-Version 1 of the weights is loaded first, 2 after the engine has slept, 3 and 4 in the midst of answers.
+Version 1 of the weights is loaded first, 2 after the engine has slept, 3 and 4 in the middle of completions.
 """
 
 import random
@@ -27,9 +27,9 @@ from train.sampling.sampler_thread import SamplerThread
 from train.sampling.vllm import VllmSampler
 from train.weights.manifest import Probe
 
-ANY_ERROR = 1e9  # bars.py has the bound; here the figure is wanted, whatever it is
+ANY_ERROR = 1e9  # measure only: bars.py has the bound
 START_SECONDS = 600.0  # longer than the check may take
-TRAINED_ANSWERS = 64  # of those that are sampled
+TRAINED_ANSWERS = 64  # of the sampled completions
 
 
 def main(work: Work) -> None:
@@ -75,7 +75,7 @@ def main(work: Work) -> None:
 
 
 class Pair:
-    """A learner and an engine, which lives in the thread of its sampler."""
+    """A learner and an engine, which runs in its SamplerThread."""
 
     def __init__(self, work: Work, learner: Learner, sampler: SamplerThread, engine: VllmSampler) -> None:
         self.work, self.learner, self.sampler, self.engine = work, learner, sampler, engine
@@ -83,7 +83,7 @@ class Pair:
         self.prompts = [token_ids(rng, sizes.shape, sizes.prompt_tokens // 2) for _ in range(sizes.groups)]
 
     def sample(self) -> tuple[float, list[SampledCompletion]]:
-        """Return tokens per second, and all answers to the prompts."""
+        """Return tokens per second, and all completions of the prompts."""
         asked = [(ids, seed) for ids in self.prompts for seed in range(self.work.sizes.group_answers)]
         sampling = SamplingParams(1.0, 1.0, self.work.sizes.answer_tokens, logprobs=True)
         began = time.monotonic()
@@ -94,7 +94,7 @@ class Pair:
         return sum(answer.n_tokens for answer in drawn) / seconds, drawn
 
     def sampled_parity(self, version: int) -> float:
-        """Return how engine and learner differ about tokens that the engine has just drawn."""
+        """Return the parity of engine and learner on newly sampled tokens."""
         limits = {"temperature": 1.0, "max_error": ANY_ERROR}
         return compare_samples(self.learner, self.sampler, version, self.prompts, **limits)[PARITY_METRIC]
 
@@ -104,10 +104,10 @@ class Pair:
         return Probe(tuple(self.prompts), tuple(tuple(logp_T.tolist()) for logp_T in by_learner))
 
     def take_turns(self, batch: Sequence[TrainingSequence], used: int, may_keep: float) -> None:
-        """Let the engine sleep during an update, and wake with its weights.
+        """Let the engine sleep during an update, and wake with the new weights.
 
-        used      bytes that the engine took when it started
-        may_keep  bytes that it may keep while it sleeps, by the plan
+        used      bytes that the engine allocated at its start
+        may_keep  bytes that a sleeping engine may keep, by the plan
         """
         on_cpu, before = self.work.on_cpu, free_bytes()
         self.sampler.sleep()
@@ -121,7 +121,7 @@ class Pair:
         self.work.report(not_regained_gib=None if on_cpu else (before - free_bytes()) / GIB)
 
     def train_while_sampling(self, batch: Sequence[TrainingSequence], alone: float) -> None:
-        """Make updates as long as the engine samples, as in one-off. alone: tokens per second without"""
+        """Make updates while the engine samples, as in one-off. alone: tokens per second without updates"""
         seconds, _ = timed(lambda: update(self.learner, batch))
         speeds: list[float] = []
         sampling = threading.Thread(target=lambda: speeds.append(self.sample()[0]), daemon=True)
@@ -134,7 +134,7 @@ class Pair:
         self.work.report(sampling_kept=kept[0], training_kept=kept[1], overlap_gain=sum(kept))
 
     def load_in_flight(self) -> None:
-        """Begin answers with other weights than the learner's, and load the learner's own when half is drawn."""
+        """Begin completions with noisy weights, and load the learner's when half of the tokens are sampled."""
         n_tokens, seconds = self.work.sizes.answer_tokens // 2, []
         sampling = SamplingParams(1.0, 1.0, n_tokens, logprobs=True)
 
@@ -171,7 +171,7 @@ def _noisy(weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]
 
 
 def free_bytes() -> int:
-    """Return the bytes of the GPU that are free once torch caches none; 0 without GPU."""
+    """Return the free bytes of the GPU after emptying torch's cache; 0 without GPU."""
     if not torch.cuda.is_available():
         return 0
     torch.cuda.synchronize()

@@ -1,4 +1,4 @@
-"""What a GPU computes with kernels of its own, compared with the CPU. Errors are relative to the largest value."""
+"""The results of GPU kernels compared with the CPU. Errors are relative to the largest value."""
 
 import tempfile
 from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ def _report_logprobs(work: Work, device: str) -> None:
 def _computed(
     compute: Callable[..., Tensor], tensors: Sequence[Tensor], dtype: torch.dtype, device: str
 ) -> list[Tensor]:
-    """Return what is computed, and the gradient of a weighted sum of it to each tensor."""
+    """Return the output, and the gradient of a weighted sum of it with respect to each tensor."""
     leaves = [tensor.detach().to(device, dtype, copy=True).requires_grad_() for tensor in tensors]
     values = compute(*leaves)
     weights = torch.linspace(-1, 1, values.numel(), device=device).reshape(values.shape)
@@ -68,7 +68,7 @@ def _error(ours: Tensor, exact: Tensor) -> float:
 
 
 def _report_update(work: Work) -> None:
-    """Compare updates of a small model: in float32 the weights after it, and in half precision the gradient."""
+    """Compare updates of a small model: the new weights in float32, and the gradient in half precision."""
     steps, norms, has_gpu = [], [], torch.cuda.is_available()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "small"

@@ -1,4 +1,4 @@
-"""An update of the 1.5B at 20K tokens a row: its speed, its memory against the plan, and the copy of its state."""
+"""An update of the 1.5B model at 20K tokens a row: its speed, its memory against the plan, and the snapshot."""
 
 import random
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ from train.learning.sequences import TrainingSequence
 from train.run.memory import GB, Machines, memory_needs
 from train.run.step_metrics import peak_flops
 
-ROWS = (1, 1, 8, 8)  # for each row, the answers that fill it
+ROWS = (1, 1, 8, 8)  # completions in each row
 GIB = 2**30
 LEARNER, ENGINE, HOST = "each of 1 GPUs", "engine on that GPU", "first machine"  # roles in a plan
-_NOT_OF_LEARNER = ("overhead", "sleeping engine")  # purposes in the plan for the first
+_NOT_OF_LEARNER = ("overhead", "sleeping engine")  # parts of the first role's need that are not torch's memory
 
 
 def main(work: Work) -> None:
@@ -67,7 +67,7 @@ def full_rows(work: Work, rows: Sequence[int]) -> list[TrainingSequence]:
 
 
 def timed_update(learner: Learner, batch: Sequence[TrainingSequence]) -> tuple[float, dict[str, float]]:
-    """Make two updates; return the seconds of the second, whose peak of memory counts, and the metrics of the first."""
+    """Make two updates; return the seconds of the second and the metrics of the first. Peak memory is the second's."""
     metrics = update(learner, batch)
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()

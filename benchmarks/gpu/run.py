@@ -15,8 +15,8 @@ from train.config import as_table, with_overrides
 from train.run.checkpoint import list_checkpoints
 
 CHECKPOINT_STEPS = 2
-# A random model ends no answer. With overlong = "none" those that are cut off are trained on, and with this value of
-# most_truncated they do not end the run.
+# A random model never ends a completion. overlong = "none" trains on truncated ones, and this value of most_truncated
+# keeps them from ending the run.
 CHANGES = (
     "rollout.prompts=8", "rollout.completions=4", "rollout.online_filter=false", "reward.random=true", "run.steps=100",
     f"run.checkpoint_steps={CHECKPOINT_STEPS}", "run.keep=1", "run.most_truncated=2.0",

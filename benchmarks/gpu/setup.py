@@ -1,4 +1,4 @@
-"""What all checks share: sizes, the model and its configuration, random completions, reports; and their process:
+"""Shared code of the checks: sizes, the model and its configuration, random completions, reports; and their process:
 
 python -m benchmarks.gpu.setup CHECK FOLDER full|tiny PYTHON
 """
@@ -54,16 +54,16 @@ TINY = Sizes(
     },
     "float32", row_tokens=256, prompt_tokens=24, groups=2, group_answers=4, answer_tokens=24, run_engine="transformers",
 )  # fmt: skip
-# A model whose updates are repeated elsewhere
+# A model for updates that are compared between devices and numbers of ranks
 SMALL = TINY.shape | {"hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2}
-_LOGIT_STD = 1.5  # with less, the model would hardly prefer any token, whatever it computes
+_LOGIT_STD = 1.5  # with less, the distribution would be nearly uniform whatever the model computes
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a check is given.
+    """The environment of a check.
 
-    folder  holds the model, and what the check writes
+    folder  for the model and the check's files
     python  interpreter for further processes
     """
 
@@ -86,7 +86,7 @@ class Work:
 
     @contextmanager
     def part(self) -> Iterator[None]:
-        """Go on with the next part if this one raises. Its missing figures count as failed."""
+        """Continue after the block if it raises. Its missing figures count as failed."""
         try:
             yield
         except Exception:
@@ -112,7 +112,7 @@ def open_learner(run: config.Config) -> Learner:
 
 
 def make_model(folder: Path, shape: dict[str, int], device: str) -> None:
-    """Write a random model and its tokenizer, completely or not at all, unless the folder is there."""
+    """Write a random model and its tokenizer atomically, unless the folder exists."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, Qwen2Config
 

@@ -75,13 +75,13 @@ def _restarts(command: "_Command", kills: int, random: Random) -> dict[str, Any]
         "kills": dict(killed),
         "mistakes": mistakes[:_TOLD],
         "gone_after_seconds": round(max(gone_after_seconds), 2),
-        "directories_left_to_the_next_start": waiting,  # which sweeps them away
+        "directories_left_to_the_next_start": waiting,  # which removes them
         "left": left,
     }
 
 
 class _Command:
-    """`curate judge` on records of the mixture. The command has a folder and a temporary directory of its own."""
+    """`curate judge` on records of the mixture, with its own folder and temporary directory."""
 
     def __init__(self, folder: Path, workers: int, count: int, seed: int) -> None:
         self.count = count
@@ -114,7 +114,7 @@ class _Command:
         running.wait()
 
     def holds(self, *, cgroups: bool) -> list[str]:
-        """Return the processes, and if requested the cgroups, that are left of the last command after its end."""
+        """Return leftover processes, and if requested cgroups, of the last command after its end."""
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:  # orphans that have ended
                 pass
@@ -122,7 +122,7 @@ class _Command:
         return held + [str(path) for path in self._now.cgroups() if cgroups]
 
     def left(self) -> list[str]:
-        """Return what is left of any of the commands."""
+        """Return the leftovers of all commands."""
         return self.holds(cgroups=True) + [str(path) for path in [*self._ever.cgroups(), *self.directories()]]
 
     def directories(self) -> list[Path]:

@@ -1,4 +1,4 @@
-"""A submission whose right verdicts are known."""
+"""A submission with known right verdicts."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ Verdicts = frozenset[Verdict]
 
 @dataclass(frozen=True, slots=True)
 class SoakSubmission:
-    """A program, its suite, and the verdicts that are right.
+    """A program, its suite, and its right verdicts.
 
     due: for each case that must be judged, the right verdicts; only some hostile programs have more than one
     """

@@ -1,1 +1,1 @@
-"""What the parts of a swarm cost, and how long they take."""
+"""The costs and durations of the parts of a swarm."""

@@ -1,4 +1,4 @@
-"""Weights through relays whose bandwidth is bounded:  python -m benchmarks.swarm.broadcast --shardcast PYTHON
+"""The speed of weights through throttled relays:  python -m benchmarks.swarm.broadcast --shardcast PYTHON
 
 256 MB, cut into shards of 8 MiB, come from three relays of 20, 40 and 80 MB/s; from the fastest alone; and with one of
 the three corrupt. The same relays serve the same bytes to shardcast, by the Python of an environment that has it:
@@ -66,19 +66,19 @@ def published(folder: Path, size: int, shard_bytes: int) -> bytes:
 
 
 def other_layout(folder: Path, content: bytes, shard_bytes: int) -> None:
-    """Write what shardcast's origin would write."""
+    """Write the files of shardcast's origin."""
     place = folder / "v1"
     place.mkdir(parents=True)
     shards = [content[start : start + shard_bytes] for start in range(0, len(content), shard_bytes)]
     for number, shard in enumerate(shards, 1):
         (place / f"shard_{number:05d}.bin").write_bytes(shard)
     (folder / "distribution.txt").write_text(f"v1: {blake3(content).hexdigest()}|{len(shards)}\n")
-    (folder / "data1.bin").write_bytes(bytes(2**20))  # it measures the servers with this file first
+    (folder / "data1.bin").write_bytes(bytes(2**20))  # shardcast first measures the servers with this file
 
 
 @contextmanager
 def relay(options: dict[str, Any]) -> Iterator[str]:
-    """Start a shaped relay, and yield its URL."""
+    """Start a throttled relay, and yield its URL."""
     command = [sys.executable, "-m", "benchmarks.swarm.throttled_relay", json.dumps(options)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert process.stdout is not None
@@ -91,7 +91,7 @@ def relay(options: dict[str, Any]) -> Iterator[str]:
 
 
 def seconds_of(python: str, program: str, urls: list[str]) -> float | None:
-    """Return the seconds that a client needs in a process of its own; None if it does not get the weights."""
+    """Run a client in a child process, and return its seconds; None if it does not get the weights."""
     with tempfile.TemporaryDirectory() as folder:
         options = {
             "urls": urls,
@@ -110,7 +110,7 @@ def seconds_of(python: str, program: str, urls: list[str]) -> float | None:
 
 
 def fetch() -> None:
-    """Fetch the newest version as the first argument says, in JSON, and print the seconds that it took."""
+    """Fetch the newest version with the options in the first argument, as JSON, and print the seconds."""
     options = json.loads(sys.argv[1])
     download = RelayClient(RelaySelector(options["urls"]), options["run"], bytes.fromhex(options["public"]))
     began = time.monotonic()
@@ -160,7 +160,7 @@ def through_three(folder: Path, shardcast: str | None) -> dict[str, Any]:
                 for number, name in enumerate(layouts):
                     theirs = [f"{url}/other/{number}" for url in urls]
                     cases[f"shardcast, {name}"] = (shardcast, _SHARDCAST, theirs, ideal)
-            # One after another in each round, so that whatever else the machine does falls on all of them.
+            # All cases in each round, so that other load affects them alike.
             rounds: dict[str, list[float | None]] = {name: [] for name in cases}
             for _ in range(_ROUNDS):
                 for name, (python, program, asked, _) in cases.items():
@@ -178,7 +178,7 @@ def through_chains(folder: Path) -> dict[str, Any]:
         for number in range(_ROUNDS):
             with ExitStack() as stack:
                 options: dict[str, Any] = {"megabytes_per_second": CHAIN_SPEED, "folder": str(folder / "none")}
-                # The relays wait for the weights at a folder that has none yet, and all begin when it has them.
+                # All relays wait at an empty folder, and begin when the weights appear in it.
                 store = folder / f"of-{hops}-{number}"
                 store.mkdir()
                 url = stack.enter_context(relay({**options, "folder": str(store)}))

@@ -1,10 +1,10 @@
-"""How much one coordinator bears:  python -m benchmarks.swarm.coordinator
+"""The capacity of one coordinator:  python -m benchmarks.swarm.coordinator
 
-A coordinator runs in a process of its own, with 1,000 nodes that have joined and a trainer that always has groups.
-Measured are: what cryptography alone allows on one core; signed requests (beats) per second as fast as they come, over
-16 connections; the delay of 100 beats per second, which is what 1,000 nodes send, and the share of one core that they
-take; and whole leases per second, from /work to the verdict, with everything in the ledger on the disk. Requests are
-signed beforehand. It writes results/coordinator.json.
+A coordinator runs in a child process, with 1,000 joined nodes and a trainer that always has groups. The benchmark
+measures the bound of cryptography on one core; the maximal rate of signed requests (heartbeats) over 16 connections;
+the delay of 100 heartbeats per second, the load of 1,000 nodes, and their share of one core; and complete leases per
+second, from /work to the verdict, with the ledger fsynced. Requests are signed beforehand. It writes
+results/coordinator.json.
 """
 
 import argparse
@@ -97,12 +97,12 @@ class EndlessController:
 
 
 def beat_of(number: int) -> bytes:
-    """Return the beat of a node."""
+    """Return the heartbeat of a node."""
     return msgspec.msgpack.encode(Heartbeat(public_key_bytes(key_of(number)).hex(), 0, ()))
 
 
 def serve(folder: Path) -> None:
-    """Run a coordinator that 1,000 nodes have joined, and print its port."""
+    """Run a coordinator with 1,000 joined nodes, and print its port."""
     terms = EngineSpec(RUN, "a-model", "transformers", 1024)
     settings = SwarmSettings(RUN, terms, 100_000)
     coordinator = Coordinator(
@@ -124,7 +124,7 @@ def serve(folder: Path) -> None:
 
 
 def request_of(number: int, path: str, body: bytes) -> bytes:
-    """Return a signed request as it is sent."""
+    """Return the bytes of a signed request."""
     key = key_of(number)
     headers = sign_request(new_head(path, RUN, public_key_bytes(key), body, START), key)
     lines = [f"POST {path} HTTP/1.1", "host: c", f"content-length: {len(body)}"]
@@ -153,7 +153,7 @@ class Connection:
 
 
 async def fastest(port: int) -> dict[str, float]:
-    """Return how many beats are answered per second."""
+    """Return the maximal rate of heartbeats per second."""
     requests = [request_of(n % NODES, "/beat", beat_of(n % NODES)) for n in range(REQUESTS)]
     connections = [await Connection(port).open() for _ in range(CONNECTIONS)]
 
@@ -167,7 +167,7 @@ async def fastest(port: int) -> dict[str, float]:
 
 
 async def beats(port: int, process: int) -> dict[str, float]:
-    """Return the delays of beats that come as those of 1,000 nodes do, and the share of a core they take."""
+    """Return the delays of heartbeats at the rate of 1,000 nodes, and their share of a core."""
     pool: asyncio.Queue[Connection] = asyncio.Queue()
     for _ in range(64):
         pool.put_nowait(await Connection(port).open())
@@ -196,7 +196,7 @@ async def beats(port: int, process: int) -> dict[str, float]:
 
 
 async def whole_leases(port: int) -> dict[str, float]:
-    """Return how many leases per second go from /work to the verdict."""
+    """Return the leases per second from /work to the verdict."""
     connection = await Connection(port).open()
     tokens, logprobs = pack_tokens(range(TOKENS)), pack_logprobs([-1.0] * TOKENS)
     verified = SampleResult(0, 0, 0, tokens, logprobs, ((0, 0, TOKENS),), "length")
@@ -220,13 +220,13 @@ async def whole_leases(port: int) -> dict[str, float]:
 
 
 def cpu_seconds(process: int) -> float:
-    """Return the time that a process has computed."""
+    """Return the CPU seconds of a process."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / 100
 
 
 def cryptography_alone() -> dict[str, float]:
-    """Return how many requests one core signs and checks, with their digests."""
+    """Return how many requests per second one core signs and verifies, digests included."""
     key, n, body = key_of(1), 2000, beat_of(1)
     began = time.perf_counter()
     signed = [sign_request(new_head("/beat", RUN, public_key_bytes(key), body, START), key) for _ in range(n)]

@@ -1,4 +1,4 @@
-"""The size of differences between versions, against the learning rate:  python -m benchmarks.swarm.delta
+"""The size of differences between versions by learning rate:  python -m benchmarks.swarm.delta
 
 A small language model with weights in float32 learns the text of this repository, byte by byte. Then reinforcement
 learning begins: groups of its own answers, a reward that can be learned, advantages within groups, and Adam with eight
@@ -73,7 +73,7 @@ def reward(answers_GT: Any) -> Any:
 
 
 def versions(model: Any, corpus: Any, learning_rate: float) -> tuple[list[dict[str, Any]], list[float]]:
-    """Return versions of the weights in bfloat16 that follow each other, and the mean reward of each."""
+    """Return successive versions of the weights in bfloat16, and the mean reward of each."""
     import torch
 
     model, rewards = deepcopy(model), []
@@ -107,7 +107,7 @@ def _bfloat16(model: Any) -> dict[str, Any]:
 
 
 def compared(before: dict[str, Any], after: dict[str, Any]) -> dict[str, float]:
-    """Return what differs between two versions, as the origin would send it."""
+    """Return the size of the difference between two versions in the origin's encoding."""
     import numpy as np
     from safetensors.torch import save
 

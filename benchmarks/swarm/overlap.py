@@ -1,4 +1,4 @@
-"""When does the trainer of a swarm wait? INTELLECT-2's outer ring on a simulated clock.
+"""The idle time of a swarm's trainer: INTELLECT-2's outer ring on a simulated clock.
 
     python -m benchmarks.swarm.overlap     # five minutes on one core
 
@@ -7,9 +7,9 @@ The figures are those of INTELLECT-2 (32B): a broadcast of 65.6 GB at 590 Mb/s t
 verified. We read that in two ways: as the time of a usual group, and as that of the slowest, after which a lease runs
 out. Deltas have 4% of the bytes (train/swarm/broadcast/delta.py): 36 seconds. A node that joins needs a whole version.
 
-Nodes draw four groups at once and could draw a quarter more than the trainer takes. Their speeds are log-normal (sigma
-0.3), so is the time of groups on one node (sigma 0.2), and 5% of the nodes vanish in an hour. The groups of a node that
-vanishes are asked again after three beats. It writes results/overlap.json.
+Nodes sample four groups at once and have a quarter more capacity than the trainer uses. Their speeds are log-normal
+(sigma 0.3), so is the time of groups on one node (sigma 0.2), and 5% of the nodes vanish in an hour. Three heartbeats
+later, their groups are dispatched again. It writes results/overlap.json.
 """
 
 import json
@@ -29,7 +29,7 @@ ALIKE = Swarm(100, spare=0.25)
 REAL = replace(ALIKE, speed_sigma=0.3, length_sigma=0.2, churn=0.05)
 BOUNDS = (1, 2, 3, 4)
 SEEDS = (0, 1, 2)
-_DEADLINE = 2  # a lease runs out after so many times the mean time of a group
+_DEADLINE = 2  # time until a lease expires, in mean times of a group
 
 
 def cases() -> dict[str, tuple[Ring, Swarm]]:
@@ -47,7 +47,7 @@ def cases() -> dict[str, tuple[Ring, Swarm]]:
 
 
 def measured(ring: Ring, swarm: Swarm) -> dict[str, Any]:
-    """Return the formula and, for each bound on staleness, the means over the seeds."""
+    """Return the smallest sufficient bound by formula and, for each bound on staleness, simulated means over seeds."""
     bounds = {}
     for bound in BOUNDS:
         outcomes = [asdict(simulate(ring, swarm, bound, seed=seed)) for seed in SEEDS]

@@ -1,6 +1,6 @@
-"""The outer ring of training on a clock that jumps from event to event: a trainer, its broadcasts, and nodes that come
-and go. What may be asked and what may be trained on is decided by the product's own rules
-(train/asynchronous/staleness.py), and nodes live by train/swarm/node_lifecycle.py."""
+"""A discrete-event simulation of a swarm: a trainer, its broadcasts, and nodes that join and vanish. Groups are
+dispatched and batches taken by the product's own rules (train/asynchronous/staleness.py), and nodes follow
+train/swarm/node_lifecycle.py."""
 
 import random
 from collections import Counter
@@ -26,7 +26,7 @@ _NO_LAST_STEP = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """What happens to a version of the weights until its answers can be trained on. All times are in seconds.
+    """The durations of a swarm's outer loop, from new weights to trainable completions, in seconds.
 
     broadcast  from the end of a step until a node has the new weights
     whole      the same for a node that has no earlier version
@@ -43,7 +43,7 @@ class Ring:
 
     @property
     def latency(self) -> float:
-        """From the end of a step until the answers of its weights are there."""
+        """The time from the end of a step until the completions of its weights arrive."""
         return self.broadcast + self.generate + self.upload + self.verify
 
     @property
@@ -52,10 +52,10 @@ class Ring:
         return ceil(self.latency / self.step)
 
     def idle(self, staleness: int) -> float:
-        """Return the share of time for which the trainer waits, if all nodes are alike.
+        """Return the share of time in which the trainer waits, if all nodes are alike.
 
-        The weights of version v draw the batch of version v + staleness. From the end of step v - 1 to the end of step
-        v + staleness are thus staleness + 1 steps, the latency and one step of training.
+        Weights v sample the batch of version v + staleness. So the staleness + 1 steps from the end of step v - 1 to
+        the end of step v + staleness take at least the latency and one step of training.
         """
         return max(0.0, 1 - (staleness + 1) * self.step / (self.latency + self.step))
 
@@ -64,12 +64,12 @@ class Ring:
 class Swarm:
     """The nodes.
 
-    at_once        groups that a node draws at the same time
-    spare          how much more the nodes can draw in a step than the trainer takes; 0.25: a quarter more
+    at_once        groups that a node samples at once
+    spare          spare capacity of the nodes; 0.25: they can sample a quarter more than the trainer uses
     speed_sigma    standard deviation of the logarithm of the nodes' speeds; their mean is 1
     length_sigma   the same for the time that a group takes on one node
-    churn          share of the nodes that vanish in an hour, without a word; as many others join
-    lease_seconds  after which a group is given to another node
+    churn          share of the nodes that vanish in an hour, replaced by as many others
+    lease_seconds  time after which a group is given to another node
     """
 
     nodes: int
@@ -88,14 +88,14 @@ class Swarm:
 
 @dataclass(frozen=True, slots=True)
 class RingResult:
-    """What was measured after the first steps.
+    """Measurements after the first steps.
 
     step_seconds    from batch to batch
     trainer_idle    share of the time
-    nodes_idle      share of the nodes' places for groups that drew nothing, downloads included
-    lost            leases that ran out or whose node vanished, for each group that was trained on
-    suspended       nodes for which too many leases ran out
-    staleness_mean  versions between the weights that drew a group and those that it taught
+    nodes_idle      idle share of the nodes' slots, downloads included
+    lost            leases expired or lost with their node, per group trained on
+    suspended       nodes suspended for expired leases
+    staleness_mean  versions between a group's start version and its training
     """
 
     step_seconds: float
@@ -107,7 +107,7 @@ class RingResult:
 
 
 def simulate(ring: Ring, swarm: Swarm, staleness: int, *, steps: int = 30, seed: int = 0) -> RingResult:
-    """Run so many steps after those in which the ring fills."""
+    """Simulate `steps` steps after the warm-up."""
     return _Run(ring, swarm, staleness, steps, seed).outcome()
 
 
@@ -115,7 +115,7 @@ def simulate(ring: Ring, swarm: Swarm, staleness: int, *, steps: int = 30, seed:
 class _Lease:
     number: int
     birth: int
-    known_answer: bool  # the first lease of a node: nothing is trained on it
+    known_answer: bool  # a spot check, the first lease of a node: not trained on
     ended: bool = False
 
 
@@ -124,7 +124,7 @@ class _Node:
     speed: float
     life: NodeLifecycle = field(default_factory=NodeLifecycle)
     there: bool = True
-    has: int = -1  # newest version that it has downloaded
+    has: int = -1  # newest downloaded version
     loaded: int = -1
     running: list[_Lease] = field(default_factory=list)
 
@@ -138,9 +138,9 @@ class _Run:
         self._n_events = 0
         self._now = 0.0
         self._nodes: list[_Node] = []
-        self._births: dict[int, int] = {}  # of the groups that were asked and neither used nor lost
-        self._ready: dict[int, int] = {}  # of those that were verified
-        self._awaited: Counter[int] = Counter()  # by birth, the groups that were asked and are not ready
+        self._births: dict[int, int] = {}  # start versions of groups dispatched and neither used nor lost
+        self._ready: dict[int, int] = {}  # start versions of verified groups
+        self._awaited: Counter[int] = Counter()  # groups dispatched and not ready, by start version
         self._n_asked = self._cuts = self._version = 0
         self._trains = False
         self._cut_at: list[float] = []
@@ -200,7 +200,7 @@ class _Run:
         self._remove(node)
 
     def _remove(self, node: _Node) -> None:
-        """Give its leases to others, and let another node come in its place."""
+        """Remove a node, end its leases, and add another node."""
         node.there = False
         self._nodes.remove(node)
         self._lose(*node.running)
@@ -209,7 +209,7 @@ class _Run:
     # --- leases ---
 
     def _feed(self, node: _Node) -> None:
-        """Let a node load its newest weights once it draws nothing with others, and ask for groups."""
+        """Let a node lease groups; it first loads its newest weights if it samples nothing with older ones."""
         if node.has > node.loaded and not node.running:
             node.loaded = node.has
         if not node.there or node.has > node.loaded:
@@ -268,7 +268,7 @@ class _Run:
             self._feed(node)
 
     def _lose(self, *leases: _Lease) -> None:
-        """End leases, and let nodes that wait have their groups."""
+        """End leases, and offer their groups to waiting nodes."""
         for lease in leases:
             lease.ended = True
             if not lease.known_answer:
@@ -285,7 +285,7 @@ class _Run:
     def _train(self) -> None:
         if self._trains or len(self._ready) < self._swarm.groups:
             return
-        oldest = self._version - self._staleness  # what was born then has to be used now; to ask `cut` takes longer
+        oldest = self._version - self._staleness  # must be used now; a quick test before `select_batch`
         if any(number for birth, number in self._awaited.items() if birth <= oldest):
             return
         ready = ((birth, number) for number, birth in self._ready.items())
@@ -302,7 +302,7 @@ class _Run:
         self._cuts += 1
         self._trains = True
         self._cut_at.append(self._now)
-        if len(self._cut_at) == self._first:  # the ring has filled; what is counted counts from here
+        if len(self._cut_at) == self._first:  # the warm-up ends: start counting
             self._n_lost = self._n_suspended = 0
             self._drawn_seconds = 0.0
         self._at(self._ring.step, self._trained)

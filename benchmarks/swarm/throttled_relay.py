@@ -1,8 +1,8 @@
-"""A relay whose bandwidth is bounded:  python -m benchmarks.swarm.throttled_relay '{"folder": ...,
+"""A relay with limited bandwidth:  python -m benchmarks.swarm.throttled_relay '{"folder": ...,
 "megabytes_per_second": ...}'
 
-All that it sends goes through one token bucket, as if it were the wire. It serves what a relay serves, and beside it
-any file of another folder, so that the clients of other packages can be compared. It prints its URL.
+One token bucket limits all that it sends. It serves a relay's files and, for the clients of other packages, any file
+of another folder. It prints its URL.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _POLL_SECONDS = 0.1
 
 
 class ThrottledApp:
-    """An ASGI application that sends no faster than a wire would."""
+    """An ASGI application with limited sending speed."""
 
     def __init__(self, app: ASGIApp, bytes_per_second: float, *, corrupt: bool) -> None:
         self._app, self._rate, self._corrupt = app, bytes_per_second, corrupt

@@ -1,19 +1,19 @@
-"""What commitments and their verification cost, whom they reject, and what they leave to a cheat.
+"""The cost of commitments and their verification, their error rates, and what a cheat can change undetected.
 
     python -m benchmarks.swarm.verification     # a quarter of an hour on one core
 
 Costs: commitments to 1,024 tokens of a model of width 5,120 (that of a 32B model), noise for a vocabulary of 152,000,
-and, for a model that runs here, the time of a verifier's prefill beside that of drawing the answers with vLLM.
+and, for a model that runs here, the time of a verifier's prefill compared with vLLM's sampling of the completions.
 
-Who is rejected: a random model of width 256 with 6 layers draws the answers to leases with vLLM, in float32 and in
-bfloat16, with its own weights and temperature and with others; transformers verifies them in the same precision, by
-bars that were calibrated on leases of their own. One step old: every weight is moved by the learning rate. Behind right
-commitments: somebody else chose tokens, and the right model made commitments and log-probabilities for them. A token
-that is replaced is the only one that its seed does not give.
+Error rates: a random model of width 256 with 6 layers samples leases with vLLM, in float32 and in bfloat16, with its
+own weights and temperature and with others; transformers verifies them in the same precision, with thresholds
+calibrated on separate leases. "One step old": every weight is moved by the learning rate. "Behind right commitments":
+another model chose the tokens, and the right model computed commitments and log-probabilities for them. "A replaced
+token" is the only one that its seed does not reproduce.
 
-What is left: a cheat that knows the bars takes the second best token where it is nearest to the best one, at as many
-places as pass. Leases of several sizes are put together of the gaps between the two that the verifier sees, at the bars
-of the calibration. It writes results/verification.json.
+Undetected changes: a cheat that knows the thresholds takes the second best token where it is closest to the best one,
+at as many positions as pass. Leases of several sizes are composed of the gaps between the two that the verifier
+computes, at the calibrated thresholds. It writes results/verification.json.
 """
 
 import json
@@ -45,7 +45,7 @@ from train.swarm.verification.verifier_model import VerifierModel
 RESULTS = Path(__file__).parents[1] / "results" / "verification.json"
 TEMPERATURE, ANSWER_TOKENS, ANSWERS = 0.8, 96, 4
 CALIBRATION_LEASES, HONEST_LEASES, CHEATING_LEASES = 64, 800, 40
-LEASE_SIZES = ((4, 96), (16, 500), (16, 4000), (16, 16_000))  # answers, tokens of each
+LEASE_SIZES = ((4, 96), (16, 500), (16, 4000), (16, 16_000))  # completions, tokens of each
 _ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -57,9 +57,9 @@ MeasuredLeases = list[list[Distances]]
 
 @dataclass(frozen=True, slots=True)
 class SamplingCase:
-    """One way to draw: with the weights that `change` makes of the model's, at a temperature.
+    """One way to sample: with weights changed by `change`, at a temperature.
 
-    behind  whether commitments and log-probabilities are those of the right model
+    behind  whether the right model computes commitments and log-probabilities
     """
 
     name: str
@@ -71,7 +71,7 @@ class SamplingCase:
 
 
 def costs() -> dict[str, float]:
-    """Return what commitments and noise cost, in microseconds a token on one thread, and bytes a token."""
+    """Return the cost of commitments and noise, in microseconds per token on one thread, and bytes per token."""
     import torch
 
     from train.sampling.seeded_sampling import CommitmentRecorder, bfloat16_bits, gumbel_tensor
@@ -106,10 +106,10 @@ def _fastest(call: Callable[[], object], times: int = 3) -> float:
 
 
 def modelled() -> dict[str, dict[str, float]]:
-    """Return the share that verification has of the time of drawing, from the data sheet of a GPU.
+    """Return the time of verification as a share of the time of sampling, from the data sheet of a GPU.
 
-    On a CPU, drawing is bound by arithmetic as a prefill is, so there they cost nearly the same. On a GPU it is bound
-    by memory: each step reads all weights and caches for one token of each answer.
+    On a CPU, sampling is compute-bound like a prefill, so both cost nearly the same. On a GPU it is memory-bound: each
+    step reads all weights and caches for one token of each completion.
     """
     found = {}
     for name, model, gpus, prompt, answer in (
@@ -155,7 +155,7 @@ def _moved(rate: float) -> Callable[[Any], Any]:
     generator = torch.Generator().manual_seed(5)
 
     def change(weight: Any) -> Any:
-        # Added in float32, as a trainer keeps it, and rounded only then to the numbers that the engine has.
+        # Added in float32, the trainer's dtype, and then rounded to the engine's.
         return weight + rate * torch.randn(weight.shape, generator=generator).sign()
 
     return change
@@ -188,7 +188,7 @@ class Pair:
     weights: Weights
 
     def draw(self, asked: Sequence[Lease], case: SamplingCase) -> list[list[SampledCompletion]]:
-        """Let vLLM answer leases in the way of a case."""
+        """Sample leases with vLLM in the way of a case."""
         change = case.change or (lambda weight: weight)
         self.engine.load([(name, change(weight)) for name, weight in self.weights], 0)
         drawn_as = [
@@ -209,7 +209,7 @@ class Pair:
         return completions
 
     def measure(self, asked: Sequence[Lease], case: SamplingCase) -> MeasuredLeases:
-        """Return how far the answers to leases are from what transformers computes."""
+        """Return the distances of the completions of leases from transformers' recomputation."""
         found = []
         for lease, answers in zip(asked, self.draw(asked, case), strict=True):
             if case.behind:
@@ -220,7 +220,7 @@ class Pair:
         return found
 
     def gaps(self, asked: Sequence[Lease]) -> tuple[FloatArray, float]:
-        """Return how far the second best score is behind the best one at each token, and the mean of 1 - sum of p^2."""
+        """Return the gap between the best and the second best score at each token, and the mean of 1 - sum of p^2."""
         import torch
 
         from train.sampling.seeded_sampling import sample_tokens
@@ -241,15 +241,15 @@ class Pair:
 
 
 def _turned(margins: FloatArray) -> Distances:
-    """Return the distances of an answer that differs from the verifier's view in nothing but its tokens."""
+    """Return the distances of a completion that differs from the verifier's only in its tokens."""
     none, zeros = np.zeros(0), np.zeros_like(margins)
     return Distances(none, none, (margins > 0).astype(np.float64), margins, zeros, zeros)
 
 
 def outcomes(measured: MeasuredLeases, bars: Thresholds) -> dict[str, Any]:
-    """Return how many leases are rejected or banned, and what at most 1,000 leases have of either and of neither.
+    """Return the leases rejected and banned, and upper bounds per 1,000 leases of rejections, bans and acceptances.
 
-    Maxima are those of the exact one-sided 95% interval of the binomial.
+    Upper bounds are those of the exact one-sided 95% interval of the binomial.
     """
     found = [{fault.outcome for fault in lease_violations(lease, bars)} for lease in measured]
     n_leases, rejected, banned = len(found), sum(map(bool, found)), sum("hard" in each for each in found)
@@ -263,7 +263,7 @@ def outcomes(measured: MeasuredLeases, bars: Thresholds) -> dict[str, Any]:
 
 
 def _per_1000(n_hits: int, n_leases: int) -> float:
-    """Return the largest rate per 1,000 at which so few hits have a chance of 5%."""
+    """Return the exact one-sided 95% upper bound of a rate, per 1,000."""
     low, high = n_hits / n_leases, 1.0
     while high - low > 1e-6:
         rate = (low + high) / 2
@@ -273,7 +273,7 @@ def _per_1000(n_hits: int, n_leases: int) -> float:
 
 
 def max_turns(gaps: FloatArray, bars: Thresholds, n_answers: int, n_tokens: int) -> float:
-    """Return how many of 1,000 tokens a cheat turns at most, in leases of this size."""
+    """Return how many of 1,000 tokens a cheat can replace undetected, in leases of this size."""
     chosen = np.random.default_rng(0).choice(gaps, (n_answers, n_tokens))
     turned = 0.0
     for nearest in np.geomspace(1e-5, 2, 120):
@@ -284,7 +284,7 @@ def max_turns(gaps: FloatArray, bars: Thresholds, n_answers: int, n_tokens: int)
 
 
 def measure_pair(path: Path, dtype: str) -> dict[str, Any]:
-    """Return what is found between vLLM and transformers in one precision."""
+    """Return all measurements between vLLM and transformers in one precision."""
     from train.sampling.vllm import VllmSampler
 
     engine = VllmSampler(str(path), verifiable=True, dtype=dtype, max_model_len=512)
@@ -361,7 +361,7 @@ def random_model(folder: Path) -> Path:
     )
     with torch.no_grad():
         made.get_output_embeddings().weight *= 3
-    made.to(torch.bfloat16).float().save_pretrained(folder)  # weights that both precisions hold exactly
+    made.to(torch.bfloat16).float().save_pretrained(folder)  # weights that are exact in both precisions
     tokenizer.save_pretrained(folder)
     return folder
 

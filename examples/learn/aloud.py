@@ -64,7 +64,7 @@ def program(word: str) -> str:
 
 
 def texts(problems: Sequence[Problem]) -> list[str]:
-    """Return all statements and right answers, for a tokenizer to learn from."""
+    """Return all statements and right answers, for training a tokenizer."""
     statements = [problem.statement for problem in problems]
     return statements + [thought(p, p.steps) + program(p.after(p.steps)) for p in problems]
 

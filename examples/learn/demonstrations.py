@@ -27,7 +27,7 @@ def answer(program: str) -> str:
 
 
 def texts(problems: Sequence[Problem]) -> list[str]:
-    """Return all statements and answers without random changes, for a tokenizer to learn from."""
+    """Return all statements and answers without random changes, for training a tokenizer."""
     statements = [problem.statement for problem in problems]
     return statements + [answer(p.task.program(body)) for p in problems for body in (p.task.right, *p.task.wrong)]
 

@@ -1,7 +1,6 @@
 """Thirteen kinds of small tasks over a number n, two numbers a and b or a list xs, with constants from 2 to 9.
 
-Each task has its right answer, and mistakes that are typical of somebody who was taught it badly: dropping a tail,
-swapping branches, forgetting an order.
+Each task has its right answer, and systematic mistakes: dropping a tail, swapping branches, forgetting an order.
 """
 
 import itertools

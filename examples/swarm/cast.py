@@ -1,4 +1,4 @@
-"""The processes of a swarm on this machine, each with a log of its own. All of them end with this one."""
+"""The processes of a swarm on this machine, each with its own log. All of them end with this process."""
 
 import os
 import signal
@@ -45,16 +45,16 @@ class Cast:
         self.start(name, *CURATE, *words)
 
     def kill(self, name: str) -> None:
-        """End a process without a warning."""
+        """Send SIGKILL to a process."""
         self.processes[name].kill()
         self.processes[name].wait()
 
     def start_again(self, name: str) -> None:
-        """Start a process that has ended, as it was started before."""
+        """Restart an ended process with the same command."""
         self.start(name, *self._commands[name])
 
     def leave(self, name: str) -> None:
-        """Tell a process to end politely."""
+        """Ask a process to shut down, by a signal."""
         self.processes[name].send_signal(signal.SIGTERM)
 
     def is_alive(self, name: str) -> bool:
@@ -64,11 +64,11 @@ class Cast:
         return bool(self.processes[name].poll())
 
     def said(self, name: str) -> str:
-        """Return all that a process has said so far."""
+        """Return the output of a process so far."""
         return self._log(name).read_text(encoding="utf-8", errors="replace")
 
     def listen(self) -> None:
-        """Tell what has been said since the last call."""
+        """Report all output since the last call."""
         for name in self.processes:
             words = self.said(name)
             *lines, rest = words[self._read.get(name, 0) :].split("\n")
@@ -77,7 +77,7 @@ class Cast:
                 self._tell(name, line)
 
     def wait_for(self, name: str, words: str) -> None:
-        """Wait until a process says these words. Raises RuntimeError if it ends before."""
+        """Wait until this text appears in the output of a process. Raises RuntimeError if the process ends before."""
         while words not in self.said(name):
             self.listen()
             if not self.is_alive(name) and words not in self.said(name):
@@ -85,7 +85,7 @@ class Cast:
             time.sleep(0.1)
 
     def close(self) -> None:
-        """End everybody, politely first."""
+        """End all processes: ask them to shut down, then kill them."""
         for process in self.processes.values():
             if process.poll() is None:
                 process.terminate()
@@ -110,7 +110,7 @@ class Cast:
 
 
 def run(*words: str) -> str:
-    """Run a command of curate to its end, and return what it says. Raises RuntimeError if it fails."""
+    """Run a command of curate, and return its output. Raises RuntimeError if it fails."""
     done = subprocess.run(
         [*CURATE, *words], env={**os.environ, **_THREADS}, capture_output=True, text=True, check=False
     )
@@ -120,7 +120,7 @@ def run(*words: str) -> str:
 
 
 def free_ports(n: int) -> Sequence[int]:
-    """Return ports of this machine that nobody uses."""
+    """Return free ports of this machine."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
     ports = [each.getsockname()[1] for each in sockets]
     for each in sockets:

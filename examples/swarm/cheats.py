@@ -1,7 +1,7 @@
 """Nodes that cheat:  python examples/swarm/cheats.py quantised|greedy|dropping INVITE KEY
 
-Each is `curate rollout --join` with something between the node and its engine. The product has no such options, but
-anyone who brings a machine to a swarm can write these lines, so a swarm has to notice.
+Each is `curate rollout --join` with a wrapper around the node's engine. The product has no such options, but the owner
+of a node can write these lines, so a swarm must detect them.
 """
 
 import sys
@@ -17,11 +17,11 @@ from train.asynchronous import rollout_worker
 from train.errors import TrainError
 from train.swarm import node
 
-_NEARLY_ZERO = 1e-4  # a temperature at which the noise of the seeds decides nothing
+_NEARLY_ZERO = 1e-4  # a temperature at which the seeds' noise has no effect
 
 
 class _Cheat:
-    """An engine with something in between."""
+    """A wrapper of an engine."""
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine
@@ -31,21 +31,21 @@ class _Cheat:
 
 
 class Quantised(_Cheat):
-    """Rounds all weights to eight bits, which makes an engine cheaper, and says nothing of it."""
+    """Rounds all weights to eight bits, which makes an engine cheaper."""
 
     def load(self, weights: Any, version: int) -> None:
         self._engine.load([(name, _in_eight_bits(tensor)) for name, tensor in weights], version)
 
 
 class Greedy(_Cheat):
-    """Always takes the most likely token, so that its answers look better than the model's."""
+    """Always takes the most likely token, so that its completions look better than the model's."""
 
     def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: Any) -> None:
         self._engine.add(key, prompt_ids, seed, replace(sampling, temperature=_NEARLY_ZERO))
 
 
 class Dropping(_Cheat):
-    """Takes groups, and never answers."""
+    """Takes leases, and never submits completions."""
 
     def step(self) -> list[Any]:
         time.sleep(0.1)
@@ -61,10 +61,10 @@ def _in_eight_bits(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def main(kind: str, invite: str, key: Path) -> None:
-    """Join a swarm, and cheat in one of these ways until it is over, or we are thrown out."""
+    """Join a swarm, and cheat in one of these ways until the run ends or the node is banned."""
     honest = node.start_engine
     node.start_engine = lambda *terms, **options: CHEATS[kind](honest(*terms, **options))
-    rollout_worker.prove = lambda *parts: {}  # the node's own check that it has the weights of the run
+    rollout_worker.prove = lambda *parts: {}  # disables the node's own verification of its weights
     try:
         node.NodeProcess(node.NodeOptions(invite, key_path=key), note=_say).run()
     except TrainError as error:

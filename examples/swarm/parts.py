@@ -17,9 +17,9 @@ from train.swarm.signatures import public_key_bytes, read_key
 
 
 class Swarm:
-    """All in one folder: run/, coordinator/, relays, keys and logs.
+    """A swarm in one folder: run/, coordinator/, relays, keys and logs.
 
-    tell  is called with what somebody says
+    tell  called with the name of a process and a line of its output
     """
 
     def __init__(self, folder: Path, tell: Callable[[str, str], None] = lambda name, line: None) -> None:
@@ -29,14 +29,14 @@ class Swarm:
         self._client: SignedClient | None = None
 
     def start_trainer(self, config: Path, *changes: str) -> None:
-        """Start `curate train`, whose only worker will be the swarm."""
+        """Start `curate train`, whose only worker is the swarm's coordinator."""
         settings = [*changes, "workers.local=false", f"workers.listen={self._address(0)}"]
         words = [word for change in settings for word in ("--set", change)]
         self.cast.curate("trainer", "train", str(config), "--out", str(self.run), "--resume", *words)
         self.cast.wait_for("trainer", "workers can join")
 
     def start_coordinator(self, *options: str) -> None:
-        """Start the coordinator, and the two relays that invites name."""
+        """Start the coordinator, and the two relays named in invites."""
         relays = [word for number in (2, 3) for word in ("--relay", f"http://{self._address(number)}")]
         self.cast.curate(
             "coordinator", "coordinator", str(self.folder / "coordinator"), "--controller",
@@ -51,7 +51,6 @@ class Swarm:
             )  # fmt: skip
 
     def start_verifier(self) -> None:
-        """Start a verifier."""
         self.cast.curate("verifier", "verifier", self._invite("verifier"), "--key", str(self._key("verifier")))
 
     def start_node(self, name: str, cheat: str = "") -> None:
@@ -64,14 +63,14 @@ class Swarm:
             self.cast.curate(name, "rollout", "--join", invite, "--key", key)
 
     def steps(self) -> int:
-        """Return the number of steps that the trainer has made."""
+        """Return the number of steps completed by the trainer."""
         path = self.run / "metrics.jsonl"
         lines = path.read_text().splitlines(keepends=True) if path.exists() else []
         whole = [line for line in lines if line.endswith("\n")]
         return int(json.loads(whole[-1])["step"]) if whole else 0
 
     def status(self) -> SwarmStatus | None:
-        """Return what the coordinator sees; None if it is away."""
+        """Return the coordinator's status; None if it is unreachable."""
         if self._client is None:
             place = SwarmFolder(self.folder / "coordinator")
             self._client = SignedClient(read_invite(self._invite()), read_key(place.key_path), reply_seconds=5.0)
@@ -81,19 +80,19 @@ class Swarm:
             return None
 
     def node_in(self, status: SwarmStatus, name: str) -> NodeStatus | None:
-        """Return what the coordinator says about a node."""
+        """Return the status of a node."""
         public = self.public_of(name)
         return next((node for node in status.nodes if node.node == public), None)
 
     def public_of(self, name: str) -> bytes:
-        """Return the public key of a node; nothing if it has none yet."""
+        """Return the public key of a node; empty if it has none yet."""
         return public_key_bytes(read_key(self._key(name))) if self._key(name).exists() else b""
 
     def _key(self, name: str) -> Path:
         return self.folder / "keys" / f"{name}.key"
 
     def _invite(self, role: Literal["node", "verifier"] = "node") -> str:
-        """Do what `curate swarm invite` does."""
+        """Return an invite, as `curate swarm invite` prints it."""
         place = SwarmFolder(self.folder / "coordinator")
         address, key = place.address(), read_key(place.key_path)
         return new_invite(

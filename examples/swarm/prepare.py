@@ -1,7 +1,7 @@
 """Write the problems and the model of the example:  python examples/swarm/prepare.py FOLDER
 
-The problems are some of those in examples/learn, and so are the demonstrations: a very small model learns them by
-heart, with all their mistakes, so that it solves a quarter of the problems at first.
+The problems and demonstrations are a subset of those in examples/learn. A very small model memorizes the
+demonstrations, mistakes included, so it initially solves a quarter of the problems.
 """
 
 import sys

@@ -1,9 +1,9 @@
 """A second implementation of a node:  python examples/swarm/second_node.py INVITE KEY [MODEL]
 
 It is written from docs/reference/swarm-protocol.md and imports nothing of this project. It samples with transformers in
-float32 on the CPU, one answer after another, for runs whose engines are of the kind "transformers".
+float32 on the CPU, one completion after another, for runs with engines of the kind "transformers".
 
-KEY is the file with the node's key, which is made if it is not there; MODEL is a folder, by default the run's model.
+KEY is the file with the node's key, created if missing; MODEL is a folder, by default the run's model.
 """
 
 import base64
@@ -31,18 +31,19 @@ from safetensors.torch import load
 from torch import Tensor
 
 HTTP = urllib3.PoolManager(maxsize=4, timeout=60.0, retries=False)
-FAILURES = (urllib3.exceptions.HTTPError, InvalidSignature, LookupError, ValueError)  # of what nobody has to believe
+# Errors of replies that are missing, damaged or not signed by the run.
+FAILURES = (urllib3.exceptions.HTTPError, InvalidSignature, LookupError, ValueError)
 PRIME, VALUES, CHUNK, WORD = 65497, 128, 32, 0xFFFFFFFF
-SLOTS = 64  # answers of leases that are taken at once
+SLOTS = 64  # completions of leases held at once
 BEAT_SECONDS, RETRY_SECONDS = 10.0, 1.0
 
 
 class Refused(Exception):
-    """The coordinator refuses this node, or what it sends, for good."""
+    """The coordinator permanently refuses this node or its message."""
 
 
 class NotJoined(Exception):
-    """The coordinator requires this node to join, and has taken its leases."""
+    """The coordinator requires this node to join again, and has ended its leases."""
 
 
 REFUSALS = {400: Refused, 403: Refused, 404: LookupError, 409: NotJoined, 413: Refused, 422: Refused}
@@ -67,7 +68,7 @@ def intact(content: bytes, digest: bytes) -> bytes:
 
 
 class Coordinator:
-    """Signed calls. Several threads may use it."""
+    """A thread-safe client with signed calls."""
 
     def __init__(self, invite: str, key: Ed25519PrivateKey) -> None:
         sealed = base64.urlsafe_b64decode(invite)
@@ -86,7 +87,7 @@ class Coordinator:
         while True:
             try:
                 status, headers, body = self._exchange(path, msgpack.encode(message))
-            except FAILURES as error:  # nobody has answered, or somebody else
+            except FAILURES as error:  # no reply, or one not signed by the run
                 print(f"no reply of the coordinator: {error!r}", flush=True)
                 time.sleep(RETRY_SECONDS)
                 continue
@@ -117,14 +118,14 @@ class Coordinator:
 
 
 class Relays:
-    """The weights that the run publishes. The files of the last version stay, for differences from it."""
+    """A client of the relays. It keeps the files of the last version, as the base of differences."""
 
     def __init__(self, invite: Any) -> None:
         self.urls, self.run, self.public = invite["relays"], invite["run"], invite["public"]
         self.version, self.files = -1, list[bytes]()
 
     def newest(self) -> int:
-        """Return the newest version that any relay names."""
+        """Return the newest version that any relay offers."""
         return max(int(latest["version"]) for latest in self._each("latest", self._read("curate-latest-1")))
 
     def fetch(self, version: int) -> list[bytes]:
@@ -155,7 +156,7 @@ class Relays:
         return read
 
     def _each(self, name: str, read: Callable[[bytes], Any]) -> Iterator[Any]:
-        """Yield what `read` makes of each relay's file of this name; ask all of them again until one has it."""
+        """Yield `read` of each relay's file of this name; retry all relays until one has it."""
         n_found = 0
         while not n_found:
             for url in self.urls:
@@ -173,7 +174,7 @@ class Relays:
 
 
 def apply_difference(base: bytes, body: bytes) -> tuple[bytes, bytes]:
-    """Return a file that differs from `base` as the beginning of `body` says, and the rest of it."""
+    """Apply the first difference in `body` to `base`; return the new file, and the rest of `body`."""
     end_of_gaps = 16 + int.from_bytes(body[:8], "little")
     end = end_of_gaps + int.from_bytes(body[8:16], "little")
     gaps = np.frombuffer(zlib.decompress(body[16:end_of_gaps]), np.uint8)
@@ -184,7 +185,7 @@ def apply_difference(base: bytes, body: bytes) -> tuple[bytes, bytes]:
 
 
 def mix(word: Any) -> Any:
-    """Return the permutation of words of 32 bits that the noise is made of."""
+    """Return the permutation of 32-bit words on which the noise is based."""
     word = (word ^ (word >> 16)) * 0x7FEB352D & WORD
     word = (word ^ (word >> 15)) * 0x846CA68B & WORD
     return word ^ (word >> 16)
@@ -219,7 +220,7 @@ def polynomial(x: list[int], y: list[int]) -> list[int]:
 
 
 class Node:
-    """Takes leases, samples the answers, and names the leases in beats until the run is over."""
+    """A node that leases groups, samples their completions, and sends heartbeats until the run ends."""
 
     def __init__(self, coordinator: Coordinator, model: str) -> None:
         self.coordinator, self.relays, self.name = coordinator, Relays(coordinator.invite), coordinator.node.hex()
@@ -234,7 +235,7 @@ class Node:
         self.loaded, self.leases, self.is_over = -1, dict[int, Any](), threading.Event()
 
     def work(self) -> None:
-        """Sample until the run is over. Raises Refused."""
+        """Sample until the run ends. Raises Refused."""
         threading.Thread(target=self._beat, daemon=True).start()
         while not self.is_over.is_set():
             try:
@@ -261,24 +262,24 @@ class Node:
             print(f"weights {newest}", flush=True)
 
     def _submit(self, lease: Any) -> None:
-        """Hand over all answers to a lease."""
+        """Submit all completions of a lease."""
         answers = list[dict[str, Any]]()
         for number in range(len(lease["seeds"])):
-            if lease["group"] not in self.leases or self.is_over.is_set():  # a beat was told to drop it
+            if lease["group"] not in self.leases or self.is_over.is_set():  # a heartbeat's reply dropped it
                 return
             answers.append(self._sample(lease, number))
-            if answers[-1]["finish"] == "refused":  # one refusal stands for all answers
+            if answers[-1]["finish"] == "refused":  # one refusal counts for the group
                 break
         try:
             statuses = self.coordinator.call("/answers", worker=self.name, answers=answers)
-        except LookupError as error:  # nothing was leased to this node since the coordinator's start
+        except LookupError as error:  # the coordinator restarted: the lease has ended
             statuses = [str(error)]
         self.leases.pop(lease["group"], None)
         print(f"lease {lease['group']}: {len(answers)} answers, {', '.join(sorted(set(statuses)))}", flush=True)
 
     @torch.inference_mode()
     def _sample(self, lease: Any, number: int) -> dict[str, Any]:
-        """Draw the answer to one seed of a lease."""
+        """Sample the completion for one seed of a lease."""
         prompt, temperature, seed = lease["prompt"], lease["draw"]["temperature"], lease["seeds"][number]
         named = {"group": lease["group"], "number": number, "attempt": lease["attempt"]}
         budget = min(lease["draw"]["max_tokens"], self.context - len(prompt))
@@ -304,12 +305,12 @@ class Node:
         }
 
     def _beat(self) -> None:
-        """Send a sign of life each 10 seconds."""
+        """Send a heartbeat every 10 seconds."""
         while not self.is_over.wait(BEAT_SECONDS):
             running = [[group, 0] for group in list(self.leases)]
             try:
                 reply = self.coordinator.call("/beat", worker=self.name, loaded=self.loaded, running=running)
-            except (NotJoined, Refused):  # the next call of the other thread fails, too
+            except (NotJoined, Refused):  # the other thread's next call raises the same
                 continue
             for group, _ in reply.get("drop", []):
                 self.leases.pop(group, None)
@@ -320,7 +321,7 @@ class Node:
 
 
 def main(invite: str, key: Path, model: str = "") -> None:
-    """Be a node until the run is over. Raises Refused."""
+    """Run a node until the run ends. Raises Refused."""
     if not key.exists():
         key.touch(mode=0o600)
         key.write_text(Ed25519PrivateKey.generate().private_bytes_raw().hex())

@@ -1,12 +1,12 @@
 """A whole swarm on this machine:  python examples/swarm/swarm.py [FOLDER]
 
 A trainer, a coordinator, two relays, a verifier and nodes. Three nodes cheat: one has rounded weights, one always takes
-the likeliest token, one never answers. Once all three are thrown out, an honest node joins; a further one joins in the
-midst of the run, and the first one leaves. At the end, the run is trained again from its journal, which must give the
-same weights, and once more by a worker that is trusted.
+the most likely token, one never submits completions. Once all three are thrown out, an honest node joins; another one
+joins during the run, and the first one leaves. At the end, the run is replayed from its journal, which must give the
+same weights, and trained once more with a trusted worker.
 
-The exit status is 1 if a cheat is not thrown out, an honest node is, or the weights differ. Nothing depends on how fast
-the machine is: it takes a few minutes on two processor cores. `make swarm` runs it with FOLDER = runs/swarm.
+The exit status is 1 if a cheat is not thrown out, an honest node is, or the weights differ. The result does not depend
+on the machine's speed; on two cores it takes a few minutes. `make swarm` runs it with FOLDER = runs/swarm.
 """
 
 import json
@@ -24,7 +24,7 @@ from train.run.model_card import MODEL_FOLDER, weights_digest
 from train.swarm.messages import SwarmStatus
 
 HERE = Path(__file__).parent
-CHEATS = {"quentin": "quantised", "greta": "greedy", "drew": "dropping"}  # the name, and how it cheats
+CHEATS = {"quentin": "quantised", "greta": "greedy", "drew": "dropping"}  # kind of cheat by node name
 HONEST = ("ann", "bea")
 JOINS_AT, LEAVES_AT = 0.35, 0.6  # share of the steps after which bea joins, and ann leaves
 MIN_LEASE_SECONDS = 20.0
@@ -32,7 +32,7 @@ _WORTH_TELLING = re.compile(r"^step |joined|rejected|refuses|has left|run is ove
 
 
 def main(folder: Path) -> None:
-    """Play it, and print what happened. Exits with 1 if it is not what should."""
+    """Run the example, and print its result. Exits with 1 if it is not the expected one."""
     began = time.monotonic()
     settings, lease_seconds = _prepared(folder)
     config = HERE / "swarm.toml"
@@ -54,7 +54,7 @@ def main(folder: Path) -> None:
 
 
 def _prepared(folder: Path) -> tuple[list[str], float]:
-    """Write problems and model, calibrate the bars, and return the settings of the run and the time for a lease."""
+    """Write problems and model, calibrate the thresholds, and return the run's settings and the time for a lease."""
     from prepare import prepare
 
     shutil.rmtree(folder / "swarm", ignore_errors=True)
@@ -65,14 +65,14 @@ def _prepared(folder: Path) -> tuple[list[str], float]:
     settings = [f"model.path={folder / 'warm'}", f"data.dataset={data}", f"evaluation.dataset={data}"]
     began = time.monotonic()
     run("swarm", "calibrate", str(HERE / "swarm.toml"), "--out", str(folder / "bars.toml"), *_changes(settings))
-    # It has started an engine and sampled eight groups, so a node has much more time than it needs for one.
+    # The calibration started an engine and sampled eight groups, so its duration is ample for one lease.
     return settings, max(MIN_LEASE_SECONDS, time.monotonic() - began)
 
 
 def _play(swarm: Swarm) -> tuple[SwarmStatus, set[str]]:
-    """Let things happen until the run is over. Return what the coordinator saw last, and which cheats were thrown out.
+    """Start and stop nodes until the run ends. Return the coordinator's last status, and the cheats thrown out.
 
-    Raises RuntimeError if a process has failed that should not.
+    Raises RuntimeError if a process has failed unexpectedly.
     """
     ann, bea = HONEST
     steps = int(tomllib.loads((HERE / "swarm.toml").read_text())["run"]["steps"])
@@ -106,7 +106,7 @@ def _play(swarm: Swarm) -> tuple[SwarmStatus, set[str]]:
 
 
 def _faults(swarm: Swarm, status: SwarmStatus, thrown_out: set[str], replay: Path) -> list[str]:
-    """Return what went wrong, in words."""
+    """Return a message for each violated expectation."""
     faults = []
     for name, cheat in CHEATS.items():
         node = swarm.node_in(status, name)

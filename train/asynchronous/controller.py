@@ -447,7 +447,7 @@ class Controller:
             if self._over:
                 return
             does = "leaves" if leaving.leases is None else "goes on"
-            log.info("%s %s; %d groups are asked again", leaving.worker, does, len(ended))
+            log.info("%s %s; %d groups are dispatched again", leaving.worker, does, len(ended))
             for each in ended:
                 self._lose(each.key, each.reason)
 
@@ -602,7 +602,7 @@ class Controller:
             lost = [each for each in ended if each.worker == name]
             self._metrics.n_dead_workers += bool(lost)
             if lost:
-                log.warning("%s is dead: it said nothing for %g s; %d groups are asked again", name,
+                log.warning("%s is dead: it said nothing for %g s; %d groups are dispatched again", name,
                             self._settings.worker_timeout_seconds, len(lost))  # fmt: skip
             else:
                 log.info("%s has left", name)

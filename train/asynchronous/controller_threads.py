@@ -67,7 +67,7 @@ class RetryPolicy:
                         f"{error} (tried for {gone:.0f} s). Start the worker again once the run goes on; "
                         "--patience SECONDS lets it try for longer."
                     ) from error
-                log.info("%s; tried again", error)
+                log.info("%s; retrying", error)
             if not self._pause(seconds * random.uniform(0.5, 1.0)):  # jitter: workers must not all retry at once
                 return None
             seconds = min(2 * seconds, _MAX_SECONDS)

@@ -1,7 +1,7 @@
 """How often a model solves each problem of a dataset, for `curate difficulty`: `measure_difficulty` is the entry.
 
-An answer is on disk before it is judged, and its verdict as soon as it is known. So after a kill the same command
-judges what was sampled, and samples only what is missing. The result is the table `difficulty/` of the dataset, with
+An answer is journaled before it is judged, and its verdict as soon as it is known. So after a kill the same command
+judges existing samples, and samples only the missing ones. The result is the table `difficulty/` of the dataset, with
 one row for each problem and model; curate/difficulty/table.py says what its columns mean.
 """
 
@@ -72,7 +72,7 @@ class DifficultySettings:
             raise CurateError(f"pass@{self.k} needs at least {self.k} samples, not {self.n}: give a larger --n.")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings as plain values: the last three as texts, which are empty for the defaults."""
+        """Return the settings as plain values; prompt, engine and languages as text, empty for the default."""
         languages = "" if self.languages == PYTHON_ONLY else " ".join(self.languages)
         texts = {"prompt": _text(self.prompt.as_table()), "engine": _text(self.engine), "languages": languages}
         return {**asdict(self), **texts}
@@ -157,8 +157,8 @@ class DifficultyMeasurement:
     n_sampled    answers drawn in this call
     n_scored     samples that got their verdict in this call
     n_unscored   samples without a verdict, because the problem's own checker failed; the same command judges them again
-    n_refused    prompts that the model refused; the same command asks them again
-    left_out     numbers of rows that were not sampled because they are not trusted, by the words of curate.trust
+    n_refused    prompts that the model refused; the same command retries them
+    left_out     numbers of untrusted rows, which are not sampled, by the reasons of curate.trust
     """
 
     settings: DifficultySettings
@@ -283,7 +283,7 @@ class _Samples:
         open_sampler: Callable[[DifficultySettings], AbstractContextManager[SampleFunction]] | None,
         open_sandbox: Callable[[], Sandbox],
     ) -> None:
-        """Judge the samples that an earlier call drew but did not judge, then draw and judge those that are missing.
+        """Judge the unjudged samples of an earlier call, then sample and judge the missing ones.
 
         n_unscored    number of samples without a verdict
         open_sampler  None: no sample is missing

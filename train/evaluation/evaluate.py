@@ -1,21 +1,19 @@
-"""How often a model solves the problems of a set: k samples of each problem, drawn, judged and counted.
+"""The evaluation of a model on a suite: k samples of each problem, judged and counted.
 
-    prompt -> answer, drawn with its own seed -> the program in the answer -> verdict
+    prompt -> answer, sampled with its own seed -> the program in the answer -> verdict
 
-    kept samples: verdict known -> counted; no verdict, or that of another judge -> judged (again)
-    missing samples -> drawn, kept, judged
+    stored samples: verdict known -> counted; no verdict, or that of another judge -> judged (again)
+    missing samples -> sampled, stored, judged
 
 Answers are judged while the model continues, except for those that are judged once more, alone, at the end: see
-judges/time_limits.py. Two digests decide what is kept. A sample depends on the prompt, the
-model, its settings and the seed, but not on its judge. So if tests or extraction change, the sample is kept, and only
-its verdict is found again.
+judges/time_limits.py. Two digests decide what is reused. A sample depends on the prompt, the model, its settings and
+the seed, but not on its judge. So if tests or extraction change, the sample is reused, and only judged again.
 
-There is one rule for answers that were cut off: the program in such an answer is judged, if there is one, as
-LiveCodeBench and EvalPlus do and as `rewards.code.CodeReward` does in training. So pass@1 is the reward that a run
-would see. Callers also count how many answers were cut off, and how many of those were right.
+A truncated answer is judged by the program in it, if there is one, as in LiveCodeBench and EvalPlus and in training
+(`rewards.code.CodeReward`). So pass@1 is the reward that a run would get. Callers also count the truncated answers, and
+the right ones among them.
 
-A sample without a verdict, because a checker failed or the model refused the prompt, is left out and counted: nothing
-is known about it.
+A sample without a verdict, because a checker failed or the model refused the prompt, is left out and counted.
 """
 
 import hashlib
@@ -59,7 +57,7 @@ _TIMEOUT_SECONDS = 7200.0  # time without any answer after which the sampler cou
 
 @dataclass(frozen=True, slots=True)
 class SampleRequest:
-    """The sample of this number that a measurement lacks, under the key by which the measurement keeps it."""
+    """A missing sample: its number, and the key under which the caller stores it."""
 
     key: str
     number: int
@@ -83,7 +81,7 @@ def sample_and_judge(
     *,
     on_answer: Callable[[SampleRequest, SampleRecord], None],
 ) -> Generator[Sample, None, None]:
-    """Draw the samples and yield each with its verdict, in the order in which verdicts become known.
+    """Sample the requests and yield each with its verdict, in the order in which verdicts become known.
 
     requests   is read only as far as the model keeps up
     on_answer  is called in another thread with each answer, before it is judged
@@ -311,7 +309,7 @@ def evaluate_cached(
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> EvaluationResult:
-    """Do what `evaluate` does, for exercises whose digests are known.
+    """Do what `evaluate` does, for exercises with known digests.
 
     sample   None: no samples are drawn, and those that are missing have no verdict
     """

@@ -62,19 +62,19 @@ def parse_suite(text: str) -> tuple[str, str]:
 
 
 def _on_hub(name: str, options: str) -> str:
-    """Return where a suite is on the Hub, with options; "" for a suite that has no place of its own."""
+    """Return a suite's Hub id with options; "" for a suite without one."""
     place = _BY_NAME[name].hub_id if name in _BY_NAME else ""
     return place and place + (options.replace("?", "&", 1) if "?" in place else options)
 
 
 def format_ids(ids: Sequence[str]) -> str:
-    """Return the first of some ids as text, and how many more there are."""
+    """Return a text with the first ids and the number of the others."""
     more = len(ids) - _MAX_SHOWN
     return ", ".join(ids[:_MAX_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def has_dates(name: str) -> bool:
-    """Return whether a window of days can be applied to a suite. Some datasets have no dates; reading them tells."""
+    """Return whether a window of days can apply to a suite; for a dataset, only reading it shows this."""
     return name not in _BY_NAME or _BY_NAME[name].has_dates
 
 
@@ -128,9 +128,9 @@ def read_exercises(
     suite         the name of the suite, one of NAMES; empty: a dataset, or the only suite that can read the
                   rows
     trust         the rows of a dataset to use; the others are left out, and a warning says how many
-    prompt        the form in which the model is asked
+    prompt        the format of the prompt
     languages     the languages that answers may be written in
-    settings      the official form of the prompt, if there is one, and how answers are read; see protocols/
+    settings      form, mode, extraction and time limits; see protocols/
 
     Raises CurateError if there is no such set, if several suites can read it and none is named, if the dataset was
     altered, or if no problem is left.

@@ -1,8 +1,8 @@
-"""Results in the forms that other evaluators read, by the names that users type.
+"""Exports of results to the formats of other evaluators, by the names that users type.
 
-lcb              what LiveCodeBench's custom evaluator judges: the programs of all samples of each problem
-lcb-leaderboard  what LiveCodeBench's leaderboard and its computation of scores read: answers with our verdicts
-evalplus         what EvalPlus judges: a line with a program for each sample
+lcb              for LiveCodeBench's custom evaluator: the programs of all samples of each problem
+lcb-leaderboard  for LiveCodeBench's leaderboard and its computation of scores: answers with our verdicts
+evalplus         for EvalPlus: a line with a program for each sample
 
 LiveCodeBench's own code chooses its rows by two dates, which it compares with the time of day of contests: with
 --end_date 2025-01-04, a contest on that day at 15:00 is left out, but one at 00:00 is not. It takes all rows between
@@ -173,7 +173,7 @@ def _id(row: Row) -> str:
 
 
 def _time(row: Row) -> datetime:
-    """Return when a contest was held. Raises CurateError if the row does not say it."""
+    """Return the date of a row's contest. Raises CurateError if it is missing."""
     try:
         return datetime.fromisoformat(str(row["contest_date"]))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Evaluations in inspect_ai, whose answers are judged by our judges in our sandbox.
+"""Evaluations in inspect_ai, with answers judged by our judges in our sandbox.
 
     @task
     def humaneval_plus() -> Task:
@@ -7,9 +7,8 @@
 A task of your own takes the dataset and the scorer of the same suite. The log of inspect_ai has the arguments of the
 scorer, so `inspect score` can judge the answers of a log again.
 
-The sandbox is shared by all answers of a run: it is opened for the first answer, and closed at the end of the run. It
-is opened as the rewards in trainers open theirs: on this machine or, if CURATE_URL is set, behind that service, with
-the packages that CURATE_PACKAGES names.
+All answers of a run share a sandbox, opened for the first answer and closed at the end of the run. It runs on this
+machine or, if CURATE_URL is set, behind that service, with the packages of CURATE_PACKAGES, as for rewards in trainers.
 """
 
 import threading
@@ -38,7 +37,7 @@ from train.evaluation.suites.suite import Exercise
 EXERCISE_ID_KEY = "curate_exercise"  # in the metadata of a sample: its exercise's id, if the sample has another
 _MAX_SUITES = 4  # that stay in memory, with all their tests
 _MESSAGES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
-_threads = CapacityLimiter(64)  # apart from the threads that inspect_ai itself needs; each only waits
+_threads = CapacityLimiter(64)  # separate from inspect_ai's own threads; each only waits
 
 
 def curate_task(suite: str, window: str = "", protocol: str = "", form: str = "") -> Task:
@@ -85,7 +84,7 @@ def curate_scorer(suite: str, window: str = "", protocol: str = "", form: str = 
     sandbox that fails is an error of the sample, and an answer without a verdict is not scored; neither counts as
     wrong. Raises CurateError as curate_dataset does, and if the suite has no exercise for a sample.
     """
-    load_exercises(suite, window, protocol, form)  # what is wrong with the suite is said before any answer is sampled
+    load_exercises(suite, window, protocol, form)  # reports errors of the suite before sampling
 
     async def score(state: TaskState, target: Target) -> Score:
         id = str(state.metadata.get(EXERCISE_ID_KEY, state.sample_id))
@@ -108,7 +107,7 @@ def curate_scorer(suite: str, window: str = "", protocol: str = "", form: str = 
 
 
 def suite_settings(suite: str, window: str, protocol: str, form: str) -> SuiteSettings:
-    """Return how a suite is measured. Raises CurateError for unknown names and for what makes no sense."""
+    """Return the settings of a suite. Raises CurateError for unknown names and conflicting settings."""
     for kind, name, names in (("protocol", protocol, PROTOCOLS), ("form", form, [*FORMS, OWN_FORM])):
         if name and name not in names:
             raise CurateError(f"there is no {kind} {name!r}; there are {', '.join(names)}.")
@@ -136,7 +135,7 @@ def load_exercises(suite: str, window: str, protocol: str, form: str) -> Mapping
 
 
 def _sample(exercise: Exercise) -> Sample:
-    assert not isinstance(exercise.prompt, str)  # load_exercises has seen to it
+    assert not isinstance(exercise.prompt, str)  # ensured by load_exercises
     asked: list[ChatMessage] = [_MESSAGES[one["role"]](content=one["content"]) for one in exercise.prompt]
     facts = exercise.metadata
     day = facts.date and facts.date.isoformat()

@@ -1,7 +1,7 @@
-"""Judge the kept answers of a result again, with other tests or another rule of extraction. Nothing is sampled.
+"""Rejudging of a result's stored answers, with other tests or another rule of extraction, without sampling.
 
-A result file leaves out the exercises and the answers: the exercises are read again from the place that it names, and
-the answers are in the file beside it.
+A result file has neither exercises nor answers: the exercises are read again from the location in the file, and the
+answers from the samples file in the same folder.
 """
 
 from collections import Counter
@@ -35,7 +35,7 @@ _MAX_SHOWN = 5  # ids in a message
 class LoadedResult:
     """A result whose answers can be judged again and exported.
 
-    result      with what the caller wants in place of its suite and its extraction
+    result      with the caller's suite and extraction in place of its own
     exercises   all exercises of its suite by id, whether they were evaluated or not
     """
 
@@ -62,18 +62,18 @@ def samples_path(result: Path) -> Path:
 
 
 def sample_keys(problem: ProblemOutcomes) -> list[str]:
-    """Return the keys under which the samples of a problem are kept."""
+    """Return the keys under which the samples of a problem are stored."""
     return [sample_key(problem.samples_digest, number) for number in range(len(problem.correct))]
 
 
 def load_result(result: Result, suite: str | None = None, extraction: str | None = None) -> LoadedResult:
     """Read the exercises of a result again, from the place that its file names.
 
-    suite       NAME=PATH of other rows with the same problems; None: those of the result
-    extraction  another rule by which the program is found in an answer; None: that of the result
+    suite       NAME=PATH of other rows with the same problems; None: the result's
+    extraction  another rule that finds the program in an answer; None: the result's
 
-    Raises CurateError if the file does not say which samples are its own, or if the rows are not there any more. Only
-    rows that `suite` names may lack problems of the result.
+    Raises CurateError if the file does not identify its samples, or if the rows are gone. Only the rows named by
+    `suite` may lack problems of the result.
     """
     if "given" not in result.suite_metadata or not all(problem.samples_digest for problem in result.outcomes):
         raise CurateError(f"{result.path} does not say which answers are its own. {_AGAIN}")
@@ -122,12 +122,12 @@ def rescore(
     shortening: Shortening | None = None,
     progress: Progress = no_progress,
 ) -> RescoreResult:
-    """Judge the answers of a result again, and keep them with their verdicts in `samples`.
+    """Judge the answers of a result again, and store them with their verdicts in `samples`.
 
-    samples       may be the file with the answers of the result itself, unless the rows lack some of the problems or
-                  answers are shortened. A call that was interrupted is continued there
-    dependencies  what verdicts depend on besides the exercises, such as packages; JSON values
-    shortening    cuts answers off before they are judged; None: they are judged as they are
+    samples       may be the result's own file of samples, unless the rows lack some problems or answers are truncated;
+                  an interrupted call continues there
+    dependencies  dependencies of verdicts besides the exercises, such as packages; JSON values
+    shortening    truncates answers before they are judged; None: no truncation
 
     Raises CurateError if answers are missing that had a verdict, if the rows have none of the problems, or if the
     sandbox fails again and again.
@@ -144,9 +144,9 @@ def rescore(
         )
     if shortening is not None and samples.resolve() == answers.resolve():
         raise CurateError(f"{result.path} would lose the ends of its answers. Choose another --out.")
-    keys: dict[str, str] = {}  # of the samples of the result, and those under which the judged ones are kept
+    keys: dict[str, str] = {}  # from the keys of the result's samples to those of the judged ones
     judges: dict[str, str] = {}  # by the key of a sample
-    lost: set[str] = set()  # keys of samples that had a verdict, and whose answers are not found
+    lost: set[str] = set()  # keys of samples with a verdict and without an answer
     cached = []
     for problem in known:
         exercise = exercises[problem.id]
@@ -192,9 +192,9 @@ def rescore(
 
 
 def _with_known(facts: ProblemMetadata, told: ProblemMetadata) -> ProblemMetadata:
-    """Return the facts that the rows tell and, where they do not, those that the result has.
+    """Return the metadata of the rows, with unknown fields filled from the result.
 
-    The contests of Codeforces, for example, have told some of them when the result was made.
+    Some of the result's come, for example, from the contests of Codeforces.
     """
     return replace(
         told,

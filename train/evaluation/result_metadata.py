@@ -1,7 +1,7 @@
-"""What a result says of the model and of the suite, and what its samples and verdicts depend on.
+"""A result's metadata about model and suite, and the dependencies of its samples and verdicts.
 
-Weights are told apart by a digest of the names and sizes of their files and of pieces of each file, because reading all
-of 30 GB takes minutes. It tells checkpoints apart, but does not prove that no byte in between was changed.
+The digest of weights covers the names and sizes of their files and pieces of each file, because reading all of 30 GB
+takes minutes. It distinguishes checkpoints, but does not detect a changed byte between the pieces.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ _SECONDS = 5.0  # for a server to say what it is
 
 
 def model_metadata(model: str, base_url: str | None, revision: str | None = None) -> dict[str, Any]:
-    """Return what is known of a model. What is not known is left out.
+    """Return the known metadata of a model, without unknown keys.
 
     base_url  of a server that runs the model; None: vLLM in this process
     revision  of a model on the Hub; None: the newest in the Hub's cache
@@ -60,7 +60,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def quick_weights_digest(folder: Path) -> str | None:
-    """Return a digest that tells the weights in a folder from others; None if there are none."""
+    """Return a digest that identifies the weights in a folder; None if there are none."""
     files = weight_files(folder)
     digest = hashlib.sha256()
     for path in files:
@@ -108,7 +108,7 @@ def _installed_vllm() -> dict[str, str]:
 
 
 def _engine_behind(base_url: str) -> dict[str, str]:
-    """Return what a server says of its engine. Only vLLM's own server says it."""
+    """Return a server's report about its engine; empty unless it is vLLM's own server."""
     models = _asked(base_url, "/models").get("data")
     owners = [one.get("owned_by") for one in models if isinstance(one, dict)] if isinstance(models, list) else []
     if "vllm" not in owners:
@@ -137,10 +137,10 @@ def _asked(url: str, path: str) -> dict[str, Any]:
 def suite_metadata(
     suite: str, location: str, window: str, exercises: Sequence[Exercise], outcomes: Sequence[ProblemOutcomes]
 ) -> dict[str, Any]:
-    """Return what a result says of its suite.
+    """Return a result's metadata about its suite.
 
     suite   the name of the suite; empty: none was named
-    window  FROM..TO, as it was asked for; the first and the last problem may lie well within
+    window  FROM..TO, as requested; the dates of the problems may span less
     """
     path = Path(split_location(location)[0]).expanduser()
     digest = {}

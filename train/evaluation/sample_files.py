@@ -1,4 +1,4 @@
-"""Samples that other tools have drawn, in the files of EvalPlus and LiveCodeBench, for `curate evaluate --samples`.
+"""Samples from other tools, in the file formats of EvalPlus and LiveCodeBench, for `curate evaluate --samples`.
 
     {"task_id": "HumanEval/0", "solution": "..."}      a program: EvalPlus
     {"task_id": "HumanEval/0", "completion": "..."}    the rest of a program that begins with the prompt: HumanEval
@@ -6,10 +6,10 @@
     {"question_id": "abc301_a", "code_list": ["..."], "output_list": ["..."]}    programs, and the answers that they
                                                        were found in: LiveCodeBench
 
-A file has a JSON object on each line, or one JSON list of them. What is missing counts as in the official evaluators. A
-problem without samples is an error. Tasks that the suite does not have are left out with a warning, as in EvalPlus.
-Several lines of a task are several samples, but two entries with a list are an error. pass@j is known up to the
-smallest number of samples of a problem. An empty program is a wrong sample.
+A file has a JSON object on each line, or one JSON list of them. As in the official evaluators, a problem without
+samples is an error, and unknown tasks are left out with a warning. Several lines of a task are several samples, but two
+entries with a list are an error. pass@j is known up to the smallest number of samples of a problem. An empty program is
+a wrong sample.
 """
 
 import hashlib
@@ -74,11 +74,11 @@ class SampleFile:
 
     @property
     def name(self) -> str:
-        """Return the name of the file without endings, which stands for the model that nobody named."""
+        """Return the name of the file without extensions, the default name of the model."""
         return self.path.name.partition(".json")[0]
 
     def as_table(self) -> dict[str, Any]:
-        """Return what a result says of its samples, as JSON values."""
+        """Return the section of a result about its samples, as JSON values."""
         table = {"file": str(self.path), "field": self.field}
         if self.path.is_file():
             with self.path.open("rb") as file:
@@ -86,11 +86,11 @@ class SampleFile:
         return table
 
     def settings(self, protocol: str | None, suite: str, given: Mapping[str, Any]) -> EvaluationSettings:
-        """Return how the samples are judged.
+        """Return the settings for judging the samples.
 
-        protocol  whose window and limit of time hold; None: all contests, and the suite's own limits
-        suite     the name of the suite; empty: it is not named
-        given     what the user gives in place of them: window, k and extraction
+        protocol  gives the window and time limit; None: all contests, and the suite's own limits
+        suite     the name of the suite; empty with --data
+        given     the user's overrides: window, k and extraction
 
         Raises CurateError if the protocol does not cover the suite, or if its programs do not begin with a prompt.
         """
@@ -113,7 +113,7 @@ class SampleFile:
     def assign(self, exercises: Sequence[Exercise], k: int | None = None) -> dict[str, tuple[str, ...]]:
         """Return the samples of each exercise by its id, and warn about the rest.
 
-        k   how many samples of each; None: all
+        k   number of samples of each; None: all
 
         Raises CurateError if an exercise has none or fewer than k, or if its judge judges no programs.
         """

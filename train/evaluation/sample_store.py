@@ -1,4 +1,4 @@
-"""The samples of an evaluation on disk, each under a key that names what the answer depends on.
+"""The samples of an evaluation on disk, each under a key that identifies all that the answer depends on.
 
 `OUT.samples.jsonl` has those with a verdict, a line each. An answer that waits for its verdict is in
 `OUT.samples.jsonl.unjudged`, so that a kill loses neither. A sample that is judged again, because the tests have
@@ -68,7 +68,7 @@ class SampleStore(Closeable):
         return None if journal is None else journal.load(key, _read)
 
     def add(self, key: str, record: SampleRecord) -> None:
-        """Keep a record. When this returns, it has been handed to the operating system.
+        """Append a record and flush it, without fsync.
 
         Records with a verdict and those without one may be added by two threads at once.
         """

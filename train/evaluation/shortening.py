@@ -1,4 +1,4 @@
-"""Answers as if fewer tokens had been allowed, so that one sampling tells what several limits would have given."""
+"""Truncation of stored answers to fewer tokens, so that samples of one length limit show the results of lower ones."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -12,10 +12,10 @@ from train.evaluation.sample_store import SampleRecord
 
 @dataclass(frozen=True, slots=True)
 class Shortening:
-    """Cuts answers off at their first tokens.
+    """Truncates answers to their first tokens.
 
-    Samples are kept as text, so the tokenizer finds the tokens again. It may divide the text otherwise than the model
-    drew it; then the place of the cut differs by these tokens.
+    Samples are stored as text and tokenized again. The new tokens may differ from the sampled ones; then the point of
+    truncation shifts by the difference.
 
     max_tokens      the limit
     tokenizer       of transformers
@@ -41,7 +41,7 @@ class Shortening:
         return cls(max_tokens, tokenizer, name)
 
     def as_table(self) -> dict[str, Any]:
-        """Return what a result says of its shortened samples."""
+        """Return the section of a result about its shortened samples."""
         return {"max_tokens": self.max_tokens, "cut_by_tokenizer": self.tokenizer_name}
 
     def samples_digest(self, digest: str) -> str:
@@ -49,7 +49,7 @@ class Shortening:
         return hashlib.sha256(f"{digest} cut at {self.max_tokens}".encode()).hexdigest()[:32]
 
     def shorten(self, record: SampleRecord) -> SampleRecord:
-        """Return a sample without a verdict and, if it is longer than the limit, cut off. Reasoning comes first."""
+        """Return a sample without its verdict, truncated to the limit; reasoning counts before the answer."""
         record = replace(record, verdict="", parts=(), judge_digest="")
         if 0 < record.n_tokens <= self.max_tokens:
             return record

@@ -1,8 +1,8 @@
-"""Commitments to hidden states: made by a worker, sent as bytes, and compared by a verifier that trusts nobody.
+"""Commitments to hidden states (TOPLOC): computed by an untrusted worker, and compared by a verifier.
 
-Of each chunk of 32 tokens, the K largest absolute values are kept as a polynomial through (index, bits of the value),
-over the integers modulo PRIME. On the wire, a chunk is the modulus of the indices and K coefficients, each two bytes,
-the high one first. A verifier evaluates the polynomial at the indices of its own largest values.
+The K largest absolute values of each chunk of 32 tokens become a polynomial through (index, bits of the value), over
+the integers modulo PRIME. On the wire, a chunk is the modulus of the indices and K coefficients, each two bytes, big-
+endian. A verifier evaluates the polynomial at the indices of its own largest values.
 
 Letters in names are shapes: C chunks, K values of each, T tokens, H the width of the model.
 """
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 Int64Array = NDArray[np.int64]
 Bfloat16Bits = NDArray[np.uint16]  # numbers in bfloat16, as their bits
 
-CHUNK_TOKENS = 32  # of a chunk; the last chunk of an answer may have fewer
-K = 128  # values of a chunk that are kept
+CHUNK_TOKENS = 32  # of a chunk; the last chunk of a completion may have fewer
+K = 128  # values committed for each chunk
 PRIME = 65497  # the largest prime below 2^16 that TOPLOC uses, so that a coefficient fits into two bytes
 _MIN_MODULUS = 2**15  # honest commitments are far above: indices collide under few moduli
 # Of bfloat16. The bits without the sign are ordered, as integers, as the absolute values are.
@@ -43,7 +43,7 @@ class TopValues:
 class CommitmentDistance:
     """The comparison of one chunk, over the largest values of the verifier.
 
-    exponent_mismatches  how many have another exponent in the commitment
+    exponent_mismatches  number of values with another exponent in the commitment
     mantissa_mean        mean of |difference of mantissas| over the others; infinite if there are none
     """
 
@@ -65,7 +65,7 @@ def commit_top_values(chunks: Sequence[TopValues]) -> bytes:
 
 
 def decode_commitments(data: bytes, n_tokens: int) -> Int64Array:
-    """Return the commitments to an answer of n tokens: for each chunk a row of the modulus and the coefficients.
+    """Return the commitments to a completion of n tokens: for each chunk a row of the modulus and the coefficients.
 
     Raises MalformedCommitment, and nothing else, whatever the bytes are.
     """
@@ -98,7 +98,7 @@ def commitment_distances(commitments: Int64Array, hidden_TH: Bfloat16Bits) -> tu
 def top_k_indices(bits: Bfloat16Bits, k: int) -> Int64Array:
     """Return the indices of the k largest absolute values, or all indices if there are fewer.
 
-    Of equal values at the limit, those that stand first are taken, so that the same bits give the same places.
+    Ties are broken by the lower index, so that the same bits give the same indices.
     """
     magnitudes = bits & MAGNITUDE
     if len(magnitudes) <= k:
@@ -110,7 +110,7 @@ def top_k_indices(bits: Bfloat16Bits, k: int) -> Int64Array:
 
 
 def injective_modulus(indices: Int64Array) -> int:
-    """Return the largest modulus up to PRIME under which no two indices are equal. They are far fewer than PRIME."""
+    """Return the largest modulus up to PRIME under which the indices, far fewer than PRIME, stay distinct."""
     modulus = PRIME
     while len(np.unique(indices % modulus)) < len(indices):
         modulus -= 1
@@ -120,7 +120,7 @@ def injective_modulus(indices: Int64Array) -> int:
 def interpolate(x_CK: Int64Array, y_CK: Int64Array) -> Int64Array:
     """Return the coefficients of the polynomials of degree < K through the points, the constant term first.
 
-    x_CK must be different within each set. Newton's divided differences, then Horner's scheme: 3 K^2 operations a set.
+    Rows of x_CK must have distinct values. Newton's divided differences, then Horner's scheme: 3 K^2 operations a row.
     """
     n_points = x_CK.shape[1]
     divided_CK = y_CK % PRIME
@@ -147,5 +147,5 @@ def evaluate(coefficients_CK: Int64Array, x_CJ: Int64Array) -> Int64Array:
 
 @cache
 def _inverses() -> Int64Array:
-    """Return the inverse of each number; that of 0, which has none, is 0."""
+    """Return the inverse of each number modulo PRIME; 0 for 0."""
     return np.array([0, *(pow(number, -1, PRIME) for number in range(1, PRIME))], dtype=np.int64)

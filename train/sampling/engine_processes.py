@@ -1,7 +1,7 @@
-"""vLLM engines in processes of their own, on other GPUs than the trainer's. New weights are files in memory, or NCCL's.
+"""vLLM engines in child processes, on other GPUs than the trainer's. New weights arrive in shared memory or by NCCL.
 
-An engine that dies is started again with the newest weights, and draws the samples that are still missing. Because of
-their seeds, the answers stay the same. If engines die too often, the run ends with a SamplerError.
+A dead engine is restarted with the newest weights, and samples what is still missing, with the same seeds. If engines
+die too often, the run ends with a SamplerError.
 """
 
 import logging
@@ -28,11 +28,11 @@ from train.weights.source import SharedMemoryTransport
 
 log = logging.getLogger(__name__)
 
-_POLL_SECONDS = 1.0  # time between checks that silent engines are still alive
+_POLL_SECONDS = 1.0  # interval of checks that silent engines are alive
 
 
 class EngineProcesses:
-    """Runs one engine for every `tensor_parallel` GPUs. Raises SamplerError if one of them does not start."""
+    """A sampler with one engine for every `tensor_parallel` GPUs. Raises SamplerError if one does not start."""
 
     def __init__(self, model: str, settings: config.EngineConfig, options: dict[str, Any]) -> None:
         size = settings.tensor_parallel
@@ -40,7 +40,7 @@ class EngineProcesses:
         self._arguments = [(model, gpus, options) for gpus in split_gpus_by_engine(settings.gpus, size)]
         self._memory = SharedMemoryTransport(kept=1)  # all engines have read a version when `update_weights` returns
         self._manifest: WeightManifest | None = None  # of the newest weights
-        self._version = 0  # of weights that are being sent by NCCL
+        self._version = 0  # of the weights being sent by NCCL
         self._sender: NcclSender | None = None
         self._restarts = RestartBudget(settings.restarts_per_hour)
         self._closed = False
@@ -86,17 +86,17 @@ class EngineProcesses:
             if self._closed:
                 raise SamplerError("the sampler was closed while it had work")
         finally:
-            if any(missing) and not self._closed:  # the caller has stopped: answers on their way would confuse the next
+            if any(missing) and not self._closed:  # the caller stopped early: discard late completions
                 self.close()
 
     def update_weights(
         self, weights: Iterable[tuple[str, Tensor]], version: int, probe: Probe | None, max_error: float
     ) -> dict[str, float]:
-        """Load weights and prove in every process that they have arrived; see train/sampling/protocol.py."""
+        """Load and verify weights in every process; see train/sampling/protocol.py."""
         try:
             if self._sender is None or self._manifest is None:
                 self._manifest = self._memory.publish(weights, version, probe, max_error)
-            else:  # the first hand-over has told names and shapes, and has shown that everything else is right
+            else:  # the first transfer has established names and shapes, and verified the rest
                 self._version = version
                 sent = self._sender.send(weights, self._manifest.tensors)
                 self._manifest = WeightManifest(version, tensors=tuple(sent), probe=probe, max_error=max_error)
@@ -111,20 +111,20 @@ class EngineProcesses:
                 figures += engine.expect("loaded", self._settings.sync_seconds)
             except SamplerError as error:
                 figures += self._restart(number, error)
-        # The worst of the engines: all of these figures but one are better if they are lower.
+        # The worst engine counts: all these metrics but one are better if lower.
         return {
             name: (min if name == CHECKED_SHARE_METRIC else max)(each[name] for each in figures) for name in figures[0]
         }
 
     def _call(self, method: str, arguments: Sequence[Mapping[str, Any]]) -> None:
-        """Do a part of a transfer by NCCL in all engines; see `CallEngines` in train/weights/nccl.py."""
+        """Call one phase of an NCCL transfer in all engines; see `CallEngines` in train/weights/nccl.py."""
         for engine, of_engine in zip(self._engines, arguments, strict=True):
             engine.send("receive", method, of_engine, self._version)
         for engine in self._engines:
             engine.expect("received", self._settings.sync_seconds)
 
     def sleep(self) -> None:
-        """Keep the memory: the engines have GPUs of their own."""
+        """Do nothing: the engines share no GPU with the trainer."""
 
     def close(self) -> None:
         """End the processes."""
@@ -136,8 +136,8 @@ class EngineProcesses:
         self._memory.close()
 
     def _restart(self, number: int, error: SamplerError) -> list[dict[str, float]]:
-        """Start an engine again. Return the metrics of its proof, or nothing if it has no weights to load."""
-        if self._closed:  # another thread closed the engines, which is why this one has lost its own
+        """Restart an engine. Return the metrics of its proof, or nothing if it has no weights to load."""
+        if self._closed:  # another thread closed the engines: not a failure
             raise error
         if self._sender is not None and self._manifest is not None and not self._manifest.files:
             raise SamplerError(
@@ -162,12 +162,12 @@ class EngineProcesses:
 
 
 class _Engine:
-    """A process with an engine in it, as the trainer sees it."""
+    """The trainer's handle of an engine process."""
 
     def __init__(self, model: str, gpus: Sequence[int], options: dict[str, Any]) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        # Not daemonic: such processes may have none of their own, and vLLM has one for each GPU.
+        # Not daemonic: daemonic processes may have no children, and vLLM starts one for each GPU.
         self.process = context.Process(target=_serve, args=(theirs, model, tuple(gpus), options), name="sampler")
         self.process.start()
         theirs.close()
@@ -176,7 +176,7 @@ class _Engine:
         try:
             self.connection.send(message)
         except OSError:
-            log.debug("an engine is gone; the caller that waits for its answer will notice")
+            log.debug("an engine is gone; the caller that waits for its reply will notice")
 
     def expect(self, kind: str, seconds: float) -> list[Any]:
         """Return the engine's next message. Raises SamplerError if it is not of this kind or does not come in time."""
@@ -211,7 +211,7 @@ class _Engine:
 
 
 def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dict[str, Any]) -> None:
-    """Run an engine in this process. It obeys the messages of the trainer until the connection is closed."""
+    """Run an engine in this process, and execute the trainer's messages until the connection is closed."""
     for number in (signal.SIGINT, signal.SIGTERM):  # Ctrl-C and torchrun reach all processes of a run, but the
         signal.signal(number, signal.SIG_IGN)  # trainer needs this one until it has saved, and ends it then
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -248,7 +248,7 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
 
 
 def _end_with_parent() -> None:
-    """End this process once the trainer is gone, even in the midst of a long answer."""
+    """End this process once the trainer is gone, even in the middle of a long completion."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -1,6 +1,6 @@
-"""What an engine has to be like in order to sample for a run, and its start in a process of its own.
+"""The engine spec of a run: how an engine for it must be started; and the start in a separate process.
 
-Such a process sees the engine's GPUs, and nothing that would make it a rank of the trainer.
+Such a process sees only the engine's GPUs, and no variables that would make it a rank of the trainer.
 """
 
 import os
@@ -23,11 +23,11 @@ class EngineSpec(Struct, frozen=True):
     """Read from a run's configuration by train/sampling/open_engine.py.
 
     run             name of the run
-    model           a folder or a name on the Hub; other weights are loaded before anything is sampled
-    context_tokens  tokens of prompt and answer together
+    model           a folder or a name on the Hub; the run's weights replace its weights before sampling
+    context_tokens  tokens of prompt and completion together
     vllm            options of vLLM, by vLLM's names
-    whole_leases    new weights are loaded only between groups of answers
-    sampling        how the run has its workers sample: for training and, unless it has an engine of its own, evaluation
+    whole_leases    whether new weights are loaded only between leases
+    sampling        sampling params for training and, unless evaluation has its own engine, evaluation
     """
 
     run: str
@@ -44,9 +44,9 @@ def start_engine(
 ) -> Engine:
     """Start an engine in this process.
 
-    model       a folder or a name on the Hub instead of that in the specification
-    engine      options as in the section [engine] that replace those of the specification
-    verifiable  whether answers that others can check will be asked for
+    model       a folder or a name on the Hub; default: the spec's
+    engine      options of the section [engine] that override the spec's
+    verifiable  whether the engine will sample verifiable completions
 
     Raises SamplerError if it cannot be started, and ConfigError for unknown options.
     """
@@ -62,7 +62,7 @@ def start_engine(
 
 
 def clear_trainer_environment() -> None:
-    """Let this process hold an engine: it is not one of the trainer's ranks, and vLLM needs no other for its engine."""
+    """Prepare this process for an engine: remove the trainer's rank, and keep vLLM's engine core in this process."""
     for name in [name for name in os.environ if name.startswith(_TORCHRUN)]:
         del os.environ[name]
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # weights change between two steps of the engine
@@ -74,7 +74,7 @@ def split_gpus_by_engine(gpus: Sequence[int], tensor_parallel: int) -> list[tupl
 
 
 def cuda_visible_devices(gpus: Sequence[int]) -> str:
-    """Return CUDA's names of these GPUs; their numbers count the GPUs that are visible to the run, from 0.
+    """Return CUDA_VISIBLE_DEVICES for these GPUs, numbered from 0 among the GPUs visible to the run.
 
     Raises SamplerError if the run sees fewer GPUs.
     """

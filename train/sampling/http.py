@@ -1,16 +1,16 @@
-"""A model behind an OpenAI-compatible address: `vllm serve`, any other server, or a provider.
+"""A sampler for a model behind an OpenAI-compatible server: `vllm serve`, any other server, or a provider.
 
-There is one request per sample, and many at the same time, so that each answer comes back as soon as it is finished.
+There is one request per sample, and many at once, so that each completion arrives as soon as it is finished.
 
-    reply                                              what follows
+    reply                                              effect
     a completion                                       the sample
     400, 413, 422 with the server's reason             the prompt is refused, the others go on
     401, 402, 403, 404 and other 4xx                   SamplerError with the server's reason
     408, 409, 425, 429, 5xx, no reply, a reply that    another attempt, with backoff and after the time that the server
-    is late, broken, empty, or an error with 200       asks for, until a limit; then SamplerError
+    is late, broken, empty, or an error with 200       requests, until a limit; then SamplerError
 
-Replies are read by types that ignore what they do not know. A choice of another form than these is an error at once:
-another attempt would cost as much and end the same.
+Replies are decoded into types that ignore unknown fields. A choice that does not fit its type is a permanent error:
+another attempt would cost as much and give the same.
 """
 
 import json
@@ -39,26 +39,26 @@ except ImportError as error:
 MAX_CONCURRENT_REQUESTS = 64  # by default; a provider that allows fewer responds with status 429
 _RETRYABLE_STATUSES = {408, 409, 425, 429}
 _RATE_LIMITED = 429
-_PERMANENT_SERVER_ERRORS = {501, 505}  # the others, such as 503 and 524, are a server's or a gateway's troubles
+_PERMANENT_SERVER_ERRORS = {501, 505}  # others, such as 503 and 524, may be transient
 _REFUSED_PROMPT = {400, 413, 422}
 _ADVICE = {
     **dict.fromkeys((401, 403), " Set OPENAI_API_KEY to a key that it takes."),
     404: " Does the address end in /v1, and does the server have the model?",
 }
 _CONNECT_SECONDS = 10
-_MAX_BACKOFF_SECONDS = 20  # between repeats, unless the server says otherwise
+_MAX_BACKOFF_SECONDS = 20  # between attempts, unless the server sends Retry-After
 _MAX_REPLY_BYTES = 1 << 28
 _GET_ATTEMPTS = 3
 # Switches off the defaults that `vllm serve` takes from the model's generation_config.json, and asks for token ids.
 _VLLM_OPTIONS = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "return_token_ids": True}
 _CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}  # the last message is a prefill
-_MAX_STOPS = 4  # that servers take, after OpenAI's interface; vLLM takes any number
+_MAX_STOPS = 4  # in OpenAI's interface; vLLM takes any number
 _LIMIT, _NEW_LIMIT = "max_tokens", "max_completion_tokens"  # OpenAI's newer models refuse the older name
-_TRUNCATED = {"length", "max_tokens", "model_length"}  # words of several servers for a completion that was cut off
+_TRUNCATED = {"length", "max_tokens", "model_length"}  # finish reasons of several servers for a truncated completion
 
 
 class _Part(Struct):
-    """A part of a message: a text, or thinking, which is a text or has parts itself."""
+    """A part of a message: a text, or thinking, which is a text or has parts."""
 
     text: str | None = None
     thinking: "str | list[_Part] | None" = None
@@ -98,7 +98,7 @@ class _Error(Struct):
 
 
 class _ErrorReply(Struct):
-    """The forms in which servers say what is wrong."""
+    """The forms in which servers report errors."""
 
     error: _Error | str | None = None
     detail: Any = None
@@ -114,10 +114,10 @@ class _Model(Struct):
 
 
 class _TransientFailure(Exception):
-    """An attempt that failed, though another one may succeed.
+    """A failed attempt that may be retried.
 
-    is_rate_limit        whether the server answers others meanwhile
-    retry_after_seconds  how long the server wants to be left alone; 0 if it does not say
+    is_rate_limit        whether the status was 429
+    retry_after_seconds  from the header Retry-After; 0 if missing
     """
 
     def __init__(self, problem: str, *, is_rate_limit: bool = False, retry_after_seconds: float = 0.0) -> None:
@@ -151,14 +151,14 @@ class HttpSampler:
     """A model behind a server. If the server needs a key, it is taken from OPENAI_API_KEY.
 
     base_url            the address as OpenAI's clients take it, with /v1
-    concurrency         requests at once; a server batches them, and a provider may allow fewer
+    concurrency         maximal number of concurrent requests
     template_arguments  further arguments of the model's chat template, as vLLM's server takes them
     options             further fields of each request, and its time limit
-    retry_seconds       how long a request that fails is repeated; after status 429, how long while no other request
-                        succeeds
+    retry_seconds       deadline for retries of a request; after status 429, counted from the last success of any
+                        request
 
-    Raises SamplerError if there is no such server, or no such model. A server without a list of models is taken to have
-    the model.
+    Raises SamplerError if there is no such server, or no such model. A server without a list of models is assumed to
+    have the model.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class HttpSampler:
             ) from error
         if reply.status in (401, 403):
             raise self._permanent_error(reply.status, reply)
-        if reply.status != 200 and not is_transient(reply.status):  # no such list; the first request will tell more
+        if reply.status != 200 and not is_transient(reply.status):  # no list of models: the first request will tell
             return _Model()
         try:
             models = msgspec.convert(reply.json_object().get("data", reply.json()), list[_Model])
@@ -229,7 +229,7 @@ class HttpSampler:
         """Return the completion. Raises ValueError if the server refuses the prompt, SamplerError if it fails."""
         path, request = self._request(prompt, sampling.max_tokens)
         request |= {"model": self._model, "temperature": sampling.temperature, "top_p": sampling.top_p, "seed": seed}
-        # Stops that a request leaves out still end the text of the answer.
+        # Stops left out of a request still end the text of the completion.
         if stops := sampling.stop if self._is_vllm else sampling.stop[:_MAX_STOPS]:
             request["stop"] = stops
         if self._is_vllm:
@@ -274,7 +274,7 @@ class HttpSampler:
             return _completion(content, sampling, self._url)
         error, status = _stated_error(content), reply.status
         if status == 200 and error is not None and isinstance(error.code, int) and 400 <= error.code < 600:
-            status = error.code  # of a gateway, which has answered 200 before it knew
+            status = error.code  # of a gateway that had already sent status 200
         if status == 400 and limit_name == _LIMIT and error is not None and _wants_new_limit(error):
             self._limit_name = _NEW_LIMIT
             return self._attempt(path, request, sampling)
@@ -292,7 +292,7 @@ class HttpSampler:
         return SamplerError(f"the server at {self._url} answered {status}, {_words(reply)}.{_ADVICE.get(status, '')}")
 
     def _request(self, prompt: Prompt, max_tokens: int) -> tuple[str, dict[str, Any]]:
-        """Return the path for a prompt of this form, and what a request there says about prompt and length."""
+        """Return the path for this type of prompt, and the request's fields for prompt and length."""
         if isinstance(prompt, list):
             asked: dict[str, Any] = {"messages": prompt}
             arguments = dict(self._template_arguments)
@@ -302,7 +302,7 @@ class HttpSampler:
                 asked["chat_template_kwargs"] = arguments
             if self._is_vllm and is_prefilled(prompt):
                 asked |= _CONTINUE
-            # The server would refuse more than its context. Without a number, an answer may use all that the prompt
+            # The server would refuse more than its context. Without a number, a completion may use all that the prompt
             # leaves of it.
             if self._context is None or max_tokens < self._context:
                 asked["max_tokens"] = max_tokens
@@ -314,14 +314,14 @@ class HttpSampler:
             if left < 1:
                 raise ValueError(f"the prompt has {len(prompt)} tokens, the model takes {self._context}")
             max_tokens = min(max_tokens, left)
-        # Without a number, a server would draw 16 tokens. vLLM's draws no more than the prompt leaves.
+        # Without a number, a server would sample 16 tokens. vLLM's stops at the end of its context.
         return "/completions", {"prompt": prompt, "max_tokens": max_tokens}
 
 
 def _completion(body: Mapping[str, Any], sampling: SamplingParams, url: str) -> SampledCompletion:
     """Return the completion in a body with choices.
 
-    Raises _TransientFailure if the server failed in the midst of it, SamplerError if it has another form.
+    Raises _TransientFailure if the server failed while generating, SamplerError if the body has another form.
     """
     try:
         content = msgspec.convert(body, _Completion)
@@ -337,7 +337,7 @@ def _completion(body: Mapping[str, Any], sampling: SamplingParams, url: str) -> 
     prompt_ids = content.prompt_token_ids or choice.prompt_token_ids or ()
     n_tokens = len(ids) or int(usage.completion_tokens or 0)
     reached_limit = choice.finish_reason in _TRUNCATED if choice.finish_reason else n_tokens >= sampling.max_tokens
-    # The newer of the two names comes first; some servers give both, with the same text.
+    # The newer name first; some servers send both, with the same text.
     reasoning = _text(message.reasoning) or _text(message.reasoning_content)
     if isinstance(message.content, list):
         reasoning = reasoning or "".join(_text(part.thinking) for part in message.content)
@@ -353,12 +353,12 @@ def _completion(body: Mapping[str, Any], sampling: SamplingParams, url: str) -> 
 
 
 def _text(content: str | list[_Part] | None) -> str:
-    """Return a text that may be null or in parts."""
+    """Return a content that may be null or in parts as text."""
     return "".join(part.text or "" for part in content) if isinstance(content, list) else content or ""
 
 
 def _stated_error(content: Mapping[str, Any]) -> _Error | None:
-    """Return the error that a reply states; None if there is none."""
+    """Return the error in a reply; None if there is none."""
     try:
         reply = msgspec.convert(content, _ErrorReply)
     except msgspec.ValidationError:

@@ -1,4 +1,4 @@
-"""Checks of a model's name and chat template, before any work is done for the model."""
+"""Early checks of a model's name, tokenizer and chat template."""
 
 import json
 from difflib import get_close_matches
@@ -46,10 +46,10 @@ def check_tokenizer(model: str) -> None:
 
 
 def check_chat_template(model: str, revision: str | None = None) -> None:
-    """Raise SamplerError if the files of a model say that it has no chat template, as base models have none.
+    """Raise SamplerError if a model's files have no chat template, as those of base models.
 
-    Nothing is loaded or fetched: a model on the Hub whose files are not here yet is not checked. A folder without any
-    tokenizer is refused as such.
+    Nothing is loaded or downloaded: a model on the Hub that is not in the cache is not checked. A folder without a
+    tokenizer is refused.
     """
     check_tokenizer(model)
     settings = _file(model, "tokenizer_config.json", revision)
@@ -58,7 +58,7 @@ def check_chat_template(model: str, revision: str | None = None) -> None:
     try:
         template = json.loads(settings.read_text(encoding="utf-8")).get("chat_template")
     except (OSError, ValueError, AttributeError):
-        return  # the engine will say more about such a file
+        return  # the engine will report the error
     if not template:
         raise SamplerError(
             f"{model} has no chat template, so it cannot be asked in a chat: it is a base model. Give "
@@ -74,7 +74,7 @@ def _check_hub(model: str, revision: str | None) -> None:
             get_hf_file_metadata(hf_hub_url(model, "config.json", revision=revision), timeout=_HUB_SECONDS)
     except Exception as error:
         near = _near(Path(model).expanduser())
-        problems: dict[type[Exception], str] = {  # a subclass stands before its base class
+        problems: dict[type[Exception], str] = {  # subclasses before their bases
             errors.HFValidationError: f"{model} is neither a folder here nor the name of a model on the Hub.{near}",
             errors.GatedRepoError: f"{model} is gated: accept its conditions on the Hub, then type: hf auth login, or "
             "set HF_TOKEN.",
@@ -86,7 +86,7 @@ def _check_hub(model: str, revision: str | None) -> None:
             "Hub id of a model.",
             errors.OfflineModeIsEnabled: f"{model} is neither a folder here nor in the Hub's cache, and "
             f"HF_HUB_OFFLINE is set.{near}",
-            # The client passes on the errors of the HTTP library that it uses.
+            # The client raises the errors of its HTTP library.
             Exception: f"{model} is not a folder here, and the Hub cannot be reached to look for it.{near} ({error})",
         }
         raise SamplerError(next(text for kind, text in problems.items() if isinstance(error, kind))) from error

@@ -27,7 +27,7 @@ def open_sampler(
     model: str, base_url: str | None = None, engine: EngineOptions = _DEFAULT,
     template_arguments: Mapping[str, Any] = NO_ARGUMENTS,
 ) -> Sampler:  # fmt: skip
-    """Load the model in this process or, given a URL, use the one of that name at an OpenAI-compatible server.
+    """Load the model in this process or, given a URL, use the model of this name at an OpenAI-compatible server.
 
     engine: options of vLLM, or those of the requests to a server
 
@@ -59,7 +59,7 @@ def open_engine(config: Config) -> UpdatableSampler:
 
 
 def open_engine_in_process(config: Config) -> "TransformersSampler | VllmSampler":
-    """Start the engine in this process, in the thread in which it will draw; see sampler_thread.py.
+    """Start the engine in this process, in the thread in which it will sample; see sampler_thread.py.
 
     Raises SamplerError and ConfigError as `open_engine` does.
     """
@@ -76,7 +76,7 @@ def open_engine_in_process(config: Config) -> "TransformersSampler | VllmSampler
         return TransformersSampler(
             spec.model, context_tokens=spec.context_tokens, template_arguments=config.prompt.chat_arguments
         )
-    # vLLM's own process for its engine would take tensors only as files.
+    # An engine core in a separate process could not take tensors of this process.
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     import torch
 
@@ -89,7 +89,7 @@ def open_engine_in_process(config: Config) -> "TransformersSampler | VllmSampler
 
 
 def engine_spec(config: Config, run: str = "") -> EngineSpec:
-    """Return what workers need in order to start engines for this run. Raises ConfigError as `open_engine` does."""
+    """Return the engine spec for this run's workers. Raises ConfigError as `open_engine` does."""
     path = Path(config.model.path).expanduser()
     context_tokens = _context_tokens(config, str(path))
     model = str(path.resolve() if path.exists() else path)
@@ -110,7 +110,7 @@ def engine_spec(config: Config, run: str = "") -> EngineSpec:
 
 
 def _sampling(config: Config) -> tuple[SamplingParams, ...]:
-    """Return how workers sample for this run."""
+    """Return the sampling params of this run's workers."""
     evaluation, longest = config.evaluation, max(stage.max_tokens for stage in config.stages)
     training = SamplingParams(config.rollout.temperature, 1.0, longest, logprobs=True)
     if evaluation.where == "own" or not (evaluation.dataset or evaluation.suites):
@@ -119,13 +119,13 @@ def _sampling(config: Config) -> tuple[SamplingParams, ...]:
 
 
 def _vllm_options(config: Config, spec: EngineSpec) -> dict[str, Any]:
-    """Return the options of an engine that the trainer itself starts and gives its weights."""
+    """Return vLLM's options for an engine that the trainer starts itself."""
     transfer = {"weight_transfer_config": {"backend": nccl.BACKEND}} if config.engine.transfer == nccl.BACKEND else {}
     return {**spec.vllm, **transfer, "template_arguments": dict(config.prompt.chat_arguments)}
 
 
 def _context_tokens(config: Config, path: str) -> int:
-    """Return the tokens, prompt and answer together, that the engine must take. Raises ConfigError if it cannot."""
+    """Return the engine's context, prompt and completion together. Raises ConfigError if the model's is too short."""
     longest_of_stages = max(stage.max_tokens for stage in config.stages)
     longest = max(longest_of_stages, config.evaluation.max_tokens if config.evaluation.where != "own" else 0)
     if 0 < config.engine.max_model_len <= longest_of_stages:

@@ -1,10 +1,10 @@
-"""The proof that an engine holds the weights that the learner sent, made after every hand-over.
+"""The proof, after every transfer, that an engine has the weights that the learner sent.
 
-1. The version that the engine itself reports is that of the manifest.
-2. The checksum of every tensor that the engine computes with is that of the tensor that the learner sent. So nothing is
-   missing, left over from before, in part, exchanged or altered.
-3. The log-probabilities of fixed tokens are those that the learner computed. This covers what checksums do not see: the
-   layout that the engine assumes, caches, precision, and a configuration that is not the learner's.
+1. The engine reports the manifest's version.
+2. Every tensor that the engine computes with has the checksum of the tensor that the learner sent. So no tensor is
+   missing, stale, partial, swapped or altered.
+3. The log-probabilities of fixed tokens equal the learner's, within a tolerance. This covers what checksums do not: the
+   layout that the engine assumes, caches, precision, and differences of configuration.
 """
 
 import logging
@@ -20,8 +20,8 @@ from train.weights.source import Weights, with_checksums
 log = logging.getLogger(__name__)
 
 PARITY_METRIC = "parity/token_mult_prob_error"  # mean of exp |difference of log-probabilities|, NeMo-RL's name
-CHECKED_SHARE_METRIC = "parity/checked"  # a figure: the share of the weights whose checksums were compared
-_MAX_NAMED = 3  # tensors that a message names
+CHECKED_SHARE_METRIC = "parity/checked"  # metric: the share of the weights with compared checksums
+_MAX_NAMED = 3  # tensors in one message
 _REMEDY = (
     "Nothing is sampled with them. Type the same command again, curate train with --resume: the engine starts anew, "
     "and the last checkpoint is good. If it happens again, try another engine.transfer, and other engine.options"
@@ -31,7 +31,7 @@ _REMEDY = (
 def load_and_prove(
     engine: Engine, weights: Weights, version: int, probe: Probe | None, max_error: float
 ) -> dict[str, float]:
-    """Load tensors into an engine of this process, one after another, and prove that they have arrived.
+    """Load tensors into an engine of this process, one after another, and prove the result.
 
     Returns the metrics of the proof. Raises ParityError and SamplerError, as `prove` does.
     """
@@ -41,9 +41,9 @@ def load_and_prove(
 
 
 def prove(engine: Engine, manifest: WeightManifest) -> dict[str, float]:
-    """Compare an engine that has loaded weights with what the learner sent, and return the metrics of the comparison.
+    """Compare an engine's weights with those that the learner sent, and return the metrics of the comparison.
 
-    Raises ParityError if the engine holds anything else, and SamplerError if it cannot be asked.
+    Raises ParityError if they differ, and SamplerError if the engine fails.
     """
     start_time = time.monotonic()
     if (reported := engine.version()) != manifest.version:
@@ -90,7 +90,7 @@ def _agreement(engine: Engine, manifest: WeightManifest, probe: Probe) -> dict[s
 def logprob_differences(
     by_learner: Sequence[Sequence[float]], by_engine: Sequence[Sequence[float]]
 ) -> dict[str, float]:
-    """Return how far the log-probabilities of the same tokens differ; PARITY_METRIC is infinite if one is not finite.
+    """Return metrics of the differences between log-probabilities; PARITY_METRIC is infinite if one is not finite.
 
     Each argument has one list for each sequence.
     """

@@ -1,4 +1,4 @@
-"""Samplers, engines, and the types that they take and return: prompts in, completions out, each as soon as finished."""
+"""The interfaces of samplers and engines, and their types: prompts in, completions out, each as soon as finished."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,27 +11,27 @@ if TYPE_CHECKING:
 
     from train.weights.manifest import Probe, SentTensor
 
-# What a model is given: messages, a text, or the ids of tokens. It answers the messages of a user, and it continues
-# everything else: a text, tokens, and messages of which the last is the beginning of its own answer (a prefill).
+# A chat, a text, or token ids. The model answers a chat that ends with a user's message. It continues all others: a
+# text, tokens, and a chat that ends with the beginning of its own message (a prefill).
 Prompt = Chat | str | tuple[int, ...]
 SeededPrompt = tuple[Prompt, int]  # with the seed of this one sample
 
 
 def is_prefilled(prompt: Prompt) -> bool:
-    """Return whether the prompt is a chat that ends with the beginning of the answer."""
+    """Return whether the prompt is a chat that ends with a prefill."""
     return isinstance(prompt, list) and bool(prompt) and prompt[-1]["role"] == "assistant"
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """How tokens are drawn. There is no top_k and no penalty; such defaults of servers and models are switched off."""
+    """Sampling params. There is no top_k and no penalty; such defaults of servers and models are switched off."""
 
     temperature: float = 0.6  # this and top_p are those of DeepCoder's evaluation
     top_p: float = 0.95
-    max_tokens: int = 16384  # maximum length of an answer, thinking included
+    max_tokens: int = 16384  # maximum length of a completion, thinking included
     logprobs: bool = False  # whether to return log-probabilities of the tokens, after temperature and top_p
-    stop: tuple[str, ...] = ()  # an answer ends before the first of these texts
-    verifiable: bool = False  # whether others can check the answers; see seeded_sampling.py and commitment.py
+    stop: tuple[str, ...] = ()  # a completion ends before the first of these texts
+    verifiable: bool = False  # whether verifiers can check completions; see seeded_sampling.py and commitment.py
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature <= 2 or not 0 < self.top_p <= 1 or self.max_tokens < 1:
@@ -42,7 +42,7 @@ class SamplingParams:
             raise ValueError("answers that others check are drawn with top_p = 1 and without stops")
 
     def as_table(self) -> dict[str, Any]:
-        """Return JSON values. Options that came later are left out while they have no effect."""
+        """Return JSON values. Newer options are left out while they have no effect, so that old fingerprints hold."""
         table = asdict(self)
         stop, verifiable = table.pop("stop"), table.pop("verifiable")
         if stop:
@@ -52,11 +52,11 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True)
 class SampledCompletion:
-    """One answer.
+    """One completion.
 
-    finish_reason is "stop", or "length" if max_tokens or the end of the model's context cut it off. The ids are those
-    that the model read and wrote, never text tokenized again. They are empty if a server hides them. Those of a text
-    that ends an answer (SamplingParams.stop) are among them, but the text is not.
+    finish_reason is "stop", or "length" if max_tokens or the end of the model's context truncated it. The ids are those
+    that the model read and sampled, never re-tokenized text. They are empty if a server hides them. They include the
+    tokens of a stop (SamplingParams.stop), but the text excludes it.
     """
 
     text: str
@@ -65,10 +65,10 @@ class SampledCompletion:
     prompt_ids: tuple[int, ...] = ()
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()  # one for each token, if SamplingParams.logprobs
-    versions: tuple[int, ...] = ()  # version of the weights with which each token was drawn, from 0
-    reasoning: str = ""  # what a server returns apart from the answer; its tokens count in n_tokens
-    n_prompt_tokens: int = 0  # 0: a server does not tell
-    commitments: bytes = b""  # if SamplingParams.verifiable: to the hidden states behind the tokens
+    versions: tuple[int, ...] = ()  # version of the weights that sampled each token, from 0
+    reasoning: str = ""  # thinking that a server returns separately; its tokens count in n_tokens
+    n_prompt_tokens: int = 0  # 0 if a server does not report it
+    commitments: bytes = b""  # if SamplingParams.verifiable: to the hidden states of the tokens
 
 
 class Sampler(Protocol):
@@ -79,56 +79,56 @@ class Sampler(Protocol):
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
         """Yield (index of the prompt, completion) as completions finish.
 
-        `prompts` may be endless: it is read only as far as the model keeps up. For a prompt that the model cannot take,
-        such as one that is too long, a ValueError is yielded, and the others go on. Raises SamplerError if no further
-        samples can be drawn.
+        `prompts` may be infinite: it is read only as far as the model keeps up. For a prompt that the model cannot
+        take, such as a too long one, yield a ValueError, and continue with the others. Raises SamplerError if sampling
+        fails.
         """
 
     def close(self) -> None:
-        """Free the model's memory. This ends a call of `sample` that is in progress, even in another thread."""
+        """Free the model's memory, and end a call of `sample` in progress, even in another thread."""
 
 
 class Engine(Protocol):
-    """A model that draws tokens step by step, for many answers at once, and takes new weights between two steps.
+    """A model that samples token by token, many completions at once, and loads new weights between two steps.
 
     One thread calls add, step and abort; `load` may be called by another thread at any time.
     """
 
-    max_concurrency: int  # further answers would only wait in the engine
+    max_concurrency: int  # further completions would only wait in the engine
 
     def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: SamplingParams) -> None:
-        """Begin an answer. Raises ValueError if the model cannot take the prompt."""
+        """Begin a completion. Raises ValueError if the model cannot take the prompt."""
 
     def step(self) -> list[tuple[str, SampledCompletion]]:
-        """Draw the next tokens, and return the answers that are finished, by their keys. Raises SamplerError."""
+        """Sample the next tokens, and return finished completions with their keys. Raises SamplerError."""
 
     def abort(self, keys: Iterable[str]) -> None:
-        """Forget answers that have begun."""
+        """Abort completions in progress."""
 
     def load(self, weights: Iterable[tuple[str, "Tensor"]], version: int) -> None:
-        """Load whole tensors under the names that the model's files have.
+        """Load whole tensors under their names in the model's files.
 
-        Answers that have begun go on under the new weights: what was cached under the old ones is computed again, and
-        `SampledCompletion.versions` says which token was drawn with which version. Raises SamplerError if that fails.
+        Completions in progress continue with the new weights: their cache is recomputed, and
+        `SampledCompletion.versions` has the version of each token. Raises SamplerError if that fails.
         """
 
     def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
         """Return the log-probability, before temperature, of every token but the first of each sequence.
 
-        Answers that have begun may go on meanwhile; those that finish are returned by the next `step`.
+        Completions in progress may continue meanwhile; the next `step` returns those that finish.
         """
 
     def version(self) -> int:
         """Return the version of the weights that the engine itself reports."""
 
     def checksums(self, tensors: "Sequence[SentTensor]") -> "Mapping[str, str]":
-        """Return the checksums of what the engine computes with, by the names of these tensors.
+        """Return the checksums of the engine's own copies of these tensors, by name.
 
-        Left out are tensors that it keeps in a way that cannot be compared.
+        Tensors in a layout that cannot be compared are left out.
         """
 
     def cache_use(self) -> float:
-        """Return the share of the cache that is in use; 0 if it is not known."""
+        """Return the used share of the cache; 0 if unknown."""
 
     def close(self) -> None:
         """Free the model's memory."""
@@ -140,11 +140,11 @@ class UpdatableSampler(Sampler, Protocol):
     def update_weights(
         self, weights: "Iterable[tuple[str, Tensor]]", version: int, probe: "Probe | None", max_error: float
     ) -> dict[str, float]:
-        """Load whole tensors under the names that the model's files have, and prove that they have arrived.
+        """Load whole tensors under their names in the model's files, and prove the result.
 
-        Returns the metrics of the proof; see train/sampling/proof.py. Raises ParityError if the sampler holds anything
-        else than what was sent, and SamplerError if it does not load the weights.
+        Returns the metrics of the proof; see train/sampling/proof.py. Raises ParityError if the sampler's weights
+        differ from the given ones, and SamplerError if it cannot load them.
         """
 
     def sleep(self) -> None:
-        """Lend the memory to the learner until new weights are handed over."""
+        """Free the GPU memory for the learner until the next `update_weights`."""

@@ -1,8 +1,8 @@
-"""A sampler that lives in one thread of its own, in which it is built, samples, loads, sleeps and wakes.
+"""A sampler confined to one thread, in which it is built, samples, loads, sleeps and wakes.
 
-CUDA gives each thread a current stream, and vLLM launches its kernels on that of the thread that calls it. On the
-learner's stream each decoding step would wait for all of the learner's kernels before it. So the thread has a stream of
-its own, and one of high priority: steps of decoding are short, and the learner's kernels long.
+Each thread has a current CUDA stream, and vLLM launches its kernels on that of the calling thread. On the learner's
+stream, each decoding step would wait for all earlier kernels of the learner. So the thread has its own stream, with
+high priority: decoding steps are short, and the learner's kernels long.
 """
 
 import queue
@@ -24,12 +24,12 @@ Result = TypeVar("Result")
 
 
 def start_timeout(seconds: float) -> SamplerError:
-    """Return the error that an engine has not started in time."""
+    """Return the error for an engine that did not start in time."""
     return SamplerError(f"the engine did not start within {seconds:g} s, which is engine.load_seconds")
 
 
 def use_own_stream() -> None:
-    """Give the current thread a CUDA stream of its own, with high priority, if there is a GPU."""
+    """Give the current thread its own high-priority CUDA stream if there is a GPU."""
     import torch
 
     if torch.cuda.is_available():
@@ -39,10 +39,10 @@ def use_own_stream() -> None:
 class SamplerThread:
     """Runs a sampler in one thread; see `UpdatableSampler` in protocol.py.
 
-    opened   builds the sampler; what it raises is raised here
+    opened   builds the sampler
     seconds  time limit for that
 
-    Raises SamplerError if it takes longer.
+    Raises SamplerError after the time limit, and the errors of `opened`.
     """
 
     def __init__(self, opened: Callable[[], UpdatableSampler], *, seconds: float) -> None:

@@ -1,17 +1,18 @@
-"""Tokens drawn with counter-based noise, reproducible for any token of any completion, on any machine.
+"""Sampling with counter-based noise, reproducible for any token of any completion, on any machine.
 
-With Gumbel noise, the most likely token of a distribution becomes a draw from it:
+The Gumbel-max trick turns an argmax into a sample from the distribution:
 
     token = argmax over v of logits[v] / temperature + gumbel(seed, position, v)
 
-where `position` is the number of tokens of the answer before this one. The noise is a function of integers alone. It
-does not depend on the engine, the device, or what else is drawn at the same time, so a verifier that has the logits of
-a finished answer can tell for each of its tokens whether the seed of the sample gives it.
+where `position` is the number of earlier tokens in the completion. The noise is a function of integers alone,
+independent of the engine, the device and the rest of the batch. So a verifier with the logits of a finished completion
+can check for each token whether the seed reproduces it.
 
 The integers are exact everywhere; the two logarithms may differ in the last bit of a float32 between libraries.
-`CommitmentRecorder` notes of each token what others need to check it.
+`CommitmentRecorder` records for each token what a verifier needs.
 
-Letters in names are shapes: B answers, V tokens of the vocabulary, T tokens of an answer, H the width of the model.
+Letters in names are shapes: B completions, V tokens of the vocabulary, T tokens of a completion, H the width of the
+model.
 """
 
 from collections.abc import Sequence
@@ -31,18 +32,18 @@ from train.sampling.commitment import (
     top_k_indices,
 )
 
-_WORD = 0xFFFFFFFF  # of 32 bits; they are held in 64, whose products keep their low half when they overflow
-_STRIDE = 0x9E3779B9  # odd, so that tokens stay apart
-_LANES = 0x243F6A88, 0x85A308D3  # two keys of 32 bits for each draw: with one alone, draws would soon share their noise
-_MAX_UNIFORM = 1 - 2**-24  # the largest float32 below 1: at 1 itself, a token could never be drawn
+_WORD = 0xFFFFFFFF  # mask of 32-bit words, held in 64 bits, where an overflowing product keeps its low half
+_STRIDE = 0x9E3779B9  # odd, so that multiplication keeps token ids distinct
+_LANES = 0x243F6A88, 0x85A308D3  # keys of two 32-bit lanes: with one alone, samples would soon share their noise
+_MAX_UNIFORM = 1 - 2**-24  # the largest float32 below 1: with 1 itself, a token could never be sampled
 
 
 def sample_tokens(
     logits_BV: Tensor, temperature: float, seeds: Sequence[int], positions: Sequence[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the token of each row, its log-probability after temperature, and the noisy values whose largest it is.
+    """Return each row's token, its log-probability after temperature, and the noisy logits of which it is the argmax.
 
-    At temperature 0 there is no noise, and log-probabilities are those of the model.
+    At temperature 0 there is no noise, and log-probabilities are the model's.
     """
     scaled_BV = logits_BV.float() / (temperature or 1.0)
     noisy_BV = scaled_BV
@@ -56,7 +57,7 @@ def sample_tokens(
 def gumbel_tensor(
     seeds: Sequence[int], positions: Sequence[int], vocabulary: int, device: torch.device | str = "cpu"
 ) -> Tensor:
-    """Return the noise of B draws, as (B, V) in float32. Seeds are 0 to 2^64 - 1."""
+    """Return the noise of B samples, as (B, V) in float32. Seeds are 0 to 2^64 - 1."""
     keys_BK = torch.tensor(_keys(seeds, positions), dtype=torch.int64, device=device)
     hashed_BV = _hashed(keys_BK, torch.arange(vocabulary, dtype=torch.int64, device=device))
     # Small uniform values give large noise, and they are the most precise ones.
@@ -72,7 +73,7 @@ def _keys(seeds: Sequence[int], positions: Sequence[int]) -> list[tuple[int, ...
 
 
 def _hashed(keys_BK: Any, tokens_V: Any) -> Any:
-    """Return a number of 32 bits for each draw and token; arrays of numpy and tensors of torch have the same result."""
+    """Return a 32-bit hash for each sample and token, the same for numpy arrays and torch tensors."""
     return _mixed(((tokens_V * _STRIDE + keys_BK[:, :1]) & _WORD) ^ keys_BK[:, 1:])
 
 
@@ -84,11 +85,11 @@ def _mixed(word: Any) -> Any:
 
 
 class CommitmentRecorder:
-    """What an engine notes of one answer while it draws it.
+    """A recorder of one completion's commitments and log-probabilities, fed while an engine samples it.
 
-    Finished chunks keep only their largest values, and nothing of them stays on a GPU. A token may be noted twice, when
-    an engine computes the end of a prompt in pieces, or draws a token again that was in flight: the last time counts,
-    unless its chunk is finished. What is drawn again is the same token.
+    Finished chunks keep only their largest values, and nothing on the GPU. A token may be recorded twice, when an
+    engine prefills a prompt in pieces, or samples a token in flight again: the last record counts, unless its chunk is
+    finished. A token sampled again is the same.
     """
 
     def __init__(self) -> None:
@@ -97,7 +98,7 @@ class CommitmentRecorder:
         self._chunk: dict[int, tuple[Tensor, Tensor]] = {}  # the chunk in progress, by position
 
     def record(self, position: int, hidden_H: Tensor, logprob: Tensor) -> None:
-        """Note the hidden state from which a token was drawn, and the token's log-probability."""
+        """Record the hidden state from which a token was sampled, and the token's log-probability."""
         if position < len(self._logprobs):
             return
         if position % CHUNK_TOKENS == 0 and position // CHUNK_TOKENS > len(self._kept):
@@ -105,8 +106,8 @@ class CommitmentRecorder:
         self._chunk[position] = hidden_H, logprob
 
     def finish(self, n_tokens: int) -> tuple[bytes, tuple[float, ...]]:
-        """Return the commitments to an answer of so many tokens, and the log-probabilities of the tokens."""
-        # Left out is what was drawn, but is not part of the answer any more.
+        """Return the commitments to a completion of n tokens, and the log-probabilities of the tokens."""
+        # Tokens sampled after the completion's end are left out.
         self._chunk = {position: drawn for position, drawn in self._chunk.items() if position < n_tokens}
         if self._chunk:
             self._fold()
@@ -120,12 +121,12 @@ class CommitmentRecorder:
 
 
 def _top_values(rows_TH: Tensor) -> TopValues:
-    """Return the K largest values of a chunk, found where the tensor is, so that only they leave a GPU."""
+    """Return the K largest values of a chunk, selected on the tensor's device, so that only they are copied."""
     flat = rows_TH.to(torch.bfloat16).flatten().view(torch.int16)
     magnitudes = flat & MAGNITUDE
     if len(flat) > 4 * K:
         limit = magnitudes.topk(K, sorted=False).values.min()
-        candidates = (magnitudes >= limit).nonzero()[:, 0]  # all that are equal at the limit, in their order
+        candidates = (magnitudes >= limit).nonzero()[:, 0]  # all values tied at the limit, in order
     else:
         candidates = torch.arange(len(flat), device=flat.device)
     indices, bits = candidates.cpu().numpy(), flat[candidates].cpu().numpy().view(np.uint16)
@@ -134,6 +135,6 @@ def _top_values(rows_TH: Tensor) -> TopValues:
 
 
 def bfloat16_bits(hidden: Tensor) -> Bfloat16Bits:
-    """Return numbers as the bits of bfloat16, to which they are rounded, in the memory of the CPU."""
+    """Return numbers, rounded to bfloat16, as their bits on the CPU."""
     bits = hidden.detach().to(torch.bfloat16).contiguous().view(torch.int16)
     return bits.cpu().numpy().view(np.uint16)

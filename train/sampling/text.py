@@ -1,7 +1,7 @@
-"""Text around a model that reads and writes tokens: prompts become tokens, and tokens become answers.
+"""Conversion of prompts to tokens and of tokens to completions.
 
-`TextSampler` makes a sampler of an engine in this process. It tokenizes each prompt, by the model's chat template if
-the prompt is a chat, and gives every answer the text that continues its prompt, up to the first stop.
+`TextSampler` makes a sampler of an engine in this process. It tokenizes each prompt, with the model's chat template if
+the prompt is a chat, and decodes every completion up to the first stop.
 """
 
 import logging
@@ -24,13 +24,13 @@ log = logging.getLogger(__name__)
 
 # `template_arguments` of samplers are further arguments of the model's chat template, such as enable_thinking.
 NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
-_BEFORE = 16  # tokens of the prompt that are decoded together with those of the answer
+_BEFORE = 16  # tokens of the prompt decoded together with those of the completion
 
 
 class TextSampler(Engine):
-    """A sampler on top of an engine that draws step by step, which subclasses are; see train/sampling/protocol.py.
+    """Base of engines that are also samplers; see train/sampling/protocol.py.
 
-    The name of the model is for a warning about arguments that its chat template does not use.
+    model: name for a warning about arguments that the chat template does not use
     """
 
     def __init__(self, tokenizer: Any, template_arguments: Mapping[str, Any], model: str) -> None:
@@ -46,15 +46,15 @@ class TextSampler(Engine):
     def update_weights(
         self, weights: "Iterable[tuple[str, Tensor]]", version: int, probe: Probe | None, max_error: float
     ) -> dict[str, float]:
-        """Load weights and prove that they have arrived; see `UpdatableSampler`."""
+        """Load and verify weights; see `UpdatableSampler`."""
         return load_and_prove(self, weights, version, probe, max_error)
 
     def _sample(
         self, prompts: Iterable[tuple[int, SeededPrompt]], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
-        """Do what `sample` does, with numbered prompts. When the caller stops, answers that have begun are dropped."""
+        """Do what `sample` does, with numbered prompts. If the caller stops early, abort completions in progress."""
         waiting = iter(prompts)
-        call = uuid4().hex[:8]  # an answer of another call never has the same key
+        call = uuid4().hex[:8]  # distinguishes the keys of different calls
         running: dict[str, tuple[int, Prompt]] = {}
         try:
             while True:
@@ -81,7 +81,7 @@ class TextSampler(Engine):
 
 
 def tokenize_prompt(tokenizer: Any, prompt: Prompt, arguments: Mapping[str, Any]) -> list[int]:
-    """Return the ids of a prompt's tokens, up to the place where the answer begins.
+    """Return the token ids of a prompt, up to the beginning of the completion.
 
     Raises SamplerError for a chat if there is no chat template, and ValueError if the template refuses this chat.
     """
@@ -103,7 +103,7 @@ def tokenize_prompt(tokenizer: Any, prompt: Prompt, arguments: Mapping[str, Any]
 
 
 def warn_unknown_arguments(tokenizer: Any, arguments: Mapping[str, Any], model: str) -> None:
-    """Warn about arguments that the chat template does not mention, and which therefore change nothing."""
+    """Warn about arguments that the chat template does not use."""
     template = arguments.get("chat_template", tokenizer.chat_template)
     text = "\n".join(template.values()) if isinstance(template, Mapping) else str(template or "")
     for name in arguments.keys() - {"chat_template"}:
@@ -114,10 +114,10 @@ def warn_unknown_arguments(tokenizer: Any, arguments: Mapping[str, Any], model: 
 def with_continuation_text(
     prompt: Prompt, answer: SampledCompletion, stops: Sequence[str], decode: Callable[[Sequence[int]], str]
 ) -> SampledCompletion:
-    """Return the answer with the text that continues the prompt, if the prompt is a text or a prefill.
+    """Return the completion with the exact text that continues a text or a prefill; others unchanged.
 
-    decode  returns the text of tokens. At the beginning, some tokenizers leave out a space, which would be missing
-            between the prompt and the answer: a line of Python would be indented less than the next one.
+    decode  returns the text of tokens. Some tokenizers drop a space at the beginning, which would be missing between
+            prompt and completion: a line of Python would lose a column of its indentation.
     """
     if not isinstance(prompt, str) and not is_prefilled(prompt):
         return answer
@@ -127,6 +127,6 @@ def with_continuation_text(
 
 
 def truncate_at_stop(text: str, stops: Sequence[str]) -> str:
-    """Return the text up to the stop that is complete first, as vLLM cuts it."""
+    """Return the text up to the stop that is complete first, as vLLM does."""
     found = [(place + len(stop), place) for stop in stops if (place := text.find(stop)) >= 0]
     return text[: min(found)[1]] if found else text

@@ -1,6 +1,6 @@
-"""A model in this process, sampled by transformers alone: slow, simple, and the same to the last bit each time.
+"""A model in this process, sampled by transformers alone: slow, simple, and bitwise reproducible.
 
-It is for tests, and for machines without vLLM. Answers that begin together are drawn together, padded on the left.
+It is for tests, and for machines without vLLM. Completions that begin together form a batch, padded on the left.
 """
 
 import threading
@@ -28,7 +28,7 @@ _MAX_ANSWERS = 1024
 
 @dataclass(slots=True)
 class _Answer:
-    """An answer in progress; each drawn token has its log-probability and the version of the weights that drew it."""
+    """A completion in progress; each token has its log-probability and the version that sampled it."""
 
     key: str
     prompt_ids: tuple[int, ...]
@@ -42,7 +42,7 @@ class _Answer:
 
 @dataclass(slots=True)
 class _Batch:
-    """Answers that are drawn together: their tokens so far, padded on the left, and the cache of all but the last."""
+    """Completions sampled together: their tokens so far, padded on the left, and the cache of all but the last."""
 
     answers: list[_Answer]
     ids_BT: Tensor
@@ -53,7 +53,7 @@ class _Batch:
 class TransformersSampler(TextSampler):
     """A model from a folder or from the Hub, in float32. Raises SamplerError if it cannot be loaded.
 
-    context_tokens: maximum number of tokens of prompt and answer together; None: as many as the model takes
+    context_tokens: maximum number of tokens of prompt and completion together; None: the model's context
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class TransformersSampler(TextSampler):
             raise SamplerError(f"transformers cannot load {model}: {error}") from error
         super().__init__(tokenizer, template_arguments, model)
         self._model = loaded.eval()
-        self._hidden_BH = torch.empty(0)  # what entered the output layer last, for the last place
+        self._hidden_BH = torch.empty(0)  # the last input of the output layer, at the last index
         loaded.get_output_embeddings().register_forward_pre_hook(self._record_hidden)
         known = loaded.generation_config.eos_token_id
         self._ends = {tokenizer.eos_token_id, *([known] if isinstance(known, int) else known or ())}
@@ -74,7 +74,7 @@ class TransformersSampler(TextSampler):
         self._version = 0
         self._closed = False
         self.max_concurrency = _MAX_ANSWERS
-        self._waiting: list[_Answer] = []  # they begin with the next step
+        self._waiting: list[_Answer] = []  # to begin with the next step
         self._batches: list[_Batch] = []
         self._turn = threading.Lock()  # load() and close() may come from other threads
 
@@ -83,19 +83,19 @@ class TransformersSampler(TextSampler):
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
         """Yield (index, completion) as completions finish; see train/sampling/protocol.py."""
         waiting = enumerate(prompts)
-        # The next answers begin when all of these are finished: what is drawn together decides their last bits.
+        # The next batch begins when this one is finished: the composition of a batch affects the last bits.
         while batch := list(islice(waiting, _PROMPT_BATCH)):
             yield from self._sample(batch, sampling)
 
     def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: SamplingParams) -> None:
-        """Begin an answer; see `Engine` in train/sampling/protocol.py."""
+        """Begin a completion; see `Engine` in train/sampling/protocol.py."""
         if len(prompt_ids) >= self._context:
             raise ValueError(f"the prompt has {len(prompt_ids)} tokens, the model takes {self._context}")
         with self._turn:
             self._waiting.append(_Answer(key, prompt_ids, seed, torch.Generator().manual_seed(seed), sampling))
 
     def step(self) -> list[tuple[str, SampledCompletion]]:
-        """Draw one token of every answer, and return finished answers; see `Engine` in train/sampling/protocol.py."""
+        """Sample a token of every completion, and return finished ones; see `Engine` in train/sampling/protocol.py."""
         with self._turn:
             if self._closed:
                 raise SamplerError("the sampler was closed while it had work")
@@ -108,7 +108,7 @@ class TransformersSampler(TextSampler):
         return [(answer.key, self._completion(answer)) for answer in finished]
 
     def abort(self, keys: Iterable[str]) -> None:
-        """Forget answers that have begun."""
+        """Abort completions in progress."""
         dropped = set(keys)
         with self._turn:
             self._waiting = [answer for answer in self._waiting if answer.key not in dropped]
@@ -127,13 +127,13 @@ class TransformersSampler(TextSampler):
         return found
 
     def cache_use(self) -> float:
-        """Return 0: the cache grows as it needs to."""
+        """Return 0: the cache grows as needed."""
         return 0.0
 
     def load(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:
         """Load whole tensors under their names in the model's files; see train/sampling/protocol.py."""
         with self._turn:
-            # Not strict: files leave out tensors that are tied to others.
+            # Not strict: files omit tied tensors.
             if unknown := self._model.load_state_dict(dict(weights), strict=False).unexpected_keys:
                 raise SamplerError(f"{', '.join(unknown[:3])} are not weights of this model")
             self._version = version
@@ -141,11 +141,11 @@ class TransformersSampler(TextSampler):
                 batch.cache = None  # it was computed with the old weights
 
     def version(self) -> int:
-        """Return the version of the weights that were loaded last."""
+        """Return the version of the weights loaded last."""
         return self._version
 
     def checksums(self, tensors: Sequence[SentTensor]) -> dict[str, str]:
-        """Return the checksums of what the model holds; see `Engine` in train/sampling/protocol.py."""
+        """Return the checksums of the model's tensors; see `Engine` in train/sampling/protocol.py."""
         with self._turn:
             held = self._model.state_dict()
             known = [tensor for tensor in tensors if tensor.name in held]
@@ -169,7 +169,7 @@ class TransformersSampler(TextSampler):
 
     @torch.no_grad()
     def _draw(self, batch: _Batch) -> list[_Answer]:
-        """Draw a token of every answer in the batch that is not over; return those that are over then."""
+        """Sample a token of every unfinished completion of the batch; return those that finish."""
         position_BT = (batch.mask_BT.cumsum(1) - 1).clamp(min=0)
         new = slice(None) if batch.cache is None else slice(-1, None)
         out = self._model(
@@ -190,7 +190,7 @@ class TransformersSampler(TextSampler):
             ids_B1[row, 0] = token
             answer.drawn.append((token, logprob, self._version))
             is_full = len(answer.drawn) >= min(sampling.max_tokens, self._context - len(answer.prompt_ids))
-            # All of the answer is decoded for every token: slow and simple.
+            # The whole completion is decoded for every token: slow and simple.
             text = self._decode([token for token, _, _ in answer.drawn]) if sampling.stop else ""
             if is_full or token in self._ends or any(stop in text for stop in sampling.stop):
                 answer.has_ended = True
@@ -200,7 +200,7 @@ class TransformersSampler(TextSampler):
         return over
 
     def _drawn(self, answers: Sequence[_Answer], logits_BV: Tensor) -> list[tuple[int, float]]:
-        """Return a token of each answer, and its log-probability; those of answers that are over mean nothing."""
+        """Return a token of each completion, and its log-probability; meaningless for finished ones."""
         sampling = answers[0].sampling
         if sampling.verifiable:
             seeds, positions = [answer.seed for answer in answers], [len(answer.drawn) for answer in answers]
@@ -239,7 +239,7 @@ class TransformersSampler(TextSampler):
 
 
 def _log_probabilities(logits_BV: Tensor, sampling: SamplingParams) -> Tensor:
-    """Return (B, V) log-probabilities after temperature and top_p. At temperature 0 they are those of the model."""
+    """Return (B, V) log-probabilities after temperature and top_p; at temperature 0, the model's."""
     logp_BV = (logits_BV / (sampling.temperature or 1.0)).log_softmax(1)
     if sampling.top_p < 1:
         sorted_BV, order_BV = logp_BV.sort(1, descending=True)

@@ -1,7 +1,7 @@
 """A model in this process, run by vLLM.
 
-No other files use vLLM's Python interface than this one, vllm_worker.py and vllm_weights.py, which run within vLLM's
-own worker processes, and train/weights/nccl.py.
+Only this file, vllm_worker.py and vllm_weights.py, which run within vLLM's own worker processes, and
+train/weights/nccl.py use vLLM's Python interface.
 """
 
 import contextvars
@@ -29,24 +29,24 @@ from train.weights.source import TensorFiles
 if TYPE_CHECKING:
     from torch import Tensor
 
-# CPUs are for development. There, compiling takes longer than running a small model, results should be the same to the
-# last bit, and vLLM 0.32 fails when it splits the prompt of a seeded sample ("CPU Generator does not use offset").
-# Answers share the cache of a prompt in whole blocks, which have 128 tokens by default on CPUs, and at least 32.
+# CPUs are for development. There, compiling takes longer than running a small model, results should be bitwise
+# reproducible, and vLLM 0.32 fails when it splits the prompt of a seeded sample ("CPU Generator does not use offset").
+# Completions share a prompt's cache in whole blocks, which have 128 tokens by default on CPUs, and at least 32.
 _ON_CPU = {"enforce_eager": True, "dtype": "float32", "enable_chunked_prefill": False, "block_size": 32}
 _CPU_ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "2",  # GiB; by default vLLM takes a share of the whole memory
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # other processes use these CPUs, too
 }
-_CLOSE_SECONDS = 60.0  # time limit for a step in progress, or for new weights on their way
-_NO_LABEL = "default"  # vLLM's name for the weights that it started with
+_CLOSE_SECONDS = 60.0  # time limit for a step or a transfer of weights in progress
+_NO_LABEL = "default"  # vLLM's label of its initial weights
 _NOISE = "train.sampling.vllm_worker:CounterBasedNoiseProcessor"
-_DISCARD = 2  # how deep vLLM sleeps: it drops the weights, too, and `load` brings new ones
+_DISCARD = 2  # vLLM's sleep level that also drops the weights, which `load` replaces
 
 
 class VllmSampler(TextSampler):
     """A model from a folder or from the Hub. `options` are those of `vllm.LLM`.
 
-    verifiable: whether answers that others can check may be asked for; it costs vLLM's newer model runner
+    verifiable: whether to support verifiable completions, at the price of vLLM's older model runner
 
     Raises SamplerError if the model cannot be loaded, or vLLM is not installed.
     """
@@ -57,9 +57,9 @@ class VllmSampler(TextSampler):
     ) -> None:  # fmt: skip
         check_folder(model)
         if verifiable:
-            os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"  # vllm_worker.py is written for the other one
+            os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"  # vllm_worker.py is written for V1
             options["logits_processors"] = [*options.get("logits_processors", ()), _NOISE]
-            options["generation_config"] = "auto"  # verifiers expect answers to end at the ends that the model names
+            options["generation_config"] = "auto"  # verifiers expect the model's own end tokens
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # the terminal belongs to the command
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         with warnings.catch_warnings():
@@ -68,20 +68,20 @@ class VllmSampler(TextSampler):
         self._is_verifiable = verifiable
         if verifiable:
             self._llm.collective_rpc("hook_output_layer")
-        self._verifiable: set[str] = set()  # keys of answers in progress that others can check
+        self._verifiable: set[str] = set()  # keys of verifiable completions in progress
         self._sleeps = bool(options.get("enable_sleep_mode"))
         self._engine = self._llm.llm_engine
         super().__init__(self._llm.get_tokenizer(), template_arguments, model)
         self.max_concurrency: int = self._engine.vllm_config.scheduler_config.max_num_seqs
         self._numbers = itertools.count()
         self._closed = False
-        self._finished: list[Any] = []  # outputs that the next step returns
+        self._finished: list[Any] = []  # outputs for the next step to return
         self._turn = threading.Lock()  # load() and close() may come from other threads
-        # What _start_vllm sets in torch's configuration counts in its own context only, and other threads have others.
+        # _start_vllm sets torch's configuration in its own context only, and other threads have other contexts.
         self._context = contextvars.copy_context()
 
     def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: SamplingParams) -> None:
-        """Begin an answer; see `Engine` in train/sampling/protocol.py."""
+        """Begin a completion; see `Engine` in train/sampling/protocol.py."""
         import vllm
         from vllm.sampling_params import RequestOutputKind
 
@@ -95,7 +95,7 @@ class VllmSampler(TextSampler):
             top_p=sampling.top_p,
             max_tokens=sampling.max_tokens,
             seed=seed,
-            logprobs=0 if sampling.logprobs else None,  # the log-probability of the drawn token, and of 0 others
+            logprobs=0 if sampling.logprobs else None,  # the log-probability of the sampled token, and of 0 others
             flat_logprobs=sampling.logprobs,  # as one list, without objects for each token
             stop=list(sampling.stop),
             detokenize=bool(sampling.stop),  # without stops, this is done once, at the end
@@ -109,7 +109,7 @@ class VllmSampler(TextSampler):
                     self._verifiable.add(key)
 
     def step(self) -> list[tuple[str, SampledCompletion]]:
-        """Draw the next tokens, and return finished answers; see `Engine` in train/sampling/protocol.py."""
+        """Sample the next tokens, and return finished completions; see `Engine` in train/sampling/protocol.py."""
         with self._turn:
             if not self._finished:
                 self._collect()
@@ -118,7 +118,7 @@ class VllmSampler(TextSampler):
         return [(output.request_id, self._completion(output, notes.get(output.request_id))) for output in outputs]
 
     def abort(self, keys: Iterable[str]) -> None:
-        """Forget answers that have begun."""
+        """Abort completions in progress."""
         dropped = set(keys)
         with self._turn:
             self._finished = [output for output in self._finished if output.request_id not in dropped]
@@ -148,7 +148,7 @@ class VllmSampler(TextSampler):
                 found |= {output.request_id: output for output in self._finished if output.request_id in keys}
             self._finished = [output for output in self._finished if output.request_id not in found]
             if keys and not others_run:
-                self._llm.reset_prefix_cache()  # leave no trace: what is drawn next must not depend on this call
+                self._llm.reset_prefix_cache()  # later samples must not depend on this call
         return [
             tuple(of_place[id].logprob for id, of_place in zip(ids[1:], output.prompt_logprobs[1:], strict=True))
             for output in map(found.__getitem__, keys)
@@ -156,19 +156,19 @@ class VllmSampler(TextSampler):
         ]
 
     def cache_use(self) -> float:
-        """Return the share of the cache that is in use, or 0 if the engine runs in a process of its own."""
+        """Return the used share of the cache, or 0 if the engine core runs in a separate process."""
         core = None if self._closed else self._core
         return 0.0 if core is None else float(core.scheduler.get_kv_cache_usage())
 
     def load(self, weights: Iterable[tuple[str, "Tensor"]], version: int) -> None:
         """Load whole tensors under their names in the model's files; see train/sampling/protocol.py."""
-        if isinstance(weights, TensorFiles):  # every process of the engine reads them by itself
+        if isinstance(weights, TensorFiles):  # each process of the engine reads the files
             self._load("load_files", version, args=(list(map(str, weights.paths)),))
         else:
             self._load("reload_weights", version, kwargs={"weights_iterator": with_lm_head(weights)})
 
     def receive(self, method: str, arguments: Mapping[str, Any], version: int) -> None:
-        """Do a part of a transfer by NCCL (train/weights/nccl.py). Nothing can be sampled from START to FINISH."""
+        """Run one phase of an NCCL transfer (train/weights/nccl.py). Nothing can be sampled from START to FINISH."""
         if method == nccl.FINISH:
             self._load(method, version, kwargs=arguments)
             return
@@ -176,23 +176,23 @@ class VllmSampler(TextSampler):
             self._llm.collective_rpc(method, kwargs=arguments)
 
     def version(self) -> int:
-        """Return the version of the weights that vLLM itself reports."""
+        """Return the version that vLLM itself reports."""
         with self._turn:
             return _number(self._engine.get_weight_version())
 
     def checksums(self, tensors: Sequence[SentTensor]) -> dict[str, str]:
-        """Return the checksums of what the engine holds; see `Engine` in train/sampling/protocol.py."""
+        """Return the checksums of the engine's tensors; see `Engine` in train/sampling/protocol.py."""
         outlines = [(tensor.name, tensor.dtype, tensor.shape) for tensor in tensors]
         with self._turn, _translate_errors("vLLM does not say which weights it holds"):
             parts = self._llm.collective_rpc("partial_checksums", args=(outlines,))
         return combine_checksums(itertools.chain.from_iterable(parts), {name: shape for name, _, shape in outlines})
 
     def sleep(self) -> None:
-        """Lend the memory of weights and cache to the learner, if they are on one GPU."""
+        """Free the memory of weights and cache for the learner, if they share a GPU."""
         if self._sleeps:
             with self._turn:
                 with self._nothing_in_flight():
-                    pass  # with asynchronous scheduling, a step can be left after the last answer
+                    pass  # with asynchronous scheduling, a step may remain after the last completion
                 self._llm.sleep(level=_DISCARD)
 
     def _load(self, method: str, version: int, **arguments: Any) -> None:
@@ -206,8 +206,8 @@ class VllmSampler(TextSampler):
                     self._llm.collective_rpc(method, **arguments)
                     if self._sleeps:
                         self._llm.wake_up(tags=["kv_cache"])
-                    # The cache was computed with the old weights, that of answers in progress included. With False,
-                    # which vLLM returns without any message, these would go on from the old cache.
+                    # The cache, also of completions in progress, was computed with the old weights. vLLM reports a
+                    # failed reset only by returning False; completions would then continue from the old cache.
                     if not self._llm.reset_prefix_cache(reset_running_requests=True):
                         raise SamplerError("it did not forget what it had cached under the old ones")
                     self._engine.set_weight_version(str(version))
@@ -216,8 +216,8 @@ class VllmSampler(TextSampler):
     def _nothing_in_flight(self) -> Iterator[None]:
         """Hold the engine between two steps.
 
-        With asynchronous scheduling, which is vLLM's default on GPUs, one step is always in flight. Its tokens belong
-        to the old weights, so it is waited for.
+        With asynchronous scheduling, vLLM's default on GPUs, one step is always in flight. Wait for it, since its
+        tokens belong to the old weights.
         """
         core = self._core
         if core is None and self._engine.has_unfinished_requests():
@@ -234,7 +234,7 @@ class VllmSampler(TextSampler):
             core.resume_scheduler()
 
     def close(self) -> None:
-        """End the engine after the step in progress. If that step hangs, the engine lives until the process ends."""
+        """End the engine after the step in progress. If that step hangs, the engine ends with the process."""
         its_turn = self._turn.acquire(timeout=_CLOSE_SECONDS)
         try:
             if its_turn and not self._closed:
@@ -248,11 +248,11 @@ class VllmSampler(TextSampler):
 
     @property
     def _core(self) -> Any:
-        """vLLM's engine core, or None if it runs in a process of its own."""
+        """vLLM's engine core, or None if it runs in a separate process."""
         return getattr(self._engine.engine_core, "engine_core", None)
 
     def _collect(self) -> None:
-        """Make a step, and keep its finished outputs. The caller has the turn."""
+        """Make a step, and keep its finished outputs. The caller holds `_turn`."""
         if self._closed:
             raise SamplerError("the sampler was closed while it had work")
         try:
@@ -262,18 +262,18 @@ class VllmSampler(TextSampler):
             raise SamplerError(f"vLLM has failed: {_last_line(error)}. The same command continues.") from error
 
     def _notes(self, outputs: Sequence[Any]) -> dict[str, tuple[bytes, tuple[float, ...]]]:
-        """Return commitments and log-probabilities of finished verifiable answers. The caller has the turn."""
+        """Return commitments and log-probabilities of finished verifiable completions. The caller holds `_turn`."""
         ours = [output for output in outputs if output.request_id in self._verifiable]
         if not ours:
             return {}
         finished = {output.request_id: len(output.outputs[0].token_ids) for output in ours}
-        # Processes that share a model agree.
+        # All processes of a model return the same.
         found = self._llm.collective_rpc("take_commitments", args=(list(finished.items()),))[0]
         self._verifiable -= finished.keys()
         return dict(zip(finished, found, strict=True))
 
     def _begin(self, key: str, ids: tuple[int, ...], parameters: Any) -> str:
-        """Hand a request to the engine, and return the engine's own name of it. The caller has the turn.
+        """Submit a request to the engine, and return the engine's own id of it. The caller holds `_turn`.
 
         Raises ValueError if the model cannot take it.
         """
@@ -286,7 +286,7 @@ class VllmSampler(TextSampler):
             raise ValueError(str(error)) from error
 
     def _bring_forward(self, names: Sequence[str]) -> None:
-        """Let these requests begin before all others that wait, such as those that a load has interrupted."""
+        """Move these requests to the front of the queue, before those that a load has interrupted."""
         if self._core is not None:
             waiting = self._core.scheduler.waiting
             ours = [request for request in waiting if request.request_id in names]
@@ -298,12 +298,12 @@ class VllmSampler(TextSampler):
         (answer,) = output.outputs
         ids = tuple(answer.token_ids)
         commitments, logprobs = noted or (b"", () if answer.logprobs is None else tuple(answer.logprobs.logprobs))
-        spans = answer.weight_versions or ()  # the engine's own labels of the weights that drew the tokens
+        spans = answer.weight_versions or ()  # the engine's labels of the weights that sampled the tokens
         versions = tuple(_number(span.version) for span in spans for _ in range(span.end - span.start))
         if len(versions) != len(ids):
             raise SamplerError(f"vLLM told the versions of {len(versions)} tokens of {len(ids)}")
         return SampledCompletion(
-            # Without stops, vLLM has not decoded anything.
+            # Without stops, vLLM has not decoded the text.
             text=answer.text if isinstance(answer.stop_reason, str) else self._decode(ids),
             finish_reason=answer.finish_reason,
             n_tokens=len(ids),
@@ -317,7 +317,7 @@ class VllmSampler(TextSampler):
 
 
 def _start_vllm(model: str, options: dict[str, Any]) -> Any:
-    """Start vLLM with the model. Raises SamplerError if that fails, or if the head would have another precision."""
+    """Start vLLM with the model. Raises SamplerError if that fails, or if the head cannot have the wanted precision."""
     try:
         from vllm import LLM
         from vllm.platforms import current_platform
@@ -337,7 +337,7 @@ def _start_vllm(model: str, options: dict[str, Any]) -> Any:
             model=str(path) if path.exists() else model,
             # The trainer compares log-probabilities with its own: after temperature, not before.
             **{
-                "max_model_len": -1,  # as long as the model allows and the memory holds
+                "max_model_len": -1,  # the longest that model and memory allow
                 "logprobs_mode": "processed_logprobs",
                 "use_tqdm_on_load": False,
                 "worker_extension_cls": "train.sampling.vllm_worker.WorkerExtension",
@@ -353,7 +353,7 @@ def _start_vllm(model: str, options: dict[str, Any]) -> Any:
 
 @contextmanager
 def _whole_device() -> Iterator[None]:
-    """Wait for what other streams do with the weights, before they are read here and after."""
+    """Synchronize the device before and after the block, which reads weights that other streams use."""
     import torch
 
     if torch.cuda.is_available():

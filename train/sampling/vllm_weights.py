@@ -1,11 +1,11 @@
-"""Which weights a vLLM worker holds, told as checksums of the tensors in the model's files.
+"""Checksums of a vLLM worker's weights, for comparison with the tensors in the model's files.
 
-vLLM joins tensors of the files (q_proj, k_proj and v_proj become qkv_proj), splits them among GPUs, and on CPUs keeps
-most of them only in a layout of its matrix library. Where each part ends up is found out from vLLM's own loading code:
-it is run with tensors that have shapes but no content, and its copies are recorded instead of made. What a CPU has
-packed is read back by multiplying it with the identity matrix, so it is what the engine computes with.
+vLLM fuses tensors of the files (q_proj, k_proj and v_proj become qkv_proj), shards them over GPUs, and on CPUs keeps
+most of them only in the packed layout of its matrix library. vLLM's own loading code shows where each part ends up: it
+runs with tensors without data, and its copies are recorded instead of executed. A packed weight is read back through
+products with the identity matrix, so it is what the engine computes with.
 
-Not covered: quantized weights, and experts that a kernel keeps in an order of its own.
+Not covered: quantized weights, and experts that a kernel reorders.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ _EMBEDDING, _LM_HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
 @dataclass(frozen=True, slots=True)
 class LoadedRegion:
-    """A part of a tensor in the model's files, and where a module holds it."""
+    """A part of a tensor in the model's files, and its location in a module."""
 
     name: str
     source: Region
@@ -38,7 +38,7 @@ class LoadedRegion:
 
 
 def trace_loaded_regions(model: Any, tensor_specs: Iterable[TensorSpec]) -> list[LoadedRegion]:
-    """Return where the model's loading code puts tensors of these outlines. Nothing is loaded."""
+    """Return where the model's loading code puts tensors with these specs. Nothing is loaded."""
     tensors = {
         name: torch.empty(tuple(shape), dtype=getattr(torch, dtype), device="meta")
         for name, dtype, shape in tensor_specs
@@ -49,14 +49,14 @@ def trace_loaded_regions(model: Any, tensor_specs: Iterable[TensorSpec]) -> list
 
 
 def partial_checksums(found: Sequence[LoadedRegion], tensor_specs: Iterable[TensorSpec]) -> list[PartialChecksum]:
-    """Return the partial checksums of what modules hold now. Parts in an unknown layout are left out."""
+    """Return the partial checksums of the modules' current weights. Parts in an unknown layout are left out."""
     kinds = {name: (getattr(torch, dtype), tuple(shape)) for name, dtype, shape in tensor_specs}
     by_parameter: dict[tuple[int, str], list[LoadedRegion]] = defaultdict(list)
     for place in found:
         by_parameter[id(place.module), place.parameter].append(place)
     parts: list[PartialChecksum] = []
     for places in by_parameter.values():
-        held = _held(places[0])  # what is read back from a packed layout is a copy, so only one is kept at a time
+        held = _held(places[0])  # unpacking makes a copy, so only one is kept at a time
         if held is None:
             continue
         for place in places:
@@ -67,9 +67,9 @@ def partial_checksums(found: Sequence[LoadedRegion], tensor_specs: Iterable[Tens
 
 
 def with_lm_head(weights: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Yield the tensors, and an output layer at the end if there is none: it is the embedding itself then.
+    """Yield the tensors, and last the embedding as the output layer if that is missing because the two are tied.
 
-    On a CPU, vLLM keeps a packed copy of that layer and only renews it if the layer is among the tensors.
+    On a CPU, vLLM keeps a packed copy of the output layer, and updates it only if it is among the tensors.
     """
     embedding, has_head = None, False
     for name, tensor in weights:
@@ -83,7 +83,7 @@ def with_lm_head(weights: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]
 
 
 def _held(place: LoadedRegion) -> Tensor | None:
-    """Return a parameter as the engine computes with it, or None if its layout is unknown."""
+    """Return a parameter with the values that the engine computes with, or None if its layout is unknown."""
     if place.parameter == "weight" and len(place.shape) == 2 and hasattr(place.module, "cpu_linear"):
         return _read_back(place.module, *place.shape)
     held = getattr(place.module, place.parameter).detach()
@@ -91,7 +91,7 @@ def _held(place: LoadedRegion) -> Tensor | None:
 
 
 def _read_back(module: Any, outputs: int, inputs: int) -> Tensor:
-    """Return a matrix that is held in an unknown layout, from its products with the rows of the identity matrix."""
+    """Return a matrix in packed layout, read through its products with the rows of the identity matrix."""
     held = torch.empty(outputs, inputs, dtype=module.weight.dtype)
     for first in range(0, inputs, _ROW_BATCH):
         last = min(first + _ROW_BATCH, inputs)
@@ -103,7 +103,7 @@ def _read_back(module: Any, outputs: int, inputs: int) -> Tensor:
 
 @contextmanager
 def _without_content(model: nn.Module) -> Iterator[dict[int, tuple[nn.Module, str, Tensor]]]:
-    """Give all modules the parameters that they had before loading, without content, and their own again at the end.
+    """Replace all parameters of modules by tensors without data, as they were before loading; restore them at the end.
 
     Yields module, name and parameter by the identity of its storage.
     """
@@ -134,7 +134,7 @@ def _without_content(model: nn.Module) -> Iterator[dict[int, tuple[nn.Module, st
 
 
 class _Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Records copies of known tensors into parameters. Nothing that has content is changed meanwhile."""
+    """A recorder of copies of known tensors into parameters. It changes no tensor with data."""
 
     def __init__(self, parameters: Mapping[int, tuple[nn.Module, str, Tensor]], tensors: Mapping[str, Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

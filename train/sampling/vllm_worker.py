@@ -1,8 +1,8 @@
 """Code that runs within vLLM's own worker processes: methods that `VllmSampler` calls there, and counter-based noise.
 
-A logits processor decides the tokens of verifiable requests, which are greedy for vLLM itself. It replaces their logits
-by noisy ones, whose largest is the token, and notes the hidden state and the log-probability behind it. vLLM's own
-log-probabilities are those of the noisy logits then, and mean nothing.
+A logits processor chooses the tokens of verifiable requests, which vLLM itself samples greedily. It replaces their
+logits by noisy ones, whose argmax is the token, and records the hidden state and the log-probability of the token.
+vLLM's own log-probabilities are then those of the noisy logits, and meaningless.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from train.weights.checksums import PartialChecksum
 from train.weights.source import TensorFiles
 
 VERIFIABLE_KEY = "verifiable"  # the key in SamplingParams.extra_args
-_ROWS = 32  # at once: noise takes some times the memory of logits
+_ROWS = 32  # at once: noise takes a multiple of the memory of logits
 
 
 class WorkerExtension:
@@ -38,13 +38,13 @@ class WorkerExtension:
         self.reload_weights(weights_iterator=with_lm_head(TensorFiles(tuple(map(Path, paths)))))
 
     def partial_checksums(self, outlines: Sequence[TensorSpec]) -> list[PartialChecksum]:
-        """Return what this process holds of tensors with these outlines."""
+        """Return the partial checksums of this process for tensors with these specs."""
         if self._placed is None or self._placed[0] != outlines:
             self._placed = outlines, vllm_weights.trace_loaded_regions(self.model_runner.get_model(), outlines)
         return vllm_weights.partial_checksums(self._placed[1], outlines)
 
     def hook_output_layer(self) -> None:
-        """Let verifiable requests be noted; called once, before any of them."""
+        """Start recording hidden states; called once, before the first verifiable request."""
         from vllm.model_executor.layers.logits_processor import LogitsProcessor as Head
 
         processors = self.model_runner.input_batch.logitsprocs.all
@@ -53,18 +53,18 @@ class WorkerExtension:
         head.register_forward_pre_hook(self._noise.record_hidden)
 
     def take_commitments(self, finished: Sequence[tuple[str, int]]) -> list[tuple[bytes, tuple[float, ...]]]:
-        """Return commitments and log-probabilities of finished answers, given their keys and numbers of tokens."""
+        """Return commitments and log-probabilities of finished completions, given their keys and numbers of tokens."""
         return [self._noise.recorders.pop(key).finish(n_tokens) for key, n_tokens in finished]
 
     def discard_commitments(self, keys: Sequence[str]) -> None:
-        """Forget what was noted of answers that were dropped."""
+        """Drop the records of aborted completions."""
         for key in keys:
             self._noise.recorders.pop(key, None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A verifiable request: `drawn` is vLLM's own list of its tokens so far, which grows."""
+    """A verifiable request: `drawn` is vLLM's own, growing list of its tokens."""
 
     key: str
     seed: int
@@ -73,9 +73,9 @@ class _Request:
 
 
 class CounterBasedNoiseProcessor(LogitsProcessor):
-    """Made by vLLM, once in each of its processes.
+    """A logits processor for verifiable requests, created by vLLM in each of its processes.
 
-    recorders  of verifiable requests by their keys, also of those that are interrupted
+    recorders  of verifiable requests by their keys, preempted ones included
     """
 
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
@@ -84,15 +84,15 @@ class CounterBasedNoiseProcessor(LogitsProcessor):
         self._hidden_BH: Tensor | None = None
 
     def is_argmax_invariant(self) -> bool:
-        """Return False: it decides what is largest."""
+        """Return False: the processor changes the argmax."""
         return False
 
     def update_state(self, batch_update: BatchUpdate | None) -> None:
-        """Follow requests as they come, go and change their rows."""
+        """Track requests that are added, removed or moved to other rows."""
         process_dict_updates(self._requests, batch_update, _request)
 
     def apply(self, logits: Tensor) -> Tensor:
-        """Decide the next tokens. The hidden states are those of the same step, in the same rows."""
+        """Choose the next tokens. The hidden states are those of the same step, in the same rows."""
         rows = sorted(self._requests)
         for temperature in sorted({self._requests[row].temperature for row in rows}):
             same = [row for row in rows if self._requests[row].temperature == temperature]

@@ -29,8 +29,8 @@ DEEPCODER_CONTESTS = (
 )
 DEEPCODER = "deepcoder"  # the name of these contests
 _DEEPCODER_PROBLEMS = Path(__file__).with_name("deepcoder_problems.json")
-_NOT_IN_DIGESTS = re.compile(r"[\W_]")  # what copies of a statement differ in
-_TAGS = "\nTags:\n"  # what follows a statement
+_NOT_IN_DIGESTS = re.compile(r"[\W_]")  # characters in which copies of a statement differ
+_TAGS = "\nTags:\n"  # end of a statement
 _PROBLEM = re.compile(r"(?:CF|codeforces)?[ _/-]*(\d+)[ _/-]*([A-Z]\d*)", re.IGNORECASE)
 _RANGE = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
 _MAX_CONTESTS = 10_000  # in a range
@@ -168,14 +168,14 @@ class ContestMetadata:
         }
 
     def fill_missing(self, id: str, facts: ProblemMetadata) -> ProblemMetadata:
-        """Return the facts of a problem of the suite, with what the contests know where they say nothing."""
+        """Return the metadata of a problem of the suite, with unknown fields filled from the contests."""
         known = (self._known[key] for key in problem_keys(id) if key in self._known)
         difficulty, day = next(known, (None, None))
         return replace(facts, difficulty=facts.difficulty or difficulty, date=facts.date or day)
 
 
 def default_path() -> Path:
-    """Return where the contests are if no other place is named."""
+    """Return the default path of the file of contests."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "curate" / "codeforces-contests.parquet"
 

@@ -1,12 +1,11 @@
 """Fetch contests from Codeforces' public API into a file.
 
-A contest needs two answers, and who is in both counts as a participant. Handles are only used to find them, and are not
-kept. The API refuses those who ask too often, and now and then it is busy. So requests go one after the other, with a
-pause between them, and a request that fails is sent again, after pauses that grow. An answer that says why a request
-cannot be granted is final.
+A contest needs two replies, standings and rating changes. Participants are matched by their handles, which are not
+stored. The API limits the rate of requests, and is sometimes busy. So requests are sent one after another with a pause,
+and failed requests are retried with backoff. A reply that states why a request is refused is final.
 
-The file is written anew after each contest, so an interruption costs one contest at most, and a contest that is in the
-file is not fetched again.
+The file is rewritten after each contest, so an interruption loses one contest at most, and a contest in the file is not
+fetched again.
 """
 
 import json
@@ -40,11 +39,11 @@ _STAGE = "fetch"
 
 @dataclass(frozen=True, slots=True)
 class FetchSummary:
-    """What a fetch has done.
+    """The outcome of a fetch.
 
-    n_fetched        contests that were fetched now
-    n_cached         contests that were in the file already
-    failure_reasons  why each of the other contests cannot be had, by its number
+    n_fetched        contests fetched now
+    n_cached         contests that were already in the file
+    failure_reasons  the reason for each contest that could not be fetched, by its number
     """
 
     n_fetched: int
@@ -90,7 +89,7 @@ def fetch_contests(
 
 
 class ApiClient:
-    """Gets the JSON values behind addresses of the API.
+    """A client of the API.
 
     base_url       where the API is
     pause_seconds  least time between an answer and the next request
@@ -124,7 +123,7 @@ class ApiClient:
         )
 
     def _ask(self, path: str) -> tuple[Any, str]:
-        """Send a request. Return its answer, and why it has to be sent again; empty: it need not."""
+        """Send a request. Return its reply, and a reason to retry it; empty if it succeeded."""
         try:
             answer = self._client.request("GET", f"/{path}", read_seconds=_READ_SECONDS)
         except ServerUnreachable as error:
@@ -142,7 +141,7 @@ class ApiClient:
 
 
 def parse_contest(standings: Any, rating_changes: Any) -> Contest:
-    """Return the contest of which these are the two answers.
+    """Parse a contest from the two replies.
 
     Raises CurateError if Codeforces refused a request, if a field is missing, if the answers belong to different
     contests, or if the contest is not over.

@@ -101,7 +101,7 @@ def first_right_probabilities(n: int, n_correct: int) -> dict[int | None, float]
 
 
 def score_after(problem: ContestProblem, n_wrong: int | None) -> Score:
-    """Return what a problem contributes to the score if it is solved after so many wrong attempts; None: never."""
+    """Return a problem's contribution to the score after `n_wrong` wrong attempts; None if it is never solved."""
     if n_wrong is None:
         return (0.0, 0.0)
     if problem.points is None:
@@ -151,7 +151,7 @@ class _Seed:
 
     def __init__(self, old_ratings: tuple[int, ...]) -> None:
         self._lowest, self._highest = old_ratings[-1], old_ratings[0]
-        self._n_rated = [0] * (self._highest - self._lowest + 1)  # participants of each rating, from the lowest
+        self._n_rated = [0] * (self._highest - self._lowest + 1)  # number of participants by rating, from the lowest
         for rating in old_ratings:
             self._n_rated[rating - self._lowest] += 1
         self._known: dict[int, float] = {}
@@ -238,7 +238,7 @@ class Rating:
 
     @property
     def lines(self) -> list[str]:
-        """What is printed below the numbers of an evaluation: the rating, and what else has to be known of it."""
+        """The lines to print about the rating, with its caveats."""
         remarks = []
         if self.is_upper_bound:
             remarks.append(

@@ -13,7 +13,7 @@ output consists of floats, and keeps it for its later inputs. Some functions hav
 one output is right, or since the task says less than its reference does. Large outputs are known by a digest only, and
 have to be equal.
 
-What the process of an answer has sent is read here, within bounds: a value has at most sandbox_runner.MAX_JSON_CHARS
+Values from an answer's process are decoded here, within bounds: a value has at most sandbox_runner.MAX_JSON_CHARS
 characters, none of its parts is hashed by its own value, and none of its classes is used.
 """
 
@@ -76,7 +76,7 @@ class CallJudge:
         return ["calls", parts, self.tolerance, self.preamble, limits, *extraction_identity(self.extraction)]
 
     def submission(self, answer: str) -> Program | None:
-        """Return the program that is judged for an answer; None if the answer has no program."""
+        """Return the program in an answer; None if there is none."""
         entry_points = tuple({reference.entry_point for _, reference in self.parts})
         return extract_program(self.extraction, answer, AskedProgram(PYTHON_ONLY, entry_points, self.prompt))
 
@@ -123,9 +123,9 @@ def first_mismatch_index(
     outputs: Sequence[CallOutput],
     expected: Sequence[CallOutput],
 ) -> int | None:
-    """Return the place of the first output that is wrong; None if all are right.
+    """Return the index of the first wrong output; None if all are right.
 
-    entry_point   the function, whose name tells whether it has a rule of its own
+    entry_point   the function; some have their own rule
     tolerance     the task's absolute tolerance; 0: none
     inputs        lists of arguments, each as the JSON of its encoding
     """
@@ -138,7 +138,7 @@ def first_mismatch_index(
 
 
 def _identical(output: CallOutput, wanted: CallOutput) -> bool:
-    """Return whether the texts alone show that two small values are equal."""
+    """Return whether two small values are equal by their texts alone."""
     is_small = not (output.is_digest or wanted.is_digest)
     return is_small and output.text == wanted.text and not any(mark in output.text for mark in _NEVER_IDENTICAL)
 

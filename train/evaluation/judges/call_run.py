@@ -1,4 +1,4 @@
-"""Runs of programs on inputs in the sandbox: what they claim to have returned, and what a reference returns.
+"""Runs of programs on inputs in the sandbox: their claimed return values, and a reference's.
 
 All calls of a run share a process, as in EvalPlus. The process knows the inputs and no expected value, so a program
 gains nothing by what it keeps between the calls. The limit of each call is a timer of the process itself, in CPU time,
@@ -49,7 +49,7 @@ _FAILURES = {b"e compile": Verdict.COMPILE_ERROR, b"e MemoryError": Verdict.MEMO
 
 @dataclass(frozen=True, slots=True)
 class CallOutput:
-    """What a call is claimed to have returned.
+    """The claimed return value of a call.
 
     text         encoded as JSON (see sandbox_runner.py), or if it is large, a digest
     is_digest    whether the text is a digest
@@ -78,10 +78,10 @@ def equal_outputs(given: CallOutput, wanted: CallOutput) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CallResults:
-    """What became of the calls.
+    """The results of successive calls.
 
-    outputs  of the first calls, up to one that failed
-    verdict  why there are no more; ACCEPTED if there is an output for each input
+    outputs  of the calls before the first failure
+    verdict  the reason of the failure; ACCEPTED if all calls returned
     """
 
     outputs: tuple[CallOutput, ...]

@@ -27,7 +27,7 @@ from itertools import accumulate
 MAX_CHARS = 1 << 22  # characters that are parsed for one answer: 3 to 12 seconds
 _PARSE_CHARS = 100  # that cost as much as a parse of nothing
 _FAILURE_SHARE = 16  # the parser is faster by this factor on what follows an error
-_GROWTH_FACTOR = 8  # of the lines that are tried at once
+_GROWTH_FACTOR = 8  # of the number of lines tried at once
 _MAX_LINE_CHARS = 10_000  # of a line whose end is searched for a program
 _WORD = re.compile(r"\b[^\W\d]")
 _UNPARSABLE = re.compile("[\0\ud800-\udfff]")
@@ -169,7 +169,7 @@ class _Runs:
         for number in range(len(lines) - 1, -1, -1):
             is_code = _NO_CODE.fullmatch(lines[number]) is None
             self._next_code[number] = number if is_code else self._next_code[number + 1]
-        # A return that ends no line of ours ends one of the parser's, whose numbers then say nothing.
+        # The parser counts a lone carriage return as the end of a line, unlike us, so its line numbers do not match.
         self._has_numbers = not any(_LONE_RETURN.search(line, 0, len(line) - 1) for line in lines)
         self._last: dict[int, int] = {}  # for lines of code, the last line of the longest run
 
@@ -218,7 +218,7 @@ class _Runs:
         return begin - 1
 
     def _may_continue(self, failure: _Failure, tried: int) -> bool:
-        """Return whether lines that do not parse may be the beginning of some that do."""
+        """Return whether lines that do not parse may be the prefix of a run that parses."""
         is_at_end = self._next_code[min(failure.line, tried) + 1] > tried
         return is_at_end or any(text in failure.message for text in _OPEN)
 

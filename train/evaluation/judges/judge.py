@@ -1,4 +1,4 @@
-"""What every judge offers and returns, and the judge by a suite of tests."""
+"""The interface of judges, and the judge by a suite of tests."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ from train.evaluation.judges.extraction import DEFAULT_RULE, AskedProgram, extra
 
 
 class NoVerdictError(Exception):
-    """Nothing is known about an answer, for a reason that lies in the exercise; another attempt would end the same."""
+    """An answer has no verdict for a reason that lies in the exercise; a retry would end the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
-"""Protocols: the settings with which others measured what they published.
+"""Protocols: the settings of published evaluations.
 
-Begin with settings.py: how a suite can be measured (SuiteSettings), the protocols as a table, and a protocol merged
-with what the user gives instead. forms.py has the forms of prompts, to the character.
+Begin with settings.py: the settings of one suite (SuiteSettings), the protocols as a table, and the merge of a protocol
+with the user's overrides. forms.py has the forms of prompts, to the character.
 """

@@ -1,12 +1,12 @@
-"""Forms of prompts: how problems are put to models, to the character of the published originals.
+"""Forms of prompts, to the character of the published originals.
 
-LiveCodeBench has one form for models of chat in general, and one for DeepSeek-R1 and its distilled models, which
-lighteval uses for all models. DeepCoder made one message of the general form. evalchemy's form does not show the
-starter code.
+LiveCodeBench has one form for chat models in general, and one for DeepSeek-R1 and its distilled models, which lighteval
+uses for all models. DeepCoder merged the general form into one message. evalchemy's form does not show the starter
+code.
 
-EvalPlus lets a model of chat continue a message of its own in which a block of Python has begun. A model that thinks
-first cannot do that: it is asked without that message, as EvalPlus asks models behind an address. A base model
-continues the text of the program; the program is that text with the answer.
+EvalPlus prefills a chat model's message with the beginning of a block of Python. A model that thinks first cannot
+continue that: it gets no prefill, as in EvalPlus for models behind a server. A base model continues the text of the
+program; the program is that text with the answer.
 
 All forms for questions of mathematics are one message of the user.
 """
@@ -20,7 +20,7 @@ from train.evaluation.judges import extraction
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A problem as its row states it.
+    """The statement of a problem in its row.
 
     text          the problem, or the beginning of the program that an answer completes; nothing is stripped
     starter_code  code that an answer must contain; empty: none
@@ -34,19 +34,19 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class PromptForm:
-    """A form in which the problems of some suites are put to models.
+    """A form of prompts for some suites.
 
     name            what users type
     suites          the suites whose problems can be put in this form
-    ask             returns the user's message, or the text that a base model continues; None: our own messages, which
-                    the suite and the user's template decide
+    ask             returns the user's message, or the text that a base model continues; None: our own messages, by the
+                    suite and the user's template
     system          the system prompt; empty: none
     prefill         beginning of the model's own message, which is judged with the answer; empty: none
     answer_suffix   text that follows an answer when it is judged
     begins_program  whether the text that a base model continues is judged with the answer
     stop            texts that end an answer, because the form leads to them
-    extraction      how the program is found in an answer, where the form decides that; empty: it does not
-    answer_line     whether the final answer to a question of mathematics is asked for as `ANSWER: x`, without a box
+    extraction      the rule that finds the program in an answer; empty: not decided by the form
+    answer_line     whether the prompt requests the final answer of mathematics as `ANSWER: x`, without a box
     """
 
     name: str

@@ -36,13 +36,13 @@ _FENCE = "```"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteSettings:
-    """How a suite is measured: how its problems are put to the model, and how answers are sampled and read.
+    """The settings of a suite: the form of the prompt, sampling, and extraction.
 
-    The defaults are what `curate evaluate` does without a protocol. Results list the settings in this order.
+    The defaults are those of `curate evaluate` without a protocol. Results list the settings in this order.
 
     form                form of the prompt
     mode                CHAT, or COMPLETE: the model continues plain text, without its chat template
-    prefill             beginning of the model's own message; empty: what the form says
+    prefill             beginning of the model's own message; empty: the form's
     temperature, top_p  of sampling; there is no top_k
     max_tokens          of an answer, thinking included
     k                   samples of each problem
@@ -65,7 +65,7 @@ class SuiteSettings:
     stop: tuple[str, ...] = ()
 
     def render(self, prompt: PromptFormat, statement: Statement, default_prompt: Chat) -> tuple[Chat | str, str, str]:
-        """Return what the model is asked, and the texts before and after its answer that are judged with it.
+        """Return the prompt, and the texts judged before and after the answer.
 
         prompt          its system prompt takes the place of the form's
         default_prompt  the messages of our own form
@@ -175,16 +175,17 @@ PROTOCOLS = {
 }
 
 _MAX_SHOWN = 40  # characters of a text in a line
-_HOW_READ = ("form", "mode", "prefill", "extraction", "test_seconds", "stop")  # what prompts and verdicts depend on
+# The settings that affect prompts and verdicts.
+_HOW_READ = ("form", "mode", "prefill", "extraction", "test_seconds", "stop")
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSettings:
-    """How one suite is measured, and where that comes from.
+    """The resolved settings of one suite, with their sources.
 
-    suite_settings  what is used
+    suite_settings  the settings in effect
     protocol        the table of the protocol; None: no protocol
-    overrides       what is used in place of what that table says, by the same names
+    overrides       the user's values in place of the protocol's, by the same names
     """
 
     suite_settings: SuiteSettings
@@ -197,7 +198,7 @@ class EvaluationSettings:
         return SamplingParams(used.temperature, used.top_p, used.max_tokens, stop=used.stop)
 
     def as_table(self) -> dict[str, Any]:
-        """Return what a result keeps as JSON values: nothing if there is no protocol and all is as usual."""
+        """Return the section of a result as JSON values; empty without a protocol and overrides."""
         if self.protocol is not None:
             return {"table": dict(self.protocol), "overrides": dict(self.overrides)}
         used = self.suite_settings
@@ -206,7 +207,7 @@ class EvaluationSettings:
         return {"table": {"name": None, **used.as_table()}, "overrides": {}}
 
     def summary_line(self) -> str:
-        """Return a line that says which protocol is used, and what in place of its settings; "" without a protocol."""
+        """Return a line with the protocol and the overrides of its settings; "" without a protocol."""
         if self.protocol is None:
             return ""
         instead = [
@@ -228,13 +229,13 @@ def format_setting(value: object) -> str:
 def resolve_settings(
     protocol: str | None, suite: str, given: Mapping[str, Any], prompt: PromptFormat
 ) -> EvaluationSettings:
-    """Return how a suite is measured.
+    """Resolve the settings of a suite.
 
-    protocol   the name of a protocol; None: the usual settings
-    suite      the name of the suite; empty: it is not named
-    given      what the user gives in place of the protocol's settings, by the names of SuiteSettings; a form by its
-               name, or OWN_FORM. None: nothing
-    prompt     the system prompt, the template and its arguments that the user gives
+    protocol   the name of a protocol; None: the defaults
+    suite      the name of the suite; empty with --data
+    given      the user's overrides by the names of SuiteSettings, None for those not given; a form by its name, or
+               OWN_FORM
+    prompt     the user's system prompt, template and template arguments
 
     Raises CurateError if the protocol or form does not cover the suite, or if options conflict.
     """
@@ -251,7 +252,7 @@ def resolve_settings(
 
 
 def _check_options(given: Mapping[str, Any], prompt: PromptFormat) -> None:
-    """Raise CurateError for what contradicts itself."""
+    """Raise CurateError for conflicting options."""
     if given.get("mode") == COMPLETE:
         for_chats = {
             "--system": prompt.system,
@@ -311,9 +312,9 @@ def _form(official: SuiteSettings, suite: str, given: Mapping[str, Any], prompt:
 
 
 def _merge(official: SuiteSettings, given: Mapping[str, Any]) -> SuiteSettings:
-    """Return the settings with what is given in their place. A form has its own stops, and may have its own rule.
+    """Return the settings with the user's overrides. A form has its own stops, and may have its own extraction rule.
 
-    EvalPlus's rule also finds a program that has no fences, so EvalPlus's protocol keeps it for what a model completes.
+    EvalPlus's rule also finds a program without fences, so EvalPlus's protocol keeps it in the mode "complete".
     """
     used = replace(official, **given)
     stop = tuple(filter(None, used.stop)) if "stop" in given else (*official.stop, *used.form.stop)
@@ -325,7 +326,7 @@ def restore_settings(recorded: Mapping[str, Any], suite: str) -> SuiteSettings:
     """Return the settings that a result file records.
 
     recorded  what EvaluationSettings.as_table returned
-    suite     the name of the suite that is read now, to which the form may say nothing
+    suite     the name of the suite read now, which the form may not cover
     """
     used = {**recorded.get("table", {}), **recorded.get("overrides", {})}
     known = {name: used[name] for name in DEFAULT.as_table() if used.get(name) is not None}

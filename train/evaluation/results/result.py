@@ -55,7 +55,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """The tokens of all samples, reasoning included; None: the server did not tell how long some of them are."""
+    """The tokens of all samples, reasoning included; None if the server did not report the length of some."""
 
     prompt: int | None
     answer: int | None

@@ -1,7 +1,7 @@
-"""Results in tables: the strata of one evaluation, differences between models, leaderboards, and model cards.
+"""Tables of results: the strata of one evaluation, differences between models, leaderboards, and model cards.
 
-The models of a suite can be compared only if they were asked the same problems with the same tests. Where they were
-not, the suite has several columns in a leaderboard.
+Models can be compared on a suite only with the same problems and tests. A suite with differing problems or tests has
+several columns in a leaderboard.
 """
 
 import csv
@@ -24,7 +24,7 @@ from train.evaluation.statistics.outcomes import (
     summarize_by_stratum,
 )
 
-_NONE = "-"  # where a number is not known
+_NONE = "-"  # an unknown number
 ALL = "all"
 
 
@@ -60,7 +60,7 @@ def breakdown(outcomes: Sequence[ProblemOutcomes]) -> tuple[list[str], list[list
 def length_table(
     evaluations: Sequence[tuple[str, int, Sequence[ProblemOutcomes]]],
 ) -> tuple[list[str], list[list[str]]]:
-    """Return how near answers come to the length that was asked for.
+    """Return the table of the errors between target and actual lengths of answers.
 
     evaluations: for each length, a name, the length in tokens, and the outcomes
 
@@ -92,14 +92,14 @@ def format_percent(value: float) -> str:
 
 
 def format_tokens(n: float) -> str:
-    """Return a number of tokens in few characters, such as 812, 9.8k and 29k. No sample is known to have 0."""
+    """Return a number of tokens in few characters, such as 812, 9.8k and 29k; "-" for nan and 0 (unknown)."""
     if isnan(n) or not n:
         return _NONE
     return f"{n:.0f}" if n < 1000 else f"{n / 1000:.1f}k" if n < 9950 else f"{n / 1000:.0f}k"
 
 
 def format_cost(tokens: TokenCounts, prices: Prices) -> str:
-    """Return a line that says what the tokens cost."""
+    """Return a line with the cost of the tokens."""
     amount = cost(tokens, prices)
     prompt, answer = ("unknown" if n is None else f"{n:,}" for n in (tokens.prompt, tokens.answer))
     paid = "unknown" if amount is None else f"{amount:,.2f}"
@@ -167,7 +167,7 @@ def signed(value: float) -> str:
 
 
 def format_p_value(p: float) -> str:
-    """Return a p-value with two digits that count, and not less than its precision deserves."""
+    """Return a p-value with two significant digits, bounded below by its precision."""
     return "<0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
 
 
@@ -192,7 +192,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
-    """The cells by the names of models and of suites. A model without a result on a suite has no cell there."""
+    """The cells by model and suite. A model without a result on a suite has no cell there."""
 
     models: tuple[str, ...]
     suites: tuple[str, ...]

@@ -72,7 +72,7 @@ def _read_humaneval(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise
 
 
 def _completion_chat(prompt: PromptFormat, start: str, entry_point: str) -> Chat:
-    """Return the chat that asks for a function of which the beginning is given."""
+    """Return the chat that requests the completion of a function from its beginning."""
     task = "Complete the function below so that it does what its docstring says."
     return prompt.chat(task, start, Suite([], entry_point=entry_point))
 

@@ -52,10 +52,10 @@ log = logging.getLogger(__name__)
 Keys = tuple[tuple[int, str], ...]  # contests with the indices that a problem has in them
 Filter = Callable[[Keys, date | None], bool]  # by the keys and the day of a problem
 
-OFFICIAL, GENERATED, EXAMPLES = "official", "official+generated", "examples"  # where tests come from
-TIME_FACTOR, MEMORY_FACTOR = 5.0, 2.0  # for Python; 1 for the limits of Codeforces themselves
+OFFICIAL, GENERATED, EXAMPLES = "official", "official+generated", "examples"  # sources of tests
+TIME_FACTOR, MEMORY_FACTOR = 5.0, 2.0  # allowance for Python; 1 applies Codeforces' own limits
 _MIN_MB = 256
-_DEFAULT_SECONDS, _DEFAULT_MB = 2.0, 256.0  # what most problems have; for rows that state no limits
+_DEFAULT_SECONDS, _DEFAULT_MB = 2.0, 256.0  # the most frequent limits, for rows without limits
 _CHECKER = "codeforces"
 _OPTIONS = ("time_factor", "memory_factor", "contests", "generated")
 # DeepCoder's own set: the rows of open-r1 are of little use without their generated tests, which have 110 GB.

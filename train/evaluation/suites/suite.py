@@ -1,4 +1,4 @@
-"""Suites of rows: what each has, what a caller asks of it, and the exercises that it yields."""
+"""The types of suites: a suite of rows, a caller's options, and the exercises."""
 
 import hashlib
 import json
@@ -26,9 +26,9 @@ UNKNOWN_METADATA = ProblemMetadata()
 class Exercise:
     """A problem, its judge, and what is known about it.
 
-    prompt         messages, of which a last one of the assistant's is continued, or plain text that is continued
-    answer_prefix  text before an answer that is judged with it: what the model continued of its own message or program
-    answer_suffix  text after an answer that is judged with it, such as the end of a block that a stop cut off
+    prompt         messages, where a final one of the assistant is a prefill, or plain text to continue
+    answer_prefix  text judged before an answer: the prefill or the beginning of the program
+    answer_suffix  text judged after an answer, such as the end of a block that a stop removed
     """
 
     id: str
@@ -71,10 +71,10 @@ class Exercise:
 
 @dataclass(frozen=True, slots=True)
 class SuiteOptions:
-    """What a caller asks of a suite.
+    """A caller's options for a suite.
 
     date_range  first and last day of contests, both included; None: all
-    prompt      the form in which the model is asked
+    prompt      the format of the prompt
     languages   the languages that answers may be written in, where the tests can judge more than Python
     settings    the official form of the prompt, if there is one, and how answers are read
     """
@@ -92,18 +92,18 @@ class SuiteOptions:
         judge: Judge,
         facts: ProblemMetadata = UNKNOWN_METADATA,
     ) -> Exercise:
-        """Return a problem, put to the model in the form that is asked for.
+        """Make the exercise, with a prompt in the requested form.
 
-        statement       the problem as its row states it, for official forms
-        default_prompt  the messages of our own form, which self.prompt decides
+        statement       the row's statement, for official forms
+        default_prompt  the messages of our own form, made with self.prompt
         """
         asked, prefix, suffix = self.settings.render(self.prompt, statement, default_prompt)
         return Exercise(id, asked, judge, facts, prefix, suffix)
 
     def question_chat(self, question: str, text: str, system: str = "") -> Chat:
-        """Return the messages of a suite that has its own form. A template of the user's own takes its place.
+        """Return the messages in a suite's own form, which the user's template overrides.
 
-        question  what the template is filled with
+        question  the value for the template
         text      the question in the suite's own form
         system    the suite's own system prompt; empty: none
         """
@@ -112,8 +112,7 @@ class SuiteOptions:
         return two_messages(self.prompt.system or system, text)
 
     def suite_judge(self, tests: Suite, prompt: str = "") -> SuiteJudge:
-        """Return the judge by these tests, with the languages, the rule of extraction and the time limit that are
-        asked for.
+        """Return the judge by these tests, with the requested languages, extraction rule and time limit.
 
         prompt   the beginning of the program that the prompt gives; empty: none
         """
@@ -128,8 +127,8 @@ class RowSuite:
     """A suite that is read from rows in their published form.
 
     name        what users type
-    title       what people call it
-    hub_id      where its rows are on the Hub, with the options that choose them
+    title       its usual name
+    hub_id      its dataset on the Hub, with the options that select its rows
     columns     the columns by which it recognises its rows
     recognizes  tells whether it could read rows such as this one, which has the columns of all suites; a missing
                 column is None
@@ -164,7 +163,7 @@ def valid_rows(table: TableFiles, columns: tuple[str, ...], optional: tuple[str,
 
 
 def unreadable(table: TableFiles, id: str, error: object) -> CurateError:
-    """Return the error that says that a row cannot be read."""
+    """Return the error for an unreadable row."""
     return CurateError(f"{table.location}: {id} cannot be read ({error}). Download the file again.")
 
 
