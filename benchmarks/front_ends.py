@@ -114,9 +114,9 @@ def whole_service(processes: int) -> dict[str, Any]:
         everyone = [dispatcher, *dispatcher.children()]
         requests = itertools.repeat((0, service.post("/judge", RECORD)))
         answers = service.load(int(port), CONNECTIONS, requests)
-        service.spent(answers, 1.0)
+        service.replies_per_second(answers, 1.0)
         before = cpu_seconds(everyone)
-        per_second = service.spent(answers, SECONDS)
+        per_second = service.replies_per_second(answers, SECONDS)
         used = [after - seconds for after, seconds in zip(cpu_seconds(everyone), before, strict=True)]
         answers.close()
     n_requests = per_second * SECONDS

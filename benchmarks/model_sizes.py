@@ -16,7 +16,7 @@ _SHAPES = {
 
 
 def qwen2_5(name: str, *, minibatches: int = 2, kl: float = 0.0) -> ModelSize:
-    """Return the size of a model that is trained with activation checkpointing and so many minibatches."""
+    """Return the size of a model trained with activation checkpointing and this number of minibatches."""
     from transformers import Qwen2Config
 
     layers, width, heads, key_heads, between, is_tied = _SHAPES[name]

@@ -124,7 +124,7 @@ class Service:
         self.port = int(self._process.stdout.readline().split(" (")[0].rsplit(":", 1)[1])
         self._seen: set[psutil.Process] = set()
 
-    def look(self) -> None:
+    def record_descendants(self) -> None:
         """Record all descendants of the service."""
         self._seen |= set(psutil.Process(self._process.pid).children(recursive=True))
 
@@ -137,7 +137,7 @@ class Service:
 
     def stop(self) -> int:
         """Stop the service as an operator would, and return the number of leftover processes."""
-        self.look()
+        self.record_descendants()
         self._process.send_signal(signal.SIGTERM)
         assert self._process.wait(60) == 0
         return len(psutil.wait_procs(self._seen, timeout=5)[1])
@@ -175,7 +175,7 @@ def crowd(count: int) -> dict[str, Any]:
             wrong[f"{verdict} instead of {right}"] += 1
         seconds.append(took)
         if number % 200 == 0:
-            service.look()
+            service.record_descendants()
     wall_seconds = time.perf_counter() - began
     return {
         "clients": CROWD,
@@ -257,13 +257,13 @@ def rates_beside(behaviour: str, port: int) -> dict[bool, list[float]]:
     tests = [{"input": "a\n", "output": "a\n"}]
     record = {"id": 0, "code": "print(input())", "kind": "stdin", "tests": tests, "time_limit_s": 60}
     answers = load(port, HONEST, itertools.repeat((0, post("/judge", record))), addresses=True)
-    spent(answers, SETTLE_SECONDS)
+    replies_per_second(answers, SETTLE_SECONDS)
     rates: dict[bool, list[float]] = {False: [], True: []}
     for number in range(2 * SPANS):
         there = number % 4 in (1, 2)  # balances a drift of the machine's speed
         with hostile_client(behaviour, port) if there else nullcontext():
-            spent(answers, SETTLE_SECONDS)
-            rates[there].append(spent(answers, SPAN_SECONDS))
+            replies_per_second(answers, SETTLE_SECONDS)
+            rates[there].append(replies_per_second(answers, SPAN_SECONDS))
     answers.close()
     return rates
 
@@ -284,7 +284,7 @@ def hostile_client(behaviour: str, port: int) -> Iterator[None]:
         process.communicate()
 
 
-def spent(answers: Iterator[tuple[Any, int, bytes, float]], seconds: float) -> float:
+def replies_per_second(answers: Iterator[tuple[Any, int, bytes, float]], seconds: float) -> float:
     """Return the right replies per second."""
     began, count = time.perf_counter(), 0
     while time.perf_counter() - began < seconds:

@@ -147,7 +147,7 @@ def measured(folder: Path) -> dict[str, Any]:
     }
 
 
-def parts(folder: Path) -> dict[str, list[float]]:
+def part_seconds(folder: Path) -> dict[str, list[float]]:
     """Return the seconds of each part of the synchronous steps."""
     seconds: dict[str, list[float]] = {}
     for line in (json.loads(text) for text in (folder / "timeline.jsonl").read_text().splitlines()):
@@ -168,7 +168,7 @@ def lengths(folder: Path) -> list[int]:
 def calibrated(folder: Path) -> tuple[Workload, Layout]:
     """Return the batches and the speeds of engine and learner, measured in a synchronous run."""
     lines = [line for line in metrics_log.read_metrics(folder) if "step_time" in line][_NOT_MEASURED:]
-    of_part = {part: fmean(seconds) for part, seconds in parts(folder).items()}
+    of_part = {part: fmean(seconds) for part, seconds in part_seconds(folder).items()}
     latency = fmean(line["reward_latency_s/p50"] for line in lines)
     workload = Workload(
         PROMPTS,
@@ -181,7 +181,7 @@ def calibrated(folder: Path) -> tuple[Workload, Layout]:
     counts = [
         (line["completions/max_length"], line["completions/mean_length"] * PROMPTS * COMPLETIONS) for line in lines
     ]
-    (of_step, of_token), *_ = np.linalg.lstsq(np.array(counts), np.array(parts(folder)["sample"]), rcond=None)
+    (of_step, of_token), *_ = np.linalg.lstsq(np.array(counts), np.array(part_seconds(folder)["sample"]), rcond=None)
     engine = EngineTimings(float(of_step), float(of_token), 0.0, 0.0, of_part["sync"], 1e9, max_concurrent=2048)
     return workload, Layout(1, engine, LearnerTimings(0.0, of_part["train"], of_part["sync"]))
 

@@ -1,4 +1,4 @@
-"""Compare resources at the start and at the end, as medians of the first and the last quarter of the samples."""
+"""A comparison of resources at the start and the end: medians of the first and the last quarter of the samples."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median

@@ -1,4 +1,4 @@
-"""Remember the processes of a Sandbox and the files named after them, in order to find what is left behind."""
+"""The processes of a Sandbox and the files named after them, recorded to find leftovers."""
 
 import os
 import tempfile

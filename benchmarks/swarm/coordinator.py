@@ -152,7 +152,7 @@ class Connection:
         return body
 
 
-async def fastest(port: int) -> dict[str, float]:
+async def max_heartbeat_rate(port: int) -> dict[str, float]:
     """Return the maximal rate of heartbeats per second."""
     requests = [request_of(n % NODES, "/beat", beat_of(n % NODES)) for n in range(REQUESTS)]
     connections = [await Connection(port).open() for _ in range(CONNECTIONS)]
@@ -257,7 +257,7 @@ def main() -> None:
                     "nodes": NODES,
                     "connections": CONNECTIONS,
                     "cryptography": cryptography_alone(),
-                    "fastest": asyncio.run(fastest(port)),
+                    "fastest": asyncio.run(max_heartbeat_rate(port)),
                     "beats": asyncio.run(beats(port, server.pid)),
                     "leases": asyncio.run(whole_leases(port)),
                 }

@@ -311,7 +311,7 @@ def evaluate_cached(
 ) -> EvaluationResult:
     """Do what `evaluate` does, for exercises with known digests.
 
-    sample   None: no samples are drawn, and those that are missing have no verdict
+    sample   None: nothing is sampled, and missing samples have no verdict
     """
     get, add = (samples.get, samples.add) if samples is not None else (lambda key: None, lambda key, record: None)
     scored: dict[str, SampleRecord] = {}  # without texts, which would only fill the memory

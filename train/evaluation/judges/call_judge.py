@@ -146,7 +146,7 @@ def _identical(output: CallOutput, wanted: CallOutput) -> bool:
 def _is_right(
     entry_point: str, tolerance: float, arguments: str, output: CallOutput, expected: Sequence[CallOutput]
 ) -> bool:
-    """expected: the expected outputs up to that of this input"""
+    """Return whether the output for the last of these expected outputs is right."""
     wanted = expected[-1]
     if output.is_digest or wanted.is_digest:
         return entry_point == _ALWAYS_RIGHT or equal_outputs(output, wanted)
