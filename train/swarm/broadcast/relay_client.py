@@ -100,11 +100,8 @@ class RelayClient:
         """Return what each relay names as the newest version, and why others name none. All are asked at once."""
         answers: queue.SimpleQueue[tuple[str, LatestVersion | Exception]] = queue.SimpleQueue()
         waited_for = {url: SocketInterrupt() for url in self._relays.available()}
-        for url, interrupt in waited_for.items():
-            asking = threading.Thread(
-                target=self._ask_latest, args=(url, interrupt, answers), name="latest", daemon=True
-            )
-            asking.start()
+        for url, cancel in waited_for.items():
+            threading.Thread(target=self._ask_latest, args=(url, cancel, answers), name="latest", daemon=True).start()
         found: dict[str, LatestVersion] = {}
         reasons: dict[str, str] = {}
         until = time.monotonic() + _SMALL_SECONDS
@@ -120,26 +117,18 @@ class RelayClient:
             else:
                 reasons[url] = str(answer)
                 self._blame(url, answer)
-        for url, interrupt in waited_for.items():
-            interrupt()
+        for url, cancel in waited_for.items():
+            cancel()
             reasons[url] = "it is too slow"
             self._relays.record_request_failure(url)
         return found, reasons
 
     def _ask_latest(
-        self,
-        url: str,
-        interrupt: SocketInterrupt,
-        answers: "queue.SimpleQueue[tuple[str, LatestVersion | Exception]]",
+        self, url: str, cancel: SocketInterrupt, answers: "queue.SimpleQueue[tuple[str, LatestVersion | Exception]]"
     ) -> None:
+        client = self._clients[url]
         try:
-            sealed = get(
-                self._clients[url],
-                latest_path(self._run),
-                MAX_LATEST_BYTES,
-                seconds=_SMALL_SECONDS,
-                interrupt=interrupt,
-            )
+            sealed = get(client, latest_path(self._run), MAX_LATEST_BYTES, seconds=_SMALL_SECONDS, interrupt=cancel)
             latest = read_latest(sealed, self._run, self._public)
         except (NotAvailable, RelayError, BadSignature) as error:
             answers.put((url, error))
@@ -231,14 +220,11 @@ class RelayClient:
         ShardDownload(self._relays, manifest, wanted, on_shard, deadline, self._get).fetch(self._at_once)
 
     def _get(self, transfer: Transfer, manifest: BroadcastManifest, shard: int) -> bytes:
+        client, path = self._clients[transfer.url], shard_path(self._run, manifest.version, shard)
         return get(
-            self._clients[transfer.url],
-            shard_path(self._run, manifest.version, shard),
-            transfer.n_bytes,
-            seconds=transfer.deadline_seconds,
-            interrupt=transfer.cancel,
+            client, path, transfer.n_bytes, seconds=transfer.deadline_seconds, interrupt=transfer.cancel,
             on_progress=transfer.record_progress,
-        )
+        )  # fmt: skip
 
 
 def _age(latest: LatestVersion) -> tuple[int, float]:
