@@ -27,6 +27,8 @@ from train.learning.learner import Learner
 from train.rollouts.context_schedule import ContextSchedule
 from train.rollouts.groups import Group, SubmitForReward, to_training_sequences
 from train.rollouts.prompt_dataset import PromptDataset
+from train.rollouts.reward_model import RewardModel
+from train.rollouts.reward_training import RewardTraining
 from train.rollouts.rewards import open_scorer
 from train.rollouts.weight_sync import check_mismatch
 from train.run import checkpoint, model_card, step_metrics
@@ -65,16 +67,24 @@ def train(config: Config, run: Path, *, report: StepCallback = lambda step, metr
             config.data, config.prompt, tokenizer, seed=config.run.seed, cache=run / "questions.jsonl"
         )
         suites = read_suites(config)
+        judge = _open_reward_training(config, run, stack)
         rewards = stack.enter_context(
-            open_scorer(config.reward, config.sandbox, config.most, seed=config.run.seed, kinds=questions.kinds)
-        )
+            open_scorer(
+                config.reward, config.sandbox, config.most, seed=config.run.seed, kinds=questions.kinds,
+                model=judge.model if judge else None,
+            )
+        )  # fmt: skip
         metrics = _open_metrics(config, run, stack)
         done = _restore(config, run, learner, metrics, questions.digest)
+        submit: SubmitForReward = rewards.submit
+        if judge:
+            judge.restore(done.step)
+            submit = judge.observe(submit)
         timeline = Timeline(run, after_seconds=done.seconds)
         pipeline = stack.enter_context(
-            _open_pipeline(config, run, learner, questions, tokenizer, rewards.submit, timeline, done)
+            _open_pipeline(config, run, learner, questions, tokenizer, submit, timeline, done)
         )
-        Trainer(config, run, learner, pipeline, suites, metrics, timeline, report, done).run()
+        Trainer(config, run, learner, pipeline, suites, metrics, timeline, report, done, judge).run()
 
 
 def replay(config: Config, recorded: Path, run: Path, *, report: StepCallback = lambda step, metrics: None) -> None:
@@ -139,6 +149,15 @@ def _restore(config: Config, run: Path, learner: Learner, metrics: MetricsLog, q
     return progress
 
 
+def _open_reward_training(config: Config, run: Path, stack: ExitStack) -> RewardTraining | None:
+    reward = config.reward
+    if not reward.model_train_steps:
+        return None
+    model = stack.enter_context(RewardModel(reward.model, reward.model_device, trained=True))
+    steps, learning_rate = reward.model_train_steps, reward.model_learning_rate
+    return RewardTraining(run, model, every_steps=steps, learning_rate=learning_rate, seed=config.run.seed)
+
+
 def _open_metrics(config: Config, run: Path, stack: ExitStack) -> MetricsLog:
     return stack.enter_context(closing(MetricsLog(run, tensorboard=config.run.tensorboard, wandb=config.run.wandb)))
 
@@ -184,8 +203,10 @@ class Trainer:
         timeline: Timeline,
         report: StepCallback,
         done: RunProgress,
+        judge: RewardTraining | None = None,
     ) -> None:
         self._config = config
+        self._judge = judge
         self._folder = run
         self._learner = learner
         self._pipeline = pipeline
@@ -246,7 +267,9 @@ class Trainer:
             self._learner.update_reference()
         self._pipeline.wait_for_sampling()
         self._evaluations.wait_for_engine()
+        judged = self._judge.after_step(step) if self._judge else {}
         metrics = {
+            **judged,
             **step_metrics.update_metrics(updates),
             **step_metrics.batch_metrics(groups, version=step - 1, tokens_before=self._last_progress.num_tokens),
             **{f"filter/{name}": float(n) for name, n in sorted(counts.items())},

@@ -164,6 +164,16 @@ def _reward(config: "Config") -> Iterator[str]:
         yield f'reward.model_device must be "cpu" or the name of a GPU such as "cuda:7", not {reward.model_device!r}'
     if reward.model_gpu in (*config.engine.gpus, *config.evaluation.gpus):
         yield f'reward.model_device = "{reward.model_device}" is the GPU of an engine: the model needs one of its own'
+    if reward.model_train_steps and not (reward.uses_model and (reward.code or reward.math or reward.function)):
+        yield (
+            "reward.model_train_steps needs a reward.model, and reward.code, reward.math or reward.function, by which "
+            "answers are ranked"
+        )
+    if reward.model_train_steps and config.rollout.pipeline not in ("sync", "minibatch"):
+        yield (
+            f'reward.model_train_steps: with rollout.pipeline = "{config.rollout.pipeline}", answers would be scored '
+            'while the model is trained. Use "sync" or "minibatch"'
+        )
     if not reward.languages:
         yield 'reward.languages: give at least one language, such as ["python"]'
     if reward.length_budget > 0 and not config.data.target_tokens:

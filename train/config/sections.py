@@ -152,6 +152,10 @@ class RewardConfig:
     model: str = ""
     model_weight: float = 1.0  # weight of that model's score, which is taken as it is
     model_device: str = ""  # its device: "cpu", or such as "cuda:7"; empty: the learner's first GPU, or the CPU
+    # Steps after which that model is trained on rankings of the run's own answers by the other rewards, a tenth of them
+    # replayed from before (DeepSeekMath's iterative GRPO); 0: never.
+    model_train_steps: int = 0
+    model_learning_rate: PositiveFloat = 2e-5  # of that training
     format: float = 0.0  # weight of the reward for answers of the form <think>...</think><answer>...</answer>
     length_budget: float = 0.0  # weight of -|target - length| / 1000 tokens
     overlong: float = 0.0  # weight of DAPO's soft penalty, which is from -1 to 0

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rewards.reward import Completion, Reward, Task
 from sandbox.closeable import Closeable
@@ -31,18 +32,20 @@ log = logging.getLogger(__name__)
 
 MODEL_FAILED = "model_failed"
 _SCORED = "scored"
-_ROWS, _BATCH_TOKENS = 16, 4096  # upper bounds of a batch; a longer row is a batch of its own
+_ROWS, _BATCH_TOKENS = 16, 4096  # upper bounds of a batch on a GPU; a longer row is a batch of its own
 _MIN_LENGTH = 64  # lengths are rounded up to a multiple of this, and longer ones by at most a quarter
 _ANSWER = "\ue000answer\ue000"  # stands for the completion where the chat template is applied
 
 
-def check_reward_model(path: str) -> None:
+def check_reward_model(path: str, *, trained: bool = False) -> None:
     """Raise ConfigError unless this is a classifier with one output and a tokenizer of its own; empty: none is wanted.
+
+    trained: whether the model will be trained on rankings, which are of whole completions
 
     Weights are not read.
     """
     if path:
-        _configuration(path)
+        _configuration(path, trained=trained)
         _ChatTokenizer(path)
 
 
@@ -53,7 +56,7 @@ def model_parameters(path: str) -> int:
         return sum(weight.numel() for weight in _classifier_class(settings).from_config(settings).parameters())
 
 
-def _configuration(path: str) -> Any:
+def _configuration(path: str, *, trained: bool = False) -> Any:
     from train.sampling.model_check import check_model, check_tokenizer
 
     with _explain_loading():
@@ -65,6 +68,11 @@ def _configuration(path: str) -> Any:
         raise ConfigError(
             f"reward.model: {path} has {settings.num_labels} outputs, and a reward is one. Give a classifier that was "
             "trained with num_labels = 1."
+        )
+    if trained and _is_process_model(settings):
+        raise ConfigError(
+            f"reward.model_train_steps: {path} scores steps, and rankings are of whole answers. Give a model for "
+            "sequence classification, or leave model_train_steps out."
         )
     return settings
 
@@ -123,26 +131,31 @@ class _ChatTokenizer:
                 "from the model that it was trained from."
             )
         tokens = settings.pad_token_id, self._tokenizer.pad_token_id, self._tokenizer.eos_token_id, 0
+        self._lock = threading.Lock()
         self.pad_id: int = next(token for token in tokens if token is not None)
 
-    def encode(self, prompt: str, answer: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """Return the tokens of the chat, and the end of each step: in characters of the answer, and as a token's index.
+    def encode(self, prompt: str, answer: str) -> "Row":
+        """Return the chat as the model reads it. Several threads may call this.
 
         What looks like a special token in the answer is text, so that no answer can end its own turn.
         """
         before, _, behind = self._render(prompt).rpartition(_ANSWER)
-        start: list[int] = self._tokenizer(before, add_special_tokens=False)["input_ids"]
-        end: list[int] = self._tokenizer(behind, add_special_tokens=False)["input_ids"]
-        read = self._tokenizer(
-            answer, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True
-        )  # fmt: skip
+        with self._lock:  # whether special tokens are split is a state of the tokenizer
+            start: list[int] = self._tokenizer(before, add_special_tokens=False)["input_ids"]
+            end: list[int] = self._tokenizer(behind, add_special_tokens=False)["input_ids"]
+            read = self._tokenizer(
+                answer, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True
+            )
         first_chars = [first for first, _ in read["offset_mapping"]]
         steps, position = [], 0
         for line in answer.splitlines(keepends=True):
             position += len(line)
             if line.strip():
                 steps.append((position, len(start) + bisect_left(first_chars, position) - 1))
-        return [*start, *read["input_ids"], *end], steps
+        return Row([*start, *read["input_ids"], *end], steps)
+
+    def save_pretrained(self, folder: Path) -> None:
+        self._tokenizer.save_pretrained(folder)
 
     def _render(self, prompt: str) -> str:
         chat = [{"role": "user", "content": prompt}, {"role": "assistant", "content": _ANSWER}]
@@ -150,136 +163,177 @@ class _ChatTokenizer:
         return text
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Row:
-    """A chat to score. `length` is that of the batch, in tokens."""
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A chat to score: its tokens, and the end of each step, in characters of the answer and as a token's index."""
 
     ids: list[int]
     steps: list[tuple[int, int]]
-    length: int
-    start_time: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Request:
+    row: Row
     future: Future[Reward]
+    start_time: float
 
 
 class RewardModel(Closeable):
     """Scores completions; a thread of its own forms batches of those that wait.
 
-    path    folder of a classifier, or its name on the Hub
-    device  "cpu", "cuda:7"; empty: the first GPU, or the CPU
+    path      folder of a classifier, or its name on the Hub
+    device    "cpu", "cuda:7"; empty: the first GPU, or the CPU
+    trained   whether the weights will be trained: then they are float32 on a GPU, too
+    max_rows  rows of a batch; None: 16 on a GPU, and 1 on a CPU, where a batch is no faster
 
     The reward is unknown, never 0, for a completion longer than the model can read, if the model fails, or if it gives
     no finite number. A completion without any step is unknown to a token classifier, too. A completion of several steps
     is worth its worst one, as in Math-Shepherd.
-    Raises ConfigError if there is no such model or device.
+    Raises ConfigError if there is no such model or device, or the model cannot be trained on whole completions.
     """
 
-    def __init__(self, path: str, device: str = "") -> None:
-        settings = _configuration(path)
+    def __init__(self, path: str, device: str = "", *, trained: bool = False, max_rows: int | None = None) -> None:
+        settings = _configuration(path, trained=trained)
         self._device = _device(device)
         self._tokenizer = _ChatTokenizer(path)
         self._scores_steps = _is_process_model(settings)
         self._max_length = getattr(settings.get_text_config(), "max_position_embeddings", 2**31)
         settings.pad_token_id = settings.get_text_config().pad_token_id = self._tokenizer.pad_id
-        dtype = torch.bfloat16 if self._device.type == "cuda" else torch.float32
-        with _explain_loading():
-            with translate_loading_errors(path):
-                model, loading = _classifier_class(settings).from_pretrained(
-                    str(Path(path).expanduser()), config=settings, dtype=dtype, output_loading_info=True,
-                    trust_remote_code=False,
-                )  # fmt: skip
-            check_complete(path, loading["missing_keys"])
-        model.config.use_cache = False
-        self._model = model.to(self._device).eval()
-        self._requests: queue.SimpleQueue[tuple[Completion, Task, Future[Reward]] | None] = queue.SimpleQueue()
+        self._on_gpu = self._device.type == "cuda"
+        self._max_rows = max_rows or (_ROWS if self._on_gpu else 1)
+        dtype = torch.bfloat16 if self._on_gpu and not trained else torch.float32
+        self._model: Any = _load_weights(path, settings, dtype).to(self._device).eval()
+        self._model.config.use_cache = False
+        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._failed = False
         threading.Thread(target=self._score_requests, daemon=True, name="reward model").start()
 
     def __call__(self, answer: Completion, task: Task) -> Reward:
         """Return the score of a completion. Many threads call this at once, and wait for the same batch."""
+        start_time = time.perf_counter()
+        try:
+            row = self._tokenizer.encode(task.prompt, answer.text)
+        except Exception as error:  # of a chat template
+            return self._failure(error)
+        if len(row.ids) > self._max_length:
+            detail = f"{len(row.ids)} tokens, and the reward model reads {self._max_length}"
+            return Reward(None, MODEL_FAILED, detail=detail)
         future: Future[Reward] = Future()
-        self._requests.put((answer, task, future))
+        self._requests.put(_Request(row, future, start_time))
         return future.result()
 
     def close(self) -> None:
         """End the thread once it has scored what was asked for before."""
         self._requests.put(None)
 
+    def batches(self, prompt: str, answers: Sequence[str]) -> list[tuple[list[int], list[Row]]]:
+        """Return batches of the answers to a prompt: their numbers, and the rows. Too long ones are in none."""
+        by_length: dict[int, list[tuple[int, Row]]] = {}
+        for number, answer in enumerate(answers):
+            row = self._tokenizer.encode(prompt, answer)
+            if len(row.ids) <= self._max_length:
+                by_length.setdefault(self._batch_length(row), []).append((number, row))
+        chunks = (
+            rows[start : start + self._n_rows(length)]
+            for length, rows in by_length.items()
+            for start in range(0, len(rows), self._n_rows(length))
+        )
+        return [([number for number, _ in chunk], [row for _, row in chunk]) for chunk in chunks]
+
+    def outputs(self, rows: Sequence[Row]) -> Tensor:
+        """Return the outputs of the classifier for a batch, on the CPU: (B,), or (B, L) for each token."""
+        length = self._batch_length(rows[0])
+        ids_BL = torch.full((self._n_rows(length), length), self._tokenizer.pad_id)
+        mask_BL = torch.zeros_like(ids_BL)
+        mask_BL[:, 0] = 1  # also of rows that are not used, or their attention would be empty
+        for number, row in enumerate(rows):
+            ids_BL[number, : len(row.ids)] = torch.tensor(row.ids)
+            mask_BL[number, : len(row.ids)] = 1
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._on_gpu):
+            made = self._model(input_ids=ids_BL.to(self._device), attention_mask=mask_BL.to(self._device))
+        logits: Tensor = made.logits.float().cpu()
+        return logits[: len(rows), ..., 0]
+
+    def _batch_length(self, row: Row) -> int:
+        """Return the tokens of each row of the batches that this row can be in."""
+        length = len(row.ids)
+        if self._max_rows == 1:
+            return length
+        step = max(_MIN_LENGTH, 1 << max(length.bit_length() - 3, 0))
+        return min(-(-length // step) * step, self._max_length)
+
+    def _n_rows(self, length: int) -> int:
+        return max(1, min(self._max_rows, _BATCH_TOKENS // length))
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """Return the weights, to train them while nothing is scored."""
+        return list(self._model.parameters())
+
+    def save_pretrained(self, folder: Path) -> None:
+        """Write the model and its tokenizer into a new folder."""
+        self._model.save_pretrained(folder)
+        self._tokenizer.save_pretrained(folder)
+
+    def load_weights(self, folder: Path) -> None:
+        """Continue with the weights that `save_pretrained` wrote. Raises ConfigError if they cannot be read."""
+        read = _load_weights(str(folder), _configuration(str(folder)), torch.float32)
+        self._model.load_state_dict(read.state_dict())
+
     def _score_requests(self) -> None:
-        waiting: list[_Row] = []
+        waiting: list[_Request] = []
         while True:
             try:
                 request = self._requests.get(block=not waiting)
             except queue.Empty:
-                batch = [row for row in waiting if row.length == waiting[0].length][: _n_rows(waiting[0].length)]
-                waiting = [row for row in waiting if row not in batch]
+                length = self._batch_length(waiting[0].row)
+                batch = [each for each in waiting if self._batch_length(each.row) == length][: self._n_rows(length)]
+                waiting = [each for each in waiting if each not in batch]
                 self._score_batch(batch)
                 continue
             if request is None:
                 return
-            waiting += self._row(*request)
+            waiting.append(request)
 
-    def _row(self, answer: Completion, task: Task, future: Future[Reward]) -> list[_Row]:
-        """Return the row of a request, in a list that is empty if the model cannot read it."""
-        start_time = time.perf_counter()
+    def _score_batch(self, batch: Sequence[_Request]) -> None:
         try:
-            ids, steps = self._tokenizer.encode(task.prompt, answer.text)
-        except Exception as error:  # of a chat template
-            self._fail([future], f"{type(error).__name__}: {error}")
-            return []
-        if len(ids) > self._max_length:
-            detail = f"{len(ids)} tokens, and the reward model reads {self._max_length}"
-            future.set_result(Reward(None, MODEL_FAILED, detail=detail))
-            return []
-        return [_Row(ids, steps, min(_rounded(len(ids)), self._max_length), start_time, future)]
-
-    def _score_batch(self, batch: Sequence[_Row]) -> None:
-        try:
-            outputs = self._outputs(batch)
+            with torch.inference_mode():
+                outputs = self.outputs([request.row for request in batch])
         except Exception as error:  # many types of exceptions: no memory, a fault of the device
-            self._fail([row.future for row in batch], f"{type(error).__name__}: {error}")
+            failure = self._failure(error)
+            for request in batch:
+                request.future.set_result(failure)
             return
-        for row, values in zip(batch, outputs, strict=True):
-            seconds = time.perf_counter() - row.start_time
-            if not values or not all(map(math.isfinite, values)):
-                detail = "not a finite number" if values else "no step"
-                row.future.set_result(Reward(None, MODEL_FAILED, seconds, detail))
-                continue
-            ends = [end for end, _ in row.steps] if self._scores_steps else []
-            steps = tuple(zip(ends, values, strict=True)) if ends else ()
-            row.future.set_result(Reward(min(values), _SCORED, seconds, steps=steps))
+        for request, output in zip(batch, outputs, strict=True):
+            request.future.set_result(self._reward(request, output))
 
-    @torch.inference_mode()
-    def _outputs(self, batch: Sequence[_Row]) -> list[list[float]]:
-        """Return the values of the steps of each row, or the one of the whole."""
-        length, n_rows = batch[0].length, _n_rows(batch[0].length)
-        ids_BL = torch.full((n_rows, length), self._tokenizer.pad_id)
-        mask_BL = torch.zeros((n_rows, length), dtype=torch.int64)
-        mask_BL[:, 0] = 1  # also of rows that are not used, or their attention would be empty
-        for number, row in enumerate(batch):
-            ids_BL[number, : len(row.ids)] = torch.tensor(row.ids)
-            mask_BL[number, : len(row.ids)] = 1
-        outputs = self._model(input_ids=ids_BL.to(self._device), attention_mask=mask_BL.to(self._device))
-        logits = outputs.logits.float().cpu()[..., 0]  # (B,) or (B, L)
-        if not self._scores_steps:
-            return [[value] for value in logits[: len(batch)].tolist()]
-        return [logits[number, [index for _, index in row.steps]].tolist() for number, row in enumerate(batch)]
+    def _reward(self, request: _Request, output: Tensor) -> Reward:
+        """Return the reward for an output of the classifier: a number, or one for each token."""
+        seconds = time.perf_counter() - request.start_time
+        steps: tuple[tuple[int, float], ...] = ()
+        if self._scores_steps:
+            steps = tuple((end, float(output[index])) for end, index in request.row.steps)
+        values = [value for _, value in steps] if self._scores_steps else [float(output)]
+        if not values or not all(map(math.isfinite, values)):
+            return Reward(None, MODEL_FAILED, seconds, "not a finite number" if values else "no step")
+        return Reward(min(values), _SCORED, seconds, steps=steps)
 
-    def _fail(self, futures: Sequence[Future[Reward]], detail: str) -> None:
+    def _failure(self, error: Exception) -> Reward:
+        detail = f"{type(error).__name__}: {error}"[:500]
         if not self._failed:
             log.warning("reward.model failed, and such answers have no reward: %s", detail)
         self._failed = True
-        for future in futures:
-            future.set_result(Reward(None, MODEL_FAILED, detail=detail[:500]))
+        return Reward(None, MODEL_FAILED, detail=detail)
 
 
-def _rounded(length: int) -> int:
-    """Return the length of the batch that a row of this length belongs to."""
-    step = max(_MIN_LENGTH, 1 << max(length.bit_length() - 3, 0))
-    return -(-length // step) * step
-
-
-def _n_rows(length: int) -> int:
-    return max(1, min(_ROWS, _BATCH_TOKENS // length))
+def _load_weights(path: str, settings: Any, dtype: torch.dtype) -> Any:
+    with _explain_loading():
+        with translate_loading_errors(path):
+            model, loading = _classifier_class(settings).from_pretrained(
+                str(Path(path).expanduser()), config=settings, dtype=dtype, output_loading_info=True,
+                trust_remote_code=False,
+            )  # fmt: skip
+        check_complete(path, loading["missing_keys"])
+    return model
 
 
 def _device(name: str) -> torch.device:

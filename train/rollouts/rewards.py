@@ -129,6 +129,7 @@ def open_scorer(
     *,
     seed: int,
     kinds: ProblemKinds,
+    model: RewardCallable | None = None,
 ) -> Iterator[AsyncRewards]:
     """Yield the configured rewards. For each task, only those are computed that apply to it.
 
@@ -137,6 +138,7 @@ def open_scorer(
     max_limits      upper limits for one run
     seed            the seed of random rewards
     kinds           what the problems come with
+    model           the reward model of the settings, if it is loaded already
 
     Raises ConfigError if there are none for a kind of problem, or the reward model cannot be loaded, and SandboxError
     if no sandbox can be opened.
@@ -152,7 +154,7 @@ def open_scorer(
         math: list[_Part] = []
         if kinds.answers and settings.math and not settings.random:
             math.append((settings.math, stack.enter_context(_math_reward()), "math"))
-        learned = [*_function(settings), *_model(settings, stack)]
+        learned = [*_function(settings), *_model(settings, model, stack)]
         always = list(_always(settings, seed))
         of_kind = [
             WeightedReward([*own, *learned, *always]) if own or learned or always else None for own in (code, math, [])
@@ -197,11 +199,12 @@ def _function(settings: config.RewardConfig) -> Iterator[_Part]:
         yield settings.function_weight, CustomReward(settings.function), function_name(settings.function)
 
 
-def _model(settings: config.RewardConfig, stack: ExitStack) -> Iterator[_Part]:
+def _model(settings: config.RewardConfig, loaded: RewardCallable | None, stack: ExitStack) -> Iterator[_Part]:
     if settings.uses_model:
         from train.rollouts.reward_model import RewardModel  # it imports torch
 
-        yield settings.model_weight, stack.enter_context(RewardModel(settings.model, settings.model_device)), "model"
+        model = loaded or stack.enter_context(RewardModel(settings.model, settings.model_device))
+        yield settings.model_weight, model, "model"
 
 
 def _always(settings: config.RewardConfig, seed: int) -> Iterator[_Part]:

@@ -8,6 +8,7 @@ RUN/evaluations/     the results of evaluations, and pending ones
 RUN/best/            the best weights so far, if evaluation.keep_best names a suite
 RUN/checkpoints/     checkpoints, from which --resume continues
 RUN/journal/         the events of the groups of an asynchronous run
+RUN/reward_model/    the rankings that reward.model is trained on, and the trained models
 RUN/workers/         the logs of this machine's workers of such a run
 RUN/model/           the trained model, with its card
 """
@@ -32,7 +33,7 @@ _BEFORE = (_LOCK, CONFIG, "questions.jsonl", "workers", "journal")
 # data.include is detected by the dataset digest of the checkpoint.
 _MAY_CHANGE = (
     "run", "evaluation", "engine", "workers", "data.include", "sandbox", "most", "rollout.max_seconds",
-    "rollout.most_running", "optimizer.row_tokens", "optimizer.offload", "ranks",
+    "rollout.most_running", "reward.model_device", "optimizer.row_tokens", "optimizer.offload", "ranks",
 )  # fmt: skip
 _MUST_STAY = (
     "run.seed",  # it decides the order of the prompts

@@ -34,6 +34,7 @@ GB = 10**9
 _MEASURED_LAYERS = (2, 3)  # from 2 layers, memory is linear in their number
 _VISITING_BYTES = GB  # offloaded moments (optimizer.offload) on a GPU at once
 _MACHINE_GPUS = 8
+_TRAINED_BYTES = 16  # of a weight of a reward model in training: itself, its gradient and two moments, in float32
 _STATE_BYTES = 12  # of a trained weight in a checkpoint: itself and its two moments, in float32
 _GPU_OVERHEAD_BYTES = 5 * GB  # approximate: CUDA, NCCL, fragmentation; 4.4 GB, with 37 GB allocated, on an H100
 # Approximate, on GPUs: CUDA and its graphs, and the activations of the largest prefill.
@@ -389,6 +390,8 @@ def _reward_model(config: Config, number_bytes: int) -> dict[str, float]:
     """Return the bytes of the reward model, where it is; empty if the run has none."""
     if not config.reward.uses_model:
         return {}
+    if config.reward.model_train_steps:
+        number_bytes = _TRAINED_BYTES
     return {"reward model": float(model_parameters(config.reward.model) * number_bytes + _REWARD_BATCH_BYTES)}
 
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers a
 
 TASK = Task(id="sum", prompt=tiny_world.statement("sum"))
 STEPS = "First, add.\n\n  Then print.\nDone."
-ANSWERS = ["", "a", "print(1)", STEPS, "x = 1\n" * 20, "y" * 300, *(f"print({n})" * n for n in range(1, 40))]
+ANSWERS = ["", "a", "print(1)", STEPS, "x = 1\n" * 20, "y" * 300, *(f"print({n})" * n for n in range(1, 40, 4))]
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +46,12 @@ def chat_ids(tokenizer, text):
     return tokenizer.apply_chat_template(chat, return_tensors="pt", return_dict=True)["input_ids"]
 
 
-def test_whole_answers_have_the_scores_that_transformers_gives_each_alone(whole):
+@pytest.mark.parametrize("rows", [1, 16])
+def test_whole_answers_have_the_scores_that_transformers_gives_each_alone(rows, whole):
     tokenizer = transformers.AutoTokenizer.from_pretrained(whole)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(whole)
     expected = [model(chat_ids(tokenizer, text)).logits.item() for text in ANSWERS]
-    with RewardModel(whole, "cpu") as score, ThreadPoolExecutor(len(ANSWERS)) as threads:
+    with RewardModel(whole, "cpu", max_rows=rows) as score, ThreadPoolExecutor(len(ANSWERS)) as threads:
         made = list(threads.map(lambda text: score(completion(text), TASK), ANSWERS))
     assert [reward.value for reward in made] == pytest.approx(expected, abs=1e-4)
     assert len({round(value, 3) for value in expected}) > len(ANSWERS) // 2
@@ -59,7 +60,7 @@ def test_whole_answers_have_the_scores_that_transformers_gives_each_alone(whole)
 
 @pytest.mark.parametrize("kind", ["whole", "stepwise"])
 def test_a_score_does_not_depend_on_what_else_is_scored(kind, request):
-    with RewardModel(request.getfixturevalue(kind), "cpu") as score:
+    with RewardModel(request.getfixturevalue(kind), "cpu", max_rows=16) as score:
         alone = [score(completion(text), TASK) for text in ANSWERS]
         with ThreadPoolExecutor(len(ANSWERS)) as threads:
             for _ in range(3):
@@ -79,7 +80,7 @@ def test_steps_have_the_values_at_the_ends_of_their_lines(stepwise):
     ids = [tokenizer(part, add_special_tokens=False)["input_ids"] for part in (question, *lines)]
     logits = model(torch.tensor([sum(ids, [])])).logits[0, :, 0]
     expected = [logits[sum(map(len, ids[: n + 2])) - 1].item() for n in range(3)]
-    with RewardModel(stepwise, "cpu") as score:
+    with RewardModel(stepwise, "cpu", max_rows=16) as score:
         made, empty = score(completion(STEPS), TASK), score(completion(" \n"), TASK)
     assert [end for end, _ in made.steps] == ends
     assert [value for _, value in made.steps] == pytest.approx(expected, abs=1e-4)

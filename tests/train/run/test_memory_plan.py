@@ -228,3 +228,9 @@ def test_a_reward_model_takes_memory_of_its_device(device, scope, size, config, 
 def test_a_reward_model_has_no_gpu_of_an_engine(config, reward_model):
     with pytest.raises(ConfigError, match='reward.model_device = "cuda:4" is the GPU of an engine'):
         config("deepseekmath", "7B", f"reward.model={reward_model}", "reward.model_device=cuda:4")
+
+
+def test_a_reward_model_in_training_takes_16_bytes_for_each_weight(config, reward_model):
+    changes = f"reward.model={reward_model}", "reward.model_device=cuda:3", "reward.model_train_steps=5"
+    needs = {need.scope: need for need in memory_needs(config("deepseekmath", "7B", *changes), Machines(8, 200, 400))}
+    assert 100 * GB < needs["GPU of reward model"].total < 112 * GB

@@ -1,0 +1,189 @@
+"""The further training of a reward model on rankings of the run's own completions (DeepSeekMath, section 4.1.4).
+
+    RUN/reward_model/rankings.jsonl    for each prompt of a step, its completions and what other rewards say of them
+    RUN/reward_model/step-000020/      the model after the training of that step, a classifier like the first one
+
+Every so many steps, the model learns to score completions of one prompt in the order of their other rewards. Of what it
+is trained on, a tenth are rankings from before the training before. Which ones, and their order, follow from the seed
+and the step, and the optimizer begins each time anew, so that these files are all that a resumed run needs.
+"""
+
+import json
+import math
+import random
+import shutil
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from rewards.form import NAMES as FORM_REWARDS
+from rewards.reward import Completion, Reward, Task
+from train.asynchronous.journal import fsync_path
+from train.errors import RolloutError, recovery_hint
+from train.rollouts.groups import SubmitForReward
+from train.rollouts.reward_model import RewardModel
+from train.run import checkpoint
+from train.run.metrics_log import delete_after_step, read_json_lines
+
+FOLDER = "reward_model"
+_REPLAY_SHARE = 0.1  # of what the model is trained on, rankings from before (DeepSeekMath)
+_RANKINGS_PER_UPDATE = 16
+_MAX_NORM = 1.0  # of a gradient
+
+
+class RewardTraining:
+    """Collects rankings, and trains a reward model on them.
+
+    run            the folder of the run
+    model          the reward model, opened for training
+    every_steps    steps from one training to the next
+    learning_rate  of AdamW
+    """
+
+    def __init__(self, run: Path, model: RewardModel, *, every_steps: int, learning_rate: float, seed: int) -> None:
+        self._run, self._folder = run, run / FOLDER
+        self._rankings = self._folder / "rankings.jsonl"
+        self.model = model
+        self._every_steps, self._learning_rate, self._seed = every_steps, learning_rate, seed
+        self._lock = threading.Lock()
+        self._scored: dict[str, list[tuple[str, float]]] = {}  # the completions of each prompt of this step
+
+    def observe(self, submit: SubmitForReward) -> SubmitForReward:
+        """Return a function that submits completions and keeps what other rewards than the model's say of them."""
+
+        def submit_and_keep(answer: Completion, task: Task) -> Future[Reward]:
+            future = submit(answer, task)
+            future.add_done_callback(partial(self._keep, answer, task))  # before those that the step waits for
+            return future
+
+        return submit_and_keep
+
+    def restore(self, step: int) -> None:
+        """Continue after a step: load the model of the last training up to it, and delete what was made later."""
+        delete_after_step(self._rankings, step)
+        trained = self._trained_steps()
+        for later in (each for each in trained if each > step):
+            shutil.rmtree(self._folder_of(later))
+        if earlier := [each for each in trained if each <= step]:
+            self.model.load_weights(self._folder_of(earlier[-1]))
+
+    def after_step(self, step: int) -> dict[str, float]:
+        """Write the rankings of a step and, if it is time, train the model. Return the metrics of the training.
+
+        Call this when all completions of the step are scored and none of the next is submitted. Raises RolloutError if
+        the files cannot be written.
+        """
+        with self._lock:
+            scored, self._scored = self._scored, {}
+        lines = (
+            {"step": step, "prompt": prompt, "answers": sorted(answers)}
+            for prompt, answers in sorted(scored.items())
+            if len({value for _, value in answers}) > 1
+        )
+        try:
+            self._folder.mkdir(exist_ok=True)
+            with self._rankings.open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps(line) + "\n" for line in lines)
+            fsync_path(self._rankings)  # a checkpoint of this step relies on them
+            if step % self._every_steps:
+                return {}
+            metrics = self._train(step)
+            self._save(step)
+        except OSError as error:
+            raise RolloutError(
+                f"cannot write {self._folder}: {error}. {recovery_hint(error)}; --resume continues."
+            ) from error
+        return metrics
+
+    def _keep(self, answer: Completion, task: Task, future: "Future[Reward]") -> None:
+        if future.exception() is not None:
+            return  # whoever waits for the reward ends the run
+        values = [value for name, value in future.result().parts if name != "model" and name not in FORM_REWARDS]
+        if values and not math.isnan(total := sum(values)):
+            with self._lock:
+                self._scored.setdefault(task.prompt, []).append((answer.text, total))
+
+    def _train(self, step: int) -> dict[str, float]:
+        """Pass once over the rankings since the training before, and some of those from before."""
+        first = step - self._every_steps + 1
+        n_old = sum(line["step"] < first for line in read_json_lines(self._rankings))
+        rankings = [line for line in read_json_lines(self._rankings) if line["step"] >= first]
+        rng = random.Random(f"{self._seed} {step} rankings")
+        n_replayed = min(n_old, round(len(rankings) * _REPLAY_SHARE / (1 - _REPLAY_SHARE)))
+        replayed = set(rng.sample(range(n_old), n_replayed))
+        rankings += [line for number, line in enumerate(read_json_lines(self._rankings)) if number in replayed]
+        rng.shuffle(rankings)
+        optimizer = torch.optim.AdamW(self.model.parameters(), lr=self._learning_rate, weight_decay=0.0)
+        losses, right, n_pairs = 0.0, 0.0, 0.0
+        for start in range(0, len(rankings), _RANKINGS_PER_UPDATE):
+            batch = rankings[start : start + _RANKINGS_PER_UPDATE]
+            optimizer.zero_grad()
+            for ranking in batch:
+                loss, n_right, n = self._backward(ranking["prompt"], ranking["answers"], scale=1 / len(batch))
+                losses, right, n_pairs = losses + loss, right + n_right, n_pairs + n
+            norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), _MAX_NORM)
+            if not norm.isfinite():
+                raise RolloutError(
+                    f"step {step}: the gradient of the reward model is not finite. Start another run with a lower "
+                    "reward.model_learning_rate."
+                )
+            optimizer.step()
+        optimizer.zero_grad()
+        return {
+            "reward_model/loss": losses / max(len(rankings), 1),
+            "reward_model/accuracy": right / n_pairs if n_pairs else math.nan,
+            "reward_model/pairs": n_pairs,
+            "reward_model/replayed": float(n_replayed),
+        }
+
+    def _backward(self, prompt: str, answers: Sequence[Any], *, scale: float) -> tuple[float, float, float]:
+        """Add the gradient of a ranking times `scale`; return its loss, the pairs scored in order, and all pairs.
+
+        The loss is the mean of -log sigmoid(better - worse) over all pairs. It needs all scores at once, so its
+        gradient by the scores is computed first, and then passed through the model batch by batch.
+        """
+        batches = self.model.batches(prompt, [text for text, _ in answers])
+        values_N = torch.tensor([value for _, value in answers])
+        scores_N = torch.full_like(values_N, math.nan)
+        with torch.no_grad():
+            for numbers, rows in batches:
+                scores_N[numbers] = self.model.outputs(rows)
+        known_N = ~scores_N.isnan()
+        scores_N = scores_N.nan_to_num()
+        better_NN = (values_N[:, None] > values_N) & known_N[:, None] & known_N
+        n_pairs = int(better_NN.sum())
+        if not n_pairs:
+            return 0.0, 0.0, 0.0
+        scores_N.requires_grad_()
+        margin_NN = scores_N[:, None] - scores_N
+        loss = -(F.logsigmoid(margin_NN) * better_NN).sum() / n_pairs
+        (gradient_N,) = torch.autograd.grad(loss, scores_N)
+        for numbers, rows in batches:
+            torch.autograd.backward(self.model.outputs(rows), gradient_N[numbers] * scale)
+        return loss.item(), float((better_NN & (margin_NN > 0)).sum()), float(n_pairs)
+
+    def _save(self, step: int) -> None:
+        """Write the model, and delete those that no checkpoint needs any more."""
+        folder = self._folder_of(step)
+        aside = folder.with_name(f".{folder.name}.writing")
+        shutil.rmtree(aside, ignore_errors=True)
+        self.model.save_pretrained(aside)
+        for path in (*aside.iterdir(), aside):
+            fsync_path(path)
+        aside.rename(folder)
+        fsync_path(self._folder)
+        oldest = checkpoint.oldest_step(self._run) if checkpoint.list_checkpoints(self._run) else 0
+        for old in [each for each in self._trained_steps() if each <= oldest][:-1]:
+            shutil.rmtree(self._folder_of(old))
+
+    def _trained_steps(self) -> list[int]:
+        return sorted(int(path.name.removeprefix("step-")) for path in self._folder.glob("step-*"))
+
+    def _folder_of(self, step: int) -> Path:
+        return self._folder / f"step-{step:06d}"
