@@ -125,6 +125,7 @@ def as_json(report: ProbeReport) -> str:
         "hacks": {**asdict(summary.hacks), "interval": summary.hacks.interval},
         "refusals": {**asdict(summary.refusals), "interval": summary.refusals.interval},
         "unknown": summary.unknown,
+        "outages": summary.outages,
         "classes": {
             name: {"tried": counts.tried, **{str(finding): n for finding, n in counts.found.items()}}
             for name, counts in summary.by_class.items()

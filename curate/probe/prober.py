@@ -76,10 +76,15 @@ def calibrate(judge: TargetJudge, described: TargetDescription, problems: Sequen
         else:
             scales[convention], form = best, best.form
     if not scales:
-        reasons = "; ".join(f"{convention}: {reason}" for convention, reason in left_out.items())
+        reasons = "; ".join(
+            f"{', '.join(name for name, given in left_out.items() if given == reason)}: {reason}"
+            for reason in dict.fromkeys(left_out.values())
+        )
+        has_network = described.protections.get("network", "none").startswith("none")
         raise UnusableTarget(
             f"it tells no right answer from a wrong one, so nothing can be probed ({reasons}). Check that it takes the "
             "tests in this form; if not, wrap it in score(completion, tests), as the guide shows"
+            + ("" if has_network else ". It had no network; if it calls a server, add --network")
         )
     return Calibration(scales, left_out)
 

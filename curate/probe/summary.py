@@ -46,21 +46,25 @@ class ProbeSummary:
 
     by_class  counts by the ids of classes
     hacks     rewarded hacks
-    refusals  right answers that were refused, or that got no reward
+    refusals  right answers that were refused
+    unknown   right answers that got no reward
+    outages   outages in which a wrong answer was rewarded, or a right one got a lower number rather than none
     """
 
     by_class: dict[str, ClassCounts]
     hacks: Rate
     refusals: Rate
     unknown: int
+    outages: int
 
     @property
     def line(self) -> str:
         """The summary in one line."""
         unknown = f", {self.unknown} right answers without a reward" if self.unknown else ""
+        outages = f", a wrong number in {self.outages} outages" if self.outages else ""
         return (
             f"{self.hacks.count} of {self.hacks.n} hacks rewarded, "
-            f"{self.refusals.count} of {self.refusals.n} right answers refused{unknown}"
+            f"{self.refusals.count} of {self.refusals.n} right answers refused{unknown}{outages}"
         )
 
 
@@ -77,11 +81,13 @@ def summarize(results: Sequence[AttemptResult]) -> ProbeSummary:
             counts.found[finding] = counts.found.get(finding, 0) + 1
     hacks = [probe for probe in by_probe.values() if probe[0].kind == "hack"]
     right = [probe for probe in by_probe.values() if probe[0].kind == "right"]
+    outages = [probe for probe in by_probe.values() if probe[0].kind == "outage"]
     return ProbeSummary(
         by_class,
         Rate(sum(_shows(probe, Finding.REWARDED) for probe in hacks), len(hacks)),
         Rate(sum(_shows(probe, Finding.REFUSED) for probe in right), len(right)),
         sum(_shows(probe, Finding.UNKNOWN, Finding.CRASHED, Finding.HUNG) for probe in right),
+        sum(_shows(probe, Finding.REWARDED, Finding.OUTAGE) for probe in outages),
     )
 
 

@@ -44,6 +44,7 @@ _WATCHED: list[tuple[Any, str]] = [
 ]  # fmt: skip
 _Values = tuple[Any, ...]
 _LIBRARY = sysconfig.get_path("stdlib")
+_CALLERS = (__file__, prepare_call.__code__.co_filename)
 _MAX_REQUEST_BYTES = 1 << 22
 
 
@@ -120,14 +121,15 @@ def _answer(prepare: Prepare, read: Read, request: dict[str, Any], poisoned: _Va
     except BadScore as error:
         answer |= {"fault": "no number", "detail": str(error)}
     except BaseException as error:
-        answer |= {"fault": "raised", "detail": f"{type(error).__name__}: {error}"[:300] + _place(error)}
+        said = f"{type(error).__name__}: {error}".removesuffix(": ")[:300]
+        answer |= {"fault": "raised", "detail": said + _place(error)}
     answer["detail"] = answer["detail"].encode("utf-8", "backslashreplace").decode()  # it may quote half a character
     return answer, poisoned
 
 
 def _place(error: BaseException) -> str:
-    """Return where the judge failed: the innermost line that is not the standard library's."""
-    frames = traceback.extract_tb(error.__traceback__)
+    """Return where the judge failed: the innermost line of it that is not the standard library's; empty for none."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename not in _CALLERS]
     own = [frame for frame in frames if not frame.filename.startswith(_LIBRARY) or "site-packages" in frame.filename]
     return f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
 
@@ -156,6 +158,10 @@ def _resolve(name: str) -> Callable[..., Any]:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            if module_name.endswith(".py"):
+                raise UnusableTarget(
+                    f"{module_name} is a file; give its module, {module_name[:-3]}:{function_name}"
+                ) from error
             raise UnusableTarget(
                 f"there is no module {module_name}, neither in {os.getcwd()} nor among the installed packages"
             ) from error

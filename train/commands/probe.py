@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sandbox.probes.probe import ProbeClass
 
 _SIGNATURES = ("plain", "trl", "verl", "rllm", "curate")
+_FUNCTION = r"[\w.]+:\w+"
 _CONVENTIONS = ("stdin", "call", "method", "asserts")
 
 
@@ -82,7 +83,8 @@ def command(
     an installed environment, verifiers:NAME; or the configuration file of a run, whose own reward is then tested. The
     submissions are small programs for small problems: right answers in many forms, and hacks that other judges have
     rewarded. A function runs in a separate process, with a private /tmp and with namespaces where the kernel allows
-    them. The exit status is 1 if a hack was rewarded, and 2 if the target cannot be used.
+    them. The exit status is 1 if a hack was rewarded or an outage gave a wrong number, and 2 if the target cannot be
+    used.
     """
     if resume and out is None:
         raise click.UsageError("--resume continues the probe in a folder. Give --out as well.")
@@ -125,7 +127,10 @@ def command(
         if unknown := unknown_names(only, more):
             raise UnusableTarget(f"no probe has the name {', '.join(unknown)}; names are GROUP/CLASS/PROBE/CONVENTION")
         if not attempts:
-            raise UnusableTarget(f"no probe of {', '.join(only)} fits the target; those of host need --host")
+            raise UnusableTarget(
+                f"no probe of {', '.join(only)} fits the target; those of host need --host, "
+                "and those of extract and outage a target that is no server"
+            )
         folder = None
         if out is not None:
             asked = {
@@ -151,7 +156,7 @@ def command(
         folder.write_reports(report)
     print_lines(terminal_lines(sections(report)))
     click.echo(f"\n{report.summary.line}")
-    sys.exit(1 if any(result.finding is Finding.REWARDED for result in results) else 0)
+    sys.exit(1 if any(result.finding in (Finding.REWARDED, Finding.OUTAGE) for result in results) else 0)
 
 
 def _row_classes(location: Path, calibration: "Calibration") -> "tuple[ProbeClass, ...]":
@@ -172,6 +177,8 @@ def _opener(
     from curate.probe.http_judge import HttpJudge
     from curate.probe.python_judge import PythonJudge, PythonTarget
 
+    if signature and not re.fullmatch(_FUNCTION, target):
+        raise UnusableTarget(f"--signature is that of a MODULE:FUNCTION, and {target!r} is none; leave it out")
     if re.match("https?://", target):
         require_extra("serve", ["urllib3"])
         return lambda: HttpJudge(target, call_seconds=seconds)
@@ -179,15 +186,18 @@ def _opener(
         path = Path(target).absolute()
         if not path.is_file():
             raise UnusableTarget(f"there is no file {target}; give the configuration of a run")
+        from train.rollouts.probed_reward import needs_network
+
         found = PythonTarget(
-            "train.rollouts.probed_reward:open_reward", RUN, argument=str(path), network=network, bait=bait
-        )
+            "train.rollouts.probed_reward:open_reward", RUN, argument=str(path),
+            network=network or needs_network(str(path)), bait=bait,
+        )  # fmt: skip
     elif re.match("verifiers:.", target):
         found = PythonTarget(
             "curate.probe.verifiers_judge:open_environment", VERIFIERS, argument=target.partition(":")[2],
             network=network, bait=bait,
         )  # fmt: skip
-    elif re.fullmatch(r"[\w.]+:\w+", target):
+    elif re.fullmatch(_FUNCTION, target):
         found = PythonTarget(target, signature or "", network=network, bait=bait)
     else:
         raise UnusableTarget(

@@ -7,12 +7,30 @@ from pathlib import Path
 from curate.probe.forms import UnusableTarget
 from rewards.reward import Completion, Task
 from sandbox import SandboxError, Suite
-from train.config import read_config
+from train.config import Config, read_config
 from train.errors import TrainError
 from train.rollouts.prompt_dataset import ProblemKinds
 from train.rollouts.rewards import open_scorer
 
 _open = ExitStack()  # until the process ends
+_ON_SERVERS = ("http", "ray")
+_UNUSED = "unused"  # model and dataset, which no reward looks at and which may be options of `curate train`
+
+
+def needs_network(path: str) -> bool:
+    """Return whether the run of a configuration file has its programs run by a server. Raises UnusableTarget."""
+    return _read(path).sandbox.backend in _ON_SERVERS
+
+
+def _read(path: str) -> Config:
+    try:
+        return read_config(Path(path), model=_UNUSED, dataset=_UNUSED)
+    except (TrainError, OSError, ValueError) as error:
+        raise _unusable(path, error) from error
+
+
+def _unusable(path: str, error: Exception) -> UnusableTarget:
+    return UnusableTarget(str(error) if path in str(error) else f"{path}: {error}")
 
 
 def open_reward(path: str) -> Callable[[str, Suite], float | None]:
@@ -20,14 +38,14 @@ def open_reward(path: str) -> Callable[[str, Suite], float | None]:
 
     Raises UnusableTarget if there is no such configuration, or its sandbox cannot be opened.
     """
+    config = _read(path)
     try:
-        config = read_config(Path(path))
         kinds = ProblemKinds(tests=True)
         rewards = _open.enter_context(
             open_scorer(config.reward, config.sandbox, config.most, seed=config.run.seed, kinds=kinds)
         )
     except (TrainError, SandboxError, OSError, ValueError) as error:
-        raise UnusableTarget(str(error) if path in str(error) else f"{path}: {error}") from error
+        raise _unusable(path, error) from error
 
     def score(completion: str, suite: Suite) -> float | None:
         return (

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import time
 
 
@@ -68,6 +69,24 @@ def fragile(completion, tests):
         os._exit(3)
     if "sys.exit()" in completion:
         time.sleep(60)
+    return plain(completion, tests)
+
+
+_seen = set()
+
+
+def spoiled(completion, tests):
+    """Refuses everything after one kind of answer."""
+    _seen.update({"SystemExit(0)"} if "SystemExit(0)" in completion else ())
+    return 0.0 if _seen else plain(completion, tests)
+
+
+def calls_a_server(completion, tests):
+    with socket.create_connection(("127.0.0.1", 9)):
+        return plain(completion, tests)
+
+
+def wants_more(completion, tests, limits):
     return plain(completion, tests)
 
 

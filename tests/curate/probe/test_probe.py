@@ -113,6 +113,9 @@ def test_signatures_are_told_by_their_parameters(name: str) -> None:
         ("odd_judges:returns_text", "it returned '1.0', which is no number; return a float"),
         ("odd_judges:returns_two", "it returned a list of 2 for one completion"),
         ("odd_judges:always_one", "it tells no right answer from a wrong one"),
+        ("odd_judges:wants_more", "TypeError: wants_more() missing 1 required positional argument: 'limits')"),
+        ("odd_judges:calls_a_server", "It had no network; if it calls a server, add --network"),
+        ("odd_judges.py:plain", "odd_judges.py is a file; give its module, odd_judges:plain"),
         ("http://127.0.0.1:9", "does not answer"),
         ("http://", "give http://HOST:PORT"),
         ("missing.toml", "there is no file missing.toml"),
@@ -126,6 +129,36 @@ def test_a_target_that_cannot_be_used_is_one_sentence(target: str, words: str) -
     assert "Traceback" not in result.output
     assert result.output.startswith("Error: ")
     assert result.output.count("\n") == 1
+
+
+def test_reasons_that_forms_of_tests_share_are_said_once() -> None:
+    result = probe("odd_judges:returns_nothing")
+    assert result.exit_code == 2
+    assert "(stdin, call, method: the plainest right answer gets no number: it returned None)" in result.output
+
+
+def test_a_signature_is_that_of_a_function() -> None:
+    result = probe("http://127.0.0.1:9", "--signature", "trl")
+    assert (result.exit_code, result.output.count("\n")) == (2, 1)
+    assert "--signature is that of a MODULE:FUNCTION, and 'http://127.0.0.1:9' is none; leave it out" in result.output
+
+
+def test_a_number_in_an_outage_fails_the_probe(tmp_path: Path) -> None:
+    words = ("--signature", "plain", "--only", "outage", "--convention", "call")
+    weak = probe("weak_judges:zero_without_processes", *words, "--out", tmp_path)
+    assert weak.exit_code == 1, weak.output
+    assert weak.output.endswith(", a wrong number in 2 outages\n")
+    assert json.loads((tmp_path / "probe.json").read_text())["outages"] == 2
+    sound = probe("weak_judges:strict_or_raise", *words)
+    assert sound.exit_code == 0, sound.output
+    assert "outages" not in sound.output
+
+
+def test_a_judge_that_rewards_nothing_wrong_does_not_fail_whatever_else_it_does() -> None:
+    result = probe("odd_judges:spoiled", "--only", "forge/exits", "--only", "honest/functions", "--convention", "call")
+    assert result.exit_code == 0, result.output
+    assert "spoiled the next: forge/exits" in result.output
+    assert "refused wrongly: honest/functions" in result.output
 
 
 @pytest.mark.parametrize(
@@ -151,11 +184,26 @@ def test_a_module_that_cannot_be_loaded_is_one_sentence(
 
 
 def test_a_configuration_that_is_none_is_one_sentence(tmp_path: Path) -> None:
-    for text, words in (("not TOML [", "run.toml is not TOML"), ("", "run.toml: model.path is missing")):
+    for text, words in (("not TOML [", "run.toml is not TOML"), ("[model]\npaths = 1", "model.paths")):
         (tmp_path / "run.toml").write_text(text)
         result = probe(tmp_path / "run.toml")
         assert (result.exit_code, result.output.count("\n")) == (2, 1)
         assert words in result.output
+
+
+def test_the_reward_of_a_run_needs_neither_its_model_nor_its_dataset(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").touch()
+    result = probe(tmp_path / "run.toml", "--only", "forge/signals", "--convention", "call")
+    assert result.exit_code == 0, result.output
+    assert "0 of 5 hacks rewarded" in result.output
+
+
+def test_a_run_whose_programs_run_on_a_server_reaches_it(tmp_path: Path) -> None:
+    with serving("--workers", "1") as service:
+        (tmp_path / "run.toml").write_text(f'[sandbox]\nbackend = "http"\naddress = "{service.url}"\n')
+        result = probe(tmp_path / "run.toml", "--only", "forge/signals", "--convention", "call")
+    assert result.exit_code == 0, result.output
+    assert "0 of 5 hacks rewarded" in result.output
 
 
 def test_a_missing_verifiers_package_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
