@@ -28,7 +28,6 @@ from train.rollouts.context_schedule import ContextSchedule
 from train.rollouts.groups import Group, SubmitForReward, to_training_sequences
 from train.rollouts.prompt_dataset import PromptDataset
 from train.rollouts.reward_model import RewardModel
-from train.rollouts.reward_training import RewardTraining
 from train.rollouts.rewards import open_scorer
 from train.rollouts.weight_sync import check_mismatch
 from train.run import checkpoint, model_card, step_metrics
@@ -36,6 +35,7 @@ from train.run.checkpoint import RunProgress
 from train.run.evaluation_scheduler import EvaluationScheduler
 from train.run.metrics_log import MetricsLog, Timeline
 from train.run.pending_evaluation import RunSuite, read_suites
+from train.run.reward_training import RewardTraining
 from train.run.step_metrics import Performance
 from train.sampling.open_engine import open_engine
 

@@ -9,8 +9,8 @@ from safetensors.torch import load_file
 from small_runs import same, trained, weights
 
 from train.errors import RolloutError
-from train.rollouts.reward_training import FOLDER
 from train.run.metrics_log import read_metrics
+from train.run.reward_training import FOLDER
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 

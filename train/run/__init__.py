@@ -2,5 +2,6 @@
 
 Begin with folder.py, which lists the files of a run, and checkpoint.py, from which --resume continues. step_metrics.py
 computes metrics and metrics_log.py writes them; plots.py and model_card.py show them. evaluation_scheduler.py decides
-when a run is evaluated. plan.py and memory.py are for `curate train --dry-run`.
+when a run is evaluated, and reward_training.py trains the reward model on what a run has sampled. plan.py and memory.py
+are for `curate train --dry-run`.
 """

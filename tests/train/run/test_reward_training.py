@@ -17,7 +17,7 @@ from safetensors.torch import load_file  # noqa: E402
 from rewards.reward import Completion, Reward, Task  # noqa: E402
 from train.errors import ConfigError  # noqa: E402
 from train.rollouts.reward_model import RewardModel, check_reward_model  # noqa: E402
-from train.rollouts.reward_training import FOLDER, RewardTraining  # noqa: E402
+from train.run.reward_training import FOLDER, RewardTraining  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
