@@ -45,8 +45,8 @@ DIRECTIONS = {
     "strength options recipe ingestion work dataset dedup report derivation difficulty decontamination "
     "condition row_filter splitting merging stage shards build_state stages exports pipeline audit recipes probe "
     "commands __main__",
-    "train": "errors interrupts child bounded_http engine_options config weights sampling evaluation learning rollouts "
-    "asynchronous swarm run planning loop commands",
+    "train": "errors gpu_cost interrupts child bounded_http engine_options config weights sampling evaluation learning "
+    "rollouts asynchronous swarm run planning loop commands",
     "train.learning": "flops sequences attention logprob heartbeats ranks policy model_files sharded_state "
     "objectives loss learner",
     "train.asynchronous": "staleness messages events group_states journal leases dispatcher evaluation_sampler "

@@ -14,6 +14,7 @@
     commands/      `curate train`, `curate evaluate` and all others
     child.py       child processes that end with their parent
     interrupts.py  signals that wait for the end of a critical section
+    gpu_cost.py    the cost of a run on GPUs that are paid by the hour
     errors.py      the errors of this package; TrainError is the base
 
 The names below are loaded on first use, so that importing this package loads neither torch nor vLLM.

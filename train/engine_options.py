@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -112,6 +113,12 @@ class EngineOptions:
     def for_vllm(self) -> dict[str, Any]:
         """Return the options under vLLM's names."""
         return {**self.vllm, **({} if self.concurrency is None else {"max_num_seqs": self.concurrency})}
+
+    @property
+    def n_gpus(self) -> int:
+        """Return the number of GPUs that vLLM uses with these options."""
+        sizes = (self.vllm.get(f"{kind}_parallel_size", 1) for kind in ("tensor", "pipeline", "data"))
+        return prod(size for size in sizes if isinstance(size, int))  # vLLM refuses others
 
     def refuse_request_fields(self) -> None:
         """Raise ConfigError if there are further request fields, since an engine in this process gets no requests."""

@@ -1,6 +1,7 @@
 """Define the command `curate difficulty`."""
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -19,9 +20,10 @@ from sandbox import SandboxError
 from sandbox.commands import options
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import TableColumn, TableRow, print_table, warn
-from train.commands.options import engine_option, language, request_options, sampling_options
+from train.commands.options import engine_option, gpu_price_options, language, request_options, sampling_options
 from train.engine_options import DEFAULT_REQUEST_OPTIONS, REQUEST, EngineOptions, RequestOptions
 from train.errors import TrainError
+from train.gpu_cost import GpuCost, GpuPrice
 from train.sampling.model_check import check_model
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 @prompt_options
 @engine_option
 @request_options
+@gpu_price_options
 @language
 @options.sandbox_options
 @click.option(
@@ -62,8 +65,9 @@ if TYPE_CHECKING:
 @click.option("--overwrite", is_flag=True, help="Replace another dataset in the folder --out.")
 def command(
     dataset: Path, models: tuple[str, ...], base_url: str | None, resample: bool, include: tuple[str, ...],
-    prompt: dict[str, Any], engine: dict[str, Any], request: RequestOptions, languages: tuple[str, ...],
-    sandbox: "SandboxOptions", solve_rate: str | None, out: Path | None, overwrite: bool, **settings: Any,
+    prompt: dict[str, Any], engine: dict[str, Any], request: RequestOptions, gpu_price: GpuPrice | None,
+    languages: tuple[str, ...], sandbox: "SandboxOptions", solve_rate: str | None, out: Path | None,
+    overwrite: bool, **settings: Any,
 ) -> None:  # fmt: skip
     """Measure how often models solve the problems of DATASET, and keep the problems within a band of solve rates.
 
@@ -80,6 +84,8 @@ def command(
 
     if not models and solve_rate is None:
         raise click.UsageError("give a --model to sample, a --solve-rate to filter by, or both")
+    if gpu_price is not None and not models:
+        raise click.UsageError("--price-gpu-hour is for sampling. Give a --model, or leave the price out.")
     if (solve_rate is None) != (out is None):
         raise click.UsageError(
             "--solve-rate and --out belong together: the band, and the folder for the problems in it"
@@ -92,8 +98,9 @@ def command(
         if languages:
             chosen["languages"] = languages
         sample_models(
-            dataset, models, chosen, base_url, include, prompt, engine, sandbox, request=request, resample=resample
-        )
+            dataset, models, chosen, base_url, include, prompt, engine, sandbox, request=request, resample=resample,
+            gpu_price=gpu_price,
+        )  # fmt: skip
         if rows := table.read(dataset):
             _print_solve_rates(rows, models)
         if band is None or out is None:
@@ -109,13 +116,14 @@ def command(
 def sample_models(
     dataset: Path, models: Sequence[str], overrides: dict[str, Any], base_url: str | None, include: Sequence[str],
     prompt: Mapping[str, Any], engine: Mapping[str, Any], sandbox: "SandboxOptions", *,
-    request: RequestOptions = DEFAULT_REQUEST_OPTIONS, resample: bool = False,
+    request: RequestOptions = DEFAULT_REQUEST_OPTIONS, resample: bool = False, gpu_price: GpuPrice | None = None,
 ) -> None:  # fmt: skip
     """Sample models on a dataset, with progress and warnings shown. Recipes call this as well.
 
     overrides       the user's sampling settings
     prompt, engine  tables [prompt] and [engine]
     request         options of requests to a server
+    gpu_price       of the GPUs that sample; None: the cost is not shown
 
     Raises CurateError, TrainError or SandboxError.
     """
@@ -146,6 +154,7 @@ def sample_models(
     packages, trust = sandbox.find_packages(), TrustPolicy.from_choices(include)
     with ProgressBar(" samples") as progress:
         for model in models:
+            start_time = time.monotonic()
             measured = measure_difficulty(
                 dataset,
                 model,
@@ -158,6 +167,10 @@ def sample_models(
                 progress=progress,
             )
             progress.close()
+            if gpu_price is not None:
+                seconds = time.monotonic() - start_time
+                spent = GpuCost(gpu_price, seconds, measured.n_sampled, measured.settings.n)
+                click.echo(f"{model}: GPU cost of this call: {spent}")
             for line in exclusion_lines(measured.left_out):
                 click.echo(f"{model}: {line}", err=True)
             for number, event in ((measured.n_unscored, "could not be judged"), (measured.n_refused, "were refused")):

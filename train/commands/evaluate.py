@@ -1,6 +1,7 @@
 """Define the command `curate evaluate`."""
 
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from sandbox.commands.table import warn
 from train.commands.options import (
     FiniteRange,
     engine_option,
+    gpu_price_options,
     language,
     print_cells,
     request_options,
@@ -31,6 +33,7 @@ from train.errors import TrainError
 from train.evaluation.judges.extraction import RULES as EXTRACTIONS
 from train.evaluation.protocols.forms import FORMS
 from train.evaluation.protocols.settings import CHAT, COMPLETE, OWN_FORM, PROTOCOLS
+from train.gpu_cost import GpuCost, GpuPrice
 from train.sampling.model_check import check_chat_template, check_model
 
 if TYPE_CHECKING:
@@ -157,6 +160,7 @@ class TargetTokens(click.ParamType[tuple[int, ...]]):
     "--price-answer", type=FiniteRange(0), metavar="AMOUNT",
     help="Price of a million tokens of answers, in any currency.  [default: the cost is not computed]",
 )  # fmt: skip
+@gpu_price_options
 @language
 @options.sandbox_options
 def command(
@@ -164,7 +168,8 @@ def command(
     include: tuple[str, ...], protocol: str | None, stop: tuple[str, ...], target_tokens: tuple[int, ...],
     base_url: str | None, seed: int,
     contests: Path | None, out: Path | None, prompt: dict[str, Any], engine: dict[str, Any], request: RequestOptions,
-    price_prompt: float | None, price_answer: float | None, languages: tuple[str, ...], sandbox: "SandboxOptions",
+    price_prompt: float | None, price_answer: float | None, gpu_price: GpuPrice | None,
+    languages: tuple[str, ...], sandbox: "SandboxOptions",
     **overrides: Any,
 ) -> None:  # fmt: skip
     """Evaluate a model: pass@1 over k samples of each problem, with a 95% confidence interval, and pass@k.
@@ -203,7 +208,7 @@ def command(
         engine_options = replace(EngineOptions.from_table(engine), request=request)
         file = None if samples_file is None else read_sample_file(samples_file, overrides["extraction"])
         name = model or (file.name if file else "")
-        sampled = _SampledModel(name, base_url, engine_options, read_prompt(prompt), seed, prices, file)
+        sampled = _SampledModel(name, base_url, engine_options, read_prompt(prompt), seed, prices, gpu_price, file)
         revision = engine_options.vllm.get("revision")
         if base_url is None and file is None:
             engine_options.refuse_request_fields()
@@ -261,8 +266,8 @@ def command(
                 sampler = stack.enter_context(closing(open_sampler(name, base_url, engine_options, arguments)))
             for job, samples in stores:
                 with _warn_of_failure(job, kinds, is_only=len(jobs) == 1):
-                    evaluation, ratings = _evaluate(job, sampled, sampler, samples)
-                    _print(job, sampled, evaluation, ratings)
+                    evaluation, ratings, gpu_cost = _evaluate(job, sampled, sampler, samples)
+                    _print(job, sampled, evaluation, ratings, gpu_cost)
                     n_succeeded += evaluation.summary.n_samples > 0
                     if job.target_tokens:
                         lengths.append((job.label, job.target_tokens, evaluation.outcomes))
@@ -367,6 +372,7 @@ class _SampledModel:
 
     base_url  address of a server; None for an engine in this process
     prices    of the model's tokens; None if unknown
+    gpu_price  of the GPUs that sample it; None if unknown
     file      the model's existing samples, if any
     """
 
@@ -376,6 +382,7 @@ class _SampledModel:
     prompt: "PromptFormat"
     seed: int
     prices: "Prices | None"
+    gpu_price: GpuPrice | None
     file: "SampleFile | None" = None
 
     def model_table(self) -> dict[str, Any]:
@@ -393,8 +400,10 @@ class _SampledModel:
 
 def _evaluate(
     job: _Job, sampled: _SampledModel, sampler: "Sampler | None", samples: "SampleStore | None"
-) -> "tuple[EvaluationResult, tuple[Rating, ...]]":
-    """Evaluate, show the progress, and write the result file. Return the evaluation and the ratings, if any.
+) -> "tuple[EvaluationResult, tuple[Rating, ...], GpuCost | None]":
+    """Evaluate, show the progress, and write the result file.
+
+    Return the evaluation, the ratings, if any, and the cost of the GPUs, if their price is known.
 
     sampler  None if the job has existing samples
     samples  None if samples are not stored
@@ -405,6 +414,7 @@ def _evaluate(
     from train.evaluation.results.result import Result
 
     out, sampling = job.result_path, job.settings.sampling
+    start_time = time.monotonic()
     with ExitStack() as stack:
         progress = stack.enter_context(ProgressBar(" samples"))
         box = stack.enter_context(job.sandbox.open())
@@ -427,6 +437,8 @@ def _evaluate(
                 judged_with=judged_with,
                 progress=progress,
             )
+    seconds, price = time.monotonic() - start_time, sampled.gpu_price
+    gpu_cost = None if price is None else GpuCost(price, seconds, evaluation.n_drawn, evaluation.k)
     ratings = model_ratings(evaluation.outcomes, job.contests, seed=sampled.seed)
     if out:
         window = job.settings.suite_settings.window
@@ -447,12 +459,16 @@ def _evaluate(
             protocol=job.settings.as_table(),
             ratings=ratings,
             prices=sampled.prices,
+            gpu_cost=gpu_cost,
         ).write(out)
-    return evaluation, ratings
+    return evaluation, ratings, gpu_cost
 
 
-def _print(job: _Job, sampled: _SampledModel, evaluation: "EvaluationResult", ratings: "Sequence[Rating]") -> None:
-    """Print a heading, the table of the result, the numbers of truncated and unjudged samples, and the rating."""
+def _print(
+    job: _Job, sampled: _SampledModel, evaluation: "EvaluationResult", ratings: "Sequence[Rating]",
+    gpu_cost: GpuCost | None,
+) -> None:  # fmt: skip
+    """Print a heading, the table of the result, the numbers of truncated and unjudged samples, costs, and the rating."""
     from train.evaluation.results.tables import breakdown, format_cost
 
     click.echo(_heading(job, sampled, evaluation))
@@ -469,6 +485,8 @@ def _print(job: _Job, sampled: _SampledModel, evaluation: "EvaluationResult", ra
         warn(f"{found.n_no_verdict} samples have no verdict and are left out, see above")
     if sampled.prices is not None:
         click.echo(format_cost(evaluation.tokens, sampled.prices))
+    if gpu_cost is not None:
+        click.echo(f"GPU cost of this call: {gpu_cost}")
     for line in (line for rating in ratings for line in rating.lines):
         click.echo(line)
 

@@ -21,8 +21,9 @@ import click
 from curate.commands.options import parse_assignments
 from sandbox.commands.console import report_user_errors
 from sandbox.commands.table import TableColumn, TableRow, print_table
-from train.engine_options import DEFAULT_REQUEST_OPTIONS, MAX_REQUEST_SECONDS, RequestOptions
+from train.engine_options import DEFAULT_REQUEST_OPTIONS, MAX_REQUEST_SECONDS, EngineOptions, RequestOptions
 from train.errors import ConfigError
+from train.gpu_cost import GpuPrice
 
 if TYPE_CHECKING:
     from train.config import Config
@@ -216,6 +217,38 @@ def request_options(command: Command) -> Command:
         return command(request=request, **others)
 
     return with_request
+
+
+gpu_hour_option = click.option(
+    "--price-gpu-hour", type=FiniteRange(0, min_open=True), metavar="AMOUNT",
+    help="Price of a GPU for an hour, in any currency.  [default: the cost is not computed]",
+)  # fmt: skip
+
+
+def gpu_price_options(command: Command) -> Command:
+    """Give a command --price-gpu-hour and --gpus. Its parameter `gpu_price` is a GpuPrice, or None without a price.
+
+    The command also needs the parameters `engine` (of engine_option) and `base_url`.
+    """
+
+    @gpu_hour_option
+    @click.option(
+        "--gpus", type=click.IntRange(1, 4096),
+        help="Number of GPUs that --price-gpu-hour is paid for.  [default: those of the engine here]",
+    )  # fmt: skip
+    @wraps(command)
+    def with_price(price_gpu_hour: float | None, gpus: int | None, **others: Any) -> Any:
+        if price_gpu_hour is None:
+            if gpus is not None:
+                raise click.UsageError("--gpus counts the GPUs that are paid for. Give their price: --price-gpu-hour")
+            return command(gpu_price=None, **others)
+        if gpus is None and others["base_url"] is not None:
+            raise click.UsageError("--price-gpu-hour: how many GPUs the server has is unknown here. Give it: --gpus N")
+        with report_user_errors(ConfigError):
+            n_gpus = gpus or EngineOptions.from_table(others["engine"]).n_gpus
+        return command(gpu_price=GpuPrice(n_gpus, price_gpu_hour), **others)
+
+    return with_price
 
 
 def print_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

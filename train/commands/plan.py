@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import click
 
 from sandbox.commands.console import report_user_errors, require_extra
-from train.commands.options import ConfigSource, FiniteRange, config_options
+from train.commands.options import ConfigSource, config_options, gpu_hour_option
 from train.errors import TrainError
+from train.gpu_cost import GpuCost, GpuPrice
 
 if TYPE_CHECKING:
     from train.planning.simulate import Workload
@@ -38,10 +39,7 @@ _NEARLY = 0.97  # of two modes this close in speed, the one with less staleness 
     show_default=True,
     help="Share of the groups that teach nothing and are replaced by others.",
 )
-@click.option(
-    "--price-gpu-hour", type=FiniteRange(0), metavar="AMOUNT",
-    help="Price of a GPU for an hour, in any currency.  [default: the cost is not computed]",
-)  # fmt: skip
+@gpu_hour_option
 def command(
     config: ConfigSource, gpus: int, gpu: str, mean_tokens: float | None, sigma: float, rejected: float,
     price_gpu_hour: float | None,
@@ -83,7 +81,7 @@ def command(
         advised = _advised(splits)
         click.echo(_advice(advised, cluster.tensor_parallel))
         if price_gpu_hour is not None:
-            click.echo(_cost(advised, workload, gpus * price_gpu_hour / 3600, settings.run.steps))
+            click.echo(_cost(advised, workload, GpuPrice(gpus, price_gpu_hour), settings.run.steps))
 
 
 def _line(split: "GpuSplit", first: "GpuSplit", gpus: int, tensor_parallel: int) -> str:
@@ -123,8 +121,8 @@ def _advice(split: "GpuSplit", tensor_parallel: int) -> str:
     return "\n".join(lines)
 
 
-def _cost(split: "GpuSplit", workload: "Workload", price_second: float, steps: int) -> str:
-    """Return the cost of a run with this split. price_second: of all GPUs together"""
-    step = split.result.step_seconds * price_second
-    n_answers = workload.groups * workload.completions
-    return f"cost: {step:,.2f} a step, {step / n_answers:,.4f} an answer, {steps * step:,.0f} for run.steps = {steps}"
+def _cost(split: "GpuSplit", workload: "Workload", price: GpuPrice, steps: int) -> str:
+    """Return the cost of a run with this split."""
+    n_samples = steps * workload.groups * workload.completions
+    run = GpuCost(price, steps * split.result.step_seconds, n_samples, workload.completions)
+    return f"cost: {run.total / steps:,.2f} a step, {run}, for run.steps = {steps}"

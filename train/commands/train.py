@@ -25,9 +25,11 @@ from train.commands.options import (
     ConfigSource,
     config_options,
     engine_option,
+    gpu_hour_option,
     report_interruption,
 )
 from train.errors import ConfigError, NoRunError, TrainError, recovery_hint
+from train.gpu_cost import GpuPrice
 
 if TYPE_CHECKING:
     from train.config import Config
@@ -73,11 +75,12 @@ _SHOWN_METRICS = (
     "--host-gb", type=float,
     help="Memory of each machine in GB.  [default: that of the machine; not judged with --dry-run]",
 )  # fmt: skip
+@gpu_hour_option
 @options.sandbox_overrides
 def command(
     config: ConfigSource, out: Path | None, include: tuple[str, ...], prompt: dict[str, Any], engine: dict[str, Any],
     resume: bool, overwrite: bool, replay: bool, dry_run: bool, gpus: int | None, gpu_gb: float | None,
-    host_gb: float | None, sandbox: dict[str, Any],
+    host_gb: float | None, price_gpu_hour: float | None, sandbox: dict[str, Any],
 ) -> None:  # fmt: skip
     """Train a model on a dataset with GRPO+.
 
@@ -97,6 +100,10 @@ def command(
         raise click.UsageError(
             "--replay takes the configuration from the folder of a run. Give that folder, without --preset, --model "
             "and --data."
+        )
+    if price_gpu_hour is not None and (replay or dry_run or gpus == 0):
+        raise click.UsageError(
+            "--price-gpu-hour is for a run on GPUs. Leave it out; `curate plan` says what a run will cost."
         )
     if recorded:
         named = recorded.resolve() if recorded.name in ("", "..") else recorded
@@ -134,6 +141,8 @@ def command(
             for line in plan(settings, described):
                 click.echo(line)
             return
+        if price_gpu_hour is not None and not machines:
+            raise ConfigError("--price-gpu-hour: torch finds no GPU, so there is nothing to pay for. Leave it out.")
         if machines and is_first_rank:
             check_ranks(settings, machines)
             check_memory(settings, machines)
@@ -145,6 +154,10 @@ def command(
     if is_first_rank:
         if note := read_best_record(run):
             click.echo(f"best in {run / BEST}: step {note['step']}, pass@1 {note['pass@1']:.3f} on {note['suite']}")
+        if price_gpu_hour is not None and machines:
+            from train.run.cost import write_cost
+
+            click.echo(f"GPU cost: {write_cost(run, settings, GpuPrice(machines.gpus, price_gpu_hour))}")
         click.echo(f"model in {run / 'model'}, metrics in {run / 'metrics.jsonl'}; to see them: curate plot {run}")
 
 

@@ -155,13 +155,15 @@ def judge_samples(answers: Iterable[Sample], sandbox: Sandbox) -> Iterator[Sampl
 class EvaluationResult:
     """The outcomes of an evaluation.
 
-    k       the largest number of samples of a problem
-    tokens  those of all samples with a verdict
+    k        the largest number of samples of a problem
+    tokens   those of all samples with a verdict
+    n_drawn  samples that this call drew; the others were kept from earlier calls
     """
 
     k: int
     outcomes: tuple[ProblemOutcomes, ...] = field(repr=False)
     tokens: TokenCounts
+    n_drawn: int = 0
 
     @cached_property
     def summary(self) -> Summary:
@@ -332,13 +334,17 @@ def evaluate_cached(
             else:
                 unjudged.append(request)
 
+    drawn: list[str] = []
+
+    def keep(request: SampleRequest, answer: SampleRecord) -> None:
+        drawn.append(request.key)
+        add(request.key, answer)
+
     def verdicts() -> Generator[Sample, None, None]:
         kept = ((request, record) for request in unjudged if (record := get(request.key)) is not None)
         yield from judge_samples(kept, sandbox)
         if sample is not None and missing:
-            yield from sample_and_judge(
-                missing, sample, sandbox, on_answer=lambda request, answer: add(request.key, answer)
-            )
+            yield from sample_and_judge(missing, sample, sandbox, on_answer=keep)
 
     progress(_STAGE, len(scored), len(judges))
     with closing(verdicts()) as judged:
@@ -349,7 +355,8 @@ def evaluate_cached(
             progress(_STAGE, len(scored), len(judges))
     outcomes = tuple(_outcomes(one, [scored.get(key) for key in one.sample_keys]) for one in exercises)
     k = max((one.k for one in exercises), default=0)
-    return EvaluationResult(k, outcomes, sum_tokens((one.n_prompt_tokens, one.n_tokens) for one in scored.values()))
+    tokens = sum_tokens((one.n_prompt_tokens, one.n_tokens) for one in scored.values())
+    return EvaluationResult(k, outcomes, tokens, len(drawn))
 
 
 def _outcomes(question: CachedExercise, samples: Sequence[SampleRecord | None]) -> ProblemOutcomes:

@@ -3,6 +3,7 @@
 RUN/config.json      the whole configuration, defaults included
 RUN/metrics.jsonl    metrics of each step
 RUN/samples.jsonl    some completions of each step
+RUN/cost.json        what the GPUs cost, if their price was given
 RUN/timeline.jsonl   when each part of the run was busy
 RUN/evaluations/     the results of evaluations, and pending ones
 RUN/best/            the best weights so far, if evaluation.keep_best names a suite

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -218,9 +219,13 @@ def test_more_samples_are_asked_with_the_fields_of_the_first(dataset):
     with answering("I do not know.") as (url, asked):
         words = [dataset, "--model", "m", "--base-url", url, *SAMPLING, "--k", 1]
         assert invoke(*words, "--request", "top_k=20").exit_code == 0
-        done = invoke(*words, "--n", 2)
+        done = invoke(*words, "--n", 2, "--gpus", 4, "--price-gpu-hour", 3600)
         assert done.exit_code == 0, done.output
         assert len(asked) == 12
+        line = next(line for line in done.output.splitlines() if line.startswith("m: GPU cost of this call: "))
+        problem, sample, total = (float(n.replace(",", "")) for n in re.findall(r"[\d.,]*\d(?= )", line)[:3])
+        assert problem == pytest.approx(2 * sample, rel=0.01)
+        assert total == pytest.approx(6 * sample, rel=0.01)  # this call drew only the second sample of six problems
         assert {request["top_k"] for _, request in asked} == {20}
         other = invoke(*words, "--n", 3, "--request", "top_k=5")
     assert other.exit_code == 1

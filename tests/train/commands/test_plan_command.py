@@ -32,11 +32,18 @@ def test_a_price_gives_the_cost_of_a_step_an_answer_and_the_run(small):
     done = plan(small, "--gpus", 8, "--mean-tokens", 12, "--price-gpu-hour", 3600 / 8, "--set", "run.steps=1000")
     assert done.exit_code == 0, done.output
     *_, line = done.output.splitlines()
-    step, answer, run = (
-        float(number.replace(",", "")) for number in re.findall(r"[\d.,]*\d(?= )|(?<= )[\d,]+(?= for)", line)[:3]
-    )
+    step, problem, answer, run = (float(number.replace(",", "")) for number in re.findall(r"[\d.,]*\d(?= )", line)[:4])
     assert step == pytest.approx(18 * answer, rel=0.05)
+    assert problem == pytest.approx(6 * answer, rel=0.01)
     assert run == pytest.approx(1000 * step, rel=0.05)
+    assert line.endswith("hours, for run.steps = 1000")
+
+
+@pytest.mark.parametrize("price", ["0", "-1", "nan", "two"])
+def test_a_price_that_is_none_is_refused(price, small):
+    done = plan(small, "--gpus", 8, "--price-gpu-hour", price)
+    assert done.exit_code == 2
+    assert "Invalid value for '--price-gpu-hour'" in done.output
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,12 @@ def test_a_recipe_and_its_preset_train_on_what_the_article_did_and_say_what_is_u
         pytest.param(["--preset", "areal", "--data", "d"], 1, "model.path is missing. Give --model", id="no model"),
         pytest.param(["--preset", "areal", "--model", "m"], 1, "data.dataset is missing. Give --data", id="no data"),
         pytest.param(["--preset", "grpo", "--model", "m", "--data", "d"], 1, "unknown preset 'grpo'", id="unknown"),
+        pytest.param(
+            ["--preset", "areal", "--model", "m", "--data", "d", "--dry-run", "--price-gpu-hour", "2"],
+            2,
+            "--price-gpu-hour is for a run on GPUs. Leave it out; `curate plan` says what a run will cost.",
+            id="price of a plan",
+        ),
         pytest.param(["run", "--replay", "--preset", "areal"], 2, "--replay takes the configuration from", id="replay"),
     ],
 )

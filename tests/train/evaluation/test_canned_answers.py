@@ -116,6 +116,38 @@ def test_answers_that_are_judged_again_are_counted_as_under_the_other_protocol_a
     assert json.loads(again.read_text())["numbers"]["cost"] == result["numbers"]["cost"] == 2.6
 
 
+def test_gpu_hours_are_paid_for_the_samples_that_a_call_drew(problems, tmp_path):
+    out = tmp_path / "lcb.json"
+    paid = ["--gpus", "8", "--price-gpu-hour", "3600"]
+    result, _, _ = evaluated("lcb", problems, PROGRAMS, out, *paid, says="GPU cost of this call: ")
+    cost = result["numbers"]["gpu_cost"]
+    assert (cost["price"], cost["n_samples"]) == ({"gpus": 8, "gpu_hour": 3600.0}, len(PROGRAMS))
+    assert cost["total"] == pytest.approx(8 * cost["seconds"])
+    assert cost["per_problem"] == cost["per_sample"] == pytest.approx(cost["total"] / len(PROGRAMS))
+    result, _, _ = evaluated("lcb", problems, PROGRAMS, out, *paid, says="no sample was drawn")
+    assert result["numbers"]["gpu_cost"]["per_sample"] is None
+    result, _, _ = evaluated("lcb", problems, PROGRAMS, out)
+    assert "gpu_cost" not in result["numbers"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--price-gpu-hour", "2"],
+            "how many GPUs the server has is unknown here. Give it: --gpus N",
+        ),
+        (["--gpus", "8"], "--gpus counts the GPUs that are paid for. Give their price: --price-gpu-hour"),
+        (["--gpus", "8", "--price-gpu-hour", "-2"], "Invalid value for '--price-gpu-hour'"),
+    ],
+)
+@pytest.mark.parametrize("command", [["evaluate", "--suite", "lcb"], ["difficulty", "d"]])
+def test_half_a_price_is_refused_in_a_sentence(command, options, message):
+    ran = CliRunner().invoke(main, [*command, "--model", "m", "--base-url", "http://127.0.0.1:9/v1", *options])
+    assert ran.exit_code == 2
+    assert message in " ".join(ran.output.split())
+
+
 def test_another_time_limit_judges_the_kept_answers_again(tmp_path):
     busy = "import time\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass"
     slow = {"slow": said(block(f"{busy}\n{RIGHT}"))}

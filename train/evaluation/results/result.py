@@ -1,7 +1,8 @@
 """The result of an evaluation and its JSON file, in schema 2: the model, the suite, the settings, and the outcomes.
 
 The file also has what follows from the outcomes, for readers without curate: the numbers of all problems and of each
-stratum. It has no times in it, so the same evaluation has the same bytes, whether it was interrupted or not.
+stratum. Without a price of GPU hours it has no times in it, so the same evaluation has the same bytes, whether it was
+interrupted or not.
 """
 
 import json
@@ -20,6 +21,7 @@ from rewards.extract import PYTHON_ONLY
 from rewards.reward import NO_ANSWER, NO_CODE
 from train.evaluation.codeforces.rating import Rating
 from train.evaluation.statistics.outcomes import ProblemOutcomes, Summary, summarize, summarize_by_stratum
+from train.gpu_cost import GpuCost
 
 SCHEMA = 2
 _ADVICE = "Give a file that `curate evaluate --out FILE` has written."
@@ -99,6 +101,7 @@ class Result:
     protocol        table of the protocol and what was used in its place; empty: none
     ratings         ratings of the model, if the suite has any
     prices          of the tokens; None: unknown
+    gpu_cost        of the call that wrote the file; None: unknown
     path            of the file
     curate_version  of the curate that wrote the file; None: unknown
     """
@@ -115,6 +118,7 @@ class Result:
     protocol: Mapping[str, Any] = field(default_factory=dict)
     ratings: tuple[Rating, ...] = ()
     prices: Prices | None = None
+    gpu_cost: GpuCost | None = None
     path: Path = Path()
     curate_version: str | None = None
 
@@ -171,6 +175,7 @@ class Result:
                 "mean_tokens": _known(found.mean_tokens),
                 "tokens": asdict(self.tokens),
                 **prices,
+                **({"gpu_cost": self.gpu_cost.as_table()} if self.gpu_cost else {}),
                 "verdicts": dict(found.verdicts),
             },
             **({"ratings": to_json(self.ratings)} if self.ratings else {}),
@@ -199,6 +204,7 @@ class Result:
             dict(content.get("protocol", {})),
             tuple(from_json(Rating, entry, ignore_unknown=True) for entry in content.get("ratings", ())),
             None if prices is None else Prices(**prices),
+            GpuCost.from_table(numbers["gpu_cost"]) if "gpu_cost" in numbers else None,
             path,
             content.get("curate"),
         )

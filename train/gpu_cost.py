@@ -1,0 +1,61 @@
+"""The cost of GPUs that are paid by the hour, in the currency of the price."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPrice:
+    """The number of GPUs, and the price of one of them for an hour."""
+
+    gpus: int
+    gpu_hour: float
+
+
+@dataclass(frozen=True, slots=True)
+class GpuCost:
+    """The cost of the GPU time in which samples were drawn.
+
+    seconds              wall time for which all GPUs are paid
+    n_samples            samples of this time
+    samples_per_problem  samples that each problem needs
+    """
+
+    price: GpuPrice
+    seconds: float
+    n_samples: int
+    samples_per_problem: int
+
+    @property
+    def total(self) -> float:
+        """Return the cost of all GPUs."""
+        return self.price.gpus * self.price.gpu_hour * self.seconds / 3600
+
+    @property
+    def per_sample(self) -> float | None:
+        """Return the cost of a sample; None if there are no samples."""
+        return self.total / self.n_samples if self.n_samples else None
+
+    @property
+    def per_problem(self) -> float | None:
+        """Return the cost of all samples of a problem; None if there are no samples."""
+        return None if self.per_sample is None else self.per_sample * self.samples_per_problem
+
+    def as_table(self) -> dict[str, Any]:
+        """Return the JSON values of the cost, in which an unknown amount is null."""
+        amounts = {"total": self.total, "per_problem": self.per_problem, "per_sample": self.per_sample}
+        return {**asdict(self), **amounts}
+
+    @classmethod
+    def from_table(cls, table: dict[str, Any]) -> "GpuCost":
+        """Read what `as_table` returned. Raises LookupError or TypeError if it is damaged."""
+        price = GpuPrice(**table["price"])
+        return cls(price, table["seconds"], table["n_samples"], table["samples_per_problem"])
+
+    def __str__(self) -> str:
+        each = (
+            "no sample was drawn"
+            if self.per_problem is None
+            else f"{self.per_problem:,.4g} a problem, {self.per_sample:,.4g} a sample"
+        )
+        return f"{each}, {self.total:,.2f} for {self.price.gpus} GPUs in {self.seconds / 3600:,.2f} hours"
