@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewards.form import FormatReward, is_formatted
+from rewards.mathematics import MathReward
 from rewards.reward import Task
 
 TAGS = ["<think>", "</think>", "<answer>", "</answer>", "x", " "]
@@ -38,6 +39,14 @@ TAGS = ["<think>", "</think>", "<answer>", "</answer>", "x", " "]
 def test_each_tag_must_occur_once_in_order_and_enclose_text(text, expected):
     assert is_formatted(text) is expected
     assert FormatReward()(text_answer(text), Task()).value == float(expected)
+
+
+def test_the_arithmetic_example_has_the_form_and_the_right_answer():
+    text = "<think>\nMultiplication first: 2 * 6 = 12, and 2 + 12 = 14.\n</think>\n<answer>\n14\n</answer>"
+    assert FormatReward()(text_answer(text), Task()).value == 1.0
+    assert MathReward()(text_answer(text), Task(expected="14")).value == 1.0
+    assert MathReward()(text_answer(text.replace("14", "16")), Task(expected="14")).value == 0.0
+    assert FormatReward()(text_answer("2 + 2 * 6 = 14"), Task()).value == 0.0
 
 
 @given(st.lists(st.sampled_from(TAGS), max_size=9).map("".join))

@@ -46,6 +46,18 @@ def test_advantages_follow_the_paper(by_std):
     close(outcome_advantages(tensor(rewards), by_std=by_std), expected)
 
 
+def test_the_walk_through_of_grpo_has_its_published_numbers():
+    """Hugging Face's LLM course, chapter 12: eight answers to 2 + 2 * 6, of which four are 14; epsilon 0.2."""
+    answers = [14, 10, 16, 14, 10, 14, 16, 14]
+    (advantages,) = outcome_advantages(tensor([[float(answer == 14) for answer in answers]]), by_std=True).tolist()
+    assert [round(advantage, 2) for advantage in advantages] == [0.94 if answer == 14 else -0.94 for answer in answers]
+    # Its probabilities of an answer under the old and the new policy: ratios 1.4, 1.8 and 0.4, cut off to [0.8, 1.2].
+    old, new = tensor([0.5, 0.5, 0.5]).log(), tensor([0.7, 0.9, 0.2]).log()
+    right, wrong = tensor([max(advantages)] * 3), tensor([min(advantages)] * 3)
+    close(clipped_loss(new, old, right, low=0.2, high=0.2) / right, [-1.2, -1.2, -0.4])
+    close(clipped_loss(new, old, wrong, low=0.2, high=0.2) / wrong, [-1.4, -1.8, -0.8])
+
+
 def test_a_reward_without_signal_takes_no_part_and_has_advantage_zero():
     found = outcome_advantages(tensor([[1, 0, NAN, 0], [NAN, NAN, NAN, 1], [NAN] * 4]), by_std=True)
     centre, std = 1 / 3, stdev([1, 0, 0])
