@@ -468,7 +468,7 @@ def _print(
     job: _Job, sampled: _SampledModel, evaluation: "EvaluationResult", ratings: "Sequence[Rating]",
     gpu_cost: GpuCost | None,
 ) -> None:  # fmt: skip
-    """Print a heading, the table of the result, the numbers of truncated and unjudged samples, costs, and the rating."""
+    """Print a heading, the table of the result, the numbers of truncated and unjudged samples, costs and the rating."""
     from train.evaluation.results.tables import breakdown, format_cost
 
     click.echo(_heading(job, sampled, evaluation))
