@@ -215,7 +215,7 @@ def test_groups_without_any_signal_are_not_trained_on(small, tmp_path, monkeypat
     """A batch without any reward ends the run, even with the filter off, and earlier steps are kept."""
 
     @contextmanager
-    def lost(settings, programs, most, *, seed, kinds):
+    def lost(settings, programs, most, *, seed, kinds, model):
         def reward(answer, task):
             return Reward(None, "sandbox_failed")
 

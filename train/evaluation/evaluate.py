@@ -157,13 +157,13 @@ class EvaluationResult:
 
     k        the largest number of samples of a problem
     tokens   those of all samples with a verdict
-    n_drawn  samples that this call drew; the others were kept from earlier calls
+    n_drawn  samples that this call drew; the others were kept from earlier calls, which changes no result
     """
 
     k: int
     outcomes: tuple[ProblemOutcomes, ...] = field(repr=False)
     tokens: TokenCounts
-    n_drawn: int = 0
+    n_drawn: int = field(default=0, compare=False)
 
     @cached_property
     def summary(self) -> Summary:
