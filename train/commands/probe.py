@@ -135,6 +135,7 @@ def command(
         if out is not None:
             asked = {
                 "target": target,
+                "kind": described.kind,
                 "conventions": sorted(map(str, calibration.scales)),
                 "quick": quick,
                 "dataset": str(dataset or ""),

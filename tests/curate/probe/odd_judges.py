@@ -55,6 +55,10 @@ def plain(completion, tests):
     return float("a * a + b * b" in completion)
 
 
+def of_two_signatures(completion=None, tests=None, *, completions=(), **columns):
+    return [plain(each, tests) for each in completions] or plain(completion, tests)
+
+
 def reads_arguments(completion, tests):
     return plain(completion, [json.loads(test["input"]) for test in tests])
 

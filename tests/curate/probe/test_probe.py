@@ -276,6 +276,14 @@ def test_an_interrupted_probe_continues(tmp_path: Path) -> None:
     assert other.exit_code == 2
 
 
+def test_a_probe_does_not_continue_with_another_signature(tmp_path: Path) -> None:
+    words = ["odd_judges:of_two_signatures", "--only", "forge/exits", "--convention", "call", "--out", tmp_path]
+    assert probe(*words, "--signature", "plain").exit_code == 0
+    other = probe(*words, "--signature", "trl", "--resume")
+    assert other.exit_code == 2
+    assert "is of another probe" in other.output
+
+
 def test_a_program_that_reaches_the_machine_shows_it_by_a_secret() -> None:
     words = ["--host", "--only", "host", "--convention", "call", "--jobs", 1]
     weak = probe("weak_judges:strict", "--signature", "plain", *words)
