@@ -33,7 +33,7 @@ class SocketInterrupt:
                 self._hang_up()
 
     def release(self) -> None:
-        """The thread uses no connection any more."""
+        """Close the copy of a connection that the thread no longer uses."""
         with self._lock:
             self._release()
 

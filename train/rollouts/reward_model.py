@@ -2,11 +2,13 @@
 
 The classifier has one output. A sequence classifier scores a whole completion. A token classifier scores its steps, for
 process supervision: a step is a line that is not blank, and its value is the output at the last token of that line.
+Only a newline ends a line: other separators of Unicode make no steps.
 
-A score depends on the completion alone, not on what else is in its batch, so that a run can be repeated to the last
-bit: each batch has a shape that follows from the length of its rows, which is rounded up.
+A score depends on the completion alone, not on the rest of its batch, so that a run can be repeated to the last bit: a
+CPU scores rows one by one, and on a GPU the shape of a batch follows from the length of its rows, which is rounded up.
 """
 
+import io
 import logging
 import math
 import queue
@@ -148,7 +150,7 @@ class _ChatTokenizer:
             )
         first_chars = [first for first, _ in read["offset_mapping"]]
         steps, position = [], 0
-        for line in answer.splitlines(keepends=True):
+        for line in io.StringIO(answer, newline="\n"):
             position += len(line)
             if line.strip():
                 steps.append((position, len(start) + bisect_left(first_chars, position) - 1))

@@ -69,6 +69,12 @@ def test_a_score_does_not_depend_on_what_else_is_scored(kind, request):
                 assert [reward.steps for reward in reversed(together)] == [reward.steps for reward in alone]
 
 
+def test_only_a_newline_ends_a_step(stepwise):
+    with RewardModel(stepwise, "cpu") as score:
+        made = score(Completion("a\rb\x0bc\x85d\u2028e\n\n f", 1), Task(prompt="Question"))
+    assert [end for end, _ in made.steps] == [10, 13]
+
+
 def test_steps_have_the_values_at_the_ends_of_their_lines(stepwise):
     tokenizer = transformers.AutoTokenizer.from_pretrained(stepwise)
     model = transformers.AutoModelForTokenClassification.from_pretrained(stepwise)
