@@ -336,5 +336,8 @@ def main(invite: str, key: Path, model: str = "") -> None:
 if __name__ == "__main__":
     try:
         main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])
+        status = 0
     except Refused as error:
-        sys.exit(f"Error: {error}")
+        print(f"Error: {error}", file=sys.stderr, flush=True)
+        status = 1
+    os._exit(status)  # PyTorch may abort if the heartbeats' thread runs while Python shuts down

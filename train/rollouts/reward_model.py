@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 MODEL_FAILED = "model_failed"
 _SCORED = "scored"
 _ROWS, _BATCH_TOKENS = 16, 4096  # upper bounds of a batch on a GPU; a longer row is a batch of its own
+_CLOSE_SECONDS = 60.0  # time limit for the last batches
 _MIN_LENGTH = 64  # lengths are rounded up to a multiple of this, and longer ones by at most a quarter
 _ANSWER = "\ue000answer\ue000"  # stands for the completion where the chat template is applied
 
@@ -208,7 +209,8 @@ class RewardModel(Closeable):
         self._model.config.use_cache = False
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._failed = False
-        threading.Thread(target=self._score_requests, daemon=True, name="reward model").start()
+        self._thread = threading.Thread(target=self._score_requests, daemon=True, name="reward model")
+        self._thread.start()
 
     def __call__(self, answer: Completion, task: Task) -> Reward:
         """Return the score of a completion. Many threads call this at once, and wait for the same batch."""
@@ -225,8 +227,9 @@ class RewardModel(Closeable):
         return future.result()
 
     def close(self) -> None:
-        """End the thread once it has scored what was asked for before."""
+        """Wait until the thread has scored what was asked for before, and has ended."""
         self._requests.put(None)
+        self._thread.join(_CLOSE_SECONDS)
 
     def batches(self, prompt: str, answers: Sequence[str]) -> list[tuple[list[int], list[Row]]]:
         """Return batches of the answers to a prompt: their numbers, and the rows. Too long ones are in none."""
@@ -283,7 +286,8 @@ class RewardModel(Closeable):
 
     def _score_requests(self) -> None:
         waiting: list[_Request] = []
-        while True:
+        is_closing = False
+        while waiting or not is_closing:
             try:
                 request = self._requests.get(block=not waiting)
             except queue.Empty:
@@ -293,8 +297,9 @@ class RewardModel(Closeable):
                 self._score_batch(batch)
                 continue
             if request is None:
-                return
-            waiting.append(request)
+                is_closing = True
+            else:
+                waiting.append(request)
 
     def _score_batch(self, batch: Sequence[_Request]) -> None:
         try:

@@ -9,6 +9,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from train.weights.manifest import Probe
 
 Result = TypeVar("Result")
+_CLOSE_SECONDS = 60.0  # time limit for the step in progress
 
 
 def start_timeout(seconds: float) -> SamplerError:
@@ -87,8 +89,13 @@ class SamplerThread:
         self._call(self._sampler.sleep)
 
     def close(self) -> None:
-        """Free the memory. A call of `sample` in progress ends after its step."""
+        """Free the memory, and wait until a call of `sample` in progress has ended, which takes one step.
+
+        PyTorch aborts a process that ends during a step.
+        """
         self._sampler.close()
+        with suppress(TimeoutError):
+            self._submit(lambda: None).result(_CLOSE_SECONDS)
 
     def _call(self, call: Callable[[], Result]) -> Result:
         return self._submit(call).result()

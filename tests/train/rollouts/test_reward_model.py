@@ -1,8 +1,12 @@
 """A reward model scores completions and steps as transformers does, and its failures are no rewards."""
 
 import json
+import queue
 import shutil
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -67,6 +71,29 @@ def test_a_score_does_not_depend_on_what_else_is_scored(kind, request):
                 together = list(threads.map(lambda text: score(completion(text), TASK), reversed(ANSWERS)))
                 assert [reward.value for reward in reversed(together)] == [reward.value for reward in alone]
                 assert [reward.steps for reward in reversed(together)] == [reward.steps for reward in alone]
+
+
+def test_what_was_asked_for_before_closing_is_scored(whole):
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Held(RewardModel):
+        def outputs(self, rows):
+            begun.set()
+            assert go_on.wait(30)
+            return super().outputs(rows)
+
+    score, scored = Held(whole, "cpu"), queue.SimpleQueue()
+    for text in ANSWERS:
+        call = partial(score, completion(text), TASK)
+        threading.Thread(target=lambda call=call: scored.put(call().verdict), daemon=True).start()
+    assert begun.wait(30)
+    while score._requests.qsize() < len(ANSWERS) - 1:
+        time.sleep(0.01)
+    threading.Thread(target=score.close).start()
+    while score._requests.qsize() < len(ANSWERS):
+        time.sleep(0.01)
+    go_on.set()
+    assert {scored.get(timeout=30) for _ in ANSWERS} == {"scored"}
 
 
 def test_only_a_newline_ends_a_step(stepwise):

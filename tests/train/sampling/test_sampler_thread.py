@@ -82,3 +82,27 @@ def test_a_caller_that_stops_stops_the_sampler():
     n_drawn = len(inner.drawn)
     sampler.sleep()
     assert len(inner.drawn) == n_drawn
+
+
+def test_closing_waits_for_the_step_in_progress():
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Stepping(Recorder):
+        def sample(self, prompts, sampling):
+            begun.set()
+            go_on.wait(10)
+            self._note()
+            self.drawn.append(0)
+            yield 0, ValueError("refused")
+
+        def close(self):
+            go_on.set()
+
+    inner = Stepping(set())
+    sampler = SamplerThread(lambda: inner, seconds=10)
+    reader = threading.Thread(target=lambda: list(sampler.sample(prompts(1), SamplingParams())))
+    reader.start()
+    assert begun.wait(10)
+    sampler.close()
+    assert inner.drawn == [0]
+    reader.join(10)
