@@ -10,6 +10,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+RERUNS ?= 0
 READY := .venv/ready
 TRAIN := .venv/train
 DOCS := .venv/docs
@@ -64,7 +65,7 @@ test: $(READY) $(TRAIN)
 	$(BIN)/python -m pytest $(AT_ONCE) -m "not thorough"
 
 test-all: $(READY) $(TRAIN)
-	$(BIN)/python -m pytest $(AT_ONCE)
+	$(BIN)/python -m pytest $(AT_ONCE) --reruns $(RERUNS)
 
 check: $(READY) $(TRAIN)
 	$(BIN)/ruff check .

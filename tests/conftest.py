@@ -161,7 +161,10 @@ def _collect_garbage(generation: int) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Count the skipped tests by what they want."""
+    """Print why tests were run again, and count the skipped ones by what they want."""
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.section(f"run again: {report.nodeid}")
+        terminalreporter.line(report.longreprtext)
     wanted = Counter(
         next((how for pattern, how in _WANTED.items() if re.search(pattern, reason)), "another machine; -rs shows why")
         for *_, reason in (report.longrepr for report in terminalreporter.stats.get("skipped", []))
