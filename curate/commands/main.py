@@ -56,10 +56,18 @@ def _show_version(context: click.Context, option: click.Parameter, asked: bool) 
         from importlib.metadata import PackageNotFoundError, version
 
         try:
-            click.echo(f"curate-code {version('curate-code')}")
+            click.echo(f"curate-code {version('curate-code')}, {_origin()}")
         except PackageNotFoundError:
             raise click.ClickException(f"{_HERE} is a source tree that is not installed. Type: make setup") from None
         context.exit()
+
+
+def _origin() -> str:
+    """Return the commit of which the distribution was built, or else the folder of the packages."""
+    try:
+        return f"built from commit {(_HERE / 'curate' / 'commit.txt').read_text().strip()}"
+    except FileNotFoundError:
+        return f"in {_HERE}"
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
