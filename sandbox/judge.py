@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any, NamedTuple
 
 from sandbox import checkers, literals
 from sandbox.checkers import _python_values, _text
@@ -20,6 +21,19 @@ _MAX_DETAIL_CHARS = 300
 MAX_OUTPUT_BYTES = 16 << 10  # of an output that is kept
 MAX_OUTPUTS_BYTES = 256 << 10  # of all outputs of a judgement that are kept
 _NOTHING_RETURNED = "the call ended the process instead of returning"
+
+
+class _ValueForm(NamedTuple):
+    """The form in which a suite writes the values of calls."""
+
+    may_equal: Callable[[bytes, str], bool]
+    parse: Callable[[str], Any]
+    decode: Callable[[bytes], Any]
+    describe: Callable[[Any], str]
+
+
+_JSON = _ValueForm(may_equal, json.loads, decode, reprlib.repr)
+_LITERALS = _ValueForm(may_equal_literal, literals.parse_literal, decode_literal, _python_values.describe)
 
 
 class Verdict(Enum):
@@ -260,9 +274,9 @@ def _judge_case(case: Case, ran: CaseRun, checker: checkers.Checker | None, suit
         verdict = Verdict.ACCEPTED if ran.referee_result.score == 1 else Verdict.WRONG_ANSWER
         partial, detail = ran.referee_result.score % 1, ran.referee_result.detail
     elif suite.assertions is not None:
-        verdict, detail = _verdict_of_literal_call(case, result, checker)
+        verdict, detail = _verdict_of_call(case, result, checker, _LITERALS)
     elif suite.entry_point is not None:
-        verdict, detail = _verdict_of_call(case, result, checker)
+        verdict, detail = _verdict_of_call(case, result, checker, _JSON)
     elif _text.is_much_longer(result.stdout, case.expected):  # before it is decoded: text may be four times as large
         verdict, detail = Verdict.WRONG_ANSWER, result.stdout[:_MAX_DETAIL_CHARS].decode("utf-8", "replace")
     else:
@@ -271,36 +285,18 @@ def _judge_case(case: Case, ran: CaseRun, checker: checkers.Checker | None, suit
     return CaseJudgement(verdict, result.cpu_seconds, result.wall_seconds, result.memory_mb, detail, partial)
 
 
-def _verdict_of_call(case: Case, result: RunResult, checker: checkers.Checker) -> tuple[Verdict, str]:
+def _verdict_of_call(case: Case, result: RunResult, checker: checkers.Checker, form: _ValueForm) -> tuple[Verdict, str]:
     if not result.returned:
         return Verdict.RUNTIME_ERROR, _NOTHING_RETURNED
-    if not may_equal(result.returned, case.expected):
+    if not form.may_equal(result.returned, case.expected):
         return Verdict.WRONG_ANSWER, _far_more(result.returned)
-    expected = json.loads(case.expected)
+    expected = form.parse(case.expected)
     try:
-        returned = decode(result.returned)
-        same = checker.same_value(returned, expected)
-    except (ValueError, TypeError, RecursionError) as error:
-        return Verdict.WRONG_ANSWER, f"the returned value cannot be read: {error}"[:_MAX_DETAIL_CHARS]
-    return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, reprlib.repr(returned)[:_MAX_DETAIL_CHARS])
-
-
-def _verdict_of_literal_call(case: Case, result: RunResult, checker: checkers.Checker) -> tuple[Verdict, str]:
-    if not result.returned:
-        return Verdict.RUNTIME_ERROR, _NOTHING_RETURNED
-    if not may_equal_literal(result.returned, case.expected):
-        return Verdict.WRONG_ANSWER, _far_more(result.returned)
-    expected = literals.parse_literal(case.expected)
-    try:
-        returned = decode_literal(result.returned)
+        returned = form.decode(result.returned)
         same = checker.same_value(returned, expected)
     except (ValueError, TypeError, RecursionError) as error:  # decoding allows deeper nesting than comparing sets does
         return Verdict.WRONG_ANSWER, f"the returned value cannot be read: {error}"[:_MAX_DETAIL_CHARS]
-    return (
-        (Verdict.ACCEPTED, "")
-        if same
-        else (Verdict.WRONG_ANSWER, _python_values.describe(returned)[:_MAX_DETAIL_CHARS])
-    )
+    return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, form.describe(returned)[:_MAX_DETAIL_CHARS])
 
 
 def _far_more(encoded: bytes) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from curate.commands.options import against_option
+from curate.commands.options import against_option, dedup_option
 from curate.commands.printing import print_contamination, print_funnel, print_hashes, rejected_rows
 from sandbox.commands import options
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
@@ -86,13 +86,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What to do with problems from sources that publish no solutions.",
 )
-@click.option(
-    "--dedup",
-    type=click.FloatRange(0, 1, min_open=True),
-    default=0.7,
-    show_default=True,
-    help="Minimum Jaccard similarity of near-duplicates.",
-)
+@dedup_option
 @against_option(required=False)
 @click.option(
     "--limit", type=click.IntRange(min=1), help="Read only the first N problems of each source.  [default: all]"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from curate.commands.options import dedup_option
 from curate.commands.printing import print_contamination, print_funnel, print_hashes, rejected_rows
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import warn
@@ -13,13 +14,7 @@ from sandbox.commands.table import warn
 @click.command("merge")
 @click.argument("datasets", nargs=-1, required=True, metavar="DATASET...", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the merged dataset.")
-@click.option(
-    "--dedup",
-    type=click.FloatRange(0, 1, min_open=True),
-    default=0.7,
-    show_default=True,
-    help="Minimum Jaccard similarity of near-duplicates.",
-)
+@dedup_option
 @click.option("--overwrite", is_flag=True, help="Replace an existing dataset in the folder.")
 def command(datasets: tuple[Path, ...], out: Path, dedup: float, overwrite: bool) -> None:
     """Merge two or more DATASETs into one, without duplicates across them.

@@ -1,4 +1,5 @@
-"""Options that several commands have: which rows to include, evaluation sets, KEY=VALUE, and the form of prompts."""
+"""Options that several commands have: which rows to include, evaluation sets, near-duplicates, KEY=VALUE, and the form
+of prompts."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -19,6 +20,14 @@ include_option = click.option(
     help="Also include rows that are not trusted: unverified rows, which have no reference that passed the tests; "
     "suspects, whose tests may have several right answers and accept only one; or an altered dataset, whose rows are "
     "not those that its manifest describes. Can be given several times.",
+)
+
+dedup_option = click.option(
+    "--dedup",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.7,
+    show_default=True,
+    help="Minimum Jaccard similarity of near-duplicates.",
 )
 
 _PYTHON = {"True": "true", "False": "false", "None": "null"}

@@ -33,23 +33,13 @@ _SOURCE_SHARE = 4  # a program's text may take a quarter of its run's memory at 
 
 
 class Runner:
-    """Runs programs one at a time; see ZygotePool for the parameters.
+    """Runs programs one at a time, in the zygotes of a pool, which it closes."""
 
-    Raises BackendUnavailable if the machine cannot isolate as configured.
-    """
-
-    def __init__(
-        self,
-        configuration: WorkerConfig,
-        warden: WardenClient,
-        cgroup: cgroups.Cgroup | str,
-        place: int,
-        shutdown_events: dict[int, int],
-    ) -> None:
+    def __init__(self, configuration: WorkerConfig, warden: WardenClient, zygotes: ZygotePool) -> None:
         self._seed = configuration.seed
         self._has_wall = configuration.level != NONE
         self._compiler = Compiler(self.execute, self._seed, warden if configuration.shared else None)
-        self._zygotes = ZygotePool(configuration, warden, cgroup, place, shutdown_events)
+        self._zygotes = zygotes
 
     @property
     def layers(self) -> dict[str, str]:

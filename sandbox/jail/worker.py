@@ -32,6 +32,7 @@ from sandbox.jail.run_spec import RunSpec
 from sandbox.jail.runner import Runner
 from sandbox.jail.warden import WardenClient, run_warden
 from sandbox.jail.worker_config import WorkerConfig
+from sandbox.jail.zygote_pool import ZygotePool
 from sandbox.judge import CaseRun, Judgement, judge
 from sandbox.program import Invocation, Limits, Outcome, Program, RunResult
 from sandbox.request import JudgeRequest, Request, RunRequest
@@ -64,7 +65,7 @@ class JudgeWorker:
         self._groups = groups
         self.ends = shutdown_events
         self.answering = False
-        self._runner = Runner(configuration, warden, groups[0], 0, shutdown_events)
+        self._runner = self._open_runner(0)
         self._second: Runner | None = None  # of referees that talk to programs while these run
         self._trials = referee_validation.RefereeValidator()
         self._given_code = PreambleCache(self._runner)
@@ -145,8 +146,12 @@ class JudgeWorker:
 
     def _second_runner(self) -> Runner:
         if self._second is None:
-            self._second = Runner(self._configuration, self._warden, self._groups[1], 1, self.ends)
+            self._second = self._open_runner(1)
         return self._second
+
+    def _open_runner(self, place: int) -> Runner:
+        zygotes = ZygotePool(self._configuration, self._warden, self._groups[place], place, self.ends)
+        return Runner(self._configuration, self._warden, zygotes)
 
     def _referee_order(self, judge: Referee, case: Case, contents: dict[str, bytes]) -> RunSpec:
         contents = {referee.INPUT: _encoded(case.input), referee.ANSWER: _encoded(case.expected), **contents}

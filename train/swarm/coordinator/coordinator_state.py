@@ -52,7 +52,6 @@ _ENGINE = re.compile(r"(vllm|transformers)( [\w.+-]{1,40}){0,4}", re.ASCII)
 _MAX_HARDWARE = 200  # characters
 _MAX_LEASES = 8  # of one node, not counting those that wait for a verdict
 _SPEED_MARGIN, _MAX_LEASE_FACTOR = 1.5, 4.0  # of the time by a node's speed, and of the run's usual time for a lease
-_LOST_REPLY_SHARE = 0.05  # of its verdicts, and one more, are leases of a node that may never have reached it
 _UNNAMED_LEASE_SECONDS = 30.0  # a lease that its node does not name in its beats for so long is given to others
 _ACTIVE_WINDOW_SECONDS = 60.0  # verifiers ask each second, unless they are busy
 _SUSPENDED_SECONDS = 600.0  # doubled with each suspension
