@@ -12,14 +12,14 @@ sees JSON.
     dispatcher_client.py  the dispatcher as a front end sees it
     front_end.py          a process that speaks HTTP
     listener.py           the sockets that clients connect to
-    app.py                the paths, the token, and what the service says about itself
+    app.py                the paths, the token, what the service says about itself, and POST /run_code, /run and
+                          /judge_suite
     allowed_hosts.py      the host names and web pages from which requests are accepted
     request_body.py       one request: its body, and whether its client is still connected
     rate_limit.py         what a client costs a front end
     request_bounds.py     how much a request may ask for
     request_codec.py      from JSON to requests for the Sandbox, and from its results to JSON
     judge_routes.py       POST /judge: records as `curate judge` reads them
-    run_routes.py         POST /run_code, /run and /judge_suite
     sandboxfusion.py      the requests and responses of SandboxFusion, for /run_code
     responses.py          answers in JSON and JSON Lines
     service_errors.py     what is answered when there is no verdict

@@ -3,6 +3,7 @@
 import base64
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -15,16 +16,20 @@ from starlette.types import Message, Receive, Scope, Send
 
 from sandbox import json_codec
 from sandbox.limit_bounds import bounds_by_name
-from sandbox.service import judge_routes, openapi, prometheus, run_routes
+from sandbox.service import judge_routes, openapi, prometheus, request_codec
 from sandbox.service.allowed_hosts import AllowedHosts
 from sandbox.service.dispatcher_client import DispatcherClient
 from sandbox.service.request_body import IncomingRequest, RequestReader
 from sandbox.service.request_bounds import RequestBounds
+from sandbox.service.request_codec import JudgeBatch
+from sandbox.service.responses import json_response
 from sandbox.service.service_errors import (
     ClientDisconnected,
     CrossOriginRequest,
     MisdirectedRequest,
+    SandboxFailed,
     ServiceError,
+    ShuttingDown,
     Unauthorized,
 )
 from sandbox.service.settings import ServiceSettings
@@ -53,9 +58,9 @@ class ServiceApp:
         self._version = _version()
         post_handlers: dict[str, Handler] = {
             "/judge": judge_routes.judge,
-            "/run_code": run_routes.run_code,
-            "/run": run_routes.run,
-            "/judge_suite": run_routes.run,
+            "/run_code": _run_code,
+            "/run": _run,
+            "/judge_suite": _run,
         }
         get_endpoints = {
             "/v1/ping": self._ping,
@@ -136,6 +141,28 @@ class _Endpoint:
         with IncomingRequest(request, self._reader) as incoming:
             response = await self._handler(self._dispatcher, incoming, request)
             await response(scope, receive, send)
+
+
+async def _run_code(dispatcher: DispatcherClient, incoming: IncomingRequest, request: Request) -> Response:
+    try:
+        return await _answer(dispatcher, incoming, incoming.settings.queue_timeout_seconds)
+    except (SandboxFailed, ShuttingDown) as refusal:
+        refusal.status = HTTPStatus.GATEWAY_TIMEOUT  # see sandboxfusion.py
+        raise
+
+
+async def _run(dispatcher: DispatcherClient, incoming: IncomingRequest, request: Request) -> Response:
+    """Answer /run and /judge_suite alike: the parsed request says which of the two it is."""
+    return await _answer(dispatcher, incoming)
+
+
+async def _answer(
+    dispatcher: DispatcherClient, incoming: IncomingRequest, patience_seconds: float | None = None
+) -> Response:
+    parsed = await incoming.read()
+    assert not isinstance(parsed, JudgeBatch)
+    result: Any = await dispatcher.execute(incoming, parsed, patience_seconds=patience_seconds)
+    return json_response(request_codec.encode(incoming.path, None, parsed, result))
 
 
 def _version() -> str:

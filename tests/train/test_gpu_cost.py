@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from train.commands.train import write_cost
 from train.engine_options import EngineOptions
 from train.gpu_cost import GpuCost, GpuPrice
-from train.run.cost import write_cost
 from train.run.folder import read_stored_config
 from train.run.metrics_log import read_metrics
 

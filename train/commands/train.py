@@ -29,7 +29,7 @@ from train.commands.options import (
     report_interruption,
 )
 from train.errors import ConfigError, NoRunError, TrainError, recovery_hint
-from train.gpu_cost import GpuPrice
+from train.gpu_cost import GpuCost, GpuPrice
 
 if TYPE_CHECKING:
     from train.config import Config
@@ -155,10 +155,24 @@ def command(
         if note := read_best_record(run):
             click.echo(f"best in {run / BEST}: step {note['step']}, pass@1 {note['pass@1']:.3f} on {note['suite']}")
         if price_gpu_hour is not None and machines:
-            from train.run.cost import write_cost
-
             click.echo(f"GPU cost: {write_cost(run, settings, GpuPrice(machines.gpus, price_gpu_hour))}")
         click.echo(f"model in {run / 'model'}, metrics in {run / 'metrics.jsonl'}; to see them: curate plot {run}")
+
+
+def write_cost(run: Path, config: "Config", price: GpuPrice) -> GpuCost:
+    """Write the cost of all steps so far, also of earlier calls, to RUN/cost.json, and return it.
+
+    The samples are the answers of the batches, without those that the online filter replaced. Evaluations of the run
+    and starts of engines are not part of a step, and cost nothing here.
+    """
+    from curate.dataset.output_folder import write_atomic
+    from train.run.metrics_log import read_metrics
+
+    seconds = [metrics["step_time"] for metrics in read_metrics(run) if metrics.get("step_time") is not None]
+    n_samples = len(seconds) * config.rollout.prompts * config.rollout.completions
+    cost = GpuCost(price, sum(seconds), n_samples, config.rollout.completions)
+    write_atomic(run / "cost.json", json.dumps(cost.as_table(), indent=1) + "\n")
+    return cost
 
 
 def _replay(
