@@ -27,7 +27,7 @@ import uvicorn
 from benchmarks import service, supervisor
 from benchmarks.machine import describe
 from sandbox import Case, Judgement, Program, Sandbox, Suite, Verdict
-from sandbox.backends._workers import AnswerReader, WorkerBackend
+from sandbox.backends._workers import ResponseReader, WorkerBackend
 from sandbox.judge import CaseJudgement
 from sandbox.request import JudgeRequest
 from sandbox.service import server
@@ -52,7 +52,7 @@ class Sleeping(Sandbox):
 
     def __init__(self, ends: list[socket.socket]) -> None:
         self._maxima = None
-        reader = AnswerReader()
+        reader = ResponseReader()
         self._backend = WorkerBackend(  # type: ignore[assignment]
             lambda *_: supervisor._Lane(ends.pop(), reader), workers=WORKERS, isolation="full", memory_mb=1 << 20
         )

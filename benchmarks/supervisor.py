@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.machine import describe
 from sandbox import Case, Judgement, Program, Suite, Verdict
-from sandbox.backends._workers import AnswerReader, SocketLane, WorkerBackend
+from sandbox.backends._workers import ResponseReader, SocketLane, WorkerBackend
 from sandbox.jail.channel import Channel
 from sandbox.judge import CaseJudgement
 from sandbox.request import JudgeRequest
@@ -106,7 +106,7 @@ def measure(workers: int) -> Iterator[dict[str, Any]]:
     for _, theirs in pairs:
         theirs.close()
     ends = [ours for ours, _ in pairs]
-    reader = AnswerReader()
+    reader = ResponseReader()
     pool = WorkerBackend(lambda *_: _Lane(ends.pop(), reader), workers=workers, isolation="full", memory_mb=1 << 20)
 
     def judge_many() -> int:

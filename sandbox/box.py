@@ -12,7 +12,7 @@ from sandbox.judge import Judgement
 from sandbox.limit_bounds import LimitClamp
 from sandbox.packages import Package
 from sandbox.program import Invocation, Limits, Program, RunResult
-from sandbox.request import Answer, JudgeRequest, Request, RunRequest
+from sandbox.request import JudgeRequest, Request, Response, RunRequest
 from sandbox.suite import Suite
 
 
@@ -21,29 +21,28 @@ class Sandbox(Closeable):
 
     workers        number of programs that run at once; by default one for each processor that this process may keep
                    busy
-    backend        where programs run: the name of a file of sandbox/backends; further keywords are the backend's own
-    isolation      "full": a wall between programs, by namespaces or, where the machine refuses them, by Landlock;
-                   otherwise BackendUnavailable. "best-effort": judges without a wall where there can be none, and logs
-                   a warning: submissions can then read expected outputs. `level` says which it is
-    seed           an integer makes runs repeatable: hash order and `random` are seeded with it. None: they differ from
-                   run to run, as with a fresh `python`, except that the programs of one worker share the hash seed
-    max_limits     upper bounds for the limits that are asked for: higher ones are lowered to these, with one logged
-                   warning for each kind. Every field counts, even one left at its default; cpu_seconds=None means the
-                   same as wall_seconds, and budget_seconds=None means no bound. Without `max_limits`, the machine sets
-                   the bounds: no run gets more memory than there is, or more than 4,096 processes
-    packages       names of packages that programs can import besides the standard library and numpy, with versions if
-                   they matter, such as "pandas" or "scipy>=1.11". Programs also get all that these packages need. They
-                   must be installed where programs run, and are copied, read-only, into the memory of that machine
+    backend        where programs run: the name of a file of sandbox/backends, which defines further keywords
+    isolation      "full": isolate programs by namespaces or, if the machine does not permit them, by Landlock;
+                   otherwise raise BackendUnavailable. "best-effort": judge without isolation if there can be none, and
+                   log a warning: submissions can then read expected outputs. `level` has the actual level
+    seed           makes runs repeatable: seeds hash order and `random`. None: random, as with a fresh `python`, except
+                   that the programs of one worker share the hash seed
+    max_limits     upper bounds for requested limits: higher ones are lowered, with one logged warning for each kind.
+                   Every field counts, even one left at its default; cpu_seconds=None means the same as wall_seconds,
+                   and budget_seconds=None means no bound. None: no run gets more memory than the machine has, or more
+                   than 4,096 processes
+    packages       names of packages that programs can import besides the standard library and numpy, such as "pandas"
+                   or "scipy>=1.11", with their dependencies. They must be installed where programs run, and are copied,
+                   read-only, into the memory of that machine
     packages_from  folder that the packages are installed in (`pip install --target`); by default the environment of
                    this process
-    modules        modules of the caller: name -> trusted source, which runs before the first program and once for all
-                   programs that name it. They import it in the state in which it then is. For the backends local and
-                   docker, and less than 100 KB
+    modules        modules of the caller: name -> trusted source, executed once, before the first program; programs that
+                   name the module import it in that state. For the backends local and docker, and less than 100 KB
 
     A run waits until its memory limit and those of the runs in progress together fit into the memory of the machine, or
     of the cgroup that this process is in.
 
-    Raises BackendUnavailable if the machine cannot give what was asked for, and ValueError for wrong parameters.
+    Raises BackendUnavailable if the machine cannot provide what is requested, and ValueError for invalid parameters.
     """
 
     def __init__(
@@ -91,7 +90,7 @@ class Sandbox(Closeable):
 
     @property
     def packages(self) -> tuple[Package, ...]:
-        """The packages that were asked for, and those that they need, with versions and digests."""
+        """The requested packages and their dependencies, with versions and digests."""
         return self._backend.packages
 
     def run(
@@ -110,8 +109,8 @@ class Sandbox(Closeable):
         stdin         standard input; text is encoded as UTF-8
         arguments     the program's command line after its name
         files         files that the program finds in its working directory: name -> content
-        fetch         names of files that the program may leave there; those that exist come back in RunResult.files
-        cancellation  ends the run from another thread
+        fetch         names of files that the program may write there; those that exist are in RunResult.files
+        cancellation  cancels the run from another thread
 
         Raises SandboxError if the sandbox, not the program, failed; Cancelled, a SandboxError, after
         cancellation.cancel(); and ValueError for an unknown language or a name that leads out of the directory.
@@ -145,29 +144,29 @@ class Sandbox(Closeable):
     ) -> Iterator[tuple[int, Judgement]]:
         """Judge (program, suite) pairs; yield the index and the judgement of each as they complete.
 
-        `pairs` may be endless: it is read only a little ahead of the workers. Raises as judge does.
+        `pairs` may be infinite: only a few are read ahead of the workers. Raises as judge does.
         """
-        for index, answer in self.judge_many_with_errors(pairs, run_all=run_all):
-            if isinstance(answer, Exception):
-                raise answer
-            yield index, answer
+        for index, response in self.judge_many_with_errors(pairs, run_all=run_all):
+            if isinstance(response, Exception):
+                raise response
+            yield index, response
 
     def judge_many_with_errors(
         self, pairs: Iterable[tuple[Program, Suite]], *, run_all: bool = False
     ) -> Iterator[tuple[int, Judgement | Exception]]:
-        """Do the same as judge_many, but where judge would raise an exception, yield it in place of the judgement."""
+        """Do the same as judge_many, but yield the exceptions that judge would raise in place of judgements."""
         requests = (self._bounded(JudgeRequest(program, suite, run_all)) for program, suite in pairs)
         return self._backend.execute_many(requests)
 
-    def submit(self, request: Request[Answer], done: Callable[[Any], object]) -> Callable[[], None]:
-        """Carry a request out without waiting for it; return a function that cancels it.
+    def submit(self, request: Request[Response], done: Callable[[Any], object]) -> Callable[[], None]:
+        """Execute a request without waiting for it; return a function that cancels it.
 
-        done   is called once with the answer, or with the exception that run or judge would raise; it may be called
+        done   is called once with the response, or with the exception that run or judge would raise; it may be called
                from any thread, and must return soon
         """
         return self._backend.submit(self._bounded(request), done)
 
-    def _bounded(self, request: Request[Answer]) -> Request[Answer]:
+    def _bounded(self, request: Request[Response]) -> Request[Response]:
         return request if self._maxima is None else self._maxima.clamp_request(request)
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ class Closeable(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give back what the object holds."""
+        """Release the object's resources."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""What every backend must do: some forty small programs, each with the verdict that it must get.
+"""Self-checks of a backend: some forty small programs, each with its expected verdict.
 
 The tests and `curate doctor` judge them on a backend in a few seconds. They tell a broken installation from a sound
 one. They do not prove isolation: the tests in tests/sandbox do. What any judge must be able to do comes from the
@@ -19,7 +19,7 @@ from sandbox.suite import INTERACTIVE, PROGRAM, PYTHON, Assertions, Case, Refere
 _LIMITS = Limits(wall_seconds=5, memory_mb=256)
 _SHORT = Limits(wall_seconds=0.4, memory_mb=256)
 
-# What a backend cannot do: its name -> name of the check -> the reason.
+# Checks that a backend cannot pass: backend -> name of the check -> reason.
 KNOWN_FAILURES: dict[str, dict[str, str]] = {}
 
 
@@ -35,10 +35,10 @@ class ConformanceCheck:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What a check showed.
+    """The result of a check.
 
     passed  whether the property holds; None if the check could not be made, because there is no compiler
-    actual  what came instead of the expected verdict
+    actual  the actual verdict, if unexpected
     """
 
     check: ConformanceCheck
@@ -47,7 +47,7 @@ class CheckResult:
 
 
 def run(box: Sandbox) -> Iterator[CheckResult]:
-    """Make every check and yield what it shows."""
+    """Run every check and yield its result."""
     for check in CHECKS:
         try:
             judgement = box.judge(check.program, check.suite)
@@ -102,7 +102,7 @@ def _asserted_both(name: str, source: str, expected: Verdict, limits: Limits = _
 
 
 def _denied(name: str, attempt: str) -> ConformanceCheck:
-    """Return a check that an attack does not work.
+    """Return a check that an attack fails.
 
     attempt   an expression that is true if the attack works, and may raise if it does not
     """
@@ -113,7 +113,7 @@ def _denied(name: str, attempt: str) -> ConformanceCheck:
         "except Exception:\n    worked = False\n"
         "print('escaped' if worked else 'contained')\n"
     )
-    # The suite expects that the attack works, so accepted means an escape. Every other verdict is good.
+    # The suite expects the attack to work, so accepted means an escape. Any other verdict passes.
     suite = Suite([Case("", "escaped\n")], checker="tokens", limits=_LIMITS)
     return ConformanceCheck(name, Program(source), suite, frozenset(Verdict) - {Verdict.ACCEPTED})
 
@@ -200,7 +200,7 @@ CHECKS: tuple[ConformanceCheck, ...] = (
         "import ctypes\nctypes.CDLL(None).ptrace(0, 0, 0, 0)",
         expected=Verdict.SANDBOX_VIOLATION,
     ),
-    # These things must be out of reach.
+    # Programs cannot reach these.
     _denied("host files", "open('/etc/passwd')"),
     _denied("host folders", "os.listdir('/etc')"),
     # Landlock does not hide whether a file exists; there, /proc cannot be listed.

@@ -1,14 +1,14 @@
-"""What can go wrong with the sandbox itself. A program that fails is a value, never one of these.
+"""Failures of the sandbox itself. A failed program is a value, never one of these.
 
-SandboxError                 we know nothing about the program: retry it or mask the sample, never score it 0
-    BackendUnavailable       this machine cannot give what was asked for; the message says what to change
-        CannotIsolate        it refuses the isolation that was asked for
-    ExecutionLost            a worker died or went silent and a bounded number of repeats did not help
-        KilledExternally    somebody other than the sandbox or the program itself killed the program
+SandboxError                 nothing is known about the program: retry it or mask the sample, never score it 0
+    BackendUnavailable       this machine cannot provide what was requested; the message says what to change
+        CannotIsolate        it lacks the requested isolation
+    ExecutionLost            a worker died or hung, and a bounded number of retries failed
+        KilledExternally    a SIGKILL came from neither the sandbox nor the program
     Cancelled                the caller cancelled the request
 
-RefereeError                the suite's own checker or interactor failed, a ValueError: the suite has to be mended, and
-                             nothing is known about the program
+RefereeError                the suite's own checker or interactor failed, a ValueError: the suite must be fixed, and
+                            nothing is known about the program
 """
 
 
@@ -17,17 +17,17 @@ class SandboxError(Exception):
 
 
 def error_code(kind: type[BaseException]) -> str:
-    """Return the name of an exception on the wire: its `code` if it has one of its own, else the name of the class."""
+    """Return the name of an exception on the wire: its own `code`, else the class name."""
     code: str = vars(kind).get("code", kind.__name__)
     return code
 
 
 class BackendUnavailable(SandboxError):
-    """The backend cannot be started as asked on this machine."""
+    """The backend cannot start with these options on this machine."""
 
 
 class CannotIsolate(BackendUnavailable):
-    """The machine refuses something that a level of isolation needs."""
+    """The machine lacks a requirement of the isolation level."""
 
 
 class ExecutionLost(SandboxError):
@@ -35,8 +35,8 @@ class ExecutionLost(SandboxError):
 
 
 class KilledExternally(ExecutionLost):
-    """A SIGKILL came neither from the sandbox nor from the program's own processes, but from an operator, or because
-    memory ran out elsewhere. A worker reports it at once; a pool raises it only if it happens twice."""
+    """A SIGKILL came from neither the sandbox nor the program's own processes, but from an operator, or because memory
+    ran out elsewhere. A worker reports it at once; a dispatcher raises it after the second time."""
 
     code = "KilledExternally"
 
@@ -46,6 +46,6 @@ class Cancelled(SandboxError):
 
 
 class RefereeError(ValueError):
-    """The suite's own checker or interactor crashed, was too slow, or cannot be understood."""
+    """The suite's own checker or interactor crashed, timed out, or gave no valid ruling."""
 
     code = "RefereeError"

@@ -1,7 +1,5 @@
-"""The line that installs an extra of the distribution.
-
-The line names the requirements of the extra, because a package index need not have the distribution itself: users
-install it from a clone or from a wheel.
+"""The command that installs the requirements of an extra. It names them instead of the extra, since a package index
+need not have the distribution itself: users install it from a clone or a wheel.
 """
 
 import shlex
@@ -15,12 +13,12 @@ _SOURCE_TREE = Path(__file__).parents[1]
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs what an extra needs, such as "pip install 'ray>=2.52'"."""
+    """Return the command that installs an extra's requirements, such as "pip install 'ray>=2.52'"."""
     try:
         from packaging.requirements import Requirement
 
         requirements = [Requirement(line) for line in requires(_DISTRIBUTION) or ()]
-    except (PackageNotFoundError, ImportError):  # a source tree that is not installed
+    except (PackageNotFoundError, ImportError):  # an uninstalled source tree
         return f"pip install --editable {shlex.quote(f'{_SOURCE_TREE}[{extra}]')}"
     needed = [line for line in requirements if line.marker is not None and line.marker.evaluate({"extra": extra})]
     for requirement in needed:

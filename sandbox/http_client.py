@@ -1,7 +1,7 @@
 """HTTP requests to one server: no redirects, no hidden retries, a time limit.
 
-A reply of any status is a value. A request without a reply raises ServerUnreachable, in words that name no object of
-urllib3. Callers decide what is worth another attempt.
+A reply of any status is a value. A request without a reply raises ServerUnreachable, with a message free of urllib3's
+objects. Callers decide about retries.
 """
 
 import json
@@ -23,18 +23,18 @@ from sandbox.concurrency.sockets import SocketInterrupt, SocketRegistry
 _MAX_RETRY_AFTER_SECONDS = 300.0
 _MAX_SHOWN_BYTES = 200
 _CHUNK_BYTES = 1 << 16
-_OBJECTS = re.compile(r"<[^<>]*>(: )?|\w*Connection\w*\([^()]*\): ")  # how urllib3 names its own
+_OBJECTS = re.compile(r"<[^<>]*>(: )?|\w*Connection\w*\([^()]*\): ")  # urllib3's objects in messages
 
 
 class ServerUnreachable(Exception):
-    """There is no reply: the server cannot be reached, hung up, or did not answer in time."""
+    """There is no reply: the server is unreachable, closed the connection, or timed out."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """A reply of any status. Names of headers are looked up in any case.
+    """A reply of any status. Header names are case-insensitive.
 
-    retry_after_seconds  how long the server wants to be left alone, at most five minutes; 0 if it does not say
+    retry_after_seconds  the server's Retry-After, at most five minutes; 0 if absent
     """
 
     status: int
@@ -55,7 +55,7 @@ class HttpReply:
         return content if isinstance(content, dict) else {}
 
     def message(self) -> str:
-        """Return what the server says of a refusal: a field of its JSON, or else the beginning of the body."""
+        """Return the server's error message: a field of its JSON, or else the start of the body."""
         content = self.json_object()
         error = content.get("detail") or content.get("error") or content.get("message")
         words = error.get("message") if isinstance(error, dict) else error
@@ -67,7 +67,7 @@ class HttpClient:
 
     url              http://HOST:PORT or https://HOST, with a path that all requests begin with, if any
     headers          sent with every request
-    connections      the most that are kept open between requests
+    connections      maximum number of idle connections
     connect_seconds  time limit for a connection
     socket_options   options of each connection, as setsockopt takes them
 
@@ -89,7 +89,7 @@ class HttpClient:
             raise ValueError(f"{url!r} is not a URL: {error}") from error
         if where.scheme not in ("http", "https") or not where.host:
             raise ValueError(f"{url!r} does not begin with http:// or https:// and a host")
-        self.url: str = where._replace(auth=None).url  # it is shown; credentials are not
+        self.url: str = where._replace(auth=None).url  # for messages, without credentials
         self.password = (where.auth or "").partition(":")[2]
         self.headers = dict(headers or {})
         self._path = where.path or ""
@@ -113,12 +113,12 @@ class HttpClient:
     ) -> HttpReply:
         """Send a request once. Raises ServerUnreachable.
 
-        body          bytes, sent within `connect_seconds`; or a stream, of which each piece has that time, and whose
-                      length `headers` say
-        read_seconds  the longest pause of the server, and the longest time until it is connected
-        max_seconds   the longest time until the reply is complete, checked whenever a part of it arrives
+        body          bytes, sent within `connect_seconds`; or a stream, with that time for each chunk, and its length
+                      in `headers`
+        read_seconds  the maximum pause of the server, and time limit of the connection
+        max_seconds   time limit of the whole reply, checked whenever a part of it arrives
         max_bytes     size limit of its body
-        unpack        decompress the body, if the reply says how
+        unpack        decompress the body by its Content-Encoding
         """
         deadline = time.monotonic() + max_seconds
         content = bytearray()
@@ -162,7 +162,7 @@ class HttpClient:
                 reply.close()
 
     def open_interrupt(self, interrupt: SocketInterrupt | None = None) -> AbstractContextManager[SocketInterrupt]:
-        """Yield a function that ends this thread's requests, from any thread: `interrupt`, or a new one."""
+        """Yield a function that aborts this thread's requests, from any thread: `interrupt`, or a new one."""
         return self._sockets.open_interrupt(interrupt)
 
     def close(self) -> None:
@@ -172,7 +172,7 @@ class HttpClient:
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> float:
-    """Return the pause that the header Retry-After asks for, in seconds or until a date; 0 if it is neither."""
+    """Return the seconds of a Retry-After header, which is a number or a date; 0 if invalid."""
     header = headers.get("retry-after", "")
     try:
         seconds = float(header)

@@ -1,7 +1,7 @@
-"""JSON for requests, answers and judge records: types to JSON, JSON to types, and types to JSON Schema.
+"""JSON for requests, responses and judge records: types to JSON, JSON to types, and types to JSON Schema.
 
-The types are frozen dataclasses and msgspec Structs; msgspec follows their type hints, so a new field needs no new code
-here. bytes become base64, enums their values, tuples lists.
+The types are frozen dataclasses and msgspec Structs, whose type hints msgspec uses; a new field needs no code here.
+bytes become base64, enums their values, tuples lists.
 """
 
 import difflib
@@ -34,35 +34,35 @@ _TYPE_NAMES = {
     "object": "an object",
     "bytes": "base64",
 }
-_HUGE = 10**400  # in place of a number that no float can hold: its field is refused, and not all of the JSON
+_HUGE = 10**400  # replaces a number that overflows a float, so that only its field is rejected, not the whole JSON
 _EXPECTED_BY_REFUSAL = {"Number out of range": "a number in range", "Invalid base64 encoded string": "base64"}
 
 
 class UnknownField(ValueError):
-    """An object has a field that its type does not have: what it asks for would not be done."""
+    """An object has a field that its type lacks, and would otherwise be ignored."""
 
-    code = "ValueError"  # clients distinguish it by its message alone
+    code = "ValueError"  # clients can tell it only by its message
 
 
 def dumps(value: Any) -> bytes:
-    """Return the JSON of a value, or of anything with values inside. Raises ValueError and TypeError."""
+    """Encode a value, or a container of values, as JSON. Raises ValueError and TypeError."""
     return _ENCODER.encode(encode(value)).encode()
 
 
 def encode(value: Any) -> Any:
-    """Return a value, or anything with values inside, as sequences, dicts, text and numbers for JSON."""
+    """Convert a value, or a container of values, to sequences, dicts, text and numbers for JSON."""
     return msgspec.to_builtins(value)
 
 
 def loads(text: bytes | str) -> Any:
     """Parse JSON; a number without a fraction is an int, however it is written.
 
-    Raises ValueError for anything that is not JSON, or nested too deeply to be read.
+    Raises ValueError for invalid or too deeply nested JSON.
     """
     try:
         return _FAST_DECODER.decode(text)
     except (ValueError, RecursionError):
-        pass  # the standard library also reads lone surrogates, and tells the line and the column of an error
+        pass  # the standard library accepts lone surrogates, and reports the position of an error
     try:
         return _DECODER.decode(text if isinstance(text, str) else text.decode("utf-8"))
     except RecursionError:
@@ -86,9 +86,9 @@ _FAST_DECODER = msgspec.json.Decoder(float_hook=_number)
 
 
 def decode(kind: type[Kind], raw: Any) -> Kind:
-    """Return a value of type `kind` from what `loads` returned. Raises ValueError, saying what is wrong and where.
+    """Convert a result of `loads` to type `kind`. Raises ValueError, with the reason and the path.
 
-    Raises UnknownField, a ValueError, for fields that dataclasses, or Structs that forbid them, do not have.
+    Raises UnknownField, a ValueError, for unknown fields of dataclasses, and of Structs that forbid them.
     """
     closed = _close(kind)
     try:
@@ -132,7 +132,7 @@ def _closed_struct(kind: type) -> type[msgspec.Struct]:
 
 
 def _check_words(kind: Any, raw: Any, place: str) -> None:
-    """Raise ValueError for the first unknown field, or the first text that is no value of its enum."""
+    """Raise ValueError for the first unknown field, or the first text that is not in its enum."""
     if get_origin(kind) is tuple and isinstance(raw, list):
         for index, value in enumerate(raw):
             _check_words(get_args(kind)[0], value, f"{place}[{index}]")
@@ -174,7 +174,7 @@ def _unknown_field(name: str, place: str, hints: Mapping[str, Any]) -> str:
 
 
 def _explain(refusal: str, raw: Any) -> str:
-    """Return a message of msgspec in the terms of JSON, with the value that it is about."""
+    """Rephrase a message of msgspec in terms of JSON, with the offending value."""
     problem, place = _REFUSAL.fullmatch(refusal).groups(default="")  # type: ignore[union-attr]  # it matches anything
     if missing := _MISSING.fullmatch(problem):
         return f"field {f'{place}.{missing[1]}'.lstrip('.')!r} is missing"

@@ -1,4 +1,4 @@
-"""From runs to verdicts: the only place that tells accepted from wrong_answer. It runs in the trusted worker."""
+"""Verdicts of runs: the only place that decides between accepted and wrong_answer. It runs in the trusted worker."""
 
 import ast
 import json
@@ -37,7 +37,7 @@ _LITERALS = _ValueForm(may_equal_literal, literals.parse_literal, decode_literal
 
 
 class Verdict(Enum):
-    """What became of a submission, in the field's terms. If the sandbox itself fails, an exception says so instead."""
+    """The verdict on a submission. A failure of the sandbox is an exception instead."""
 
     ACCEPTED = "accepted"
     WRONG_ANSWER = "wrong_answer"
@@ -51,10 +51,10 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CaseJudgement:
-    """What one test showed.
+    """The result of one test.
 
-    detail    for people: the end of stderr, what came instead of the expected output, or what the referee said
-    partial   the credit that a referee gave to an answer that it did not accept
+    detail    for people: the end of stderr, the actual output, or the referee's message
+    partial   the partial credit of a referee for an output that it did not accept
     """
 
     verdict: Verdict
@@ -71,15 +71,14 @@ class CaseJudgement:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a suite showed.
+    """The result of a suite.
 
     verdict   the first verdict that is not accepted, or accepted
-    cases     one entry for each case that was run, in the order of the suite. Judging stops at the first failure
-              unless all cases were asked for
+    cases     one entry for each case that was run, in the order of the suite. Judging stops at the first failure unless
+              `run_all` is set
     n_cases   number of cases in the suite
-    outputs   if they were asked for: what the program printed in each case that was run, or said to an interactive
-              referee. Empty if it was not accepted, not UTF-8, longer than 16 KiB, or if those before it leave no room
-              in 256 KiB
+    outputs   with `keep_outputs`: the program's output in each case that was run. Empty if it was not accepted, not
+              UTF-8, longer than 16 KiB, or beyond 256 KiB of outputs
     """
 
     verdict: Verdict
@@ -115,14 +114,13 @@ _ENDS = {
 
 @dataclass(frozen=True, slots=True)
 class CaseRun:
-    """What became of a program on one case.
+    """A program's run on one case.
 
-    referee_result      the ruling of the suite's referee, or of tests that are statements; None: a comparison decides
-    extra_wall_seconds  wall time besides that of the result: of a referee that was busy after the program's end, or of
-                        a run that showed nothing
-    rerun_isolated      runs the case again, alone, in so many seconds at most; None if it was alone. A failure counts
-                        only then. If it is accepted then, the program has given two answers, of which one may have been
-                        guessed
+    referee_result      the ruling of the referee or of statement tests; None: a comparison decides
+    extra_wall_seconds  additional wall time: of a referee after the program's end, or of a run without result
+    rerun_isolated      reruns the case in its own process, within so many seconds; None if it had one. Only a failure
+                        there counts. If that rerun is accepted, the program has given two outputs for one case, and may
+                        have guessed one
     """
 
     result: RunResult
@@ -145,14 +143,14 @@ def judge(
 ) -> Judgement:
     """Judge one submission.
 
-    run           called with a case and the seconds that are left of the budget, for program and referee together;
-                  runs the submission on the case. Only the case's input may reach the program
+    run           runs the submission on a case, given the case and the remaining seconds of the budget for program and
+                  referee. Only the case's input may reach the program
     run_all       whether to go on after a case has failed
-    keep_outputs  whether to return the outputs that were accepted
-    run_isolated  the same as `run`, where that may run cases together. It judges all cases again if a case is accepted
-                  only alone: a program that detects how it is run gives one answer to each way
+    keep_outputs  whether to return the accepted outputs
+    run_isolated  like `run`, but in a separate process, if `run` may combine cases. All cases are judged again with it
+                  if one is accepted only in isolation, since the program may detect how it is run
 
-    Raises ValueError for a suite that is itself wrong: that must not be held against a program.
+    Raises ValueError for an invalid suite.
     """
     checker = _check(suite)
     remaining_seconds = math.inf if suite.limits.budget_seconds is None else suite.limits.budget_seconds
@@ -196,7 +194,7 @@ def _kept_output(judged: CaseJudgement, output: bytes, max_bytes: int) -> str:
 
 
 def _check(suite: Suite) -> checkers.Checker | None:
-    """Return the suite's checker; None if a referee decides. Raises ValueError for a suite that is itself wrong."""
+    """Return the suite's checker; None if a referee decides. Raises ValueError for an invalid suite."""
     if not suite.cases:
         raise ValueError("a suite needs at least one case")
     for number, case in enumerate(suite.cases if suite.entry_point is not None else ()):
@@ -226,7 +224,7 @@ def _check(suite: Suite) -> checkers.Checker | None:
 
 
 def _check_assertions(suite: Suite, shared: Assertions) -> checkers.Checker:
-    """Return the checker of an assertion suite. Raises ValueError for a suite that is itself wrong."""
+    """Return the checker of an assertion suite. Raises ValueError for an invalid suite."""
     if suite.checker != PYTHON:
         raise ValueError(f"a suite with assertions needs the checker 'python', not {suite.checker!r}")
     if suite.entry_point is not None or suite.referee is not None:
@@ -253,7 +251,7 @@ def _check_statements(text: str) -> None:
     """Raise ValueError, with a message that begins with "must be", for a text that cannot be a test."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about escapes such as "\d"
+            warnings.simplefilter("ignore")  # of escapes such as "\d"
             statements = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ValueError(f"must be Python statements: {error}"[:200]) from None
@@ -264,7 +262,7 @@ def _check_statements(text: str) -> None:
 def _judge_case(case: Case, ran: CaseRun, checker: checkers.Checker | None, suite: Suite) -> CaseJudgement:
     result, partial = ran.result, 0.0
     if result.outcome is not Outcome.EXITED:
-        # A compiler's first errors say the most, and so do a program's last lines.
+        # A compiler's first errors and a program's last lines are the most informative.
         extract = _head if result.outcome is Outcome.NOT_COMPILED else _tail
         verdict, detail = _ENDS[result.outcome], extract(result.stderr)
     elif result.exit_code != 0:
@@ -277,7 +275,7 @@ def _judge_case(case: Case, ran: CaseRun, checker: checkers.Checker | None, suit
         verdict, detail = _verdict_of_call(case, result, checker, _LITERALS)
     elif suite.entry_point is not None:
         verdict, detail = _verdict_of_call(case, result, checker, _JSON)
-    elif _text.is_much_longer(result.stdout, case.expected):  # before it is decoded: text may be four times as large
+    elif _text.is_much_longer(result.stdout, case.expected):  # before decoding, which may take four times the memory
         verdict, detail = Verdict.WRONG_ANSWER, result.stdout[:_MAX_DETAIL_CHARS].decode("utf-8", "replace")
     else:
         same = checker.same_output(result.text, case.expected)
@@ -294,7 +292,7 @@ def _verdict_of_call(case: Case, result: RunResult, checker: checkers.Checker, f
     try:
         returned = form.decode(result.returned)
         same = checker.same_value(returned, expected)
-    except (ValueError, TypeError, RecursionError) as error:  # decoding allows deeper nesting than comparing sets does
+    except (ValueError, TypeError, RecursionError) as error:  # the comparison of sets allows less nesting than decoding
         return Verdict.WRONG_ANSWER, f"the returned value cannot be read: {error}"[:_MAX_DETAIL_CHARS]
     return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, form.describe(returned)[:_MAX_DETAIL_CHARS])
 

@@ -1,6 +1,6 @@
-"""The JSON record of one submission and its tests, as `curate judge` and `curate serve` read it, and of its verdict.
+"""The JSON records of a submission with its tests, and of its verdict, for `curate judge` and `curate serve`.
 
-JSON and its schema follow from the types; see json_codec.py.
+The types determine the JSON and its schema; see json_codec.py.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ Seconds = Annotated[float, Meta(extra_json_schema={"default": _DEFAULTS.wall_sec
 Megabytes = Annotated[int, Meta(extra_json_schema={"default": _DEFAULTS.memory_mb})] | UnsetType
 Checker = Annotated[str, Meta(extra_json_schema={"default": "lcb"})] | UnsetType
 FunctionName = Annotated[str | None, Meta(description="the function to call, for kind function")]
-Names = Annotated[tuple[str, ...], Meta(description="what the submission must define, for kind assertions")] | UnsetType
+Names = Annotated[tuple[str, ...], Meta(description="names that a submission defines, for kind assertions")] | UnsetType
 Classes = Annotated[tuple[str, ...], Meta(description="which names are classes, for kind assertions")] | UnsetType
 Given = Annotated[str, Meta(description="Python that runs before the submission, for kind assertions")] | UnsetType
 Setup = Annotated[str, Meta(description="Python that runs before each test, for kind assertions")] | UnsetType
@@ -50,7 +50,7 @@ class RecordReferee(Struct, frozen=True, forbid_unknown_fields=True):
 class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A submission and the tests that judge it.
 
-    The fields that are ignored are those of `curate export --to jsonl`, and `metadata` for fields of users.
+    Ignored fields: those of `curate export --to jsonl`, and `metadata` for users.
     """
 
     id: str | int
@@ -78,7 +78,7 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @classmethod
     def from_submission(cls, record_id: str | int, program: Program, suite: Suite) -> Self:
-        """Return the record of a submission; of the suite's limits it has only wall time and memory."""
+        """Return the record of a submission, with the suite's wall time and memory limits only."""
         referee, shared = suite.referee, suite.assertions
         return cls(
             id=record_id,
@@ -123,9 +123,7 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         assertions = None
         if self.kind == "assertions":
             if not self.names:
-                raise ValueError(
-                    "a record of kind assertions needs field 'names', a list of what the submission must define"
-                )
+                raise ValueError("a record of kind assertions needs field 'names', a list of names to define")
             assertions = Assertions(self.names, self.given or "", self.setup or "", self.classes or ())
         return Suite(
             [Case(case.input, case.output, case.trial or "") for case in self.tests],
@@ -140,7 +138,7 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class CaseVerdict(Struct, frozen=True):
-    """What `curate judge` writes about one test; see sandbox.CaseJudgement."""
+    """The verdict of one test; see sandbox.CaseJudgement."""
 
     verdict: Verdict
     cpu_seconds: float
@@ -151,7 +149,7 @@ class CaseVerdict(Struct, frozen=True):
 
 
 class JudgeVerdict(Struct, frozen=True):
-    """What `curate judge` writes about one submission; see sandbox.Judgement."""
+    """The verdict of one submission; see sandbox.Judgement."""
 
     id: Identity
     verdict: Verdict
@@ -195,12 +193,10 @@ def _rounded(cpu_seconds: float, wall_seconds: float, memory_mb: float) -> tuple
 
 
 def judge_lines(box: Sandbox, lines: Iterable[tuple[int, str]], *, run_all: bool) -> Iterator[Mapping[str, Any]]:
-    """Yield one answer for each (number, text) of a JSON Lines file, in order: the JSON object of a JudgeVerdict.
-
-    If a line is not a record, or the sandbox fails to judge it, its answer has `error` and the line number in place of
-    a verdict: nothing is known about its program.
+    """Yield the JSON object of a JudgeVerdict for each (number, text) of a JSON Lines file, in order. For a line that
+    is not a record, or that the sandbox fails to judge, yield an object with `error` and the line number.
     """
-    ready: dict[int, Mapping[str, Any]] = {}  # place among the lines -> answer
+    ready: dict[int, Mapping[str, Any]] = {}  # index among the lines -> JSON object
     submitted: dict[int, tuple[int, int, str | int]] = {}  # index among the pairs -> place, line number, id
     next_place = 0
 
@@ -220,13 +216,13 @@ def judge_lines(box: Sandbox, lines: Iterable[tuple[int, str]], *, run_all: bool
             index += 1
             yield pair
 
-    for index, answer in box.judge_many_with_errors(pairs(), run_all=run_all):
+    for index, response in box.judge_many_with_errors(pairs(), run_all=run_all):
         place, number, identity = submitted.pop(index)
-        if isinstance(answer, Judgement):
-            ready[place] = json_codec.encode(JudgeVerdict.from_judgement(identity, answer))
+        if isinstance(response, Judgement):
+            ready[place] = json_codec.encode(JudgeVerdict.from_judgement(identity, response))
         else:
-            cause = "sandbox" if isinstance(answer, SandboxError) else "malformed record"
-            ready[place] = {"line": number, "id": identity, "error": f"{cause}: {answer}"}
+            cause = "sandbox" if isinstance(response, SandboxError) else "malformed record"
+            ready[place] = {"line": number, "id": identity, "error": f"{cause}: {response}"}
         while next_place in ready:
             yield ready.pop(next_place)
             next_place += 1

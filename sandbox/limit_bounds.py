@@ -1,6 +1,4 @@
-"""Upper bounds for the limits that rows and callers ask for. A limit above its bound is lowered, and this is logged
-once.
-"""
+"""Upper bounds for the limits of rows and callers. A limit above its bound is lowered, with one warning."""
 
 import logging
 from collections.abc import Mapping
@@ -8,17 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 from sandbox.program import Limits
-from sandbox.request import Answer, Request
+from sandbox.request import Request, Response
 
 log = logging.getLogger(__name__)
 
-MAX_PROCESSES = 4096  # the most that one run may have; a machine has some ten thousand
+MAX_PROCESSES = 4096  # of one run; a machine has some ten thousand
 _NAMES = ("wall_seconds", "cpu_seconds", "memory_mb", "processes", "output_kb", "disk_mb", "budget_seconds")
 
 
 def machine_limits(memory_mb: int) -> Limits:
-    """Return the highest limits that make sense on a machine with this much memory; times do not depend on it."""
-    max_seconds, largest_mb = 10**5, min(memory_mb, 2**24)  # what Limits itself allows
+    """Return the upper bounds of limits for a machine with this much memory."""
+    max_seconds, largest_mb = 10**5, min(memory_mb, 2**24)  # the bounds of Limits itself
     return Limits(max_seconds, max_seconds, largest_mb, MAX_PROCESSES, 2**22, largest_mb)  # /tmp is memory, too
 
 
@@ -33,7 +31,7 @@ def bounds_by_name(max_limits: Limits) -> dict[str, float]:
 
 
 def exceeded_bounds(asked: Limits, bounds: Mapping[str, float]) -> dict[str, float]:
-    """Return the bounds that are exceeded, by the name of the limit."""
+    """Return the exceeded bounds by limit name."""
     return {name: bound for name, bound in bounds.items() if (getattr(asked, name) or 0) > bound}
 
 
@@ -46,22 +44,22 @@ def clamp(asked: Limits, bounds: Mapping[str, float]) -> Limits:
 
 
 class LimitClamp:
-    """Lowers the limits of requests to bounds.
+    """Clamps the limits of requests.
 
-    most   the bounds, one in each field; see bounds_by_name
+    max_limits   the bounds; see bounds_by_name
     """
 
     def __init__(self, most: Limits) -> None:
         self._bounds = bounds_by_name(most)
         self._warned: set[str] = set()
 
-    def clamp_request(self, request: Request[Answer]) -> Request[Answer]:
-        """Return the request with limits within the bounds; the request itself if it has such limits already."""
+    def clamp_request(self, request: Request[Response]) -> Request[Response]:
+        """Return the request with clamped limits; the request itself if they are within the bounds."""
         limits = self.clamp_limits(request.run_limits)
         return request if limits is request.run_limits else request.with_limits(limits)
 
     def clamp_limits(self, asked: Limits) -> Limits:
-        """Return limits lowered to the bounds, warning once about each kind; `asked` itself if it is within them."""
+        """Return clamped limits, with one warning for each kind; `asked` itself if it is within the bounds."""
         limits = clamp(asked, self._bounds)
         if limits is not asked:
             for name, bound in exceeded_bounds(asked, self._bounds).items():

@@ -1,7 +1,7 @@
-"""Reads the Python literals of assertion suites, and checks calls whose arguments are such literals.
+"""Parses the Python literals of assertion suites, and checks calls with literal arguments.
 
 A literal is what `ast.literal_eval` reads, and `set()`, `frozenset(...)`, `float("inf")`, `float("nan")` and
-`complex(...)`. Nothing is executed. These texts belong to the suite; what programs return is never read here.
+`complex(...)`. Nothing is executed. These texts belong to the suite; return values of programs are never parsed here.
 """
 
 import ast
@@ -23,9 +23,9 @@ def parse_literal(text: str) -> Any:
 
 
 def check_call(text: str, names: Collection[str]) -> None:
-    """Check that a text is a call with literal arguments, such as `f((1, 2), k=3)` or `Solution().f([1])`.
+    """Check that a text is a call with literal arguments: `f((1, 2), k=3)` or `Solution().f([1])`.
 
-    names   the names with which it may begin
+    names   the allowed first names
 
     Raises ValueError, with a message that begins with "must be".
     """
@@ -40,7 +40,7 @@ def check_call(text: str, names: Collection[str]) -> None:
 
 def _parsed(text: str) -> ast.expr:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about escapes such as "\d"
+        warnings.simplefilter("ignore")  # of escapes such as "\d"
         return ast.parse(text.strip(), mode="eval").body
 
 

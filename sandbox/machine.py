@@ -1,6 +1,4 @@
-"""How much memory and how many processors there are: those of the machine, or what the cgroups of this process allow if
-that is less.
-"""
+"""Available memory and processors: those of the machine, or less if the cgroups of this process limit them."""
 
 import contextlib
 import os
@@ -25,11 +23,11 @@ def cpu_count() -> int:
     least = float(len(os.sched_getaffinity(0)))
     with contextlib.suppress(OSError, ValueError):
         least = min([least, *cpu_quotas(*memberships_and_mounts())])
-    return max(1, int(least))  # a part of a processor would make each worker slower
+    return max(1, int(least))  # rounded down: a fraction of a processor would slow down each worker
 
 
 def memberships_and_mounts() -> tuple[str, str]:
-    """Return which cgroups this process is in, and what is mounted where, according to the kernel. Raises OSError."""
+    """Read the cgroup memberships and the mounts of this process. Raises OSError."""
     return Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text()
 
 
@@ -57,7 +55,7 @@ def cgroups(memberships: str, mounts: str) -> dict[str, tuple[Path, Path]]:
 
 
 def cgroup_limits(memberships: str, mounts: str) -> Iterator[int]:
-    """Yield the bytes that these cgroups and those around them allow, if they are mounted here."""
+    """Yield the memory limits of these cgroups and their ancestors, as far as they are mounted."""
     for controller, name in _LIMITS.items():
         for directory in _around(controller, memberships, mounts):
             with contextlib.suppress(OSError, ValueError):  # none there, or "max"
@@ -65,7 +63,7 @@ def cgroup_limits(memberships: str, mounts: str) -> Iterator[int]:
 
 
 def cpu_quotas(memberships: str, mounts: str) -> Iterator[float]:
-    """Yield the processors that these cgroups and those around them allow, if they are mounted here."""
+    """Yield the processor limits of these cgroups and their ancestors, as far as they are mounted."""
     for directory in _around("v2", memberships, mounts):
         with contextlib.suppress(OSError, ValueError):  # none there, or "max"
             quota, period = (directory / "cpu.max").read_text().split()
@@ -78,7 +76,7 @@ def cpu_quotas(memberships: str, mounts: str) -> Iterator[float]:
 
 
 def _around(controller: str, memberships: str, mounts: str) -> Iterator[Path]:
-    """Yield the directories of the cgroup of this controller and of those around it, from the inside out."""
+    """Yield the directories of this controller's cgroup and its ancestors, from the inside out."""
     own = cgroups(memberships, mounts)
     if controller in own:
         point, directory = own[controller]

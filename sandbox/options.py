@@ -14,13 +14,13 @@ _KEYWORD_OF_ADDRESS = {"ray": "address", "http": "url"}
 
 @dataclass(frozen=True, slots=True)
 class SandboxOptions:
-    """How a Sandbox is to be opened. Raises ValueError for options that contradict each other.
+    """The options with which to open a Sandbox. Raises ValueError for contradictory options.
 
     backend        where programs run: local, docker, ray or http
     address        for ray, HOST:PORT of the head node or "auto"; for http, the URL of the service; otherwise empty
     image          name of the image of the docker backend's containers; empty: the one that `make sandbox-image` builds
     workers        number of programs that run at once, on Ray on each node; None: one for each processor
-    isolation      "full", or "best-effort" to judge without a wall where there can be none
+    isolation      "full", or "best-effort" to judge without isolation where there can be none
     packages       packages besides the standard library and numpy that programs can import; see Sandbox
     packages_from  folder that they are installed in, for the backends local and ray; see Sandbox
     """
@@ -62,7 +62,7 @@ class SandboxOptions:
         )
 
     def find_packages(self) -> tuple[Package, ...]:
-        """Return what the property `packages` of a Sandbox with these options would be, without starting workers.
+        """Return the `packages` of a Sandbox with these options, without starting workers.
 
         Raises BackendUnavailable if a package is missing, or if the backend cannot be reached.
         """
@@ -71,6 +71,6 @@ class SandboxOptions:
         return backends.packages(self.backend, self.packages, self.packages_from, **self._own())
 
     def _own(self) -> dict[str, Any]:
-        """Return the keywords that only this backend has."""
+        """Return the keywords specific to this backend."""
         own = {_KEYWORD_OF_ADDRESS[self.backend]: self.address} if self.address else {}
         return {**own, "image": self.image} if self.image else own

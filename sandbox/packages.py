@@ -1,6 +1,5 @@
-"""Find the packages that programs may import besides the standard library, with all that they need themselves.
-
-They are taken from the environment of this process, or from a folder that `pip install --target FOLDER` has filled.
+"""Find the packages that programs may import besides the standard library, and their dependencies, in the environment
+of this process or in a folder made by `pip install --target FOLDER`.
 """
 
 import hashlib
@@ -28,9 +27,9 @@ _MODULE = re.compile(r"([A-Za-z_]\w*)(\.py|\.[^/]*\.so|\.so|/.*)")
 class Package:
     """A package that programs can import.
 
-    digest     SHA-256 of the files that programs get. Packages of the same name and version may differ, for example
-               because they were built for different machines
-    requested  whether it was asked for, rather than needed by one that was
+    digest     SHA-256 of the files that programs get. Packages of the same name and version may differ, for example as
+               builds for different machines
+    requested  whether it was requested, rather than a dependency
     """
 
     name: str
@@ -44,7 +43,7 @@ class Package:
 
 @dataclass(frozen=True, slots=True)
 class InstalledPackage:
-    """A package and where it is.
+    """A package and its location.
 
     path       its .dist-info folder
     modules    the names under which it can be imported
@@ -78,7 +77,7 @@ def parse_requirements(requirements: Iterable[str]) -> list["Requirement"]:
 
 
 def find(requirements: Iterable[str], folder: str = "") -> tuple[InstalledPackage, ...]:
-    """Return the packages asked for and all that they need, sorted by name.
+    """Return the requested packages and their dependencies, sorted by name.
 
     requirements  names of packages, with versions if they matter: "pandas", "scipy>=1.11"
     folder        the folder that they are installed in; "" for the environment of this process
@@ -102,12 +101,12 @@ def find(requirements: Iterable[str], folder: str = "") -> tuple[InstalledPackag
 
 
 def check_available(requirements: Iterable[str], available: Mapping[str, str], place: str, remedy: str) -> None:
-    """Raise BackendUnavailable if another place lacks one of the packages asked for.
+    """Raise BackendUnavailable if a place lacks one of the requested packages.
 
     requirements  names of packages, as for `find`
     available     the packages that the place has: name -> version
-    place         what to call the place in the message
-    remedy        a sentence that says what to do
+    place         name of the place in the message
+    remedy        a sentence for the message
     """
     for requirement in parse_requirements(requirements):
         version = available.get(_canonical(requirement.name))
@@ -126,9 +125,9 @@ def describe_installed(folder: str) -> str:
 
 
 def parse_installed(text: str, folder: str, requirements: Iterable[str]) -> tuple[InstalledPackage, ...]:
-    """Return the packages of a description that `described` has written.
+    """Return the packages of a description by `describe_installed`.
 
-    folder        the folder that they are installed in, in the image that the description belongs to
+    folder        the folder that they are installed in, in the image of the description
     requirements  names of the packages asked for
     """
     return tuple(
@@ -142,7 +141,7 @@ def parse_installed(text: str, folder: str, requirements: Iterable[str]) -> tupl
 
 
 def mark_requested(package: Package, requirements: Iterable[str]) -> Package:
-    """Return the package, marked as requested if it is one of those asked for."""
+    """Return the package, marked as requested if it is."""
     asked_for = {_canonical(requirement.name) for requirement in parse_requirements(requirements)}
     return replace(package, requested=package.name in asked_for)
 
@@ -156,7 +155,7 @@ def fingerprint(packages: Iterable[Package]) -> str:
 def to_jail_packages(
     installed: Iterable[InstalledPackage], numpy: Mapping[str, str], sources: Mapping[str, str] | None = None
 ) -> of_the_jail.JailPackages:
-    """Return these packages in the form that the jail takes.
+    """Convert packages for the jail.
 
     numpy     folders of the numpy that programs get if it is not one of these packages: name -> path
     sources   the caller's own modules: name -> source; see the parameter `modules` of Sandbox
@@ -205,13 +204,13 @@ def _distribution(requirement: "Requirement", needed_by: str, folder: str) -> me
 
 
 def _needed(distribution: metadata.Distribution, extra: str) -> list["Requirement"]:
-    """Return what a distribution needs here; for an extra, what that needs as well."""
+    """Return the dependencies of a distribution on this platform, and those of an extra."""
     needed = parse_requirements(distribution.requires or [])
     return [each for each in needed if each.marker is None or each.marker.evaluate({"extra": extra})]
 
 
 def _installed(distribution: metadata.Distribution, name: str, folder: str, *, requested: bool) -> InstalledPackage:
-    """Describe a distribution. Raises BackendUnavailable if it does not say which files are its own."""
+    """Describe a distribution. Raises BackendUnavailable if it does not list its files."""
     listed = [path for path in distribution.files or [] if path.name == "METADATA"]
     root = Path(str(distribution.locate_file(""))).resolve()
     path = next((root / one.parent for one in listed if one.parent.name.endswith(".dist-info")), None)

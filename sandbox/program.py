@@ -1,4 +1,4 @@
-"""What enters a run and what leaves it."""
+"""The inputs and results of a run."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ class Program:
     language: str = "python"
 
 
-# Maximum of each limit: the kernel takes no higher one, or a higher one must be a mistake.
+# Maximum of each limit: of the kernel, or above any reasonable value.
 _MOST = {
     "wall_seconds": 10**5,
     "cpu_seconds": 10**5,
@@ -30,7 +30,7 @@ class BadLimit(ValueError):
     """A limit that no run can have.
 
     name          the field of Limits
-    requirement   what it must be, and what it was
+    requirement   the required range and the actual value
     """
 
     def __init__(self, name: str, requirement: str) -> None:
@@ -41,7 +41,7 @@ class BadLimit(ValueError):
         return f"Limits.{self.name} {self.requirement}"
 
     def with_field_names(self, fields: Mapping[str, str]) -> ValueError:
-        """Return the same error for a request that sets the limit by a field of its own. fields: limit -> field."""
+        """Return the error in terms of a request's fields. fields: limit -> field."""
         return ValueError(f"field {fields[self.name]!r} {self.requirement}")
 
 
@@ -49,8 +49,8 @@ class BadLimit(ValueError):
 class Limits:
     """Bounds of one run; every run has all of them.
 
-    wall_seconds     time from the start of the program; it does not count the wait in a queue, nor the time in which
-                     the machine gave the program no processor
+    wall_seconds     time from the start of the program; without waits in the queue, and without the time in which other
+                     load kept the program from a processor
     cpu_seconds      CPU time of all processes and threads together; None: as much as wall_seconds
     memory_mb        memory that all processes together add to an idle interpreter
     processes        processes and threads
@@ -78,7 +78,7 @@ class Limits:
                 raise BadLimit(name, f"must be above zero and at most {most:,}, not {value!r}")
 
     def with_time_factor(self, factor: float) -> "Limits":
-        """Return the limits with all times multiplied, as far as a run can have them."""
+        """Return the limits with all times multiplied, clamped to their maximum."""
         times = {name: getattr(self, name) for name in _MOST if name.endswith("_seconds")}
         changed = {name: min(factor * value, _MOST[name]) for name, value in times.items() if value is not None}
         return replace(self, **changed)
@@ -90,12 +90,12 @@ _FILES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """What a program is started with.
+    """The inputs of a run.
 
     stdin       standard input
     arguments   the command line after the program's name
     files       files in its working directory: name -> content
-    fetch       names of files that come back with the result if they are there when the program ends
+    fetch       names of files to return with the result, if they exist at the program's end
     """
 
     stdin: bytes = b""
@@ -124,7 +124,7 @@ class Invocation:
 
 
 class Outcome(Enum):
-    """How a run ended. Whether it was right is another question: see judge.Verdict."""
+    """The way a run ended. Its correctness is a separate question: see judge.Verdict."""
 
     EXITED = "exited"
     SIGNALLED = "signalled"
@@ -146,7 +146,7 @@ class RunResult:
                    whole tree added to the charge of an idle interpreter; elsewhere the peak resident size of the
                    largest process
     returned       the encoded return value of a call; None if nothing was called or returned
-    files          the files that were asked for and are there: name -> content
+    files          the fetched files that exist: name -> content
     """
 
     outcome: Outcome

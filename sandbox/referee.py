@@ -1,4 +1,4 @@
-"""Reads the ruling of a referee, a program that decides in place of a checker, from its run in the sandbox."""
+"""The ruling of a referee (a program that decides in place of a checker), read from its run."""
 
 import math
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from sandbox.languages.python import REFEREE_CRASHED, REFEREE_LEFT_ALONE
 from sandbox.program import Limits, Outcome, RunResult
 from sandbox.suite import Referee, RefereeConvention
 
-INPUT, OUTPUT, ANSWER = "input.txt", "output.txt", "answer.txt"  # the files that a referee finds beside it
+INPUT, OUTPUT, ANSWER = "input.txt", "output.txt", "answer.txt"  # files in a referee's directory
 LIMITS = Limits(wall_seconds=30, memory_mb=1024)
 _MAX_DETAIL_CHARS = 300
 
@@ -20,9 +20,9 @@ _PARTIAL = range(50, 151)  # 50 and a hundred steps, with TESTSYS defined
 
 @dataclass(frozen=True, slots=True)
 class RefereeResult:
-    """What a referee decided.
+    """A referee's ruling.
 
-    score    1.0 is right, 0.0 is wrong, partial credit is between
+    score    1.0 is right, 0.0 is wrong, partial credit is in between
     detail   for people
     """
 
@@ -38,10 +38,8 @@ def arguments(convention: RefereeConvention) -> tuple[str, ...]:
 
 
 def read_result(result: RunResult, referee_spec: Referee) -> RefereeResult:
-    """Return the ruling of a referee that has run.
-
-    Raises RefereeError if it crashed, was too slow or said nothing that can be understood. The output that it was
-    shown may have caused that, and it may have repeated some of the output on stderr: see jail/referee_validation.py.
+    """Return the ruling of a finished referee. Raises RefereeError if it crashed, timed out or gave no valid ruling.
+    The judged output may have caused that, and parts of it may be in its stderr: see jail/referee_validation.py.
     """
     convention = referee_spec.convention
     message = result.stderr.decode("utf-8", "replace").strip()
@@ -58,7 +56,7 @@ def read_result(result: RunResult, referee_spec: Referee) -> RefereeResult:
 
 
 def hit_eof(result: RunResult, referee_spec: Referee) -> bool:
-    """Return whether the referee crashed because its partner ended while it expected more input."""
+    """Return whether the referee crashed because the submission's output ended while it expected more."""
     return referee_spec.program.language == "python" and result.exit_code == REFEREE_LEFT_ALONE
 
 
@@ -68,7 +66,7 @@ def wrong_answer_result(failure: RefereeError) -> RefereeResult:
 
 
 def mark_timed_out(result: RunResult) -> RunResult:
-    """Return the run of a program as timed out: its output kept a sound referee busy until the time was used up."""
+    """Return the run of a program as timed out, for an output on which a sound referee timed out."""
     message = b"the referee was kept busy by the output until the submission's time was used up"
     return replace(result, outcome=Outcome.TIMED_OUT, stderr=message)
 
@@ -90,8 +88,7 @@ def _score_of_exit(status: int, message: str) -> float:
 def _points(message: str) -> float:
     """Return the score in a message that has a line such as "points 0.5 ...".
 
-    If there are several such lines, the lowest score counts: the referee may have repeated some of the output, and an
-    output could thus give itself a high score.
+    If there are several such lines, the lowest score counts: the referee may have repeated a forged line of the output.
     """
     lines = [line.split() for line in message.splitlines()]
     scores = [line[1] if len(line) > 1 else "" for line in lines if line[:1] == ["points"]]

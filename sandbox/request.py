@@ -1,4 +1,4 @@
-"""What a backend is asked to do: run a program once, or judge it by a suite."""
+"""The requests to a backend: run a program once, or judge it by a suite."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
@@ -9,21 +9,21 @@ from sandbox.judge import MAX_OUTPUTS_BYTES, Judgement
 from sandbox.program import Invocation, Limits, Program, RunResult
 from sandbox.suite import INTERACTIVE, Suite
 
-Answer = TypeVar("Answer")
-AnswerType = TypeVar("AnswerType", covariant=True)
+Response = TypeVar("Response")
+ResponseType = TypeVar("ResponseType", covariant=True)
 
-_MAX_CASE_BYTES = 16 << 10  # of a judgement, for one case; its detail has some hundred characters
-_MAX_REST_BYTES = 1 << 20  # of a result, besides what depends on the request
+_MAX_CASE_BYTES = 16 << 10  # of a case in a judgement; its detail has some hundred characters
+_MAX_REST_BYTES = 1 << 20  # of a result, besides the parts that depend on the request
 
 
-class Request(ABC, Generic[AnswerType]):
-    """A request; the type parameter is the type of its answer."""
+class Request(ABC, Generic[ResponseType]):
+    """A request; the type parameter is the type of its response."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
-    def result_type(self) -> type[AnswerType]: ...
+    def result_type(self) -> type[ResponseType]: ...
 
     @property
     @abstractmethod
@@ -33,17 +33,17 @@ class Request(ABC, Generic[AnswerType]):
     @property
     @abstractmethod
     def memory_mb(self) -> int:
-        """Megabytes that the programs of this request may use at the same time."""
+        """Megabytes that the concurrent programs of this request may use."""
 
     @property
     @abstractmethod
     def n_data_bytes(self) -> int:
-        """Size of the data that the request brings for its runs."""
+        """Size of the input data of its runs."""
 
     @property
     @abstractmethod
     def max_result_bytes(self) -> int:
-        """Upper bound of the size of the result as a worker sends it."""
+        """Upper bound of the size of the encoded result."""
 
     @abstractmethod
     def with_limits(self, limits: Limits) -> Self:
@@ -105,8 +105,8 @@ class JudgeRequest(Request[Judgement]):
 
     @property
     def memory_mb(self) -> int:
-        """Memory of the program and of what runs beside it: an interactive referee, or tests that are statements. Any
-        other referee runs after the program."""
+        """Memory of the program and of any concurrent process: an interactive referee, or statement tests. Any other
+        referee runs after the program."""
         beside = self.suite.checker == INTERACTIVE or self.suite.has_statements
         referee_mb = referee.LIMITS.memory_mb if beside else 0
         return self.suite.limits.memory_mb + referee_mb

@@ -1,4 +1,4 @@
-"""Reads the value that a call returned, as a hostile process wrote it, within bounds that the expected value sets."""
+"""Decodes the return value of a call, written by a hostile process, within bounds set by the expected value."""
 
 import json
 from collections.abc import Callable
@@ -9,17 +9,17 @@ from sandbox.checkers._python_values import OpaqueValue, ReturnedDict, ReturnedS
 from sandbox.checkers._values import NumberKey
 
 _DIGITS = 100_000  # bound for all integers in a value: turning text into integers takes quadratic time
-_SMALL_BYTES = 1 << 16  # values up to this size are read in any case
-_PER_CHARACTER = 12  # bytes of an encoded character: a surrogate pair, of which each half is an escape of six
-_PER_VALUE = 400  # bytes of a number, however it is written, and of all that stands around a value
-_PER_LITERAL = 2_000  # the same for an encoded Python value, in which a number may be a fraction
+_SMALL_BYTES = 1 << 16  # values up to this size are always decoded
+_PER_CHARACTER = 12  # bytes of an encoded character: two escapes of six, for a surrogate pair
+_PER_VALUE = 400  # bytes of a number in any notation, and of the punctuation around a value
+_PER_LITERAL = 2_000  # the same for a Python value, which may be a fraction
 
 
 def may_equal(encoded: bytes, expected: str) -> bool:
-    """Tell whether an encoded value may equal one whose JSON text is `expected`.
+    """Return whether an encoded value may equal one whose JSON text is `expected`.
 
-    Counts brackets, braces, commas and bytes, which takes linear time and no memory; the value itself may need thirty
-    times the memory of its text.
+    Counts brackets, braces, commas and bytes, in linear time and without memory, whereas decoding may take thirty times
+    the memory of the text.
 
     Equal values have equally many members at each level, and their strings are the same. The encoding
     adds a brace to a tuple, and two brackets and a comma to a dict and its members (see languages.python.to_json).
@@ -72,7 +72,7 @@ def decode_literal(encoded: bytes) -> Any:
 
 def _loaded(encoded: bytes, container: Callable[[dict[str, Any]], Any]) -> Any:
     text = encoded.decode("ascii")
-    if len(text) <= _DIGITS and "{" not in text:  # neither containers nor more digits than there may be
+    if len(text) <= _DIGITS and "{" not in text:  # no containers, and few enough digits
         return json.loads(text)
     effort = 0
 

@@ -1,4 +1,4 @@
-"""Tests as data: what a program is given, what must come back, and by which rule the two are compared."""
+"""Tests as data: inputs, expected outputs, and the rule of comparison."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -21,9 +21,9 @@ class Case:
     a call with literal arguments, and `expected` is the literal that it must return; or statements that raise nothing
     if the submission is right, and `expected` is empty.
 
-    `trial` is an output that the suite's referee has accepted: what a reference printed or, in a conversation, all that
-    it said; empty if unknown. If the referee fails on a submission, it is tried on this. The submission never gets it,
-    and the referee never gets it as the answer.
+    `trial` is an output that the suite's referee has accepted: the output of a reference, also in an interaction; empty
+    if unknown. If the referee fails on a submission, it is validated with this. Neither the submission nor the
+    referee's answer file ever has it.
 
     Raises TypeError if one of them is not text.
     """
@@ -33,7 +33,7 @@ class Case:
     trial: str = field(default="", repr=False)
 
     def __init__(self, input: str, expected: str, trial: str = "") -> None:
-        # Instead of __post_init__, because millions are made: this takes no longer than what dataclass would write.
+        # Instead of __post_init__, for speed: there are millions of cases.
         if not (isinstance(input, str) and isinstance(expected, str) and isinstance(trial, str)):
             fields = {"input": input, "expected": expected, "trial": trial}
             name, value = next((name, value) for name, value in fields.items() if not isinstance(value, str))
@@ -47,7 +47,7 @@ class Case:
 
 
 class RefereeConvention(Enum):
-    """How a referee is started, and how it gives its ruling.
+    """The convention for a referee's arguments and ruling.
 
     TESTLIB   its arguments are input, output and answer; its exit status is the ruling (0: right; 1, 2, 4, 8: wrong;
               3: the checker failed; 7: partial credit, "points SCORE" on stderr; 50 to 150: a hundred steps of partial
@@ -64,10 +64,10 @@ class RefereeConvention(Enum):
 class Referee:
     """A program that decides whether an output is right, where no rule of comparison can.
 
-    It runs in the sandbox, apart from the submission, with the case's input, its expected output ("answer") and the
-    submission's output as files. If it fails on an output, it is tried on the case's trial, else on the expected
-    output, else on trivial ones. If it gives a ruling on one of these, the output was wrong; if it fails on all of
-    them, the suite is at fault (RefereeError).
+    It runs in the sandbox, separately from the submission, with the case's input, expected output ("answer") and the
+    submission's output as files. If it fails on an output, it is run on the case's trial, else on the expected output,
+    else on trivial ones. If it gives a ruling on one of these, the submission's output was wrong; otherwise the suite
+    is at fault (RefereeError).
     """
 
     program: Program
@@ -76,15 +76,15 @@ class Referee:
 
 @dataclass(frozen=True, slots=True)
 class Assertions:
-    """What the tests of an assertion suite share; all of it is Python.
+    """The shared Python code of an assertion suite.
 
     names   functions and classes that a submission must define, and that the tests use
-    given   code that the problem's statement promises, such as imports, ListNode or helper functions. It runs before
-            the submission in the submission's process, and before `setup` in the process of the tests. It is compiled
-            by itself, so what it imports from __future__ does not apply to the submission
-    setup   code that runs before each test, only in the process of the tests, where the submission cannot see it
-    classes those of the names that are classes. An object that a test makes of such a class is itself what is tested,
-            so it may be asked whether it equals or contains something. The results of functions are never asked
+    given   preamble: code that the problem's statement promises, such as imports, ListNode or helper functions. It runs
+            before the submission in the submission's process, and before `setup` in the tests' process. It is compiled
+            separately, so its __future__ imports do not apply to the submission
+    setup   code that runs before each test, only in the tests' process, hidden from the submission classes those of the
+    names that are classes. An instance made by a test is itself under test, so its own == and `in` may be used; never
+    those of function results
     """
 
     names: tuple[str, ...]
@@ -108,12 +108,13 @@ class Suite:
     entry_point   None: the program reads stdin and prints. Otherwise it is called: `Solution().entry_point(*args)` if
                   the program has a class Solution with that method, else the plain function of that name
     checker       the rule of comparison, a file of sandbox/checkers. "program": the referee is run on each output.
-                  "interactive": the referee, a testlib interactor, talks to the submission: the standard output of each
-                  is the standard input of the other. It gets input, output (for its own notes) and answer as files
+                  "interactive": the referee, a testlib interactor, is connected to the submission: the standard output
+                  of each is the standard input of the other. It gets input, output (for its own notes) and answer as
+                  files
     limits        bounds of each run
     referee       the program that decides, for the checkers "program" and "interactive"
-    assertions    what the tests share if they are Python code. Then entry_point is None, and the checker, which
-                  compares the values that calls return, is "python"
+    assertions    the shared code if the tests are Python. If set, entry_point is None and the checker, for return
+                  values, is "python"
     """
 
     cases: tuple[Case, ...]
@@ -143,7 +144,7 @@ class Suite:
         _set(self, "assertions", assertions)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By columns: to pickle each case takes ten times as long as to pickle its texts.
+        # By columns: pickling the cases as objects takes ten times as long.
         columns = ([case.input for case in self.cases], [case.expected for case in self.cases], self.trials)
         return _from_columns, (
             columns, self.entry_point, self.checker, self.limits, self.referee, self.assertions,
@@ -151,7 +152,7 @@ class Suite:
 
     @property
     def needs_python(self) -> bool:
-        """Whether only programs in Python can be judged, because the tests call their functions."""
+        """Whether only Python programs can be judged, because the tests call their functions."""
         return self.entry_point is not None or self.assertions is not None
 
     @property
@@ -163,7 +164,7 @@ class Suite:
 
     @property
     def has_statements(self) -> bool:
-        """Whether some of its tests are Python statements, which run in a process beside the submission."""
+        """Whether some of its tests are Python statements, which run in a separate, concurrent process."""
         return self.assertions is not None and not all(case.expected for case in self.cases)
 
     @property

@@ -16,7 +16,7 @@ from sandbox.backends import Backend
 from sandbox.concurrency.cancellation import CancelToken
 from sandbox.concurrency.thread_map import map_results
 from sandbox.errors import SandboxError
-from sandbox.request import Answer, Request
+from sandbox.request import Request, Response
 
 _MAX_IDLE = 4  # sets of workers that are kept
 
@@ -31,15 +31,15 @@ class _Borrowed:
         self._key, self._lender, self._closed = key, lender, False
         self.workers, self.layers, self.packages = lender.workers, lender.layers, lender.packages
 
-    def execute(self, request: Request[Answer], cancellation: CancelToken | None = None) -> Answer:
+    def execute(self, request: Request[Response], cancellation: CancelToken | None = None) -> Response:
         if self._closed:
             raise SandboxError("this Sandbox is closed")
         return self._lender.execute(request, cancellation)
 
-    def submit(self, request: Request[Answer], done: Callable[[Any], object]) -> Callable[[], None]:
+    def submit(self, request: Request[Response], done: Callable[[Any], object]) -> Callable[[], None]:
         return self._lender.submit(request, done)
 
-    def execute_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
+    def execute_many(self, requests: Iterable[Request[Response]]) -> Iterator[tuple[int, Response | Exception]]:
         return map_results(self.execute, requests, threads=self.workers)
 
     def close(self) -> None:

@@ -1,4 +1,5 @@
-"""Where programs run, one file for each backend. The file's name is the backend's name in Sandbox(backend=...).
+"""The places where programs run, one file for each backend. The file's name is the backend's name in
+Sandbox(backend=...).
 
 local            worker processes on this machine
 docker           warm containers of a Docker engine
@@ -6,11 +7,11 @@ ray              the nodes of a Ray cluster
 http             a service elsewhere, `curate serve`
 
 _protocol        the methods that every backend has
-_dispatch        one queue of requests, and the lanes that carry them out; of all backends but http
+_dispatch        the request queue and the lanes that execute it; of all backends but http
 _workers         lanes that are one worker each, of local and docker
-_container       what a container of the docker backend may do
+_container       the privileges of a container of the docker backend
 _cluster         lanes that are the nodes of a cluster, of ray
-_supervisor      carries out the requests that one node is given
+_supervisor      executes the requests that one node gets
 """
 
 import os
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from sandbox.backends._protocol import Backend
 from sandbox.packages import Package
 
-if TYPE_CHECKING:  # here the type checker sees that each of them is a Backend
+if TYPE_CHECKING:  # lets the type checker verify that each is a Backend
     from sandbox.backends import docker, http, local, ray
 
     _BACKENDS: tuple[type[Backend], ...] = (docker.Backend, http.Backend, local.Backend, ray.Backend)
@@ -46,7 +47,7 @@ def check_name(name: str) -> None:
 def start(name: str, *, workers: int | None, isolation: str, seed: int | None, **options: Any) -> Backend:
     """Start the backend of that name; `options` are the keywords that only this backend has.
 
-    Raises ValueError if there is no such backend, and BackendUnavailable if it cannot give what is asked for.
+    Raises ValueError if there is no such backend, and BackendUnavailable if it cannot provide what is requested.
     """
     check_name(name)
     module = import_module(f"{__name__}.{name}")
@@ -57,7 +58,7 @@ def start(name: str, *, workers: int | None, isolation: str, seed: int | None, *
 def packages(name: str, words: Sequence[str], folder: str, **options: Any) -> tuple[Package, ...]:
     """Return the packages that programs would find on the backend of that name, without starting it.
 
-    words    the packages that are asked for
+    words    the requested packages
     folder   where they are installed; "" for the environment of this process
 
     Raises as `start` does.

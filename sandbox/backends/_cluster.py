@@ -1,7 +1,7 @@
-"""The nodes of a cluster as lanes, each with a supervisor of its own (see _supervisor.py), while they come and go.
+"""The nodes of a cluster as lanes, each with its own supervisor (_supervisor.py). Nodes may join and leave.
 
-A node is given a quarter more requests than it has workers: enough to keep it busy while answers travel, and few to
-lose. Nodes that join the cluster later are used, too. The backend decides how to reach its cluster.
+A node gets a quarter more requests than it has workers: enough to keep it busy while responses travel, and few to lose.
+The backend decides how to reach its cluster.
 """
 
 import atexit
@@ -25,12 +25,12 @@ from sandbox.errors import BackendUnavailable, SandboxError
 
 log = logging.getLogger(__name__)
 
-_POLL_SECONDS = 2  # time between two looks at the list of nodes
-_COOLDOWN_SECONDS = 60  # how long a node rests whose supervisors are lost one after another
+_POLL_SECONDS = 2  # between two polls of the list of nodes
+_COOLDOWN_SECONDS = 60  # pause of a node that has lost several supervisors in a row
 _NO_NODE_SECONDS = 90  # time without any node after which requests fail
 _LIVENESS_SECONDS = 45  # silence of the cluster after which requests fail; Ray ends this process after 60
 _MESSAGE_BYTES = 4 << 20  # size of the requests in one call; a single one may be larger
-_CALLS = 2  # open calls to a supervisor: one that waits for answers, one that brings requests
+_CALLS = 2  # open calls to a supervisor: one that waits for responses, one that brings requests
 
 Result = TypeVar("Result")
 
@@ -43,7 +43,7 @@ class NodeLane(Lane):
     lost             why it was lost; "" while it is not
     """
 
-    max_failures = 8  # what fails at once would draw all work to itself
+    max_failures = 8  # a node that fails immediately would attract all work
     loss = "{} nodes were lost with the same request, at last {}"
 
     def __init__(self, id: str, node: str, workers: int, layers: dict[str, str]) -> None:
@@ -59,7 +59,8 @@ class NodeLane(Lane):
 
     @abstractmethod
     def exchange(self, message: bytes, cancelled: Sequence[int]) -> bytes:
-        """Deliver requests and bring back answers; see NodeSupervisor.exchange. Raises any exception if it is lost."""
+        """Deliver requests and return responses; see NodeSupervisor.exchange. Raises any exception if the node is
+        lost."""
 
     @abstractmethod
     def end(self) -> None:
@@ -87,7 +88,7 @@ class NodeLane(Lane):
         with self._changed:
             self.lost = why
             self._changed.notify_all()
-        self.dispatcher.help(self.end)  # it may take long, but others can do what the node had
+        self.dispatcher.help(self.end)  # in a thread, since this may take long; other nodes get its requests meanwhile
         return f"{self.node}: {why}"
 
     def max_attempts(self, error: Exception) -> int:
@@ -112,17 +113,18 @@ class NodeLane(Lane):
                 return
             with self._changed:
                 self._n_calls -= 1
-                answers = [(self, self._open.pop(number), answer) for number, answer in reply]
-            self.has_answered |= any(not isinstance(answer, SandboxError | None) for _, _, answer in answers)
-            self.dispatcher.settle(answers)
+                responses = [(self, self._open.pop(number), response) for number, response in reply]
+            self.has_answered |= any(not isinstance(response, SandboxError | None) for _, _, response in responses)
+            self.dispatcher.settle(responses)
 
     def _has_call(self) -> bool:
-        """Return whether there is something to send, or an answer to wait for that no other call waits for."""
+        """Return whether there are requests to send, or responses that no open call awaits."""
         waits = self._open and not self._n_calls
         return bool(self.lost or self._outbox or self._cancelled or waits)
 
     def _pack(self, batch: list[int]) -> tuple[bytes, list[int]]:
-        """Return a message with the first requests of a batch, and the others. One that cannot be sent is answered."""
+        """Return a message with the first requests of a batch, and the others. A request that cannot be encoded gets an
+        error as its response."""
         try:
             message, sizes = pack(((number, self._open[number].request) for number in batch), _MESSAGE_BYTES)
             return message, batch[len(sizes) :]
@@ -134,7 +136,7 @@ class NodeLane(Lane):
 
 
 class ClusterNodes(ABC):
-    """The nodes of a cluster: each is a lane of the dispatcher while it is there.
+    """The nodes of a cluster: each is a lane of the dispatcher until it leaves.
 
     name   the cluster, for people
     """
@@ -145,14 +147,14 @@ class ClusterNodes(ABC):
         self._lanes: dict[str, NodeLane | None] = {}  # None: its supervisor is starting
         self._losses: Counter[str] = Counter()  # of a node's supervisors since it last answered
         self._refused: dict[str, tuple[str, float]] = {}  # nodes that are not used: id -> reason, and until when
-        self._alive: Collection[str] | None = None  # None: we do not know yet
+        self._alive: Collection[str] | None = None  # None: not known yet
         self._lock = threading.Lock()
         self._settled, self._closing = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="sandbox-cluster")
-        atexit.register(self.close)  # from now on, so that it comes before what the cluster's library does at exit
+        atexit.register(self.close)  # registered now, so that it runs before the exit handlers of the cluster's library
         self._thread.start()
 
-    # How to reach the cluster. These may block, and may raise any exception.
+    # Access to the cluster, defined by the backend. These may block, and may raise any exception.
 
     @abstractmethod
     def nodes(self) -> Mapping[str, str]:
@@ -164,9 +166,9 @@ class ClusterNodes(ABC):
 
     @abstractmethod
     def disconnect(self) -> None:
-        """Give up the connection to the cluster."""
+        """Close the connection to the cluster."""
 
-    # What is done with it.
+    # The life of the nodes.
 
     def wait_until_ready(self) -> None:
         """Wait until each node has started, or has failed to. Raises BackendUnavailable if none has started."""
@@ -175,7 +177,7 @@ class ClusterNodes(ABC):
             raise BackendUnavailable(str(self._dispatcher.over))
         if not self._dispatcher.n_workers:
             reasons = self._reasons() or "none offers processors"
-            raise BackendUnavailable(f"{self.name} has no node that can be used: {reasons}")
+            raise BackendUnavailable(f"{self.name} has no usable node: {reasons}")
 
     def layers(self) -> dict[str, str]:
         """Return what isolates runs on all nodes, and how many nodes there are."""
@@ -188,14 +190,14 @@ class ClusterNodes(ABC):
         return layers | {"cluster": f"{size}; left out: {reasons}" if reasons else size}
 
     def stop(self) -> None:
-        """Begin to end everything, and return at once."""
+        """Start the shutdown, without waiting for it."""
         self._dispatcher.stop()
         self._closing.set()
 
     def close(self) -> None:
-        """End everything, and wait until it has ended."""
+        """Shut down, and wait until all workers have ended."""
         if os.getpid() != self._owner:
-            return  # a fork of the owner that ends: the cluster does not belong to it
+            return  # in a fork of the owner, which does not own the cluster
         self.stop()
         if threading.current_thread() is not self._thread:
             self._thread.join(3 * SHUTDOWN_SECONDS)
@@ -212,8 +214,8 @@ class ClusterNodes(ABC):
         atexit.unregister(self.close)
 
     def _watch(self) -> None:
-        """Look at the list of nodes again and again, until the dispatcher has stopped."""
-        silent_seconds = nobody_seconds = 0  # counted in turns, since this process may be stopped and continued
+        """Poll the list of nodes until the dispatcher has stopped."""
+        silent_seconds = nobody_seconds = 0  # counted in polls, since this process may be stopped and continued
         look: Future[Mapping[str, str]] | None = None
         while not self._dispatcher.over:
             look = look or _in_thread(self.nodes)
@@ -234,7 +236,7 @@ class ClusterNodes(ABC):
                 self._dispatcher.fail_waiting(BackendLost(": ".join(filter(None, (why, self._reasons())))))
 
     def _use(self, alive: Mapping[str, str]) -> None:
-        """Use the nodes that the cluster says are alive, and no others."""
+        """Use exactly the nodes that the cluster reports as alive."""
         for lane in [lane for lane in self._lanes.values() if lane]:
             if lane.lost:
                 if lane.has_answered:
@@ -266,8 +268,8 @@ class ClusterNodes(ABC):
         self._check_settled()
 
     def _count_loss(self, id: str, name: str, why: str, *, again: bool = True) -> None:
-        """Stop using a node. If it is still in the cluster, a supervisor is started there again, but only after a rest
-        if several were lost in a row. With again=False the node is never used again.
+        """Stop using a node. If it stays in the cluster, restart its supervisor, after a pause if several were lost in
+        a row; with again=False, never.
         """
         with self._lock:
             self._lanes.pop(id, None)
@@ -286,7 +288,7 @@ class ClusterNodes(ABC):
 
 
 def _in_thread(function: Callable[[], Result]) -> "Future[Result]":
-    """Call a function that may block for ever; return a future of its result."""
+    """Call a function that may block indefinitely, in a thread; return a future of its result."""
     future: Future[Result] = Future()
 
     def run() -> None:
@@ -300,7 +302,7 @@ def _in_thread(function: Callable[[], Result]) -> "Future[Result]":
 
 
 def _common(values: list[tuple[str, str]]) -> str:
-    """Return one text for what several nodes report, given as (name, report); missing layers come first."""
+    """Summarize the reports of several nodes, given as (name, report); missing layers come first."""
     names: dict[str, list[str]] = {}
     for name, value in values:
         names.setdefault(value, []).append(name)

@@ -1,13 +1,13 @@
-"""What a container of the docker backend may do: as little as the worker in it needs.
+"""The privileges of a container of the docker backend: no more than its worker needs.
 
 It has no network, no capabilities and no way to get any, a root that it cannot write to, and bounds for memory,
-processors and processes. Unlike an ordinary container, it may also do what an ordinary user may do on a plain machine:
-make user namespaces, and mount file systems in them. The worker shuts programs into these (sandbox/jail), and programs
-may do neither.
+processors and processes. Unlike an ordinary container, it may make user namespaces and mount file systems in them, as
+an unprivileged user may on a plain machine. The worker confines programs in these (sandbox/jail); programs may do
+neither.
 
-All of /proc is visible, since the kernel lets nobody mount a new one where parts of the old one are hidden. There the
-worker is an ordinary user without capabilities: it can neither write nor, where it matters, read what belongs to root,
-such as the settings of the kernel. Programs see only their own processes.
+All of /proc is visible, since the kernel refuses to mount a new one where parts of the old one are hidden. The worker
+is an unprivileged user there: it cannot write files of root, such as kernel settings, nor read the sensitive ones.
+Programs see only their own processes.
 """
 
 import errno
@@ -18,7 +18,7 @@ from sandbox.jail import seccomp, system_calls
 
 MAX_PROCESSES = 4096
 _SCRATCH_MB = 256  # for programs where there are no namespaces, otherwise unused
-_PROCESSORS = 2  # a worker runs one program at a time, and beside an interactive one its referee
+_PROCESSORS = 2  # one for the program, one for an interactive referee
 _PERIOD_MICROSECONDS = 100_000
 _AF_UNIX = 1
 _OF_WORKERS = frozenset(
@@ -47,7 +47,7 @@ def host_config(memory_mb: int, *, apparmor: bool) -> dict[str, Any]:
         "MaskedPaths": [],
         "ReadonlyPaths": [],
         "Memory": memory_mb << 20,
-        "MemorySwap": memory_mb << 20,  # the sum of both: no swap
+        "MemorySwap": memory_mb << 20,  # memory and swap together: no swap
         "CpuPeriod": _PERIOD_MICROSECONDS,  # not NanoCpus, which an engine with one processor refuses
         "CpuQuota": _PROCESSORS * _PERIOD_MICROSECONDS,
         "PidsLimit": MAX_PROCESSES,

@@ -1,11 +1,11 @@
-"""One queue of requests, and the lanes that carry them out.
+"""The request queue, and the lanes that execute the requests.
 
-A lane is a worker process, a container, or the workers of a cluster's node. It says how many requests it takes at once,
-sends them, and brings back answers or the news that it is lost. The dispatcher has everything else: the order of
-requests, the memory that they may use together, repeated attempts, cancellation, and new lanes in place of lost ones.
+A lane is a worker process, a container, or the workers of a cluster's node. It has a number of slots, sends requests,
+and reports responses or its own loss. The dispatcher does the rest: order, the memory budget of concurrent requests,
+retries, cancellation, and replacement of lost lanes.
 
-Whoever makes room in a lane sends it the next request: the thread that brings an answer, or a caller that finds a lane
-free. What blocks, such as starting a worker, has a thread of its own.
+The thread that frees a slot sends the next request: the one that delivers a response, or a caller that finds a lane
+free. Blocking work, such as starting a worker, gets its own thread.
 """
 
 import os
@@ -22,7 +22,7 @@ from typing import Any
 
 from sandbox.concurrency.cancellation import CancelToken
 from sandbox.errors import BackendUnavailable, Cancelled, ExecutionLost, KilledExternally, SandboxError
-from sandbox.request import Answer, Request
+from sandbox.request import Request, Response
 
 ATTEMPTS = 3  # attempts at a request whose lane is lost, and at starting a lane
 SHUTDOWN_SECONDS = 10
@@ -30,21 +30,21 @@ _PREFETCH = 3  # requests per worker that execute_many holds
 
 
 class LaneLost(Exception):
-    """A lane ended; another one may do better."""
+    """A lane has ended; another one may succeed."""
 
 
 class BackendLost(SandboxError):
-    """No request can be answered any more, or not soon."""
+    """No request can be executed any more, or not soon."""
 
 
 @dataclass(eq=False, slots=True)
 class Job:
-    """A request that somebody waits for.
+    """A request in the queue or in a lane.
 
-    done       is called once, with the answer or the exception to raise
+    done       is called once, with the response or the exception to raise
     lane       the lane that has it
-    failures   the lanes that could not answer it, each with the kind of its error
-    error      the answer after which its lane is ended
+    failures   the lanes that failed to execute it, each with the class of its error
+    error      the error for which the dispatcher ends its lane
     """
 
     request: Request[Any]
@@ -57,15 +57,15 @@ class Job:
 
 
 class Lane(ABC):
-    """Workers that requests can be sent to. Only `join` may block.
+    """One or several workers that take requests. Only `join` may block.
 
     layers     what isolates runs there; see Backend.layers
-    workers    number of requests that it carries out at once
+    workers    number of requests that it executes at once
     slots      number of requests that it takes
-    name       a request that this lane could not answer goes to lanes with other names, if there are any; "": no matter
+    name       a request that failed here is retried on lanes with other names, if there are any; "": on any
     """
 
-    max_failures = 1  # times in a row that it answers ExecutionLost, after which it may be damaged and is ended
+    max_failures = 1  # consecutive ExecutionLost responses after which it counts as damaged and is ended
     loss = "{} sandbox workers died with the same request: {}"
 
     layers: dict[str, str]
@@ -73,16 +73,16 @@ class Lane(ABC):
 
     def __init__(self, *, workers: int = 1, slots: int = 1, name: str = "") -> None:
         self.workers, self.slots, self.name = workers, slots, name
-        self.jobs: dict[Job, None] = {}  # these two are the dispatcher's: what the lane has, and failures in a row
+        self.jobs: dict[Job, None] = {}  # in progress; set by the dispatcher, as is n_failures
         self.n_failures = 0
 
     @abstractmethod
     def open(self) -> None:
-        """Begin to call `dispatcher.settle` with answers, and `dispatcher.lose` if the lane is lost."""
+        """Start reporting: `dispatcher.settle` for responses, `dispatcher.lose` if the lane is lost."""
 
     @abstractmethod
     def send(self, jobs: Sequence[Job]) -> None:
-        """Begin with requests.
+        """Send requests.
 
         Raises LaneLost if the lane has ended before it got any of them, EOFError or OSError if it ends meanwhile, and
         any other Exception for a single request that cannot be sent.
@@ -90,22 +90,22 @@ class Lane(ABC):
 
     @abstractmethod
     def cancel(self, job: Job) -> None:
-        """Have the request answered soon, with any error. The lane may be lost by that."""
+        """Make the request fail soon, with any error; this may cost the lane."""
 
     @abstractmethod
     def join(self, why: str) -> str:
         """End the lane, and return why it was lost: its own error message, or else `why`.
 
-        When this returns, nothing runs any more that others would have to wait for.
+        On return, nothing of the lane uses memory or processors any more.
         """
 
     def max_attempts(self, error: Exception) -> int:
-        """Return how many lanes may fail at a request in this way, until it is answered with the error."""
+        """Return how many lanes may fail with this error before the request does."""
         return {LaneLost: ATTEMPTS, KilledExternally: 2}.get(type(error), 1)
 
 
 class RequestDispatcher:
-    """The lanes and the queue before them.
+    """The request queue and its lanes.
 
     start      starts a lane, blocking. Raises BackendUnavailable, or LaneLost if another attempt may help
     max_lanes  number of lanes that it may start; they are started when requests wait for them
@@ -120,12 +120,12 @@ class RequestDispatcher:
         self._max_lanes, self._memory_mb, self._used_mb = max_lanes, memory_mb, 0
         self._owner = os.getpid()
         self._lanes: set[Lane] = set()
-        self._free: dict[Lane, None] = {}  # those with room; the last one freed comes last: its caches are warm
+        self._free: dict[Lane, None] = {}  # with a free slot; the last one has the warmest caches
         self._waiting: deque[Job] = deque()
         self._lock = threading.RLock()  # reentrant: garbage collection may call close() while this thread holds it
         self._changed = threading.Condition(self._lock)
         self._n_helpers = 0  # threads that start and end lanes
-        self.over: SandboxError | None = None  # why nothing is done any more
+        self.over: SandboxError | None = None  # why no request is executed any more
 
     @property
     def n_workers(self) -> int:
@@ -136,7 +136,7 @@ class RequestDispatcher:
     # Requests.
 
     def submit(self, request: Request[Any], done: Callable[[Any], object]) -> Job:
-        """Queue a request; `done` is called with its answer, or with the exception to raise. Never raises."""
+        """Queue a request; `done` is called with its response, or with the exception to raise. Never raises."""
         job = Job(request, request.memory_mb, done)
         if os.getpid() != self._owner:
             done(SandboxError("this Sandbox belongs to the process that made it; make one in each process"))
@@ -150,17 +150,17 @@ class RequestDispatcher:
         return job
 
     def withdraw(self, job: Job) -> bool:
-        """Take a request back if it is still waiting; return whether it was."""
+        """Remove a request from the queue; return whether it was still waiting."""
         with self._lock:
             if job.lane is not None or job not in self._waiting:
                 return False
             self._waiting.remove(job)
-            batches = self._admit()  # it may have been in the way of others
+            batches = self._admit()  # it may have blocked others
         self._proceed(batches)
         return True
 
     def cancel(self, job: Job) -> None:
-        """Take a request back; if it has begun, end it, and give it Cancelled once its worker serves others."""
+        """Cancel a request. If it runs, abort it; `done` gets Cancelled once its worker is free again."""
         if self.withdraw(job):
             job.done(Cancelled("the request was cancelled"))
             return
@@ -169,27 +169,27 @@ class RequestDispatcher:
             if job.lane is not None:
                 job.lane.cancel(job)
 
-    def settle(self, answers: Iterable[tuple[Lane, Job, Any]]) -> None:
-        """Take what lanes answer: results, or exceptions to raise."""
+    def settle(self, responses: Iterable[tuple[Lane, Job, Any]]) -> None:
+        """Accept responses of lanes: results, or exceptions to raise."""
         finished: list[tuple[Job, Any]] = []
         with self._lock:
-            for lane, job, answer in answers:
+            for lane, job, response in responses:
                 if job.lane is not lane:
                     continue  # the lane was lost
-                lane.n_failures = lane.n_failures + 1 if isinstance(answer, ExecutionLost) else 0
+                lane.n_failures = lane.n_failures + 1 if isinstance(response, ExecutionLost) else 0
                 if lane.n_failures >= lane.max_failures:
-                    job.error = answer
+                    job.error = response
                     self.lose(lane, f"it failed {lane.n_failures} times in a row")
-                elif isinstance(answer, SandboxError):
-                    self._fail(lane, job, answer, finished)
+                elif isinstance(response, SandboxError):
+                    self._fail(lane, job, response, finished)
                 else:
                     self._release(lane, job)
-                    finished.append((job, answer))
+                    finished.append((job, response))
             batches = self._admit()
         self._proceed(batches, finished)
 
     def _fail(self, lane: Lane, job: Job, error: Exception, finished: list[tuple[Job, Any]]) -> None:
-        """Give a request to another lane, or answer it with the error if it has been tried often enough."""
+        """Retry a request on another lane, or fail it after max_attempts."""
         self._release(lane, job)
         job.failures += ((lane.name, type(error)),)
         if job.cancelled:
@@ -204,7 +204,7 @@ class RequestDispatcher:
         finished.append((job, error))
 
     def _admit(self) -> dict[Lane, list[Job]]:
-        """Give waiting requests to lanes that have room; return those that have to be sent."""
+        """Assign waiting requests to lanes with free slots; return those to send."""
         batches: dict[Lane, list[Job]] = {}
         passed: list[Job] = []
         while self._waiting and self._free and self._fits(job := self._waiting[0]):
@@ -233,10 +233,9 @@ class RequestDispatcher:
         return not self._used_mb or self._used_mb + job.memory_mb <= self._memory_mb
 
     def _choose(self, job: Job) -> Lane | None:
-        """Return a lane with room: the last one freed if it is idle, otherwise the least busy one.
-
-        A request that other lanes could not answer goes to them again only if there are no others. None waits behind
-        another one in a lane if it may soon find an idle worker elsewhere, as few others are waiting.
+        """Choose a lane: the most recently freed if it is idle, otherwise the least loaded. A request that failed on
+        some lanes returns to them only if there are no others. While few requests wait, none is queued behind another
+        in a lane, since a worker elsewhere may soon be idle.
         """
         last = next(reversed(self._free))
         if not last.jobs and not job.failures:
@@ -257,7 +256,7 @@ class RequestDispatcher:
             self._free[lane] = None
 
     def _proceed(self, batches: Mapping[Lane, list[Job]], finished: Iterable[tuple[Job, Any]] = ()) -> None:
-        """Send requests, then pass on answers: each of these wakes a thread that wants the interpreter's lock."""
+        """Send requests first, then deliver responses, which wake threads that compete for the GIL."""
         for lane, jobs in batches.items():
             try:
                 lane.send(jobs)
@@ -267,14 +266,14 @@ class RequestDispatcher:
                 self.lose(lane, str(error))
             except Exception as error:
                 self.settle([(lane, jobs[0], error)])
-            except BaseException:  # interrupted: it may have got half of a request
+            except BaseException:  # interrupted: the lane may have received half of a request
                 self.lose(lane, "interrupted")
                 raise
-        for job, answer in finished:
-            job.done(answer)
+        for job, response in finished:
+            job.done(response)
 
     def _take_back(self, lane: Lane, jobs: Sequence[Job], why: str) -> None:
-        """Stop using a lane that had ended before it got these requests, which says nothing about them."""
+        """Drop a lane that ended before it received these requests; they do not count as failed."""
         with self._lock:
             self.lose(lane, why)
             for job in reversed(jobs):
@@ -287,7 +286,7 @@ class RequestDispatcher:
     # Lanes.
 
     def attach(self, lane: Lane) -> None:
-        """Use a lane from now on; end it if nothing is done any more."""
+        """Start using a lane; end it if the dispatcher has stopped."""
         lane.dispatcher = self
         with self._lock:
             over = self.over
@@ -325,7 +324,7 @@ class RequestDispatcher:
         return []
 
     def lose(self, lane: Lane, why: str) -> None:
-        """Stop using a lane, and give its requests to others once it has ended."""
+        """Drop a lane, and requeue its requests once it has ended."""
         with self._lock:
             if lane in self._lanes:
                 self._lanes.remove(lane)
@@ -342,7 +341,7 @@ class RequestDispatcher:
         return finished
 
     def help(self, function: Callable[..., Iterable[tuple[Job, Any]] | None], *arguments: Any) -> None:
-        """Call a blocking function in a thread of its own. Its result is the requests that it has finished."""
+        """Call a blocking function in a new thread; it returns the requests that it has finished."""
 
         def run() -> None:
             finished: Iterable[tuple[Job, Any]] = ()
@@ -362,14 +361,14 @@ class RequestDispatcher:
     # Shutdown.
 
     def fail_waiting(self, error: SandboxError) -> None:
-        """Answer all requests that wait with the error."""
+        """Fail all waiting requests with the error."""
         with self._lock:
             waiting, self._waiting = self._waiting, deque()
         for job in waiting:
             job.done(copy(error))
 
     def stop(self, error: SandboxError | None = None) -> None:
-        """Begin to end all lanes, and return at once. Whoever waits for an answer gets the error."""
+        """Start ending all lanes, without waiting. Pending requests get the error."""
         with self._lock:
             self.over = self.over or error or SandboxError("this Sandbox is closed")
             for lane in list(self._lanes):
@@ -379,7 +378,7 @@ class RequestDispatcher:
     def close(self) -> None:
         """End all lanes, and wait until they have ended."""
         if os.getpid() != self._owner:
-            return  # a fork of the owner that ends: the lanes do not belong to it
+            return  # in a fork of the owner, which does not own the lanes
         self.stop()
         with self._changed:
             self._changed.wait_for(lambda: not self._n_helpers, SHUTDOWN_SECONDS)
@@ -396,54 +395,54 @@ class QueuedBackend:
         """The number of programs that run at once."""
         return self.dispatcher.n_workers
 
-    def submit(self, request: Request[Answer], done: Callable[[Any], object]) -> Callable[[], None]:
-        """Carry a request out without waiting for it; see Backend.submit."""
+    def submit(self, request: Request[Response], done: Callable[[Any], object]) -> Callable[[], None]:
+        """Execute a request without waiting for it; see Backend.submit."""
         return partial(self.dispatcher.cancel, self._submit(request, done))
 
     def _submit(self, request: Request[Any], done: Callable[[Any], object]) -> Job:
         return self.dispatcher.submit(request, done)
 
-    def execute(self, request: Request[Answer], cancellation: CancelToken | None = None) -> Answer:
-        """Wait for a free worker and return its answer; see Backend.execute."""
-        answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    def execute(self, request: Request[Response], cancellation: CancelToken | None = None) -> Response:
+        """Wait for a free worker and return its response; see Backend.execute."""
+        responses: queue.SimpleQueue[Any] = queue.SimpleQueue()
         if cancellation is not None:
             cancellation.raise_if_cancelled()
-        job = self._submit(request, answers.put)
+        job = self._submit(request, responses.put)
         try:
             if cancellation is None:
-                answer = answers.get()
+                response = responses.get()
             else:
                 with cancellation.on_cancel(partial(self.dispatcher.cancel, job)):
-                    answer = answers.get()
+                    response = responses.get()
         except BaseException:
             self.dispatcher.cancel(job)
             raise
-        if isinstance(answer, Exception):
-            if cancellation is not None and isinstance(answer, SandboxError):
+        if isinstance(response, Exception):
+            if cancellation is not None and isinstance(response, SandboxError):
                 cancellation.raise_if_cancelled()
-            raise answer
-        result: Answer = answer
+            raise response
+        result: Response = response
         return result
 
-    def execute_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
-        """Yield the index and the answer of each request as they finish; see Backend.execute_many."""
+    def execute_many(self, requests: Iterable[Request[Response]]) -> Iterator[tuple[int, Response | Exception]]:
+        """Yield the index and the response of each request, in order of completion; see Backend.execute_many."""
         finished: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         jobs: dict[int, Job] = {}
 
-        def next_answer() -> tuple[int, Any]:
-            index, answer = finished.get()
+        def next_response() -> tuple[int, Any]:
+            index, response = finished.get()
             del jobs[index]
-            if isinstance(answer, BackendLost):
-                raise answer
-            return index, answer
+            if isinstance(response, BackendLost):
+                raise response
+            return index, response
 
         try:
             for index, request in enumerate(requests):
-                jobs[index] = self._submit(request, lambda answer, index=index: finished.put((index, answer)))  # type: ignore[misc]
+                jobs[index] = self._submit(request, lambda response, index=index: finished.put((index, response)))  # type: ignore[misc]
                 while len(jobs) >= max(1, _PREFETCH * self.workers) or not finished.empty():
-                    yield next_answer()
+                    yield next_response()
             while jobs:
-                yield next_answer()
+                yield next_response()
         finally:
             for job in jobs.values():
                 self.dispatcher.withdraw(job)

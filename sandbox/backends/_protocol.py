@@ -1,18 +1,18 @@
-"""What every backend can do."""
+"""The interface of all backends."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from sandbox.concurrency.cancellation import CancelToken
 from sandbox.packages import Package
-from sandbox.request import Answer, Request
+from sandbox.request import Request, Response
 
 
 class Backend(Protocol):
     """A place where programs run. All methods may be called by any number of threads.
 
-    Each module of sandbox/backends has one class of this shape, named Backend. It is constructed with the keywords
-    `workers` (int or None), `isolation` and `seed`, which mean the same as for Sandbox; with `packages` and
+    Each module of sandbox/backends has one class with this interface, named Backend. It is constructed with the
+    keywords `workers` (int or None), `isolation` and `seed`, which mean the same as for Sandbox; with `packages` and
     `packages_from` if packages are asked for; and with further keywords of its own. Constructing it raises
     BackendUnavailable if the backend cannot give what is asked for, and ValueError if an argument is wrong.
 
@@ -30,10 +30,10 @@ class Backend(Protocol):
 
     @property
     def packages(self) -> tuple[Package, ...]:
-        """The packages that were asked for, and those that they need."""
+        """The requested packages and their dependencies."""
 
-    def execute(self, request: Request[Answer], cancellation: CancelToken | None = None) -> Answer:
-        """Wait for a free worker, have it carry out the request, and return the answer.
+    def execute(self, request: Request[Response], cancellation: CancelToken | None = None) -> Response:
+        """Wait for a free worker, have it carry out the request, and return the response.
 
         cancellation   once it is cancelled, the program is killed, its worker serves others, and Cancelled is raised
 
@@ -41,17 +41,17 @@ class Backend(Protocol):
         TypeError if the request itself is wrong.
         """
 
-    def submit(self, request: Request[Answer], done: Callable[[Any], object]) -> Callable[[], None]:
+    def submit(self, request: Request[Response], done: Callable[[Any], object]) -> Callable[[], None]:
         """Do the same as execute, without waiting; return what cancels the request.
 
-        done   is called once, soon and from any thread, with the answer or the exception that `execute` would raise
+        done   is called once, soon and from any thread, with the response or the exception that `execute` would raise
         """
 
-    def execute_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
-        """Yield the index of each request and its answer, or the exception that `execute` would raise, as they finish.
+    def execute_many(self, requests: Iterable[Request[Response]]) -> Iterator[tuple[int, Response | Exception]]:
+        """Yield (index, response or the exception that `execute` would raise) for each request, in order of completion.
 
-        The requests are read in the thread that consumes the answers, and only a little ahead of the workers, so
-        there may be endlessly many. Raises SandboxError if no further request can be answered.
+        The requests are read in the thread that consumes the responses, only a few ahead of the workers, so there may
+        be infinitely many. Raises SandboxError if no further request can be answered.
         """
 
     def close(self) -> None:

@@ -1,8 +1,7 @@
-"""The supervisor of one node of a cluster: carries out requests on this machine's workers for a caller elsewhere.
+"""The supervisor of one node: executes requests of a remote caller on this machine's workers.
 
-Nothing in here knows how the calls travel. A call of `exchange` delivers requests and returns answers, which need not
-be those to the requests that it delivered. So one open call at a time is enough, and the busier the node is, the more
-answers travel together.
+It does not depend on the transport. A call of `exchange` delivers requests and returns whatever responses are ready,
+possibly to earlier requests. So one open call is enough, and a busy node batches its responses.
 """
 
 import hashlib
@@ -21,15 +20,15 @@ from sandbox.backends.local import Backend
 from sandbox.errors import BackendUnavailable
 from sandbox.packages import Package
 
-_STAY_SECONDS = 10  # how long a call waits for an answer; some networks cut connections that are silent for long
-_LINGER_SECONDS = 0.1  # how long a call waits for more answers while the workers have enough to do
-_REPLY_BYTES = 8 << 20  # size of the answers that travel together; a single one may be larger
+_STAY_SECONDS = 10  # long-poll timeout; some networks cut silent connections
+_LINGER_SECONDS = 0.1  # wait for more responses while the workers are busy
+_REPLY_BYTES = 8 << 20  # size of a batch of responses; a single one may be larger
 
-# Verdicts do not depend on these parts, so nodes may have other versions of them.
+# Verdicts do not depend on these modules, so their versions may differ between nodes.
 _NOT_JUDGING = {"commands", "conformance.py", "image", "options.py", "judge_record.py", "service"}
 
 Content = TypeVar("Content")
-Numbered = tuple[int, Content]  # a request or an answer, with the number by which its sender knows it
+Numbered = tuple[int, Content]  # the sender's number of a request, and the request or its response
 
 
 @cache
@@ -47,8 +46,8 @@ def code_fingerprint() -> str:
 def pack(items: Iterable[Numbered[Any]], limit: int) -> tuple[bytes, list[int]]:
     """Return the first items as one message, and the number of bytes that each of them takes in it.
 
-    The message has at most `limit` bytes, but at least one item. What several items share, such as the suite of
-    submissions to the same problem, is sent once.
+    The message has at most `limit` bytes, but at least one item. Objects that several items share, such as a suite, are
+    sent once.
     """
     message = BytesIO()
     pickler = pickle.Pickler(message, protocol=5)
@@ -74,13 +73,13 @@ def unpack(message: bytes) -> list[Numbered[Any]]:
 
 
 class NodeSupervisor:
-    """The workers of one node, and the answers that they have given."""
+    """The workers of one node, and their responses."""
 
     def __init__(self) -> None:
         self._box: Backend | None = None
         self._cancel: dict[int, Callable[[], None]] = {}  # what cancels each request in progress
         self._cancelled: set[int] = set()
-        self._answers: deque[Numbered[Any]] = deque()
+        self._responses: deque[Numbered[Any]] = deque()
         self._changed = threading.Condition()
         self._calls = 0
 
@@ -90,7 +89,7 @@ class NodeSupervisor:
         """Start the workers; return their number, and the layers that isolate their runs.
 
         code              the fingerprint of the caller's sandbox
-        callers_packages  what the caller has found for the packages of `options`, which this node must have as well
+        callers_packages  the caller's versions of the packages in `options`, which this node must match
         options           the keywords of the local backend; by default, a worker for each processor of this node
         processors        number of processors that the node offers
 
@@ -109,18 +108,18 @@ class NodeSupervisor:
         return workers, box.layers
 
     def exchange(self, message: bytes, cancelled: Sequence[int]) -> bytes:
-        """Take requests and return the answers that are ready, waiting for one if there is none.
+        """Accept requests, and return the ready responses; wait for one if there is none.
 
         message    the requests, packed
-        cancelled  numbers of requests to end; they are answered soon, with any error
+        cancelled  numbers of requests to cancel; they fail soon, with any error
 
-        If several calls are open, the last one waits and the others return at once. May return no answer.
+        If several calls are open, the last one waits and the others return at once. May return no response.
         """
         box = self._box
         assert box is not None
         with self._changed:
             for number, request in unpack(message):
-                self._cancel[number] = box.submit(request, partial(self._take_answer, number))
+                self._cancel[number] = box.submit(request, partial(self._take_response, number))
             self._cancelled.update(cancelled)  # the cancellation may arrive before its request
             for number in self._cancelled & self._cancel.keys():
                 self._cancelled.remove(number)
@@ -128,29 +127,29 @@ class NodeSupervisor:
             self._calls += 1
             call = self._calls
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._answers or call != self._calls, _STAY_SECONDS)
+            self._changed.wait_for(lambda: self._responses or call != self._calls, _STAY_SECONDS)
             enough = box.workers // 8
-            if len(self._cancel) - box.workers >= enough:  # nobody waits for one answer if so many are under way
-                self._changed.wait_for(lambda: len(self._answers) >= enough or call != self._calls, _LINGER_SECONDS)
-            answers, sizes = pack(self._answers, _REPLY_BYTES)
+            if len(self._cancel) - box.workers >= enough:  # with so many in progress, batch responses
+                self._changed.wait_for(lambda: len(self._responses) >= enough or call != self._calls, _LINGER_SECONDS)
+            responses, sizes = pack(self._responses, _REPLY_BYTES)
             for _ in sizes:
-                self._answers.popleft()
-        return answers
+                self._responses.popleft()
+        return responses
 
     def close(self) -> None:
         """End all workers; what they run is killed."""
         if self._box is not None:
             self._box.close()
 
-    def _take_answer(self, number: int, answer: Any) -> None:
+    def _take_response(self, number: int, response: Any) -> None:
         with self._changed:
             self._cancel.pop(number, None)
-            self._answers.append((number, answer))
+            self._responses.append((number, response))
             self._changed.notify_all()
 
 
 def _difference(here: Iterable[Package], there: Iterable[Package]) -> str:
-    """Say how the packages of this node differ from the caller's; "" if they do not."""
+    """Describe how this node's packages differ from the caller's; "" if they do not."""
     ours, theirs = ({package.name: package for package in packages} for packages in (here, there))
     for name in sorted(ours.keys() | theirs.keys()):
         if ours.get(name) != theirs.get(name):

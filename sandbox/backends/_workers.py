@@ -1,4 +1,4 @@
-"""Lanes that are one worker (sandbox/jail/worker.py) each, and what the backends with such lanes have in common."""
+"""Lanes of one worker each (sandbox/jail/worker.py), and the base class of the backends that use them."""
 
 import contextlib
 import logging
@@ -17,7 +17,7 @@ from sandbox.backends._dispatch import Job, Lane, LaneLost, QueuedBackend, Reque
 from sandbox.errors import BackendUnavailable, CannotIsolate
 from sandbox.jail.channel import Channel, request_message
 from sandbox.jail.worker_config import CONFINING_LEVELS, NONE
-from sandbox.request import Answer, Request
+from sandbox.request import Request, Response
 
 log = logging.getLogger(__name__)
 
@@ -27,13 +27,13 @@ WorkerStarter = Callable[[str, str], Lane]
 
 
 class WorkerBackend(QueuedBackend):
-    """What the local and the docker backend have in common. Raises BackendUnavailable.
+    """The base class of the local and the docker backend. Raises BackendUnavailable.
 
     start      starts one worker
     workers    number of workers
     isolation  "full" or "best-effort"; see Sandbox
-    memory_mb  megabytes that the workers' machine has. No run gets more, and runs at the same time share them
-    levels     the levels of isolation to try, in this order; empty: what `isolation` says
+    memory_mb  megabytes of the workers' machine, which concurrent runs share
+    levels     the levels of isolation to try, in this order; empty: those of `isolation`
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class WorkerBackend(QueuedBackend):
             raise
 
     def _start_first(self, levels: Sequence[str], refused: dict[str, str]) -> dict[str, str]:
-        """Start the first worker at the first level that the machine does not refuse; return its layers."""
+        """Start the first worker at the first level that this machine supports; return its layers."""
         for level in levels:
             try:
                 layers = self.dispatcher.start_lane().layers
@@ -64,7 +64,7 @@ class WorkerBackend(QueuedBackend):
                 continue
             if level == NONE:
                 why = "; ".join(refused.values())
-                log.warning("submissions can read expected outputs: there is no wall (%s)", why)
+                log.warning("without isolation, submissions can read expected outputs (%s)", why)
             return layers
         tried = ". ".join(f"Tried {level}: {why}" for level, why in refused.items())
         raise BackendUnavailable(
@@ -80,8 +80,8 @@ class WorkerBackend(QueuedBackend):
         self._end()
 
 
-class AnswerReader:
-    """One thread that reads the answers of all workers of a backend that are connected by sockets."""
+class ResponseReader:
+    """A thread that reads the responses of all workers connected by sockets."""
 
     def __init__(self) -> None:
         self._owner = os.getpid()
@@ -97,7 +97,7 @@ class AnswerReader:
         self._epoll.register(lane.fileno(), select.EPOLLIN)
 
     def wait_to_write(self, lane: "SocketLane", wait: bool) -> None:
-        """Have `lane.flush` called when more of a request can be sent, or no longer. Raises OSError if it is gone."""
+        """Start or stop calling `lane.flush` whenever its socket is writable. Raises OSError if the worker is gone."""
         self._epoll.modify(lane.fileno(), select.EPOLLIN | (select.EPOLLOUT if wait else 0))
 
     def remove(self, lane: "SocketLane") -> None:
@@ -106,30 +106,30 @@ class AnswerReader:
                 self._epoll.unregister(lane.fileno())
 
     def close(self) -> None:
-        """End the thread."""
-        if os.getpid() == self._owner:  # a fork of ours that ends shares the descriptor
+        """Stop the thread."""
+        if os.getpid() == self._owner:  # a fork shares the descriptor
             os.eventfd_write(self._wake, 1)
 
     def _run(self) -> None:
         with self._epoll:
             while True:
-                answers: list[tuple[Lane, Job, Any]] = []
+                responses: list[tuple[Lane, Job, Any]] = []
                 for descriptor, events in self._epoll.poll():
                     if descriptor == self._wake:
                         os.close(self._wake)
                         return
                     if (lane := self._lanes.get(descriptor)) is not None:
-                        self._read(lane, events, answers)
-                if answers:
-                    answers[0][0].dispatcher.settle(answers)
+                        self._read(lane, events, responses)
+                if responses:
+                    responses[0][0].dispatcher.settle(responses)
 
-    def _read(self, lane: "SocketLane", events: int, answers: list[tuple[Lane, Job, Any]]) -> None:
+    def _read(self, lane: "SocketLane", events: int, responses: list[tuple[Lane, Job, Any]]) -> None:
         try:
             if events & select.EPOLLOUT and lane.flush():
                 self.wait_to_write(lane, False)
-            if events & ~select.EPOLLOUT and (answer := lane.receive()) is not None:
-                answers.append((lane, *answer))
-        except Exception as error:  # whatever it is, this thread goes on
+            if events & ~select.EPOLLOUT and (response := lane.receive()) is not None:
+                responses.append((lane, *response))
+        except Exception as error:  # one faulty lane must not stop this thread
             self.remove(lane)
             lane.dispatcher.lose(lane, str(error))
 
@@ -137,7 +137,7 @@ class AnswerReader:
 class SocketLane(Channel, Lane):
     """A worker at the other end of a socket."""
 
-    def __init__(self, connected: socket.socket, reader: AnswerReader) -> None:
+    def __init__(self, connected: socket.socket, reader: ResponseReader) -> None:
         Channel.__init__(self, connected.fileno(), connected.fileno())
         Lane.__init__(self)
         self._socket = connected
@@ -151,7 +151,7 @@ class SocketLane(Channel, Lane):
         self._reader.add(self)
 
     def send(self, jobs: Sequence[Job]) -> None:
-        with contextlib.suppress(BlockingIOError):  # nothing to read, as it should be
+        with contextlib.suppress(BlockingIOError):  # nothing to read, as expected
             if not self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
                 raise LaneLost("it ended while it was idle")
         self._unsent = memoryview(request_message(jobs[0].request))
@@ -169,7 +169,7 @@ class SocketLane(Channel, Lane):
         return True
 
     def receive(self) -> tuple[Job, Any] | None:
-        """Read what there is; return the answer, or the error that was sent, once it is complete.
+        """Read the available bytes; return the response or error once it is complete.
 
         Raises EOFError or ConnectionError if the worker is gone.
         """
@@ -179,15 +179,15 @@ class SocketLane(Channel, Lane):
             return None
         job = self._job
         if job is None:
-            raise EOFError("it ended, or says something without being asked")
-        answer = self.take_answer(data, job.request)
-        if answer is None:
+            raise EOFError("it ended, or sent an unsolicited response")
+        response = self.take_response(data, job.request)
+        if response is None:
             return None
         self._job = None
-        return job, answer
+        return job, response
 
     def cancel(self, job: Job | None) -> None:
-        # Not a plain close: it would tell the worker nothing if another process has inherited the socket.
+        # Not just close(): if another process has inherited the socket, the worker would get no EOF.
         with contextlib.suppress(OSError):  # it has ended already
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -206,8 +206,8 @@ class ThreadLane(Lane):
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
 
     @abstractmethod
-    def execute(self, request: Request[Answer]) -> Answer | Exception:
-        """Send a request and wait for its answer. An error that the worker answers is returned, not raised.
+    def execute(self, request: Request[Response]) -> Response | Exception:
+        """Send a request and wait for its response. An error from the worker is returned, not raised.
 
         Raises EOFError, OSError or LaneLost if the worker is gone, and any other Exception if the request cannot be
         sent.
@@ -233,11 +233,11 @@ class ThreadLane(Lane):
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
             try:
-                answer: Any = self.execute(job.request)
+                response: Any = self.execute(job.request)
             except (EOFError, OSError, LaneLost) as error:
                 self.dispatcher.lose(self, str(error))
                 return
             except Exception as error:
-                answer = error
+                response = error
                 self.abort()  # half of a message may have been sent or received
-            self.dispatcher.settle([(self, job, answer)])
+            self.dispatcher.settle([(self, job, response)])

@@ -1,9 +1,9 @@
 """A Docker engine, here or elsewhere: a pool of warm containers, each with one worker in it (sandbox/jail/worker.py).
 
-A container is started once and serves many programs. The worker decides what these may do, as on this machine, and
-_container.py says what the worker itself may do. The container is connected to us only by its standard streams, through
-the engine: nothing of the engine's machine is mounted into it. The container ends when its stdin ends, however our
-process ended, and the engine then removes it. Containers that an engine could not remove are swept by the next Backend.
+A container is started once and serves many programs. The worker confines these, as on this machine, and _container.py
+confines the worker. The only connection to the container is its standard streams, through the engine: nothing of the
+engine's machine is mounted into it. The container ends at EOF on its stdin, however the calling process ended, and the
+engine then removes it. Containers that an engine could not remove are swept by the next Backend.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from sandbox.jail.packages import JailPackages
 from sandbox.jail.worker import HEARTBEAT
 from sandbox.jail.worker_config import WorkerConfig
 from sandbox.packages import InstalledPackage, Package, check_available, parse_installed, to_jail_packages
-from sandbox.request import Answer, Request
+from sandbox.request import Request, Response
 
 try:
     import docker
@@ -38,10 +38,10 @@ except ImportError as error:
 
 OWNER, MACHINE = "curate-sandbox.owner", "curate-sandbox.machine"  # labels of containers
 _START_SECONDS = 60
-_FORGOTTEN_SECONDS = 3600  # a container that does not run for that long has no owner any more
-_BESIDE_MB = 2560  # beside a program: worker and zygotes, a referee or compiler, and address space not yet counted
-_COPIES = 6  # copies of a request's data that exist while it is unpacked and used
-_HEADER = struct.Struct(">BxxxL")  # precedes a piece of output: which stream, how many bytes
+_FORGOTTEN_SECONDS = 3600  # a container that has not run for this long is orphaned
+_BESIDE_MB = 2560  # memory besides the program's: worker, zygotes, a referee or compiler, and unaccounted address space
+_COPIES = 6  # copies of a request's data in memory at once
+_HEADER = struct.Struct(">BxxxL")  # header of a chunk of output: stream, number of bytes
 _STDERR = 2
 _STDERR_BYTES = 2000
 
@@ -57,9 +57,10 @@ class Backend(WorkerBackend):
 
     workers          number of containers; by default one for each processor of the engine's machine
     image            name of their image; `make sandbox-image` builds it
-    packages         packages that the image must have, see Sandbox. Programs then get all packages of the image
+    packages         packages that the image must have, see Sandbox. If any are named, programs get all packages of the
+                     image
     modules          see Sandbox
-    silence_seconds  time after which an engine or a container that says nothing counts as hung
+    silence_seconds  time without output after which an engine or a container counts as hung
 
     Raises BackendUnavailable if there is no engine or no image, or if containers cannot isolate as asked.
     """
@@ -118,7 +119,7 @@ def _engine_errors() -> Iterator[None]:
 
 
 class _Engine:
-    """The engine, and what we ask of it. Methods raise as _engine_errors says."""
+    """A client of the engine. Methods raise as `_engine_errors` does."""
 
     def __init__(self, image: str, silence_seconds: float) -> None:
         self.silence_seconds = silence_seconds
@@ -169,7 +170,7 @@ class _Engine:
             container = self._api.create_container(
                 self._image,
                 stdin_open=True,
-                stop_signal="SIGKILL",  # it ignores the others, and an engine that stops would wait for it
+                stop_signal="SIGKILL",  # it ignores other signals, and an engine that shuts down would wait for it
                 host_config=host_config(memory_mb, apparmor=self._apparmor),
                 labels={OWNER: self._owner, MACHINE: self._machine},
                 environment={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
@@ -198,7 +199,7 @@ class _Engine:
                 self._api.remove_container(container, force=True, v=True)
             except docker.errors.NotFound:
                 return
-            except docker.errors.APIError:  # it is about to go, which takes a moment
+            except docker.errors.APIError:  # removal is already in progress
                 self._api.wait(container, timeout=self.silence_seconds, condition="removed")
 
     def sweep(self) -> None:
@@ -222,8 +223,7 @@ class _ContainerLane(Channel, ThreadLane):
     packages        the packages of programs
     level, refused  see WorkerConfig
 
-    Raises LaneLost if it ends while it starts, and BackendUnavailable if it says that it cannot isolate, or if there
-    is no engine.
+    Raises LaneLost if it ends during its start, and BackendUnavailable if it cannot isolate or there is no engine.
     """
 
     def __init__(self, engine: _Engine, seed: int | None, packages: JailPackages, level: str, refused: str) -> None:
@@ -231,7 +231,7 @@ class _ContainerLane(Channel, ThreadLane):
         ThreadLane.__init__(self)
         self._engine = engine
         self._words = b""
-        self._left = 0  # bytes that are still to come of a piece of its stdout
+        self._left = 0  # remaining bytes of the current chunk of stdout
         self._memory_mb = _BESIDE_MB
         self._stream: Any = None
         self._container = engine.create(self._memory_mb)
@@ -255,14 +255,14 @@ class _ContainerLane(Channel, ThreadLane):
             **layers,
         }
 
-    def execute(self, request: Request[Answer]) -> Answer | Exception:
-        """See ThreadLane.execute. Raises ValueError for a request that no container can hold."""
+    def execute(self, request: Request[Response]) -> Response | Exception:
+        """See ThreadLane.execute. Raises ValueError for more processes than a container may have."""
         needed_mb = _needed_mb(request)
         if needed_mb > self._memory_mb:
             self._engine.resize(self._container, needed_mb)
             self._memory_mb = needed_mb
         self.send_request(request)
-        return self.receive_answer(request)
+        return self.receive_response(request)
 
     def write(self, data: memoryview) -> int:
         return self._socket.send(data)
@@ -288,13 +288,13 @@ class _ContainerLane(Channel, ThreadLane):
         try:
             data = self._socket.recv(count)
         except TimeoutError:
-            raise TimeoutError(f"the container said nothing for {self._socket.gettimeout():g} s") from None
+            raise TimeoutError(f"no output from the container for {self._socket.gettimeout():g} s") from None
         if not data:
             raise EOFError("the container is gone")
         return data
 
     def abort(self) -> None:
-        with contextlib.suppress(OSError):  # it may have hung up itself
+        with contextlib.suppress(OSError):  # it may have disconnected already
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def join(self, why: str) -> str:

@@ -1,10 +1,10 @@
 """A service elsewhere: `curate serve`, over HTTP.
 
-A request that fails on the way is repeated for some time. If there is still no answer, SandboxError is raised: such a
-failure is never a verdict. Judging changes nothing, so any request may be repeated.
+A request without a response is retried for some time, then raises SandboxError: such a failure is never a verdict.
+Judging has no side effects, so any request may be retried.
 
-There is no dispatcher here: the service has the queue, the workers and their replacement. What is left to this side is
-to repeat, and that is bounded by the time for which a service may be away rather than by a number of attempts.
+There is no dispatcher here: the service has the queue and the workers. The client only retries, bounded by the time for
+which a service may be down rather than by a number of attempts.
 """
 
 import logging
@@ -32,7 +32,7 @@ from sandbox.errors import (
 )
 from sandbox.extras import install_command
 from sandbox.packages import Package, check_available, mark_requested
-from sandbox.request import Answer, JudgeRequest, Request
+from sandbox.request import JudgeRequest, Request, Response
 
 try:
     from sandbox.http_client import HttpClient, HttpReply, ServerUnreachable
@@ -47,15 +47,15 @@ _FULL = 429
 _REPEATED = {_FULL, 502, 503, 504}
 _FAILED = {error_code(kind): kind for kind in (SandboxError, BackendUnavailable, ExecutionLost, KilledExternally)}
 _WRONG = {error_code(kind): kind for kind in (ValueError, TypeError, RefereeError)}
-_PREFETCH = 2  # requests that execute_many sends beyond the number of workers, so that no free worker waits for one
-_IDLE_CONNECTIONS = 64  # the most that are kept
+_PREFETCH = 2  # requests that execute_many sends beyond the number of workers, so that no worker is idle
+_IDLE_CONNECTIONS = 64  # maximum
 _CONNECT_SECONDS = 10
 _QUEUE_SECONDS = 1800  # time that a request may wait at the service before the service counts as hung
-_FULL_SECONDS = 300  # time for which requests to a full service are repeated
-_SLACK = 21  # a run may take this many times its limits on a busy machine; then the service's sandbox gives up
+_FULL_SECONDS = 300  # time for which requests to a full service are retried
+_SLACK = 21  # a run may take this many times its limits on a busy machine, before the service's sandbox aborts it
 _POLL_SECONDS = 0.2  # during a pause, time between two checks whether the caller has cancelled
 _MAX_BACKOFF_SECONDS = 20  # seconds between repeats, unless the service says otherwise
-_KEEPALIVE_SECONDS = 60  # time after which a machine that does not answer counts as gone
+_KEEPALIVE_SECONDS = 60  # time after which a silent peer counts as gone
 _OPTIONS = [
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -72,19 +72,18 @@ def find_packages(words: Sequence[str], folder: str, url: str) -> tuple[Package,
 
 
 class Backend:
-    """Asks a service to run programs.
+    """Runs programs at a service.
 
     url            address of the service, as `curate serve` prints it
     token          token of the service, if it has one; by default the one in http://anyone:TOKEN@host, or in the
                    environment variable CURATE_TOKEN
     workers        the most programs of this Sandbox that run at once; by default as many as the service can run
-    retry_seconds  time for which requests are repeated, from the first failure on, while the service cannot be reached
-                   or stops: one budget for all requests and all their attempts. The default is that of the environment
-                   variable CURATE_RETRY_SECONDS, or 60
+    retry_seconds  retry budget, shared by all requests, from the first failure on, while the service is unreachable or
+                   stopping; by default the environment variable CURATE_RETRY_SECONDS, or 60
     packages       packages that the service must have, see Sandbox. The service decides which packages there are
 
-    Raises BackendUnavailable if no service answers there, or if it does not isolate as asked, and ValueError for a
-    seed, which only the service can choose. A service that is full is asked again for up to five minutes.
+    Raises BackendUnavailable if no service responds there or its isolation is too weak, and ValueError for a seed,
+    which only the service can choose. Requests to a full service are retried for up to five minutes.
     """
 
     def __init__(
@@ -125,20 +124,20 @@ class Backend:
         self.packages = tuple(mark_requested(each, packages) for each in there) if packages else ()
 
     def _fetch_health(self, isolation: str) -> dict[str, Any]:
-        """Return what the service says about itself. Raises BackendUnavailable if it cannot be used."""
+        """Return the service's self-description. Raises BackendUnavailable if it cannot be used."""
         try:
-            answer = self._client.request("GET", "/health", read_seconds=_CONNECT_SECONDS)
+            response = self._client.request("GET", "/health", read_seconds=_CONNECT_SECONDS)
         except ServerUnreachable as error:
             raise BackendUnavailable(f"no service answers at {self._url}: {error}; start one: curate serve") from error
-        about = answer.json_object()
-        if answer.status == 401 or about.get("authorized") is False:
+        about = response.json_object()
+        if response.status == 401 or about.get("authorized") is False:
             raise BackendUnavailable(f"the service at {self._url} needs its token: pass token=..., or set CURATE_TOKEN")
         if about.get("service") != "curate":
-            seen = answer.body[:200].decode("utf-8", "replace")
+            seen = response.body[:200].decode("utf-8", "replace")
             raise BackendUnavailable(
-                f"what answers at {self._url} is not `curate serve`: GET /health gave {answer.status} and {seen!r}"
+                f"the server at {self._url} is not `curate serve`: GET /health gave {response.status} and {seen!r}"
             )
-        if answer.status != 200:
+        if response.status != 200:
             raise BackendUnavailable(f"the service at {self._url} is {about.get('status')}")
         missing = [name for name, how in about["layers"].items() if how.startswith("none") and name != "numpy"]
         if isolation == "full" and missing:
@@ -148,8 +147,8 @@ class Backend:
             )
         return about
 
-    def execute(self, request: Request[Answer], cancellation: CancelToken | None = None) -> Answer:
-        """See Backend.execute. If the caller cancels, we hang up, and the service then kills the program."""
+    def execute(self, request: Request[Response], cancellation: CancelToken | None = None) -> Response:
+        """See Backend.execute. Cancellation closes the connection, upon which the service kills the program."""
         if cancellation is None:
             return self._send_with_retries(request, CancelToken())
         try:
@@ -159,22 +158,22 @@ class Backend:
             cancellation.raise_if_cancelled()
             raise
 
-    def submit(self, request: Request[Answer], done: Callable[[Any], object]) -> Callable[[], None]:
-        """Have a thread wait for the answer; see Backend.submit."""
+    def submit(self, request: Request[Response], done: Callable[[Any], object]) -> Callable[[], None]:
+        """Execute the request in a thread; see Backend.submit."""
         cancellation = CancelToken()
 
         def run() -> None:
             try:
-                answer: Any = self.execute(request, cancellation)
+                response: Any = self.execute(request, cancellation)
             except Exception as error:
-                answer = error
-            done(answer)
+                response = error
+            done(response)
 
         threading.Thread(target=run, daemon=True, name="sandbox-request").start()
         return cancellation.cancel
 
-    def execute_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
-        """Yield the index and the answer of each request as they finish; see Backend.execute_many."""
+    def execute_many(self, requests: Iterable[Request[Response]]) -> Iterator[tuple[int, Response | Exception]]:
+        """Yield the index and the response of each request as they finish; see Backend.execute_many."""
         return map_results(self.execute, requests, threads=self._at_once)
 
     def close(self) -> None:
@@ -182,8 +181,8 @@ class Backend:
         self._closed.set()
         self._client.close()
 
-    def _send_with_retries(self, request: Request[Answer], cancellation: CancelToken) -> Answer:
-        """Send a request until it is answered, or until repeating it makes no sense. Raises as execute does."""
+    def _send_with_retries(self, request: Request[Response], cancellation: CancelToken) -> Response:
+        """Send a request until there is a response, or no retry can help. Raises as execute does."""
         path = "/judge_suite" if isinstance(request, JudgeRequest) else "/run"
         body, timeout_seconds = json_codec.dumps(request), _response_timeout(request)
         begun, first_failed, tries = time.monotonic(), math.inf, 0
@@ -199,7 +198,7 @@ class Backend:
                 reply = self._client.request("POST", path, body, read_seconds=timeout_seconds, headers=_JSON)
             except ServerUnreachable as error:
                 if self._closed.is_set() or cancellation.cancelled:
-                    continue  # close() or the cancellation has ended the connection
+                    continue  # close() or a cancellation has closed the connection
                 trouble = str(error)
             else:
                 is_full = reply.status == _FULL
@@ -224,31 +223,30 @@ class Backend:
             if self._closed.wait(min(left, _POLL_SECONDS)):
                 return
 
-    def _decode_response(self, answer: HttpReply, kind: type[Answer]) -> Answer:
+    def _decode_response(self, response: HttpReply, kind: type[Response]) -> Response:
         try:
-            return json_codec.decode(kind, json_codec.loads(answer.body))
+            return json_codec.decode(kind, json_codec.loads(response.body))
         except ValueError as error:
             raise SandboxError(
                 f"cannot read what the service at {self._url} answered; does it have another version? {error}"
             ) from error
 
-    def _retry_reason(self, answer: HttpReply) -> str:
-        """Return why there is no answer, if a retry may help; otherwise raise the error in the reply."""
-        words, name = answer.message(), str(answer.json_object().get("error"))
-        if answer.status == 422:
+    def _retry_reason(self, response: HttpReply) -> str:
+        """Return the reason for a retry, or raise the error in the reply if none can help."""
+        words, name = response.message(), str(response.json_object().get("error"))
+        if response.status == 422:
             raise _WRONG.get(name, ValueError)(words)
-        if name in _FAILED:  # the service's own sandbox, which has tried again itself
+        if name in _FAILED:  # the service's sandbox has already retried
             raise _FAILED[name](f"at {self._url}: {words}")
-        if answer.status in _REPEATED:
-            return f"{answer.status}, {words}"
-        raise SandboxError(f"the service at {self._url} answered {answer.status}: {words}")
+        if response.status in _REPEATED:
+            return f"{response.status}, {words}"
+        raise SandboxError(f"the service at {self._url} answered {response.status}: {words}")
 
 
 class _RetryBudget:
-    """The time for which the requests to a service that is down are repeated, shared by all threads.
+    """The retry budget of a service that is down, shared by all threads.
 
-    seconds   the time from the first failure on. When it is used up, each further request is tried once, until the
-              service answers one
+    seconds   the time from the first failure on. Once it is used up, each request is tried once, until one succeeds
     """
 
     def __init__(self, url: str, seconds: float) -> None:
@@ -257,7 +255,7 @@ class _RetryBudget:
         self._began: float | None = None
 
     def record_failure(self, message: str, first_failed: float) -> float:
-        """Note that a request has no answer, `first_failed` for the first time. Return the seconds that it has left."""
+        """Record a failure of a request that first failed at `first_failed`; return its remaining seconds."""
         now = time.monotonic()
         with self._lock:
             is_first = self._began is None
@@ -274,7 +272,7 @@ class _RetryBudget:
         return min(began, first_failed) + self._seconds - now
 
     def record_success(self) -> None:
-        """Note that the service has answered."""
+        """Record a response of the service."""
         with self._lock:
             began, self._began = self._began, None
         if began is not None:
@@ -290,7 +288,7 @@ def _default_seconds() -> float:
 
 
 def _response_timeout(request: Request[object]) -> float:
-    """Return the seconds after which a service that has not answered this request counts as hung."""
+    """Return the seconds without a response to this request after which the service counts as hung."""
     n_runs = len(request.suite.cases) if isinstance(request, JudgeRequest) else 1
     limits = request.run_limits
     return _QUEUE_SECONDS + _SLACK * max(limits.wall_seconds, limits.cpu_seconds or 0) * n_runs

@@ -1,6 +1,6 @@
 """This machine: a pool of worker processes, started when first needed.
 
-Workers notice when our process has ended, in whatever way, and take everything they own with them.
+Workers detect the end of the process that started them, and remove all their resources.
 """
 
 import importlib.util
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from sandbox import machine
 from sandbox.backends._dispatch import SHUTDOWN_SECONDS, Job, LaneLost
-from sandbox.backends._workers import AnswerReader, SocketLane, WorkerBackend
+from sandbox.backends._workers import ResponseReader, SocketLane, WorkerBackend
 from sandbox.errors import CannotIsolate
 from sandbox.jail import delegation, image, isolation_diagnosis, stale_resources
 from sandbox.jail.packages import JailPackages
@@ -32,7 +32,7 @@ _IMAGE_SECONDS = 120
 
 
 def find_packages(words: Sequence[str], folder: str) -> tuple[Package, ...]:
-    """Return the packages that programs would find here. Raises BackendUnavailable if one of them is missing."""
+    """Return the packages that programs can import here. Raises BackendUnavailable if one is missing."""
     return tuple(each.package for each in find(words, folder))
 
 
@@ -43,8 +43,8 @@ class Backend(WorkerBackend):
     packages       see Sandbox
     packages_from  see Sandbox
     modules        see Sandbox
-    levels, abi    for tests of a level: the levels of isolation to try (empty: what `isolation` says), and the highest
-                   version of Landlock to use
+    levels, abi    for tests: the levels of isolation to try (empty: those of `isolation`), and the highest version of
+                   Landlock to use
 
     Raises BackendUnavailable if this machine cannot isolate as asked, or lacks a package.
     """
@@ -69,17 +69,17 @@ class Backend(WorkerBackend):
         self._shared = stale_resources.make_run_directory()
         self._remove_shared = weakref.finalize(self, _remove, self._shared, os.getpid())
         self._image = _Image(seen)
-        reader = AnswerReader()
+        reader = ResponseReader()
         self._end_reader = weakref.finalize(self, reader.close)
         failure = delegation.scope_failure_reason()
         start = partial(_ProcessLane, reader, seed, seen, self._shared, self._image, abi, failure)
         number = workers or machine.cpu_count()
         memory_mb = machine.available_memory_mb()
         super().__init__(start, workers=number, isolation=isolation, memory_mb=memory_mb, levels=levels)
-        weakref.finalize(self, _remove, self._shared, os.getpid())  # made last, so called first at exit
+        weakref.finalize(self, _remove, self._shared, os.getpid())  # registered last, so called first at exit
 
     def close(self) -> None:
-        # Removed before the workers end: for a caller that is killed they remove it, but only as long as they live.
+        # Removed before the workers end; if the caller is killed, the workers remove it.
         _remove(self._shared, self._owner)
         super().close()
         self._end_reader()
@@ -146,19 +146,19 @@ class _Image:
 class _ProcessLane(SocketLane):
     """A worker process.
 
-    reader                         reads its answers
+    reader                         reads its responses
     seed                           see Sandbox
     packages                       the packages of programs
     shared                         directory in which the workers share results of long compilations
     image                          the image of programs
     abi, scope_failure, level, refused  see WorkerConfig
 
-    Raises LaneLost if it ends while it starts, and BackendUnavailable if it says that it cannot isolate.
+    Raises LaneLost if it ends during its start, and BackendUnavailable if it cannot isolate.
     """
 
     def __init__(
         self,
-        reader: AnswerReader,
+        reader: ResponseReader,
         seed: int | None,
         packages: JailPackages,
         shared: str,
@@ -176,7 +176,7 @@ class _ProcessLane(SocketLane):
                 scope_failure = str(error)
         namespaces = image.namespaces() if level == NAMESPACES else ()
         copy = image.copy() if level != NAMESPACES else ""
-        self._words = os.memfd_create("worker")  # holds what the worker says on stderr if it fails
+        self._words = os.memfd_create("worker")  # the worker's stderr
         ours, theirs = socket.socketpair()
         super().__init__(ours, reader)
         try:
@@ -237,8 +237,8 @@ def _start(
     """Start main(arguments) of a module of sandbox/jail as a process.
 
     descriptors   the descriptors that it inherits
-    words         the descriptor that becomes its stderr, to which it writes why it failed
-    scope         the command that starts it in a scope of its own
+    words         the descriptor that becomes its stderr
+    scope         the command that starts it in its own systemd scope
     """
     project = str(Path(__file__).parents[2])
     code = f"import sys; sys.path.insert(0, {project!r}); from sandbox.jail.{module} import main; "
@@ -247,7 +247,8 @@ def _start(
     if scope:
         environment |= delegation.scope_environment()
     return subprocess.Popen(
-        # The interpreter itself: a version manager's shim or a venv's .pth files cost more than a hundred runs.
+        # The interpreter itself: the shim of a version manager or the .pth files of a venv take longer than a hundred
+        # runs.
         [*scope, _interpreter(), "-S", "-s", "-P", "-B", "-X", "utf8", "-c", code],
         pass_fds=descriptors,
         stdin=subprocess.DEVNULL,
@@ -255,7 +256,7 @@ def _start(
         stderr=words,
         env=environment,
         cwd="/",
-        start_new_session=True,  # Ctrl-C, or the end of a process group, is not meant for it: it ends when we end
+        start_new_session=True,  # Ctrl-C and signals to the process group must not reach it: it ends with its caller
     )
 
 
@@ -270,7 +271,7 @@ def _remove(directory: str, owner: int) -> None:
 
 
 def _sweep() -> None:
-    """Remove what was left by workers that were killed together with the process they worked for."""
+    """Remove the resources of workers that were killed together with their caller."""
     delegation.sweep()
     stale_resources.sweep_directories()
 

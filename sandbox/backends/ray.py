@@ -1,8 +1,8 @@
 """A Ray cluster: on each node one actor with that node's own workers (_supervisor.py), which is a lane (_cluster.py).
 
-The actors claim no processors from Ray, since its tasks, such as a trainer's, may hold all of them as long as they
-live. A node that offers Ray no processors, as the head of a large cluster often does, is not used. Actors, their
-workers and the programs that these run end with the process that started them, however it ends.
+The actors claim no processors from Ray, since long-lived tasks, such as a trainer's, may hold all of them. A node that
+offers Ray no processors, often the head of a large cluster, is not used. Actors, workers and programs end with the
+process that started them, however it ends.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from sandbox.extras import install_command
 from sandbox.packages import Package, find
 
 _SILENCER = "RAY_DEDUP_LOGS_SKIP_REGEX"  # is read when Ray is imported
-# Ray prints each death, with pages of its log, to the stdout of every connected process. We report it in one line.
+# Ray prints each death, with pages of its log, to the stdout of every connected process; curate logs one line.
 _CHATTER = "Raylet is terminated|has been marked dead|A worker died or was killed"
 try:
     if "ray" not in sys.modules and _SILENCER not in os.environ:
@@ -45,13 +45,13 @@ except ImportError as error:
 
 _CONNECT_SECONDS = 30
 _START_SECONDS = 60  # time within which the supervisor of a node must be ready
-_CALLS = 5  # calls that one supervisor may have open: exchanges, its start and its end
+_CALLS = 5  # concurrent calls of one supervisor: exchanges, start and end
 # Otherwise Ray would kill the workers before the actor ends, and they could not remove their cgroups.
 _ENVIRONMENT = {"env_vars": {"RAY_kill_child_processes_on_worker_exit": "0"}}
 
 
 def find_packages(words: Sequence[str], folder: str, address: str = "auto") -> tuple[Package, ...]:
-    """Return the packages that this process finds, which the nodes must have as well. Raises BackendUnavailable."""
+    """Return the packages of this process, which the nodes must match. Raises BackendUnavailable."""
     return tuple(each.package for each in find(words, folder))
 
 
@@ -59,12 +59,10 @@ class Backend(QueuedBackend):
     """Runs programs on the nodes of a Ray cluster.
 
     workers        number of workers on each node; by default one for each processor that the node offers to Ray
-    packages       see Sandbox. The same ones must be installed here and on every node; a node that has others is left
-                   out
+    packages       see Sandbox. The same ones must be installed here and on every node; a node with others is not used
     packages_from  folder that they are installed in, here and on every node
-    address        address of the head node, "host:port"; "auto": what RAY_ADDRESS says, or the cluster that this
-                   machine is in. A process that is connected to Ray already, such as a trainer, keeps its connection
-                   and uses that
+    address        address of the head node, "host:port"; "auto": RAY_ADDRESS, or the cluster of this machine. A process
+                   already connected to Ray, such as a trainer, uses its existing connection
 
     Raises BackendUnavailable if there is no cluster, or if none of its nodes can isolate as asked.
     """
@@ -105,7 +103,7 @@ class _RayNodes(ClusterNodes):
     """The nodes of a Ray cluster. Raises BackendUnavailable if there is none."""
 
     _connecting = threading.Lock()
-    _sharing: list["_RayNodes"] = []  # those that share a connection of ours; the last one ends it
+    _sharing: list["_RayNodes"] = []  # users of one connection; the last one closes it
 
     def __init__(self, address: str, start: tuple[Any, ...], dispatcher: RequestDispatcher) -> None:
         self._start_arguments = start  # of NodeSupervisor.start, except the last
@@ -172,13 +170,13 @@ class _ActorLane(NodeLane):
 
 
 def _check_connected() -> None:
-    """Raise ConnectionError without a connection: Ray would connect by itself, or start a cluster of its own."""
+    """Raise ConnectionError if not connected: Ray would connect implicitly, or start a new cluster."""
     if not ray.is_initialized():
-        raise ConnectionError("somebody shut down the connection to Ray")
+        raise ConnectionError("the connection to Ray was shut down")
 
 
 def _call(method: Any, *arguments: Any, seconds: float | None = None) -> Any:
-    """Call a method of an actor; return what it returns, or raise what it raises. Raises TimeoutError."""
+    """Call a method of an actor; return its result or raise its exception. Raises TimeoutError."""
     _check_connected()
     future = method.remote(*arguments).future()  # ray.get would not survive the end of the connection
     try:
@@ -190,16 +188,16 @@ def _call(method: Any, *arguments: Any, seconds: float | None = None) -> Any:
 
 
 def _kill(actor: Any) -> None:
-    with contextlib.suppress(Exception):  # to kill what is dead
+    with contextlib.suppress(Exception):  # it may have ended already
         _check_connected()
         ray.kill(actor)
 
 
 def _plain(error: BaseException) -> Exception:
-    """Return what a call raised on its node or, if Ray itself failed, an error in our own words."""
+    """Return the exception of a call on its node or, if Ray itself failed, a short error."""
     if isinstance(error, RayTaskError):
         return cast(Exception, error.cause)
-    # Of the many lines of Ray's own errors, those that begin with a tab are for a log.
+    # In Ray's errors, lines that begin with a tab are log output.
     words = " ".join(line for line in str(error).splitlines() if line and not line.startswith("\t"))
     if "failed to import" in words:
         return BackendUnavailable("it cannot import this sandbox; install the same curate-code everywhere")
@@ -207,27 +205,27 @@ def _plain(error: BaseException) -> Exception:
 
 
 def connect(address: str, *packages: ModuleType) -> None:
-    """Connect to a cluster, whose nodes get these packages and ours.
+    """Connect to a cluster, and send it these packages and `sandbox`.
 
-    Raises BackendUnavailable soon; Ray itself would go on looking for many minutes.
+    Raises BackendUnavailable soon; Ray itself would retry for many minutes.
     """
     host, _, port = (os.environ.get("RAY_ADDRESS") or address if address == "auto" else address).rpartition(":")
     outcome: Future[None] = Future()
 
     def initialize() -> None:
-        # nodes need not have them, and all have the same
+        # sent along, so that all nodes have the same version
         folders = [str(Path(package.__file__ or "").parent) for package in (sandbox, *packages)]
         failure: BaseException | None = None
         try:
-            # Without a working_dir, Ray would put this process's working folder first on the path of its workers, and a
-            # sandbox.py of the user would hide ours there.
+            # Without a working_dir, Ray would put this process's working folder first on its workers' sys.path, where a
+            # user's sandbox.py would shadow this package.
             with tempfile.TemporaryDirectory() as empty:
                 environment = {"py_modules": folders, "working_dir": empty}
                 ray.init(address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
         except BaseException as error:
             failure = error
         if not outcome.set_running_or_notify_cancel():
-            ray.shutdown()  # it took too long: nobody waits any more
+            ray.shutdown()  # the caller's timeout has passed
         elif failure:
             outcome.set_exception(failure)
         else:

@@ -16,7 +16,7 @@ BLANKS = " \t\v\f"
 _BLANK = re.compile(rf"[{BLANKS}]")
 _TOKEN = re.compile(rf"[^{BLANKS}]+")
 _BLOCK = 1 << 20  # characters of lines or tokens that are split off at once
-_TIMES, _ROOM = 64, 1 << 20  # more than an honest program adds in digits and blanks
+_TIMES, _ROOM = 64, 1 << 20  # above the digits and blanks that an honest program adds
 
 
 def is_much_longer(printed: str | bytes, expected: str) -> bool:

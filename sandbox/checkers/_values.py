@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-# JSON's view: a tuple is a list, true is not 1, and an object's keys are strings.
+# JSON's types: a tuple is a list, true is not 1, and an object's keys are strings.
 JSON_KINDS: Mapping[type, str] = {
     type(None): "null",
     bool: "bool",
@@ -73,7 +73,7 @@ def same_multiset(returned: Iterable[Any], expected: Iterable[Any]) -> bool:
     returned, expected = list(returned), list(expected)
     if same_structure(returned, expected):
         return True
-    # Size first: sorting needs memory for what is sorted, and only the expected value's size can be trusted.
+    # Size first: sorting needs memory, and only the expected value's size is trusted.
     if _size(returned) != _size(expected):
         return False
     forms, forms_expected = _sorted_forms(returned), _sorted_forms(expected)

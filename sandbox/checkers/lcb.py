@@ -32,7 +32,7 @@ def same_output(printed: str, expected: str) -> bool:
     if _text.is_much_longer(printed, expected):
         return False
     printed, expected = printed.strip(), expected.strip()
-    if printed.count("\n") != expected.count("\n"):  # before a flood of lines is taken apart
+    if printed.count("\n") != expected.count("\n"):  # before splitting a flood of lines
         return False
     return all(
         ours.strip() == theirs.strip() or _text.same_line(ours, theirs, _same_decimal, str.split, _BLANK)
@@ -53,7 +53,7 @@ def _same_decimal(printed: str, expected: str) -> bool:
         return False
     if ours.is_nan() or theirs.is_nan():  # comparing a signalling NaN would raise
         return False
-    # Compares exponents first: 1e999999999999 is never written out. (Its hash, int() or + 0 would be.)
+    # Compares exponents first, so 1e999999999999 is never expanded, unlike by hash(), int() or + 0.
     return ours == theirs
 
 

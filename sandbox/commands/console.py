@@ -1,4 +1,4 @@
-"""What all commands share: they explain missing packages, errors and interruptions, and show progress."""
+"""Explanations of missing packages, errors and interruptions, and progress bars, for all commands."""
 
 import sys
 import time
@@ -24,7 +24,7 @@ _MODULES_OF_EXTRA = {
 
 
 def require_extra(extra: str, modules: Sequence[str] = ()) -> None:
-    """End the command, naming the line to type, if any of the modules is missing.
+    """End the command, with the install command, if any of the modules is missing.
 
     modules: the modules to look for; by default, those of the extra.
     """
@@ -34,7 +34,7 @@ def require_extra(extra: str, modules: Sequence[str] = ()) -> None:
 
 
 def confirm_overwrite(out: Path, *, overwrite: bool) -> None:
-    """End the command if the file exists and may not be replaced. On a terminal, ask."""
+    """End the command if the file exists, unless --overwrite or, on a terminal, the user permits its replacement."""
     if overwrite or not out.exists():
         return
     if not out.is_file():
@@ -52,11 +52,11 @@ def report_user_errors(
     advice: str | Callable[[Exception], str] = "",
     exit_code: int = 1,
 ) -> Iterator[None]:
-    """Show errors that the user can do something about as one line each, without a traceback.
+    """Show errors that the user can fix in one line, without a traceback.
 
     kinds: the exceptions whose message is for the user; others pass through.
-    interrupt_message: what to say after Ctrl-C: what is saved, and how to continue. If None, click ends the command.
-    advice: a sentence that follows the message of each error, or what returns it.
+    interrupt_message: shown after Ctrl-C: what is saved, and how to continue. If None, click ends the command.
+    advice: a sentence after each error message, or a function that returns it.
     exit_code: the exit status of the command after an error; it is 1 after an interruption.
     """
     try:
@@ -81,7 +81,7 @@ def _words(error: Exception) -> str:
 class ProgressBar:
     """Shows the progress of a stage, its rate and the time left: a bar on a terminal, elsewhere an occasional line.
 
-    unit          what is counted, with a blank before it
+    unit          noun for the items, with a leading space
     short_stages  whether, without a terminal, a stage of less than five seconds gets a line at its end
 
     It is a context manager that closes the bar on exit. Call it with the name of the stage, the number of items done,

@@ -19,7 +19,7 @@ from sandbox.commands.partial_file import PartialFile
 if TYPE_CHECKING:
     from sandbox import Sandbox, SandboxOptions
 
-_MIN_BYTES, _MIN_BYTES_OF_TEST = 180, 100  # of a verdict, and of each of its tests
+_MIN_BYTES, _MIN_BYTES_OF_TEST = 180, 100  # of a verdict, and for each of its tests
 
 
 @click.command("judge")
@@ -75,7 +75,7 @@ def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "
 
 @dataclass(frozen=True, slots=True)
 class _InputSummary:
-    """What there is to judge.
+    """Summary of an input file.
 
     fingerprint   the beginning of the SHA-256 of the file's content
     n_records     number of lines that are not blank
@@ -107,7 +107,7 @@ def _scan(records: Path, progress: ProgressBar) -> _InputSummary:
 
 
 def _n_tests(line: bytes) -> int:
-    """Return the number of tests of a record; 0 for a line that is none: judging it says what is wrong with it.
+    """Return the number of tests of a record; 0 for a malformed one, which judging reports.
 
     Raises ValueError for a field that does not exist.
     """
@@ -123,7 +123,7 @@ def _n_tests(line: bytes) -> int:
 
 
 def _check_disk_space(work: _InputSummary, partial: PartialFile, *, run_all: bool) -> None:
-    """Raise ClickException if the verdicts surely do not fit on the disk."""
+    """Raise ClickException if the verdicts cannot fit on the disk."""
     n_left = work.n_records - partial.n_lines
     n_tests = n_left * work.n_tests // work.n_records if run_all and work.n_records else n_left
     least = n_left * _MIN_BYTES + n_tests * _MIN_BYTES_OF_TEST
@@ -147,10 +147,10 @@ def _judge_remaining(
     remaining = islice(_numbered_lines(records), partial.n_lines, None)
     progress("judge", partial.n_lines, n_records)
     with partial.open_for_append() as append:
-        for done, answer in enumerate(judge_lines(box, remaining, run_all=run_all), partial.n_lines + 1):
-            if "error" in answer:
-                progress.write(f"{records}:{answer['line']}: {answer['error']}")
-            append(answer)
+        for done, response in enumerate(judge_lines(box, remaining, run_all=run_all), partial.n_lines + 1):
+            if "error" in response:
+                progress.write(f"{records}:{response['line']}: {response['error']}")
+            append(response)
             progress("judge", done, n_records)
 
 

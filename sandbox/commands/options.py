@@ -1,4 +1,4 @@
-"""The options that say where programs run. Every command that runs programs has all of them, in the same words."""
+"""The options for where programs run, shared by all commands that run programs."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-BACKENDS = ("local", "docker", "ray", "http")  # named here, since importing them costs time at every start
+BACKENDS = ("local", "docker", "ray", "http")  # listed here, since importing them slows down every start
 _OPTIONS = (
     click.option(
         "--backend",

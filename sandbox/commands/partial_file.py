@@ -20,7 +20,7 @@ class PartialFile(Closeable):
     """Collects lines in a partial file beside `out`, which becomes `out` once it is complete.
 
     out    the file to write in the end
-    work   the name of the work. It is part of the partial file's name, so that no other work continues the file
+    work   identifies the work in the partial file's name, so that other work does not continue the file
 
     The file is locked until `close`. Before any work is done, OSError is raised if the file cannot be written, and
     ClickException if another command writes to it, or if a line before the last is not complete.
@@ -38,14 +38,14 @@ class PartialFile(Closeable):
         )
         self._is_committed = False
         try:
-            self.n_lines = _whole_lines(self.path)  # those that an interrupted command has left
+            self.n_lines = _whole_lines(self.path)  # left by an interrupted command
         except BaseException:
             self._lock.close()
             raise
 
     @property
     def free_bytes(self) -> int:
-        """The space that is free for the file."""
+        """Free bytes on the file's disk."""
         return shutil.disk_usage(self.path.parent).free
 
     def close(self) -> None:

@@ -142,7 +142,7 @@ def command(
 
 
 def _listen(host: str, port: int, processes: int, token: str | None) -> list[socket.socket]:
-    """Return a socket to listen on for each process. Without a token, other machines must not reach them."""
+    """Return a listening socket for each process. Without a token, only loopback is allowed."""
     from sandbox.service.listener import listen_many
     from sandbox.service.settings import is_loopback
 
@@ -172,7 +172,7 @@ def _most(
     output_kb: int,
     disk_mb: int | None,
 ) -> "Limits":
-    """Return the highest limits that clients may ask for."""
+    """Return the upper bounds of clients' limits."""
     from sandbox.service import request_bounds
 
     defaults = request_bounds.default_max_limits(workers)

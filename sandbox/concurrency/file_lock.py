@@ -42,7 +42,7 @@ class FileLock(Closeable):
             return
         _held.remove(self)
         if self._temporary:
-            self._path.unlink(missing_ok=True)  # before another process can lock it
+            self._path.unlink(missing_ok=True)  # while the lock is held
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a child that has not called exec yet still has the descriptor
         os.close(self._descriptor)
 

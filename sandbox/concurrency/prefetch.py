@@ -1,4 +1,4 @@
-"""Run an iterator in a thread of its own, a bounded number of items ahead of its consumer."""
+"""Run an iterator in its own thread, a bounded number of items ahead of its consumer."""
 
 import queue
 import threading
@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 def prefetch(
     items: Iterable[Item], max_buffered: int, *, timeout_seconds: float | None = None
 ) -> Iterator[Iterator[Item]]:
-    """Yield an iterator over the items, in order; while the consumer uses one, the next ones are made.
+    """Yield an iterator over the items, in order, which makes the next ones while the consumer uses one.
 
     max_buffered     the most items that wait for the consumer
     timeout_seconds  time without an item after which TimeoutError is raised; None: no limit

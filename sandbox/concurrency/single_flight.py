@@ -1,4 +1,4 @@
-"""Results that are computed once: a thread that asks for a result in progress waits for it."""
+"""A cache that computes each result once: a thread that needs a result in progress waits for it."""
 
 import threading
 from collections import OrderedDict
@@ -21,9 +21,9 @@ class SingleFlightCache(Generic[Result]):
         self._futures: OrderedDict[Hashable, Future[Result]] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], Result], should_cache: Callable[[Result], bool]) -> Result:
-        """Return what `make` returned when the key was first asked for.
+        """Return the cached result of `make` for the key, or call it.
 
-        An exception, or a result for which `should_cache` returns False, goes only to those who are already waiting for
+        An exception, or a result for which `should_cache` returns False, goes only to threads already waiting for
         it; a later call makes the result again.
         """
         with self._lock:

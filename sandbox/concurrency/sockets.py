@@ -1,4 +1,4 @@
-"""The sockets of a pool of HTTP connections, so that another thread can end calls that wait for an answer."""
+"""The sockets of a pool of HTTP connections, so that another thread can end calls that wait for a response."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class SocketInterrupt:
-    """When called, it hangs up the connection that a thread uses, and each connection that the thread takes later."""
+    """When called, shuts down the connection that a thread uses, and each one that it takes later."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -24,7 +24,7 @@ class SocketInterrupt:
 
     def set_socket(self, connected: socket.socket) -> None:
         """Record the socket that the thread uses from now on."""
-        # A descriptor of our own: TLS takes the socket over for its handshake, which can be interrupted, too.
+        # A duplicate: TLS detaches the original for its handshake, which must be interruptible, too.
         own = socket.socket(fileno=os.dup(connected.fileno()))
         with self._lock:
             self._release()
@@ -49,7 +49,7 @@ class SocketInterrupt:
 
 
 class SocketRegistry:
-    """Knows the sockets of all connections whose class was made by `make_tracked_class`."""
+    """Tracks the sockets of all connections whose class `make_tracked_class` made."""
 
     def __init__(self) -> None:
         self._of_thread = threading.local()
@@ -57,7 +57,7 @@ class SocketRegistry:
         self._open: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     def make_tracked_class(self, kind: Any) -> Any:
-        """Return a subclass of `kind`, a class of connections, whose sockets are known here."""
+        """Return a subclass of `kind`, a class of connections, whose sockets are tracked here."""
         sockets = self
 
         class Following(kind):  # type: ignore[misc]
@@ -93,7 +93,7 @@ class SocketRegistry:
             interrupt.release()
 
     def shutdown_all(self) -> None:
-        """End every connection. A thread that waits for an answer gets an error."""
+        """Shut down every connection. A thread that waits for a response gets an error."""
         with self._lock:
             for connected in self._open:
                 with contextlib.suppress(OSError):

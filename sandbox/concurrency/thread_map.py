@@ -1,4 +1,4 @@
-"""Apply a function to many items in threads, reading the items only a little ahead."""
+"""Apply a function to many items in threads, reading only a few items ahead."""
 
 import contextlib
 import queue
@@ -19,7 +19,7 @@ def map_results(
 
     `items` may be endless. An exception that is not an Exception, such as KeyboardInterrupt, is raised.
     """
-    # Without futures, whose locks and notifications would take longer than all else that is done for an item.
+    # Without futures, whose locks and notifications would dominate the cost of an item.
     waiting: queue.SimpleQueue[tuple[int, Item] | None] = queue.SimpleQueue()  # None: a thread ends
     finished: queue.SimpleQueue[tuple[int, Result | BaseException]] = queue.SimpleQueue()
     n_threads = n_open = 0
@@ -54,7 +54,7 @@ def map_results(
             n_open -= 1
             yield take_finished()
     finally:
-        # This does not wait: a user who presses Ctrl-C does not want the rest to finish first.
+        # This does not wait, so that Ctrl-C ends at once.
         while not waiting.empty():
             with contextlib.suppress(queue.Empty):
                 waiting.get_nowait()

@@ -9,7 +9,7 @@ Result = TypeVar("Result")
 
 
 def call_with_timeout(call: Callable[[], Result], seconds: float, error: Exception) -> Result:
-    """Return what the call returns, or raise what it raises.
+    """Return the result of the call, or raise its exception.
 
     Raises `error` if that takes longer than `seconds`. A thread cannot be ended from outside, so the call goes on in a
     daemon thread, which does not keep the process alive.
@@ -27,5 +27,5 @@ def call_with_timeout(call: Callable[[], Result], seconds: float, error: Excepti
         return future.result(seconds)
     except TimeoutError:
         if future.done():
-            raise  # it is the call's own
+            raise  # from the call itself
         raise error from None

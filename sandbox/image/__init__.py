@@ -1,11 +1,11 @@
-"""The image of the docker backend's containers: Debian with packages.txt, and those of our sources that they execute.
+"""The image of the docker backend's containers: Debian with packages.txt, and the sources that they run.
 
 `make sandbox-image` builds it; with PACKAGES="pandas scipy" IMAGE=NAME, one with these packages for programs.
 
     build.sh         builds the image, unless one built from exactly these sources exists
-    Dockerfile       how it is built, on Debian's own image
-    debootstrap.sh   makes the same system from Debian's packages, for machines that cannot reach a registry
-    packages.txt     the packages that are needed
+    Dockerfile       the build, based on Debian's image
+    debootstrap.sh   makes the same system from Debian's packages, for machines without a registry
+    packages.txt     the Debian packages
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from pathlib import Path
 
 TAG = "curate-sandbox"
 LABEL = "curate-sandbox.sources"  # this label of the image holds the fingerprint of its sources
-PACKAGES_LABEL = "curate-sandbox.packages"  # and this one the packages that were asked for when it was built, as JSON
+PACKAGES_LABEL = "curate-sandbox.packages"  # and this one the packages requested at its build, as JSON
 INSTALLED = "/opt/curate/sandbox/installed"  # where these packages are in the image
 USER = "65432:65432"  # Debian assigns this id to no user, so nothing outside a container belongs to it
 NUMPY = {"numpy": "/usr/lib/python3/dist-packages/numpy"}  # where Debian has it
@@ -39,7 +39,7 @@ def _is_for_callers(name: Path) -> bool:
 
 
 def fingerprint() -> str:
-    """Return a hash of all that goes into the image."""
+    """Return a hash of the image's contents."""
     digest = hashlib.sha256()
     for name in source_files():
         digest.update(f"{name}\0".encode() + (_PACKAGE / name).read_bytes() + b"\0")

@@ -1,4 +1,4 @@
-"""One worker: a trusted process outside, a warm zygote behind a wall, and one fresh child for each run.
+"""One worker: two trusted processes outside, a warm zygote inside an isolated environment, and one fresh child per run.
 
     worker     two processes. The judge (worker.py) holds the suite, reads what programs have written, compares and
                gives verdicts; it has no privileges. The warden (warden.py) has its caller's: it starts zygotes
@@ -15,61 +15,61 @@
                             and /proc. It reads the program, sets its limits, drops its capabilities, takes another uid
                             where one is available, throws the key away and becomes the program.
 
-The mount, network, ipc and uts namespaces are the zygote's and shared by its runs, one after another. None of them
-may be changed by a run, and what would outlive one in them is refused (ipc objects) or taken away with it (mounts).
+The mount, network, ipc and uts namespaces are the zygote's and shared by its runs, one after another. No run may change
+them; objects that would outlive a run are denied (ipc objects) or removed with it (mounts).
 
 That is the level `namespaces`. Where a machine refuses it, the level is `landlock` (landlock.py, confinement.py): the
 zygote stays in the machine's namespaces, and each child enters a Landlock domain of its own before it becomes the
-program. What Landlock leaves open, the filter refuses (seccomp.py) or the zygote decides (seccomp_notify.py). The
+program. What Landlock does not cover, the filter denies (seccomp.py) or the zygote decides (seccomp_notify.py). The
 zygote is the subreaper of its runs: it counts their forks and ends their tree (process_tree.py). For root, the zygote
 has a root directory of its own, and programs a user id. The level `none` is the same without the domain.
 
 The program gets three files: stdin, stdout, stderr (memfds made by the judge, reopened for the program,
 read after its death). For a call it also gets one file for the encoded return value. The verdict is made from those
-files, the wait status and the cgroup's counters (run_classification.py); nothing the program says about itself counts.
+files, the wait status and the cgroup's counters (run_classification.py); the program's own claims do not count.
 
-Not covered: bugs in the kernel, side channels through timing or caches, and rowhammer. Programs that may carry
-a kernel exploit belong on a machine that you can afford to lose.
+Not covered: bugs in the kernel, side channels through timing or caches, and rowhammer. Programs that may carry a kernel
+exploit belong on a dedicated, disposable machine.
 
 The judge and the warden:
     worker.py               the judge: answers requests for runs and judgements
     runner.py               runs programs in zygotes and retries what the sandbox has lost
-    run_spec.py             what a zygote is asked to do
+    run_spec.py             what a zygote does with an input
     run_files.py            the files of one run: opened, handed to its zygote, read and closed
     run_classification.py   decides how a run ended, from what was measured
     compiler.py             compiles programs, in the sandbox like any run
     compile_cache.py        keeps the results of compilations
-    interactive.py          lets a program and an interactive referee talk to each other
-    call_runner.py          runs a program for tests that are calls, several in one run where that changes nothing
+    interactive.py          connects a program with an interactive referee
+    call_runner.py          runs a program for tests that are calls, several in one run if that cannot change a verdict
     assertion_runner.py     runs a program for tests that are Python
-    referee_validation.py   tries a referee on known answers, to tell whether its failure is the suite's fault
+    referee_validation.py   runs a failed referee on trusted outputs, to decide whether the suite is at fault
     zygote_client.py        the judge's connection to a zygote
     zygote_pool.py          the zygotes of one runner, and the cgroup that they and their runs are in
     channel.py              messages between a worker and the process that started it
     message_codec.py        these messages as bytes, of which those from a worker are decoded strictly
-    worker_config.py        what a worker is told at its start
+    worker_config.py        the configuration of a worker
     warden.py               the warden, and the judge's connection to it
     spawn.py                starts a zygote in its namespaces
     cgroups.py              limits on memory, processes and processor time, by cgroup v1 or v2
-    delegation.py           where cgroups may be made
-    confinement.py          where runs take place without namespaces
-    isolation_diagnosis.py  what on this machine refuses a level of isolation
-    stale_resources.py      finds and removes what killed owners have left behind
+    delegation.py           finds the parent of new cgroups
+    confinement.py          directories and roots of runs without namespaces
+    isolation_diagnosis.py  the settings of this machine that prevent a level of isolation
+    stale_resources.py      finds and removes resources of killed owners
 What programs see:
     image.py                makes the file system of programs, a copy in memory or in a folder
     rootfs.py               makes that image the root of a zygote
-Behind the wall:
+Inside:
     zygote.py               forks, times and reaps one child for each run
     child.py                turns a forked child into the program
     workspace.py            the pid namespace, /tmp, /proc and source file of one run
     files.py                files on their way into and out of that workspace
-    process_tree.py         what the processes of a run have used, and how to end them all
+    process_tree.py         usage and killing of a run's processes
     directories.py          empties directories that programs have filled
 System calls:
     linux.py                the system calls that the standard library does not have
     landlock.py             makes the domain of Landlock that a run enters
     system_calls.py         lists which system calls programs may make, and why
     seccomp.py              makes a filter of these lists
-    syscall_key.py          the key with which our own calls pass the filter
+    syscall_key.py          the key that lets the zygote's calls pass the filter
     seccomp_notify.py       answers the calls that the filter leaves to the zygote
 """

@@ -1,6 +1,6 @@
 """The cases of an assertion suite: a call whose value is compared, or statements that call the submission.
 
-A failure before the submission takes part is the suite's fault, and is never held against the submission.
+A failure before the submission is first called is the suite's fault, never the submission's.
 """
 
 import contextlib
@@ -33,17 +33,17 @@ from sandbox.referee import RefereeResult
 from sandbox.suite import Case, Suite
 
 _MAX_DETAIL_CHARS = 300
-_EXTRA_CPU_SECONDS = 10  # of the tests, besides the wall seconds of the submission
+_EXTRA_CPU_SECONDS = 10  # CPU time of the tests, in addition to the wall seconds of the submission
 _CACHE_SIZE = 4096  # preambles that have passed their check
 _NOTHING = Program("")
 _CLASS = "class {}:\n    def __init__(self, *_, **__): pass\n"
-# Stands for a function as well as a class, since the suite does not say which a name is.
+# Usable as a function and as a class, since the suite does not say which a name is.
 _FUNCTION = "class {}:\n    def __new__(cls, *arguments, **_): return arguments[0] if arguments else None\n"
-_ATOM = b"0"  # the shortest call, of nothing
+_ATOM = b"0"  # the shortest expression
 
 
 class PreambleCache:
-    """The preambles of one worker's suites. Records which of them have passed their check."""
+    """The compiled preambles of one worker's suites, and which of them have passed their check."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -55,14 +55,14 @@ class PreambleCache:
         compiled = self._runner.compile(Program(source))
         if isinstance(compiled, RunResult):
             raise RefereeError(f"their given code does not compile: {_tail(compiled)}")
-        descriptor = os.dup(compiled.artifact_fd)  # the compilation itself may be forgotten meanwhile
+        descriptor = os.dup(compiled.artifact_fd)  # the cache may evict the compilation meanwhile
         try:
             yield descriptor
         finally:
             os.close(descriptor)
 
     def check(self, source: str, limits: Limits) -> None:
-        """Check that the code by itself does not fail. Raises RefereeError."""
+        """Check that the code runs without a submission. Raises RefereeError."""
         name = hashlib.sha256(repr((source, limits)).encode("utf-8", "surrogatepass")).digest()
         if name in self._sound:
             self._sound.move_to_end(name)
@@ -82,7 +82,7 @@ class PreambleCache:
 class AssertionRunner:
     """Runs one submission for the cases of an assertion suite. Raises ValueError if its language is not Python.
 
-    second       returns the runner for the tests, whose process runs beside the submission
+    second       returns the runner for the tests' process, which runs concurrently
     given_code   the preambles of this worker
     """
 
@@ -117,7 +117,7 @@ class AssertionRunner:
         return CaseRun(result)
 
     def _run_statements(self, case: Case, compiled: CompiledProgram, remaining_seconds: float) -> CaseRun:
-        """Run statements in a process of their own, beside the submission."""
+        """Run statements in their own process, connected to the submission."""
         wall_seconds = min(WALL_FACTOR * self._limits.wall_seconds, remaining_seconds)
         patience_seconds = min(
             REFEREE_FACTOR * wall_seconds + REFEREE_GRACE_SECONDS, remaining_seconds + REFEREE_EXIT_SECONDS
@@ -157,7 +157,7 @@ class AssertionRunner:
         return ended, AssertionReport.read(ended.referee.result.returned or b"")
 
     def _is_sound(self, case: Case) -> bool:
-        """Return whether the setup works with functions and classes that do nothing, in place of a submission's."""
+        """Return whether the setup works with stubs in place of the submission's functions and classes."""
         classes = self._shared.classes
         parts = [_CLASS if name in classes else _FUNCTION for name in self._shared.names]
         source = "".join(part.format(name) for part, name in zip(parts, self._shared.names, strict=True))
@@ -170,11 +170,11 @@ class AssertionRunner:
 
 @dataclass(frozen=True, slots=True)
 class AssertionReport:
-    """What the process of the tests has written about them; see languages/_assertion_report.py.
+    """The report of the tests' process; see languages/_assertion_report.py.
 
-    stages   the stages that it has reached: given, met (the submission has told what it defines), ready (setup is
-             done), called (the submission has been asked for something)
-    verdict  passed; failed; gone: the submission ended too early; unreadable: it sent what cannot be read; "": none
+    stages   the stages reached: given (the preamble has run), met (the submission has listed its names), ready (setup
+             is done), called (the submission has received a request)
+    verdict  passed; failed; gone: the submission ended early; unreadable: it sent a malformed frame; "": none
     detail   explains the verdict to people
     """
 
@@ -199,13 +199,13 @@ class AssertionReport:
 
     @property
     def is_suite_fault(self) -> bool:
-        """Whether the tests failed, or did not end, without the submission having a part in it."""
+        """Whether the tests failed or hung before they called the submission."""
         waits_for_submission = self.has_reached("given") and not self.has_reached("met")
         return self.verdict in ("", "failed") and not self.has_reached("called") and not waits_for_submission
 
 
 def _ran(ended: InteractionResult, report: AssertionReport, hurried: bool) -> CaseRun:
-    """Return the submission's run and its result. Raises RefereeError if the tests failed without its part.
+    """Return the submission's run and its result. Raises RefereeError if the tests failed by themselves.
 
     hurried: whether the tests had less time than usual, since the submission had little left of its budget
     """
@@ -225,7 +225,7 @@ def _ran(ended: InteractionResult, report: AssertionReport, hurried: bool) -> Ca
             case "passed":
                 score = RefereeResult(1.0)
             case "failed" | "unreadable":
-                words = "what the program said cannot be read: " if report.verdict == "unreadable" else ""
+                words = "the program's reply is malformed: " if report.verdict == "unreadable" else ""
                 result = replace(result, outcome=Outcome.EXITED, exit_code=0)
                 score = RefereeResult(0.0, f"{words}{report.detail}"[:_MAX_DETAIL_CHARS])
             case "gone":
@@ -236,8 +236,7 @@ def _ran(ended: InteractionResult, report: AssertionReport, hurried: bool) -> Ca
 
 
 def _without_verdict(result: RunResult, tests: RunResult) -> RunResult:
-    """Return the run of a program whose tests did not come to an end, because what it returned kept them busy, filled
-    their memory, or broke them."""
+    """Return the run of a program whose return values made the tests time out, run out of memory, or crash."""
     message = f"the tests did not end with what the program returned: {tests.outcome.value} {_tail(tests)}"
     outcome = tests.outcome if tests.outcome in (Outcome.TIMED_OUT, Outcome.OUT_OF_MEMORY) else Outcome.SIGNALLED
     return replace(result, outcome=outcome, stderr=message.encode())

@@ -1,8 +1,7 @@
-"""The cases of a suite that calls a function: run together where that changes nothing, and otherwise one by one.
-
-A program that evidently keeps nothing from call to call (languages/_purity.py) gets several cases in one run. Each call
-finds the program freshly executed, or is a fork of a process that has only executed it. What such a run shows counts
-only in the program's favour, and only within the limits of a single case:
+"""Run the cases of a suite that calls a function: together if that cannot change a verdict, otherwise one by one. A
+stateless program (languages/_purity.py) gets several cases in one run. Each call finds the program freshly executed, or
+is a fork of a process that has only executed it. The results of such a run count only in the program's favor, and only
+within the limits of a single case:
 
 - A call that is not accepted, or that does not return, is run again, alone, and that run counts. If the
   call returns a value that is not accepted and, run alone, another one, the program has two values for one case: it
@@ -10,9 +9,9 @@ only in the program's favour, and only within the limits of a single case:
 - The CPU time, wall time, memory and output of the whole run stay within the limits of one case, so no case can gain
   from what was spent on another. A run that exceeds a limit shows nothing, and from then on each case is run alone.
 
-A run takes as many calls as fit into a slice of CPU time, which is short at first, because the first calls show most
-wrong programs. A call that takes much longer ends the run; it is run alone, and so is each case after it until one
-takes less than a slice.
+A run takes as many calls as fit into a slice of CPU time. The first slices are short, since most wrong programs fail
+early. A call that takes much longer ends the run; it is run alone, and so is each case after it until one takes less
+than a slice.
 """
 
 from collections import deque
@@ -35,7 +34,7 @@ _SHARE = 16  # inverse of a slice's maximum share of a case's CPU time: calls ma
 _MAX_BYTES = 1 << 20  # of the inputs of a run, unless the first of them is longer
 _MAX_CASES = 1000  # of a run
 _HEADER_BYTES = 8  # bytes before each input
-_FUTILE = 3  # runs that show nothing or end in a slow call; after these, cases are run alone
+_FUTILE = 3  # runs without a result, or ended by a slow call, after which cases are run alone
 
 
 class CallRunner:
@@ -83,7 +82,7 @@ class CallRunner:
         return CaseRun(result, None, lost_seconds)
 
     def run_isolated(self, case: Case, remaining_seconds: float) -> CaseRun:
-        """Run the submission on any case, in a process of its own. Raises ExecutionLost."""
+        """Run the submission on any case, in its own process. Raises ExecutionLost."""
         compiled = self._runner.compile(self._order.program)
         return CaseRun(compiled if isinstance(compiled, RunResult) else self._alone(case, compiled, remaining_seconds))
 
@@ -94,7 +93,7 @@ class CallRunner:
         return self._order.with_time_limits(max(0.001, min(self._limits.wall_seconds, remaining_seconds)))
 
     def _run_together(self, compiled: CompiledProgram, remaining_seconds: float) -> float:
-        """Run the next cases together and keep what that shows. Returns the wall time of a run that shows nothing."""
+        """Run the next cases together and keep their results. Returns the wall time of a run without results."""
         inputs = self._inputs()
         if len(inputs) < 2:
             return 0.0
@@ -122,8 +121,8 @@ class CallRunner:
 
 
 def _results(result: RunResult, n_cases: int) -> list[RunResult]:
-    """Return what a run of several cases shows of each, up to the first that did not return."""
-    *lines, _ = (result.returned or b"").split(b"\n", n_cases)  # a last line without its end shows nothing
+    """Return the result of each case of a run, up to the first that did not return."""
+    *lines, _ = (result.returned or b"").split(b"\n", n_cases)  # without an incomplete last line
     claims = [line.partition(b" ") for line in lines]
     try:
         seconds = [float(words) for words, _, _ in claims]

@@ -1,9 +1,9 @@
-"""Limits on memory, processes and processor time of a whole process tree, by cgroup v1 or v2, where one is writable.
+"""Limits on memory, processes and processor time of a process tree, by a writable cgroup v1 or v2.
 
 Each worker has one cgroup, in which its zygotes and all their runs live. Its memory limit is absolute: what the zygotes
 hold when nothing runs (the idle charge, measured when they are ready) plus what a run may add. A run begins only when
-the charge is back at the idle charge, so that nothing of one run counts for or against the next. Files that the kernel
-caches for the zygotes are left out of this calculation: it drops them when a run needs the room.
+the charge is back at the idle charge, so that nothing of one run counts for or against the next. The page cache of the
+zygotes is excluded: the kernel reclaims it when a run needs the memory.
 
 The peak memory of a run is the highest charge during the run less the charge just before it: anonymous pages, /tmp,
 pipes, page tables and kernel objects of all its processes. Pages of the interpreter that the run does not write to
@@ -24,33 +24,33 @@ from sandbox import machine
 from sandbox.jail import delegation, stale_resources
 from sandbox.jail.delegation import CgroupSubtree
 
-_SLACK_MB = 16  # added to what a run may use, for drift and for what the kernel charges in advance
-_DRIFT_MB = 8  # the charge may exceed the idle charge by this before something must be done about it
-_SMALL_MB = 1  # what is still being freed when the next run begins, and what is charged in advance
-_SPARE_PROCESSES = 2  # the run's init, and one process that the kernel still counts
+_SLACK_MB = 16  # added to a run's limit, for drift and for the kernel's precharges
+_DRIFT_MB = 8  # excess of the charge over the idle charge that is tolerated
+_SMALL_MB = 1  # memory still being freed when the next run begins, and precharges
+_SPARE_PROCESSES = 2  # the run's init, and one ended process that the kernel still counts
 _PERIOD_US = 100_000
-_PROCESSORS = 2  # processors that the runs of one worker may keep busy: a program with one thread never notices
+_PROCESSORS = 2  # processors that the runs of one worker may use; no bound for a single-threaded program
 _WEIGHTS = {1: (1024, 1 << 18), 2: (100, 10_000)}  # by version: the usual share of processors, and the largest
-_QUICK_RELEASE_SECONDS = 0.005  # after this time, most of what a run has left is gone without our help
+_QUICK_RELEASE_SECONDS = 0.005  # time in which the kernel frees most memory of a run by itself
 _RELEASE_TIMEOUT_SECONDS = 0.3
 _MB = 1 << 20
 
 
 class CgroupJoinError(Exception):
-    """A cgroup could be made, but processes cannot be moved into it."""
+    """A cgroup was made, but processes cannot be moved into it."""
 
 
 class CgroupUnusable(Exception):
-    """Earlier runs stay charged, or the cgroup has been removed: zygotes in a new one must take over."""
+    """Memory of earlier runs stays charged, or the cgroup was removed: new zygotes in a new cgroup are needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CgroupUsage:
-    """What a run used.
+    """A run's usage.
 
     peak_mb        its peak memory; None if the kernel does not report it
-    oom_killed     whether a process was killed for exceeding the limit
-    limit_reached  whether the limit was reached at least once, whatever the consequences
+    oom_killed     whether the OOM killer killed a process
+    limit_reached  whether the limit was reached, with or without a kill
     """
 
     peak_mb: float | None
@@ -73,10 +73,10 @@ class Cgroup:
         self.bounds_cpu = self._refill()
         self._has_raised_weight = False
         self._limit = self._limit_of_processes = 0
-        self._idle = self._cached = 0  # bytes charged when nothing runs, and of file caches beside them
-        self._left = 0  # bytes that runs had left when the latest zygote started
+        self._idle = self._cached = 0  # bytes charged when nothing runs: without and of the page cache
+        self._left = 0  # bytes charged for earlier runs when the latest zygote started
         self._idle_processes = 0
-        self._sure = True  # whether file caches are known to be unchanged
+        self._sure = True  # whether the page cache is known to be unchanged
         self._before = 0
         self._before_counts = (b"", b"")
 
@@ -94,7 +94,7 @@ class Cgroup:
             raise CgroupJoinError(str(error)) from error
 
     def prepare_for_zygote(self) -> None:
-        """Prepare for the start of a zygote: wait until nothing of a run is left, and lift the limit.
+        """Prepare for the start of a zygote: wait until all runs are freed, and lift the limit.
 
         Raises CgroupUnusable.
         """
@@ -104,35 +104,36 @@ class Cgroup:
         self._limit = 0
 
     def measure_baseline(self) -> None:
-        """Measure the idle charge when a zygote is ready and nothing runs: the charge now, less what runs had left."""
+        """Measure the idle charge when a zygote is ready and nothing runs: the current charge, minus that of earlier
+        runs."""
         self._cached = self._file_caches()
         self._idle = self._charged() - self._cached - self._left
         self._idle_processes = int(os.pread(self.files["processes_now"], 32, 0))
 
     def wait_until_idle(self) -> int:
-        """Wait until the charge is what it should be when nothing runs, and return it. Raises CgroupUnusable."""
+        """Wait until the charge is back at the idle charge, and return it. Raises CgroupUnusable."""
         charged = self._charged()
         if self._sure and abs(charged - self._idle - self._cached) <= _DRIFT_MB * _MB:
             return charged
         return self._wait_for_release()
 
     def begin_run(self, memory_mb: int, processes: int) -> None:
-        """Set the limits of the next run and note where its counters start.
+        """Set the limits of the next run, and record its initial counters.
 
         Raises CgroupUnusable if anything left by an earlier run would count as part of this one.
         """
         charged = self.wait_until_idle()
         limit = self._idle + (memory_mb + _SLACK_MB) * _MB
         if limit != self._limit:
-            if charged > limit:  # because of file caches; v2 would kill instead of waiting until they are gone
+            if charged > limit:  # because of the page cache; v2 would kill instead of reclaiming it first
                 self._reclaim(limit)
                 charged, self._cached = self._charged(), self._file_caches()
                 if charged > limit:
                     raise CgroupUnusable(f"{(charged - limit) / _MB:.0f} MB above the limit stay charged")
             self._write("limit", str(limit))
             self._limit = limit
-        # Between these two values lies what the kernel had charged in advance, 256 KB a processor, and what the last
-        # run was still giving back. The run can use the former as its own, and the latter goes while it runs.
+        # The difference between these values is the kernel's precharges, 256 KB per processor, which the run may use,
+        # and memory of the last run, which is freed meanwhile.
         self._before = min(charged, max(self._idle + self._cached, charged - _SMALL_MB * _MB))
         self._before_counts = self._count()
         limit = self._idle_processes + processes + _SPARE_PROCESSES
@@ -143,7 +144,7 @@ class Cgroup:
             os.pwrite(self._peak, b"0", 0)
 
     def end_run(self, *, was_parallel: bool) -> CgroupUsage:
-        """Return what the run used. was_parallel: whether it kept more than one processor busy.
+        """Return the run's usage. was_parallel: whether it kept more than one processor busy.
 
         Raises OSError if the run was killed because of memory that others use.
         """
@@ -155,20 +156,19 @@ class Cgroup:
         if self._has_raised_weight:
             self._weigh(_WEIGHTS[self.version][0])
             self._has_raised_weight = False
-        if was_parallel:  # or the next run would have to wait until this one's excess processor time is paid back
+        if was_parallel:  # otherwise the next run would be throttled for this one's excess processor time
             self.bounds_cpu = self._refill()
         peak = self._limit if killed else -1
         if self._peak >= 0:
             peak = int(os.pread(self._peak, 32, 0))
-        if hit:  # it has also used memory that file caches gave back
+        if hit:  # the run has also used memory reclaimed from the page cache
             self._sure = False
             self._before = min(self._before, self._idle + self._file_caches())
         return CgroupUsage(max(0, peak - self._before) / _MB if peak >= 0 else None, killed, hit)
 
     def raise_weight(self) -> None:
-        """Give the run in progress precedence over other processes of the machine until it ends.
-
-        A run that is past its wall limit is owed the time for which a busy machine has kept it from a processor.
+        """Raise the priority of the run in progress until it ends. For a run past its wall limit that a busy machine
+        has kept from a processor.
         """
         self._weigh(_WEIGHTS[self.version][1])
         self._has_raised_weight = True
@@ -179,7 +179,7 @@ class Cgroup:
                 self._write("weight", str(weight))
 
     def _wait_for_release(self) -> int:
-        """Wait until the charge has come down to the idle charge and file caches, and return it. Raises
+        """Wait until only the idle charge and page cache are charged, and return the charge. Raises
         CgroupUnusable if it does not."""
         started = time.monotonic()
         pause_seconds, reclaimed = 0.0002, 0.0
@@ -200,15 +200,15 @@ class Cgroup:
             pause_seconds *= 1.5
 
     def _reclaim(self, target: int) -> None:
-        """Make the kernel free what it can above `target`, including what it has charged in advance."""
+        """Make the kernel reclaim memory above `target`, including its precharges."""
         self._limit = 0
-        with contextlib.suppress(OSError):  # v1 reports if it could not free that much
+        with contextlib.suppress(OSError):  # v1 reports an incomplete reclaim
             self._write("reclaim", str(target))
         if self.version == 2:
             self._write("reclaim", "max")
 
     def _refill(self) -> bool:
-        """Set the bound on processor time, which begins a new period; return whether there is such a bound."""
+        """Set the bound on processor time again, which starts a new period; return whether there is a bound."""
         quota = str(_PROCESSORS * _PERIOD_US)
         if "quota" not in self.files:
             return False
@@ -228,7 +228,7 @@ class Cgroup:
             raise CgroupUnusable(f"the cgroup has been removed: {error}") from error
 
     def _file_caches(self) -> int:
-        """Return the bytes charged for cached files, without files that live in memory."""
+        """Return the bytes of page cache, without tmpfs and memfds."""
         text = os.pread(self.files["stat"], 1 << 14, 0)
         cached = re.search(rb"^(?:cache|file) (\d+)", text, re.MULTILINE)
         shared = re.search(rb"^shmem (\d+)", text, re.MULTILINE)
@@ -251,9 +251,8 @@ class Cgroup:
 
 
 class EnclosingCgroup:
-    """The cgroup of a container that we and our runs are in: it is ours alone, but we cannot change it.
-
-    It reports kills. Its limit, which is set from outside, must leave room for all that a run may use.
+    """The cgroup of the container around the worker and its runs, which the worker cannot change. It reports OOM kills.
+    Its limit, set from outside, must exceed all that a run may use.
 
     Raises OSError if it cannot be read.
     """
@@ -285,8 +284,8 @@ def _count(events: int, hits: int) -> tuple[int, int, int]:
 
 
 def _counts(events: bytes, hits: bytes) -> tuple[int, int, int]:
-    """Return how many processes were killed for lack of memory, how often our own limit left none, and how often that
-    limit was reached. v1 does not distinguish the last two."""
+    """Return the number of OOM kills, of failed charges at this cgroup's limit, and of times that the limit was
+    reached. v1 does not distinguish the last two."""
     killed = re.search(rb"^oom_kill (\d+)", events, re.MULTILINE)
     exceeded = re.search(rb"^(?:oom )?(\d+)", hits, re.MULTILINE)
     reached = re.search(rb"^(?:max )?(\d+)", hits, re.MULTILINE)
@@ -297,7 +296,7 @@ def _counts(events: bytes, hits: bytes) -> tuple[int, int, int]:
 def _was_killed(before: tuple[int, int, int], now: tuple[int, int, int]) -> bool:
     killed = now[0] > before[0]
     if killed and now[1] == before[1]:
-        raise OSError("the machine, or all that share our memory limit, ran out of memory")
+        raise OSError("the machine, or the enclosing cgroup, ran out of memory")
     return killed
 
 
@@ -320,7 +319,7 @@ def _open_files(directories: dict[str, Path], *, v1: bool) -> dict[str, int]:
         (memory / ("memory.swappiness" if v1 else "memory.swap.max")).write_text("0")
     files = {
         "limit": _open(memory / ("memory.limit_in_bytes" if v1 else "memory.max"), os.O_WRONLY),
-        # Writing to it reclaims what exceeds the value; unlike v2's memory.max, neither file kills anything.
+        # Writing to it reclaims memory above the value; unlike v2's memory.max, neither file kills processes.
         "reclaim": _open(memory / ("memory.limit_in_bytes" if v1 else "memory.high"), os.O_WRONLY),
         "usage": _open(memory / ("memory.usage_in_bytes" if v1 else "memory.current")),
         "stat": _open(memory / "memory.stat"),

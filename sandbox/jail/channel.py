@@ -1,4 +1,4 @@
-"""Messages between a caller and its worker, which take turns. The length of each precedes it."""
+"""Length-prefixed messages between a caller and its worker, which take turns."""
 
 import os
 from typing import Any
@@ -7,7 +7,7 @@ from sandbox.jail import message_codec
 from sandbox.jail.worker_config import WorkerConfig
 from sandbox.judge import Judgement
 from sandbox.program import RunResult
-from sandbox.request import Answer, Request
+from sandbox.request import Request, Response
 
 _CHUNK_BYTES = 1 << 16  # read at once; most messages are shorter
 _LENGTH_BYTES = 8
@@ -15,10 +15,8 @@ _MAX_LAYERS_BYTES = 1 << 20
 
 
 class Channel:
-    """A connection to the other side: one descriptor to read from and one to write to, of a socket or of two pipes.
-
-    Methods raise EOFError or ConnectionError when the other side is gone, and the caller's also when a worker sends
-    anything but the response to a request.
+    """A connection to the peer: one descriptor to read and one to write, of a socket or of two pipes. Methods raise
+    EOFError or ConnectionError when the peer is gone, on the caller's side also for malformed responses.
     """
 
     def __init__(self, source: int, sink: int) -> None:
@@ -36,29 +34,29 @@ class Channel:
         self._send(request_message(request))
 
     def receive_request(self) -> Any:
-        """Return what `send_request` has sent."""
+        """Receive what `send_request` has sent."""
         return message_codec.decode_request(self._receive(None))
 
     def send_response(self, response: RunResult | Judgement | dict[str, str] | Exception) -> None:
-        """Send the answer to a request, the layers that isolate runs in answer to the configuration, or an error."""
+        """Send the response to a request, the isolation layers in response to the configuration, or an error."""
         self._send(_message(message_codec.encode_response(response)))
 
-    def receive_answer(self, request: Request[Answer]) -> Answer | Exception:
-        """Return the answer to a request; an error that was sent is returned, not raised."""
-        while (answer := self.take_answer(self.read(_CHUNK_BYTES), request)) is None:
+    def receive_response(self, request: Request[Response]) -> Response | Exception:
+        """Receive the response to a request; an error from the worker is returned, not raised."""
+        while (response := self.take_response(self.read(_CHUNK_BYTES), request)) is None:
             pass
-        return answer
+        return response
 
-    def take_answer(self, data: bytes, request: Request[Answer]) -> Answer | Exception | None:
-        """Do the same as receive_answer with what a read has returned; None: more is to come."""
+    def take_response(self, data: bytes, request: Request[Response]) -> Response | Exception | None:
+        """Add the bytes of a read; return the response as receive_response does, or None if it is incomplete."""
         try:
             message = self._assemble(data, request.max_result_bytes)
-            return None if message is None else message_codec.decode_answer(request.result_type, message)
+            return None if message is None else message_codec.decode_response(request.result_type, message)
         except ValueError as error:
             raise _misunderstood(error) from None
 
     def receive_layers(self) -> dict[str, str] | Exception:
-        """Return the layers that isolate runs, or the error that was sent."""
+        """Receive the isolation layers, or an error."""
         try:
             return message_codec.decode_layers(self._receive(_MAX_LAYERS_BYTES))
         except ValueError as error:
@@ -79,12 +77,12 @@ class Channel:
         return message
 
     def _assemble(self, data: bytes, max_bytes: int | None) -> bytes | None:
-        """Add what a read has returned, nothing at the end, to the next message; return that once it is complete.
+        """Add the bytes of a read (empty at EOF) to the next message; return the message once it is complete.
 
-        Raises ValueError if it is longer than max_bytes, or followed by anything.
+        Raises ValueError if it is longer than max_bytes, or followed by more bytes.
         """
         if not data:
-            raise EOFError("the other side is gone")
+            raise EOFError("the peer is gone")
         self._arrived += data
         n_arrived = len(self._arrived) - _LENGTH_BYTES
         if n_arrived < 0:
@@ -104,12 +102,12 @@ class Channel:
         return os.write(self._sink, data)
 
     def read(self, max_bytes: int) -> bytes:
-        """Return at least one byte and at most max_bytes, none at the end."""
+        """Return at least one byte and at most max_bytes; none at EOF."""
         return os.read(self._source, max_bytes)
 
 
 def request_message(request: Request[Any] | WorkerConfig) -> bytes:
-    """Return what `send_request` sends."""
+    """Encode a request as `send_request` does."""
     return _message(message_codec.encode_request(request))
 
 
@@ -118,4 +116,4 @@ def _message(data: bytes) -> bytes:
 
 
 def _misunderstood(error: Exception) -> ConnectionError:
-    return ConnectionError(f"the worker's answer cannot be understood: {error}"[:300])
+    return ConnectionError(f"the worker's response is malformed: {error}"[:300])

@@ -1,4 +1,4 @@
-"""Turn a forked child into a program: drop every privilege, then run it."""
+"""Turn a forked child into the program: drop all privileges, then run it."""
 
 import json
 import os
@@ -21,16 +21,13 @@ VISIBLE_WORK = "/tmp"  # the name under which the program knows that directory
 PACKAGES = "/packages"  # where packages from outside the standard library appear; on sys.path of programs
 UID = 1000  # the uid of programs inside their user namespace
 START_TIME_STRUCT = Struct("d")  # at the start of the shared page: time.monotonic() when the program began, 0 before
-RESULT_FD = 3  # descriptor that a child has besides its streams: for its result, or its executable
-COMPILER_BROKEN = 70  # exit status of a compilation that says nothing about the program
-COMPILER_KILLED = 71  # exit status of a compilation whose compiler was ended by SIGKILL
+RESULT_FD = 3  # the only descriptor of a child besides its streams: for its result, or its executable
+COMPILER_BROKEN = 70  # exit status of a compilation that failed for another reason than the program
+COMPILER_KILLED = 71  # exit status of a compilation whose compiler got a SIGKILL
 _DESCRIPTORS = 512  # the zygote may have this many open
-_STARVATION_FACTOR, _STARVATION_SECONDS = (
-    5,
-    10,
-)  # times the wall limit, and seconds at least, before a run can be starved
+_STARVATION_FACTOR, _STARVATION_SECONDS = 5, 10  # duration before a run can be starved: wall limits, minimum seconds
 _COARSE_SECONDS = 0.01
-_STARVED = 20  # a run that gets less than this part of a processor is starved
+_STARVED = 20  # a run with less than 1/20 of a processor is starved
 
 
 # Bytes in a cgroup. Without a bound, page tables alone fill the memory, and the kernel then kills the zygote, too.
@@ -39,12 +36,11 @@ _ADDRESS_SPACE = 64 << 30
 
 @dataclass(frozen=True, slots=True)
 class RunParams:
-    """What the zygote must know about one run. Contains no user-controlled text: children are forked from the zygote,
-    so whatever it has in memory leaks into later runs.
+    """The zygote's parameters of one run. Contains no user-controlled text: children are forked from the zygote, so its
+    memory leaks into later runs.
 
-    It is sent together with descriptors: source, artifact, stdin, stdout, stderr, and if needed the file for the
-    result of an op that has one, the instructions, the packed files that the run finds, a file for the files that
-    are fetched from it, and the artifact of what runs before the program.
+    Descriptors accompany it: source, artifact, stdin, stdout and stderr, then those of RunDescriptors that the run
+    needs.
     """
 
     op: str  # compile | run | call | evaluate | serve | examine
@@ -68,13 +64,12 @@ class RunParams:
 
     @property
     def address_space(self) -> int:
-        """The bytes of address space without a cgroup: room for the interpreter, its libraries and stacks of threads,
-        too."""
+        """The bytes of address space without a cgroup, including the interpreter, its libraries and thread stacks."""
         return (self.memory_mb + 1024) << 20
 
     @property
     def max_seconds(self) -> float:
-        """The seconds after which the run has ended, however busy the machine is."""
+        """The upper bound of the run's duration, however busy the machine is."""
         return max(self._patience_seconds, _STARVED * max(self.wall_seconds, self.cpu_seconds))
 
     @property
@@ -86,10 +81,8 @@ class RunParams:
         return cpu_seconds > self.cpu_seconds + _COARSE_SECONDS
 
     def is_starved(self, cpu_seconds: float, elapsed_seconds: float) -> bool:
-        """Return whether the machine has given the run so little time that waiting for its end makes no sense.
-
-        A run that gets more goes on, and uses up a limit in the end, unless the program ends before: only so can a slow
-        machine be told from a slow program.
+        """Return whether the run has got too little processor time to go on waiting for it. A run that gets more
+        continues until it ends or exceeds a limit: this distinguishes a slow machine from a slow program.
         """
         return elapsed_seconds > self._patience_seconds and cpu_seconds * _STARVED < elapsed_seconds
 
@@ -103,14 +96,13 @@ class RunParams:
 
 @dataclass(frozen=True, slots=True)
 class ChildParams:
-    """What only the child of a run may know. It is in a file that the child itself reads.
+    """The parameters that only the child of a run may hold. The child reads them from a file.
 
     entry_point         the function to call, or the tests to run
     arguments           the program's arguments, or the names that the tests use
     fetch_files         the names of the files that are fetched afterwards
     classes             those of the names that are classes
-    cpu_seconds_budget  of calls that share the process: the CPU time after which none is begun; 0: there is only one
-                        call
+    cpu_seconds_budget  CPU time after which no further call starts in a shared process; 0: there is only one call
     """
 
     entry_point: str = ""
@@ -126,7 +118,7 @@ class ChildParams:
 
     @classmethod
     def read(cls, descriptor: int) -> "ChildParams":
-        """Read the instructions from the file that holds them."""
+        """Read the parameters from their file."""
         entry_point, max_seconds, *lists = json.loads(_content(descriptor))
         arguments, fetch, classes = map(tuple, lists)
         return cls(entry_point, arguments, fetch, classes, max_seconds)
@@ -137,11 +129,11 @@ _NONE = ChildParams()
 
 @dataclass(frozen=True, slots=True)
 class RunDescriptors:
-    """Descriptors of a run besides its streams; -1 means that there is none.
+    """Descriptors of a run besides its streams; -1 if absent.
 
     artifact       the compiled program
     result         receives the result of a compilation or a call
-    child_params   the instructions of the run
+    child_params   the parameters of the child
     packed_files   files that the run finds
     fetched_files  receives the files that are fetched from the run
     preamble       compiled code that runs before the program
@@ -157,21 +149,21 @@ class RunDescriptors:
 
 @dataclass(frozen=True, slots=True)
 class ZygoteSetup:
-    """How the zygote is set up, and so what its children get."""
+    """The setup of the zygote, which its children inherit."""
 
     has_namespaces: bool
     mount_proc: linux.PreparedSyscall  # mounts a /proc that shows the child's own pid namespace
     enter_domain: linux.PreparedSyscall | None  # enters a domain of Landlock
-    owner_uid: int | None  # the user and group that the child becomes where there are no namespaces; None keeps ours
+    owner_uid: int | None  # without namespaces, the child's user and group; None: the zygote's
     has_cgroup_limits: bool  # memory and the number of processes are bounded by a cgroup
     counts_forks: bool  # the zygote bounds the number of processes
     languages: dict[str, ModuleType]
 
 
 def prepare_syscalls(job: RunParams, setup: ZygoteSetup) -> list[linux.PreparedSyscall]:
-    """Return the system calls that a child makes on its way to becoming the program; the zygote prepares them."""
-    # Or kill(0, ...) would reach the zygote. A session costs more. But without a cgroup, the kernel divides processors
-    # between sessions, and beside a hundred busy processes in its own one the zygote would wait for seconds.
+    """Prepare, in the zygote, the system calls with which a child becomes the program."""
+    # Otherwise kill(0, ...) would reach the zygote. Without a cgroup, a session, which is slower: the kernel divides
+    # processors between sessions, and the zygote would wait for seconds behind a hundred busy processes in its own.
     prepared = [linux.prepare_setpgid() if setup.has_cgroup_limits else linux.prepare_setsid()]
     if setup.has_namespaces:
         prepared.append(setup.mount_proc)
@@ -181,7 +173,7 @@ def prepare_syscalls(job: RunParams, setup: ZygoteSetup) -> list[linux.PreparedS
             linux.prepare_capability_drop() if setup.owner_uid is None else linux.prepare_setuid(setup.owner_uid)
         )
         prepared.append(linux.prepare_prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL))
-    prepared.append(linux.prepare_prctl(linux.PR_SET_DUMPABLE, 1))  # or its /proc/self would be root's
+    prepared.append(linux.prepare_prctl(linux.PR_SET_DUMPABLE, 1))  # otherwise its /proc/self would belong to root
     cpu_seconds = int(job.cpu_seconds) + 1
     prepared.append(linux.prepare_rlimit(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1))
     prepared.append(linux.prepare_rlimit(resource.RLIMIT_FSIZE, job.output_bytes, job.output_bytes))
@@ -205,10 +197,9 @@ def exec_program(
 
     enter_domain  see ZygoteSetup
     prepared      what `prepare_syscalls` returned
-    owner         uid and gid of the files that the program finds; None keeps our own
-    ready         a page shared with the zygote, which reads from it when the program began, or what prevented that. It
-                  is unmapped before the program begins: a program that could write to it would turn its verdict into a
-                  failure of the sandbox
+    owner         uid and gid of the program's files; None: the zygote's
+    ready         a page shared with the zygote: the program's start time, or the error that prevented its start. It is
+                  unmapped before the program starts, which could otherwise fake a failure of the sandbox
     """
     status = 1
     try:
@@ -245,7 +236,7 @@ def exec_program(
         else:
             status = language.run(RESULT_FD if executable else program, instructions.arguments)
     except BaseException as error:
-        if not ready.closed:  # for the zygote, which reports a failure of the sandbox and must learn no more
+        if not ready.closed:  # for the zygote, which reports it as a failure of the sandbox
             message = f"{type(error).__name__}: {getattr(error, 'strerror', None)}".encode()[:1000]
             ready[START_TIME_STRUCT.size : START_TIME_STRUCT.size + len(message)] = message
     finally:
@@ -253,7 +244,7 @@ def exec_program(
 
 
 def pack_fetched_files(job: RunParams, fds: RunDescriptors) -> NoReturn:
-    """Pack the files to be fetched from the directory of a run that has ended. Called in a fork of its own."""
+    """Pack the files to fetch from the directory of an ended run. Called in a fork."""
     status = 1
     try:
         files.collect(ChildParams.read(fds.child_params).fetch_files, job.output_bytes, fds.fetched_files)

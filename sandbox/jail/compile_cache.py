@@ -1,5 +1,5 @@
-"""The results of compilations, kept by the program's content: the latest in memory, those that took long also in a
-directory that all workers of a Sandbox share. Both are bounded in bytes, and the oldest are removed first.
+"""A cache of compilations, keyed by the program's content: the latest in memory, slow ones also in a directory that all
+workers of a Sandbox share. Both are bounded in bytes, and the oldest are removed first.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from typing import Protocol
 from sandbox.program import Program, RunResult
 
 _IN_MEMORY_BYTES, _AT_LEAST_IN_MEMORY = 64 << 20, 2 << 20  # two descriptors each
-_IN_DIRECTORY_BYTES, _AT_LEAST_IN_DIRECTORY = 512 << 20, 256 << 10  # the directory is searched for the oldest
+_IN_DIRECTORY_BYTES, _AT_LEAST_IN_DIRECTORY = 512 << 20, 256 << 10  # eviction scans the directory
 _LONG_SECONDS = 0.1
 _MFD_EXEC = 0x10
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
@@ -46,7 +46,7 @@ class SharedFolderStore:
         self._path = Path(path)
 
     def fetch(self, name: str) -> bytes | None:
-        """Return what was stored under this name; None if nothing is there."""
+        """Return the content stored under this name; None if absent."""
         with contextlib.suppress(OSError):
             return (self._path / name).read_bytes()
         return None
@@ -57,7 +57,7 @@ class SharedFolderStore:
         try:
             half.write_bytes(content)
             half.rename(self._path / name)
-        except OSError:  # the disk is full, for example: then it is compiled again when it is needed
+        except OSError:  # the disk is full, for example; the program is compiled again when needed
             with contextlib.suppress(OSError):
                 half.unlink()
         with contextlib.suppress(OSError):
@@ -81,7 +81,7 @@ class CompileCache:
         return self._keep(program, shared) if shared is not None else None
 
     def add(self, program: Program, result: RunResult, artifact: bytes) -> CompiledProgram:
-        """Keep what a compiler has made. result: the result of the compiler's run."""
+        """Cache a compilation. result: the result of the compiler's run."""
         if self._shared is not None and result.cpu_seconds > _LONG_SECONDS:
             self._shared.store(_name(program), artifact)
         return self._keep(program, artifact)
@@ -114,7 +114,7 @@ class CompileCache:
 
 
 def make_memfd(data: bytes = b"", *, sealed: bool = False) -> int:
-    """Make a file in memory and return its descriptor. If sealed, nobody can change it: programs can reach their own
+    """Make a file in memory and return its descriptor. If sealed, it is immutable: programs can reach their own
     executables."""
     descriptor = _executable_memfd() if sealed else os.memfd_create("run")
     written = 0
@@ -122,7 +122,7 @@ def make_memfd(data: bytes = b"", *, sealed: bool = False) -> int:
         written += os.pwrite(descriptor, data[written:] if written else data, written)
     if sealed:
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
-        os.fchmod(descriptor, 0o555)  # seals protect the content; its times and attributes could carry messages
+        os.fchmod(descriptor, 0o555)  # seals protect the content; but times and attributes could carry messages
     return descriptor
 
 
@@ -131,7 +131,7 @@ def _executable_memfd() -> int:
     try:
         return os.memfd_create("run", flags | _MFD_EXEC)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # Linux before 6.3 does not know the flag, nor need it
+        if error.errno != errno.EINVAL:  # Linux before 6.3 neither supports nor needs the flag
             raise
         return os.memfd_create("run", flags)
 

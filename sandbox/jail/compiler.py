@@ -1,4 +1,4 @@
-"""Compiles programs, in the sandbox like any other run, and keeps what the compilers have made."""
+"""Compiles programs, in the sandbox like any other run, and caches the results."""
 
 import os
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _TIMES = 10  # compile time limit on a slow machine, as a multiple of a trivial 
 _MESSAGE_BYTES = 1 << 16  # kept of a compiler's messages
 _MAX_SOURCE = 16 << 20  # characters
 
-# Executes a run spec with an input. Raises ExecutionLost, or KilledExternally, which is a kind of it.
+# Executes a run spec with an input. Raises ExecutionLost, or its subclass KilledExternally.
 ExecuteRun = Callable[[RunSpec, CompiledProgram, bytes], RunResult]
 
 
@@ -36,11 +36,11 @@ class Compiler:
         self._sound: set[str] = set()  # languages whose self-test has passed
 
     def compile(self, program: Program) -> CompiledProgram | RunResult:
-        """Return the compiled program, or the result that says why there is none. It is kept for the next case.
+        """Return the compiled program, or the result of the failed compilation. Either is cached.
 
         Raises ExecutionLost if the sandbox fails repeatedly, and BackendUnavailable if there is no compiler.
         """
-        if len(program.source) > _MAX_SOURCE:  # not the caller's error: the program's author chose its length
+        if len(program.source) > _MAX_SOURCE:  # a result, not an error: the program's author chose its length
             message = f"a program must be shorter than {_MAX_SOURCE >> 20} million characters".encode()
             return RunResult(Outcome.NOT_COMPILED, 1, b"", message, 0, 0, 0)
         known = self._compilations.find(program)
@@ -72,14 +72,14 @@ class Compiler:
         finally:
             os.close(source)
         if result.outcome is Outcome.EXITED and result.exit_code == COMPILER_KILLED:
-            # Limits on memory or time are not the reason: they have outcomes of their own.
-            raise KilledExternally(f"the compiler of {program.language}, or a part of it, was killed from outside")
+            # Not memory or time limits, which have other outcomes.
+            raise KilledExternally(f"the compiler of {program.language}, or a part of it, was killed externally")
         if result.outcome is Outcome.EXITED and result.exit_code == COMPILER_BROKEN:
             raise ExecutionLost(f"the compiler of {program.language} did not start: {result.stderr.decode()}")
         return result
 
     def _check_language(self, name: str) -> None:
-        """Check once that programs in a compiled language work here: if none works, the programs are not at fault.
+        """Check once that compiled programs work here, so that a broken compiler is not the programs' fault.
 
         Raises BackendUnavailable.
         """

@@ -1,6 +1,6 @@
-"""Where runs take place without namespaces: their directories, and for root a root directory of their own.
+"""The directories of runs without namespaces and, if the warden is root, their own root directory.
 
-Each zygote has one directory in which its runs follow one another. If the warden is root and may change roots and
+Each zygote has one directory, which its runs use in turn. If the warden is root and may change roots and
 users, as in an ordinary container, programs get a user id of their own and a root that contains nothing but the image
 and that directory: hard links to the copy of the image. Otherwise they see the machine's root, and Landlock keeps them
 from opening what is there (landlock.py).
@@ -33,7 +33,7 @@ class ConfinementManager:
         self._abi = min(landlock.abi(), configuration.max_landlock_abi) if configuration.level == LANDLOCK else 0
         if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
             raise FileNotFoundError("/proc does not list the children of a process (CONFIG_PROC_CHILDREN)")
-        linux.prctl(linux.PR_SET_DUMPABLE, 0)  # programs may have our uid, and could read what we hold
+        linux.prctl(linux.PR_SET_DUMPABLE, 0)  # programs may have the same uid, and could read this process's memory
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
         self._folder = stale_resources.make_run_directory()
         capabilities = _capabilities()
@@ -46,7 +46,7 @@ class ConfinementManager:
             image.make_copy(configuration.packages, copy)
         self._copy = image.ImageCopy(copy)
         if self._has_own_uids:
-            for folder in {self._folder, copy}:  # for programs that have another uid
+            for folder in {self._folder, copy}:  # for programs with another uid
                 os.chmod(folder, 0o711)
 
     def make(self, kind: ZygoteKind, zygote_number: int) -> ZygoteConfinement:

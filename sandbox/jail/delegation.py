@@ -1,5 +1,5 @@
-"""Where cgroups may be made: only below a cgroup that is ours, so that the limits of the unit or container around it
-hold for runs as well, and no manager takes away what we have set.
+"""Find the parent of new cgroups: one that is delegated to this process, so that the limits of the unit or container
+around it apply to runs, and no manager resets ours.
 
 On cgroup v2, ours is the cgroup that a container sees as the root, one that systemd has delegated (Delegate=yes), and
 our own where no systemd manages cgroups. From any other, a worker moves to a scope that systemd makes and delegates; it
@@ -71,7 +71,7 @@ def find_subtree(scope_failure: str = "") -> CgroupSubtree:
 
     scope_failure  why systemd has made no scope for this process; "" if it has, or was not asked
 
-    Raises OSError, with the reason and what to type.
+    Raises OSError, with the reason and a remedy.
     """
     own = _own()
     if not _has_controllers(own):
@@ -99,7 +99,7 @@ def sweep() -> None:
 def scope_command() -> list[str]:
     """Return the command that starts another in a new scope, which systemd delegates; empty if none is needed.
 
-    Raises OSError, with the reason and what to type, if one is needed and there can be none.
+    Raises OSError, with the reason and a remedy, if one is needed but cannot be made.
     """
     own = _own()
     if not _has_controllers(own) or _ours(own) is not None:
@@ -129,7 +129,7 @@ def scope_environment() -> dict[str, str]:
 
 
 def scope_failure_reason() -> str:
-    """Return why systemd makes no scope for us, and what to type; "" if it does, or none is needed."""
+    """Return why systemd makes no scope for this process, with a remedy; "" if it does, or none is needed."""
     try:
         command = scope_command()
         if not command:
@@ -154,7 +154,7 @@ def remove(directory: Path) -> None:
             directory.rmdir()
         except FileNotFoundError:
             return
-        except OSError:  # a process that was killed leaves its cgroup a moment later
+        except OSError:  # a killed process leaves its cgroup with a delay
             if time.monotonic() > deadline:
                 return
             _kill(directory)
@@ -179,7 +179,7 @@ def _own() -> dict[str, tuple[Path, Path]]:
 
 
 def _has_controllers(own: dict[str, tuple[Path, Path]]) -> bool:
-    """Return whether the unified hierarchy has the controllers that we need; in a hybrid one, v1 has them."""
+    """Return whether the unified hierarchy has the required controllers; in a hybrid setup, v1 has them."""
     if "v2" in own:
         with contextlib.suppress(OSError):  # it is hidden by another mount
             return set((own["v2"][0] / "cgroup.controllers").read_text().split()) >= _REQUIRED_CONTROLLERS
@@ -187,7 +187,7 @@ def _has_controllers(own: dict[str, tuple[Path, Path]]) -> bool:
 
 
 def _ours(own: dict[str, tuple[Path, Path]]) -> Path | None:
-    """Return the v2 cgroup below which we may make others; None if there is none."""
+    """Return the v2 cgroup below which this process may make others; None if there is none."""
     point, directory = own["v2"]
     ours = directory.parent if directory.name == _LEAF else directory
     return ours if ours == point or not _SYSTEMD.exists() or _is_delegated(ours) else None
@@ -203,7 +203,7 @@ def _is_delegated(directory: Path) -> bool:
 
 
 def _divide(ours: Path) -> None:
-    """Let a v2 cgroup give its controllers to new ones. Raises OSError."""
+    """Enable the controllers of a v2 cgroup for its children. Raises OSError."""
     control = ours / "cgroup.subtree_control"
     for _ in range(10):  # processes may start new ones meanwhile
         try:

@@ -1,4 +1,4 @@
-"""Empty directories that programs have filled, without following any link that they have made."""
+"""Empty directories of programs without following their links."""
 
 import contextlib
 import os
@@ -11,8 +11,8 @@ OPEN_DIRECTORY_FLAGS = (
 
 
 def empty_directory(directory: str) -> None:
-    """Remove everything in a directory, whatever modes a program of our uid has set. Raises OSError, also if the
-    directory has become a link."""
+    """Remove everything in a directory, regardless of modes. Raises OSError, also if the directory has become a
+    link."""
     opened = os.open(directory, OPEN_DIRECTORY_FLAGS)
     try:
         empty_directory_fd(opened)
@@ -23,10 +23,10 @@ def empty_directory(directory: str) -> None:
 def empty_directory_fd(directory: int, proc: int | None = None) -> None:
     """Do the same for a directory that was opened with OPEN_DIRECTORY_FLAGS. Raises OSError.
 
-    proc   descriptor of /proc, where that cannot be opened
+    proc   descriptor of /proc, for callers that cannot open it
 
-    The subfolders of a folder are moved up before it is removed: a program can nest them deeper than we could follow
-    with one descriptor per level. No path is walked, so no link is followed.
+    The subfolders of a folder are moved to the top before it is removed: a program can nest them deeper than the number
+    of descriptors. No path is walked, so no link is followed.
     """
     opened = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY) if proc is None else os.dup(proc)
     try:
@@ -36,7 +36,7 @@ def empty_directory_fd(directory: int, proc: int | None = None) -> None:
 
 
 class _Emptying:
-    """Empties directories. proc: descriptor of /proc, through which a directory is reached whose path may change."""
+    """Empties directories. proc: descriptor of /proc, to reopen directories whose paths may change."""
 
     def __init__(self, proc: int) -> None:
         self._proc = proc
@@ -75,7 +75,7 @@ class _Emptying:
             os.close(opened)
 
     def _writable(self, directory: int) -> int:
-        """Make a directory (opened with OPEN_DIRECTORY_FLAGS) writable for us, and return a descriptor to read it."""
+        """Make a directory (opened with OPEN_DIRECTORY_FLAGS) writable, and return a descriptor to read it."""
         itself = f"self/fd/{directory}"
         linux.chmod(itself, 0o700, self._proc)
         return os.open(itself, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._proc)

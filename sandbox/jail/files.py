@@ -1,7 +1,7 @@
-"""Files on their way into and out of a run's directory, packed in one memfd. A table of names and sizes comes before
-the contents on the way in, and after them on the way out.
+"""Files to and from a run's directory, packed in one memfd. A table of names and sizes precedes the contents on the way
+in, and follows them on the way out.
 
-The table is trusted; the contents, and what lies in the directory after the run, are whatever a program has made.
+The table is trusted; the contents, and the directory after the run, are not.
 """
 
 import json
@@ -33,7 +33,7 @@ def unpack(collected: bytes) -> dict[str, bytes]:
 def extract(packed: int, owner: int | None) -> None:
     """Write the files packed in a descriptor into the working directory. Raises OSError.
 
-    owner: uid and gid that the files get; None keeps our own.
+    owner: uid and gid of the files; None: the caller's.
     """
     length = int.from_bytes(os.pread(packed, _SIZE, 0), "little")
     table, offset = _table(os.pread(packed, _SIZE + length, 0))
@@ -50,7 +50,7 @@ def extract(packed: int, owner: int | None) -> None:
 
 
 def write(name: str, source: int, offset: int, size: int, owner: int | None) -> None:
-    """Write a part of a descriptor's content to a new file. Raises OSError."""
+    """Copy a part of a descriptor's content to a new file. Raises OSError."""
     file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         end = offset + size
@@ -63,10 +63,8 @@ def write(name: str, source: int, offset: int, size: int, owner: int | None) -> 
 
 
 def collect(names: Iterable[str], max_bytes: int, sink: int) -> None:
-    """Write the named files of the working directory to `sink` if they are plain files, `max_bytes` bytes in all: what
-    exceeds that is cut off.
-
-    Called after the run: no link is followed and nothing is waited for, whatever the program has put there.
+    """Write the named files of the working directory to `sink` if they are plain files, truncated to `max_bytes` in
+    all. Called after the run: never follows a link and never blocks.
     """
     table: list[tuple[str, int]] = []
     left = max_bytes

@@ -1,16 +1,16 @@
 """The file system that programs see, made once for a Sandbox: a copy in memory of the interpreter, its standard library
 and the shared libraries that these need, and nothing else of the machine.
 
-It is a copy because a file that programs share with the machine is more than its content: a program that watches, locks
-or evicts it learns about runs elsewhere, a list of mounts tells where the machine keeps it, and packages installed
-beside the library may hold answers. The copy lies in file systems of its own, which are read-only once they are filled:
+It is a copy because a shared file leaks more than its content: by watching, locking or evicting it, a program learns
+about other runs; the mount table reveals its path on the machine; and packages installed next to the library may hold
+expected outputs. The copy has its own file systems, read-only once they are filled:
 
-    ROOT               the root of programs. Below RUN_ROOT, where each run mounts its own workspace, lies the code of
-                       the zygote, which runs therefore do not see
+    ROOT               the root of programs. The zygote's code is below RUN_ROOT, hidden by the workspace that each run
+                       mounts there
     COMPILE_DIRECTORY  the same root with mount points for a compiler; also below RUN_ROOT
     PACKAGES           packages from outside the standard library, for programs that name them
 
-All of them live in a mount namespace of their own and vanish with the last process that uses them, however it ends. The
+All of them are in a separate mount namespace, and disappear with the last process that uses it. The
 compilers of sandbox/languages, a hundred megabytes each, are not copied: a zygote that compiles sees the machine's.
 
 Where there can be no mounts, the same copy is made in a plain folder (make_copy), for programs that Landlock confines.
@@ -40,7 +40,7 @@ from sandbox.jail.child import RUN_ROOT
 from sandbox.jail.packages import EXCLUDED as LEFT_OUT_OF_PACKAGES
 from sandbox.jail.packages import JailPackages, listed_files
 
-MOUNT_ROOT = "/tmp"  # where the copies are mounted, in their own namespace only; a directory that every machine has
+MOUNT_ROOT = "/tmp"  # where the copies are mounted, in their namespace only; exists on every machine
 ROOT, PACKAGES = f"{MOUNT_ROOT}/root", f"{MOUNT_ROOT}/packages"
 COMPILE_DIRECTORY = f"{ROOT}{RUN_ROOT}/compiling"
 CODE, LIBRARIES = (
@@ -64,15 +64,15 @@ _LINKS = {
     "usr/bin/python": _PYTHON,
     "usr/bin/python3": _PYTHON,
 }
-_EXCLUDED = re.compile(  # what no program can use here: there is no screen, no installer and no documentation
+_EXCLUDED = re.compile(  # modules that no program can use here: GUIs, installers, documentation
     r"(site|dist)-packages|tests?|_test.*\.so|_xxtest.*|config-.*|.*\.opt-[12]\.pyc|.*\.a|_?tkinter.*|turtledemo|idlelib"
     r"|ensurepip|lib2to3|pydoc_data"
 )
 _EXCLUDED_DATA = re.compile(r"right|posix")  # second and third copies of the time zones
 _DATA = ("/usr/share/zoneinfo", "/usr/lib/locale/C.utf8")
-_UNCHECKED = MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)  # header of a .pyc file that no source belongs to
+_UNCHECKED = MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)  # header of a .pyc file without source
 _SYSTEM_FOLDER = re.compile(r"(/usr)?/lib(32|64)?(/[^/]*-linux-[^/]*)?")
-# No extension module needs them, but threads that end, C++ code under ctypes, and programs that use old names do.
+# Not needed by extension modules, but by ending threads, C++ code under ctypes, and programs that use old names.
 _WANTED = "libgcc_s.so.1 libstdc++.so.6 libpthread.so.0 libdl.so.2 librt.so.1 libutil.so.1".split()
 
 
@@ -81,7 +81,7 @@ def main(socket_fd: int, folder: str) -> None:
 
     folder   where to make a copy; "" for an image in namespaces, whose descriptors are then sent
 
-    The answer is MADE, or a message that says why there is no image.
+    The response is MADE, or a message that says why there is no image.
     """
     channel = socket.socket(fileno=socket_fd)
     packages = JailPackages(**json.loads(channel.recv(_MESSAGE_BYTES)))
@@ -232,21 +232,21 @@ class _Content:
             package.copy(packages)
         for name, source in self._sources.items():
             Path(packages, f"{name}.py").write_text(source, "utf-8")
-        for path in self._foreign:  # the folders of a compiler hide their first place
+        for path in self._foreign:  # the mounts of a compiler hide their original location
             os.link(root + path, f"{root}{LIBRARIES}/{os.path.basename(path)}")
         for name, destination in _LINKS.items():
             os.symlink(destination, f"{root}/{name}")
         _compile_ourselves(self._code, root)
 
     def link_libraries(self, root: str) -> None:
-        """Put all libraries into one folder, for a loader to which another one than the copy is the root."""
+        """Link all libraries into one folder, for a loader whose root is not the copy."""
         for path in self._libraries:
             with contextlib.suppress(FileExistsError):
                 os.link(root + path, f"{root}{LIBRARIES}/{os.path.basename(path)}")
 
 
 def _leave() -> bool:
-    """Leave the mount namespace shared with others; return whether that took a user namespace. Raises OSError."""
+    """Enter a new mount namespace; return whether that required a user namespace. Raises OSError."""
     try:
         linux.unshare(linux.CLONE_NEWNS)
     except PermissionError:
@@ -284,7 +284,7 @@ class _Tree:
                 continue
             if entry.is_dir():
                 self._copy_folder(entry.path, f"{target}/{entry.name}")
-            elif entry.is_file():  # and not a broken link
+            elif entry.is_file():  # not a broken link
                 _copy_file(entry.path, f"{target}/{entry.name}")
 
 
@@ -305,7 +305,7 @@ class _Distribution:
             if name.endswith(".py"):
                 compiled = cache_from_source(target)
                 os.makedirs(os.path.dirname(compiled), 0o755, exist_ok=True)
-                with contextlib.suppress(Exception):  # not compilable: a template, or code for another Python
+                with contextlib.suppress(Exception):  # a template, or code for another Python version
                     _write_compiled(source, compiled, f"{SHOWN_PACKAGES}/{name}")
         os.close(self._folder)
 
@@ -320,7 +320,7 @@ def _copy_file(source: str, target: str) -> None:
             while os.sendfile(writer, reader, None, 1 << 30):
                 pass
             os.fchmod(writer, mode)  # whatever the umask is
-            os.utime(writer, ns=(status.st_mtime_ns, status.st_mtime_ns))  # compiled modules are checked against it
+            os.utime(writer, ns=(status.st_mtime_ns, status.st_mtime_ns))  # compiled modules are validated against it
         finally:
             os.close(writer)
     finally:
@@ -328,7 +328,8 @@ def _copy_file(source: str, target: str) -> None:
 
 
 def _compile_ourselves(package: int, root: str) -> None:
-    """Compile what a zygote imports from this package into the image. package: descriptor of its directory."""
+    """Compile the modules of this package that a zygote imports into the image. package: descriptor of its
+    directory."""
     source = f"/proc/self/fd/{package}"
     names = ["__init__.py"]
     for folder in ("jail", "languages"):
@@ -342,8 +343,7 @@ def _compile_ourselves(package: int, root: str) -> None:
 def _write_compiled(source: str, target: str, shown: str) -> None:
     """Compile a module as if it lay at the path `shown`. Raises SyntaxError or ValueError.
 
-    An installer or an import has usually compiled it already: loading that takes a tenth of the time. But it contains
-    the path of the module on this machine.
+    A cached .pyc usually exists and loads ten times as fast, but contains the module's path on this machine.
     """
     code = SourceFileLoader(shown, source).get_code(shown)
     assert code is not None
@@ -435,7 +435,7 @@ def _needed_libraries(
     for name, place in places.items():
         if _SYSTEM_FOLDER.fullmatch(os.path.dirname(place)):
             sources[place] = name
-        else:  # it goes into a folder that the loader always searches
+        else:  # into a folder that the loader always searches
             sources[f"{system}/{os.path.basename(name)}"] = name
             foreign.append(os.path.basename(name))
     for loader in loader_paths():
@@ -446,7 +446,7 @@ def _needed_libraries(
 def _load(path: str) -> None:
     try:
         ctypes.CDLL(path, mode=os.RTLD_LAZY)
-    except OSError:  # the module does not work on this machine anyway
+    except OSError:  # the module is broken on this machine
         return
 
 
@@ -457,8 +457,7 @@ class _Info(ctypes.Structure):
 
 
 def _loaded() -> list[str]:
-    """Return the absolute names of all shared objects in this process, as they were searched for: links are not
-    resolved."""
+    """Return the absolute paths of all shared objects in this process, with links unresolved."""
     names: list[str] = []
 
     def note(info: "ctypes._Pointer[_Info]", _size: int, _data: int) -> int:

@@ -1,7 +1,7 @@
 """An interactive case: a program and its referee run side by side, and the output of each is the input of the other.
 
-Whichever ends first decides: a referee that rejects while the program still talks, or a program that fails. What the
-program says passes through us, and we count it.
+Whichever ends first decides: a referee that rejects early, or a program that fails. The judge forwards the program's
+output to the referee, and counts its bytes.
 """
 
 import contextlib
@@ -25,18 +25,18 @@ from sandbox.suite import Referee
 
 Known = TypeVar("Known")
 
-WALL_FACTOR = 3  # a program may take this many times its wall limit in all, since it waits while the referee thinks
+WALL_FACTOR = 3  # a program may take this many times its wall limit in all, since it waits for the referee
 REFEREE_FACTOR = 7  # the referee's time limit, as a multiple of the program's, so that the program times out first
-# not even if the machine gives the program only a twentieth of a processor: that is 3 * 7 times its CPU limit
-REFEREE_GRACE_SECONDS = 30  # a referee may take this much longer
+# even if the program gets only a twentieth of a processor: 3 * 7 times its CPU limit
+REFEREE_GRACE_SECONDS = 30  # added to the referee's time limit
 REFEREE_EXIT_SECONDS = 1  # time for a referee to end after a program that has used up its budget
-_REFEREE_CPU_SECONDS = 10  # more than a program has wall time
+_REFEREE_CPU_SECONDS = 10  # added to a program's wall time
 _CHUNK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """The program or its referee: what is run, and by which runner."""
+    """The program or its referee, with its runner."""
 
     run_spec: RunSpec
     compiled: CompiledProgram
@@ -56,8 +56,8 @@ class Participant:
 class InteractionResult:
     """How both sides ended.
 
-    output_exceeded  whether the program said more than it may
-    program_output   all that the program said; empty if it is longer than an output that is kept
+    output_exceeded  whether the program exceeded its output limit
+    program_output   the program's whole output; empty if longer than MAX_OUTPUT_BYTES
     """
 
     program: FinishedRun
@@ -84,7 +84,7 @@ def run_interactive(
 ) -> CaseRun:
     """Run a program and its referee side by side; return the program's run and the ruling.
 
-    remaining_seconds           what is left of the submission's budget
+    remaining_seconds           the rest of the submission's budget
     is_sound(cpu_seconds)  returns whether the referee works with trusted input, within this CPU time if one
                            is given; called when it has failed with this program
 
@@ -99,16 +99,16 @@ def run_interactive(
         min(patience_seconds, remaining_seconds + REFEREE_EXIT_SECONDS), wall_seconds + _REFEREE_CPU_SECONDS
     )
     ended = retry_lost(lambda: prepare_zygotes(program, partner) or run_connected(program, partner))
-    result, answer = ended.program.result, ended.referee.result
+    result, referee_run = ended.program.result, ended.referee.result
     if ended.output_exceeded:
         return CaseRun(replace(result, outcome=Outcome.OUTPUT_LIMIT), None, ended.referee_extra_seconds)
     try:
-        result, ruling = _outcome(result, answer, ended.referee_ended_first, limit_seconds, referee_spec)
+        result, ruling = _outcome(result, referee_run, ended.referee_ended_first, limit_seconds, referee_spec)
     except RefereeError as failure:
-        waited = _referee_stalled(result, answer, limit_seconds)
+        waited = _referee_stalled(result, referee_run, limit_seconds)
         if not is_sound(limit_seconds if waited else None):
             raise
-        if waited or (hurried and answer.outcome is Outcome.TIMED_OUT):
+        if waited or (hurried and referee_run.outcome is Outcome.TIMED_OUT):
             result, ruling = referee.mark_timed_out(result), None
         else:
             result = replace(result, outcome=Outcome.EXITED, exit_code=0)
@@ -136,9 +136,8 @@ def retry_lost(attempt: Callable[[], Known | LostRun]) -> Known:
 
 
 def prepare_zygotes(*sides: Participant) -> LostRun | None:
-    """Start the zygotes that are needed; return why one was lost.
-
-    This thread starts all of them, since a zygote dies with the thread that started it and this thread lives on.
+    """Start the required zygotes; return why one was lost. Called in a long-lived thread, since a zygote ends with the
+    thread that started it.
     """
     try:
         for side in sides:
@@ -172,22 +171,22 @@ def run_connected(program: Participant, partner: Participant) -> InteractionResu
     )
     for descriptor in (program_reads, program_writes, referee_reads, referee_writes):
         os.fchmod(descriptor, 0o666)  # for a program that opens /dev/stdin
-    # Keeps the pipe open, so that a referee gets no error if it talks to a program that has ended. Opened anew rather
-    # than duplicated: a duplicate would share its flags with the program, which may make it non-blocking.
+    # Keeps the pipe open, so that a referee gets no SIGPIPE after the program's end. Reopened rather than duplicated: a
+    # duplicate would share its flags with the program, which may make it non-blocking.
     unheard = os.open(f"/proc/self/fd/{program_reads}", os.O_RDONLY | os.O_CLOEXEC)
-    answers: list[FinishedRun | LostRun] = []
+    referee_runs: list[FinishedRun | LostRun] = []
     failures: list[BaseException] = []
     heard: list[tuple[bool, bytes]] = []
 
-    def referee_runs() -> None:
+    def run_referee() -> None:
         try:
-            answers.append(partner.attempt(StdioPipes(referee_reads, referee_writes)))
-        except BaseException as error:  # for the thread that waits for us
+            referee_runs.append(partner.attempt(StdioPipes(referee_reads, referee_writes)))
+        except BaseException as error:  # raised by the main thread
             failures.append(error)
 
     at_most = program.run_spec.run_params.output_bytes
     threads = [
-        Thread(target=referee_runs, daemon=True),
+        Thread(target=run_referee, daemon=True),
         Thread(target=lambda: heard.append(_forward(we_read, we_write, at_most)), daemon=True),
     ]
     for thread in threads:
@@ -200,16 +199,16 @@ def run_connected(program: Participant, partner: Participant) -> InteractionResu
             thread.join()
     if failures:
         raise failures[0]
-    answer = answers[0]
+    referee_run = referee_runs[0]
     if isinstance(result, LostRun):
         return result
-    return answer if isinstance(answer, LostRun) else InteractionResult(result, answer, *heard[0])
+    return referee_run if isinstance(referee_run, LostRun) else InteractionResult(result, referee_run, *heard[0])
 
 
 def _forward(source: int, sink: int, at_most: int) -> tuple[bool, bytes]:
-    """Pass data on until one side is gone; return whether there was more than is allowed, and all of it if it is short.
+    """Forward data until one side is gone; return whether it exceeded the limit, and the data if it is short.
 
-    The data is copied, not spliced: a splice keeps packets separate, and its pages may change after they are passed on.
+    Copies rather than splices: a splice keeps packets separate, and its pages may change afterwards.
     """
     passed, said = 0, b""
     try:
@@ -231,7 +230,7 @@ def _write_text(sink: int, text: bytes) -> None:
 
 
 def _drain(source: int) -> None:
-    """Read to the end, and drop what was read."""
+    """Read and discard everything up to EOF."""
     while os.read(source, _CHUNK_BYTES):
         pass
     os.close(source)
@@ -243,22 +242,23 @@ def _write(sink: int, text: bytes) -> None:
 
 
 def _outcome(
-    result: RunResult, answer: RunResult, referee_first: bool, limit_seconds: float, judge: Referee
+    result: RunResult, referee_run: RunResult, referee_first: bool, limit_seconds: float, judge: Referee
 ) -> tuple[RunResult, referee.RefereeResult | None]:
-    """Return the program's run as its verdict needs it, and the referee's ruling if it counts. Raises RefereeError."""
+    """Return the program's run, adjusted for its verdict, and the referee's ruling if it counts. Raises
+    RefereeError."""
     ended_well = result.outcome is Outcome.EXITED and result.exit_code == 0
-    if not referee_first and referee.hit_eof(answer, judge):  # the program should have said more
+    if not referee_first and referee.hit_eof(referee_run, judge):  # the program's output ended too early
         return result, referee.RefereeResult(0.0, "the program ended before the referee") if ended_well else None
     if ended_well:
-        return result, referee.read_result(answer, judge)
+        return result, referee.read_result(referee_run, judge)
     if referee_first:
-        ruling = referee.read_result(answer, judge)
-        if ruling.score < 1:  # how the program ended after its rejection does not matter
+        ruling = referee.read_result(referee_run, judge)
+        if ruling.score < 1:  # the program's outcome after its rejection does not count
             return replace(result, outcome=Outcome.EXITED, exit_code=0), ruling
-    if _referee_stalled(result, answer, limit_seconds):
-        raise RefereeError(f"it used {answer.cpu_seconds:.1f} s of CPU time while the program waited")
+    if _referee_stalled(result, referee_run, limit_seconds):
+        raise RefereeError(f"it used {referee_run.cpu_seconds:.1f} s of CPU time while the program waited")
     return result, None
 
 
-def _referee_stalled(result: RunResult, answer: RunResult, limit_seconds: float) -> bool:
-    return result.outcome is Outcome.TIMED_OUT and answer.cpu_seconds > limit_seconds
+def _referee_stalled(result: RunResult, referee_run: RunResult, limit_seconds: float) -> bool:
+    return result.outcome is Outcome.TIMED_OUT and referee_run.cpu_seconds > limit_seconds

@@ -1,4 +1,4 @@
-"""What stands in the way of a level of isolation on this machine: looked up, never guessed."""
+"""The settings of this machine that prevent a level of isolation: looked up, never guessed."""
 
 import os
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _SETTINGS = {"kernel.unprivileged_userns_clone": "0", "kernel.apparmor_restrict_
 
 
 def explain_refusal(level: str, error: str) -> str:
-    """Say why this machine refuses a level of isolation: the call that failed, and what was found."""
+    """Explain why this machine lacks a level of isolation: the failed call, and the settings behind it."""
     found = list({NAMESPACES: _of_namespaces, LANDLOCK: _of_landlock}[level]())
     return f"{error} (found: {'; '.join(found)})" if found else error
 

@@ -1,12 +1,12 @@
 """Landlock: a domain of file accesses, signals and sockets that a process enters for itself, without any privilege.
 
-Each run enters a domain of its own (child.py). What is not granted is refused, /proc included, and the kernel lets
-nobody in the domain trace or, from ABI 6 on, signal a process outside of it. What the kernel's ABI does not cover, the
-filter of system calls refuses (seccomp.py).
+Each run enters a domain of its own (child.py). Anything not granted is denied, including /proc. Processes in the domain
+cannot trace or, from ABI 6 on, signal a process outside it. The filter of system calls (seccomp.py) denies what the
+kernel's ABI does not cover.
 
     ABI   Linux   adds
     1     5.13    opening, executing, making and removing files
-    2     5.19    moving and linking files from one folder to another; before, nobody may
+    2     5.19    moving and linking files between folders; denied before
     3     6.2     truncating files
     4     6.7     TCP
     5     6.10    requests to devices

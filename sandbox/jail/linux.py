@@ -1,8 +1,8 @@
 """The system calls that the standard library does not have, each as one function that raises OSError.
 
-All go through ctypes.PyDLL, which keeps the interpreter lock: the callers are single-threaded and some of these
-calls return in a forked child, where taking the lock anew would hang. Calls that the filter reserves for us carry the
-key, once there is one (`use`).
+All go through ctypes.PyDLL, which keeps the interpreter lock: the callers are single-threaded and some of these calls
+return in a forked child, where taking the lock again would hang. Calls that the filter reserves for the zygote carry
+the key, once there is one (embed_syscall_key).
 """
 
 import ctypes
@@ -43,7 +43,7 @@ PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_RAISE = 2
 PR_CAP_AMBIENT_CLEAR_ALL = 4
 
-WAIT_ALL = 0x40000000  # __WALL: also for children that announce their end by another signal than SIGCHLD
+WAIT_ALL = 0x40000000  # __WALL: also for children whose exit signal is not SIGCHLD
 SIGCHLD = 17
 
 _X86 = os.uname().machine == "x86_64"
@@ -97,7 +97,7 @@ _keyed_fork: "PreparedSyscall | None" = None
 
 
 def embed_syscall_key(key: SyscallKey, *, forks: bool = False) -> None:
-    """From now on, pass this key in all calls that the filter reserves for us. forks: whether forking is one of them.
+    """Pass this key in all later calls that the filter reserves for the zygote. forks: whether forking is one of them.
     Raises OSError."""
     global _key, _through, _keyed_fork
     _key, _through = key, key.call
@@ -107,7 +107,7 @@ def embed_syscall_key(key: SyscallKey, *, forks: bool = False) -> None:
 
 
 def thread_id_address() -> int:
-    """Return where libc keeps the id of the calling thread, which a fork must change. Raises OSError if the kernel was
+    """Return the address of libc's id of the calling thread, which a fork must change. Raises OSError if the kernel was
     built without CONFIG_CHECKPOINT_RESTORE."""
     address = ctypes.c_void_p()
     prctl(PR_GET_TID_ADDRESS, ctypes.addressof(address))
@@ -115,8 +115,7 @@ def thread_id_address() -> int:
 
 
 def destroy_key() -> None:
-    """Destroy the key in a child that becomes a program. After this, the functions of this module that carry it must
-    not be called."""
+    """Destroy the key in a child that becomes a program. Functions that carry it must not be called afterwards."""
     if _key is not None:
         _key.throw_away()
 
@@ -137,8 +136,8 @@ def _named(what: str, number: int, *arguments: int) -> int:
 
 
 class PreparedSyscall:
-    """A system call that is prepared before a fork and made after it. Every page that the child writes to is copied
-    first, so the child should do no more than it must. Arguments of bytes are passed by their address."""
+    """A system call prepared before a fork and made after it. Every page that the child writes to is copied, so the
+    child does as little as possible. Arguments of bytes are passed by their address."""
 
     __slots__ = ("_arguments", "_kept", "_number")
 
@@ -170,23 +169,22 @@ def prepare_prctl(option: int, argument: int) -> PreparedSyscall:
 
 
 def prepare_setpgid() -> PreparedSyscall:
-    """Prepare to put the caller into a process group of its own."""
+    """Prepare a setpgid(0, 0)."""
     return PreparedSyscall(_SYS_SETPGID, 0, 0)
 
 
 def prepare_setsid() -> PreparedSyscall:
-    """Prepare to put the caller into a session, and so a process group, of its own."""
+    """Prepare a setsid()."""
     return PreparedSyscall(_SYS_SETSID)
 
 
 def prepare_setuid(number: int) -> list[PreparedSyscall]:
-    """Return the calls that change to this user and group. If the uid was 0, the kernel then takes away all
-    capabilities."""
+    """Return the calls that change to this user and group. If the uid was 0, this drops all capabilities."""
     return [PreparedSyscall(call, number, number, number) for call in (_SYS_SETRESGID, _SYS_SETRESUID)]
 
 
 def prepare_capability_drop() -> list[PreparedSyscall]:
-    """Return the calls that give up all capabilities, including ambient ones, and keep the same user."""
+    """Return the calls that drop all capabilities, including ambient ones, and keep the user."""
     return [
         PreparedSyscall(_SYS_PRCTL, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL),
         PreparedSyscall(_SYS_CAPSET, struct.pack("Ii", _CAPABILITY_VERSION_3, 0), bytes(24)),
@@ -194,8 +192,8 @@ def prepare_capability_drop() -> list[PreparedSyscall]:
 
 
 def enable_malloc_trim() -> None:
-    """Make libc give freed memory back to the kernel, as it does at first: once large blocks have been freed, it keeps
-    up to 64 MB for later ones."""
+    """Make libc return freed memory to the kernel: its threshold would otherwise grow, up to 64 MB, once large blocks
+    are freed."""
     mallopt = getattr(_libc, "mallopt", None)
     if mallopt is not None:  # only glibc has it
         mallopt(_M_TRIM_THRESHOLD, 128 << 10)  # once set, the threshold no longer adapts
@@ -218,15 +216,13 @@ _pause = ctypes.cast(_libc.pause, ctypes.c_void_p)
 
 
 def clone_stub() -> int:
-    """Start a process that shares our memory and sleeps until it is killed; return its pid.
-
-    It runs libc's pause() on a stack of its own, so there can be one at a time. No page table is copied: this
-    is ten times cheaper than a fork.
+    """Start a process that shares this one's memory and sleeps until it is killed; return its pid. It runs libc's
+    pause() on a static stack, so there can be one at a time. No page table is copied: ten times cheaper than a fork.
     """
     top = (ctypes.addressof(_stub_stack) + len(_stub_stack)) & ~15
     if _keyed_fork is None:
         return _check(_libc.clone(_pause, top, CLONE_VM | SIGCHLD, None), "clone")
-    ctypes.c_void_p.from_address(top - 16).value = _pause.value  # to which the keyed call returns in the new process
+    ctypes.c_void_p.from_address(top - 16).value = _pause.value  # the return address in the new process
     return system_call(_SYS_CLONE, CLONE_VM | SIGCHLD, top - 16)
 
 
@@ -265,14 +261,14 @@ def chmod(path: str, mode: int, folder: int) -> None:
 
 
 def list_directory(descriptor: int, page: mmap.mmap) -> int:
-    """Have the kernel write the next entries of an open directory (struct linux_dirent64) to a page; return their
-    length in bytes, 0 at the end."""
+    """Read the next entries of an open directory (struct linux_dirent64) into a page; return their bytes, 0 at the
+    end."""
     start = ctypes.addressof(ctypes.c_char.from_buffer(page))
     return system_call(_SYS_GETDENTS64, descriptor, start, len(page))
 
 
 def set_fsuid_fsgid(number: int) -> None:
-    """Access files as this user and group from now on, and make new ones for them. Needs CAP_SETUID and CAP_SETGID."""
+    """Set the user and group of file accesses and new files. Needs CAP_SETUID and CAP_SETGID."""
     for call in (_SYS_SETFSGID, _SYS_SETFSUID):
         system_call(call, number)
 
@@ -283,8 +279,8 @@ def set_nice(which: int, who: int, nice: int) -> None:
 
 
 def set_scheduler_slice(seconds: float) -> None:
-    """Set the time for which the calling thread, but none of its forks, runs at a stretch: with a short one it waits
-    less when it wakes up among many others. Has no effect before Linux 6.12. Raises OSError."""
+    """Set the scheduler slice of the calling thread, not of its forks: a short slice reduces its wakeup latency on a
+    busy machine. Has no effect before Linux 6.12. Raises OSError."""
     nice, nanoseconds = os.getpriority(os.PRIO_PROCESS, 0), int(seconds * 1e9)
     size = struct.calcsize("IIQiIQQQ")
     data = struct.pack("IIQiIQQQ", size, _SCHED_OTHER, _SCHED_FLAG_RESET_ON_FORK, nice, 0, nanoseconds, 0, 0)
@@ -304,7 +300,7 @@ def make_readonly(target: str, *, nodev: bool) -> None:
 
 
 def pivot_root(new_root: str) -> None:
-    """Make `new_root`, a mount point, the root; the old one is gone for good."""
+    """Make `new_root`, a mount point, the root, and detach the old one."""
     os.chdir(new_root)
     _check(_libc.syscall(_SYS_PIVOT_ROOT, b".", b"."), "pivot_root")
     unmount(".")
@@ -324,8 +320,8 @@ def capabilities() -> range:
 
 
 def set_capabilities(mask: int, inheritable: int = 0, effective: int | None = None) -> None:
-    """Set the permitted capabilities of the calling process to `mask`, and the effective ones to the same or, if they
-    are named, to `effective`."""
+    """Set the permitted capabilities of the calling process to `mask`, and the effective ones to `effective`, by
+    default the same."""
     header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
     sets = (mask if effective is None else effective, mask, inheritable)
     data = b"".join(struct.pack("III", *(bits >> shift & 0xFFFFFFFF for bits in sets)) for shift in (0, 32))

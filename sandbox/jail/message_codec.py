@@ -1,9 +1,8 @@
 """Requests to a worker and its responses, as bytes.
 
-Requests are pickles: a worker trusts its caller, for whom it works. Responses are not: a worker handles what programs
-have made, and if one of them has taken the worker over, it must not get any further, least of all out of a container.
-A response is numbers in a fixed layout, and strings with their lengths. It is decoded as the one type that is expected;
-bytes that are not exactly such a response raise ValueError and have no other effect.
+Requests are pickles: a worker trusts its caller. Responses are not: if a program has taken over the worker, it must not
+reach the caller, least of all out of a container. A response is numbers in a fixed layout, and strings with their
+lengths. It is decoded strictly as the expected type; any other bytes raise ValueError and have no other effect.
 
     kind, size of the numbers, number of strings | size of each string | numbers | strings
 """
@@ -18,7 +17,7 @@ from sandbox import errors
 from sandbox.jail.worker_config import WorkerConfig
 from sandbox.judge import CaseJudgement, Judgement, Verdict
 from sandbox.program import Outcome, Program, RunResult
-from sandbox.request import Answer, JudgeRequest, Request
+from sandbox.request import JudgeRequest, Request, Response
 from sandbox.suite import Suite
 
 _KINDS = ("layers", "error", "RunResult", "Judgement")
@@ -50,14 +49,14 @@ class _EncodedSuites:
     """Pickles of the latest suites, since many programs are judged by the same one. Any thread may use it."""
 
     def __init__(self) -> None:
-        self._entries: dict[int, tuple[Suite, bytes]] = {}  # by id, which is not reused as long as the suite is here
+        self._entries: dict[int, tuple[Suite, bytes]] = {}  # by id, which is unique while the suite is referenced here
         self._n_bytes = 0
 
     def get(self, suite: Suite) -> bytes:
         if entry := self._entries.get(id(suite)):
             return entry[1]
         encoded = pickle.dumps(suite, protocol=5)
-        # Without a lock, which a fork might leave locked; a thread that interferes costs no more than a pickle.
+        # No lock, which a fork might leave locked; a race costs only another pickling.
         if self._n_bytes + len(encoded) > _MAX_CACHED_BYTES:
             self._entries, self._n_bytes = {}, 0
         if len(encoded) <= _MAX_CACHED_BYTES:
@@ -112,11 +111,11 @@ def encode_response(response: RunResult | Judgement | dict[str, str] | Exception
     return _pack(_LAYERS, b"", [_to_bytes(text) for layer in response.items() for text in layer])
 
 
-def decode_answer(kind: type[Answer], data: bytes) -> Answer | Exception:
-    """Return the answer of this type, or the error in its place. Raises ValueError."""
+def decode_response(kind: type[Response], data: bytes) -> Response | Exception:
+    """Return the response of this type, or the error in its place. Raises ValueError."""
     decode: Callable[..., Any] = _decode_judgement if kind is Judgement else _decode_run_result
-    answer: Answer | Exception = _decode(_KINDS.index(kind.__name__), decode, data)
-    return answer
+    response: Response | Exception = _decode(_KINDS.index(kind.__name__), decode, data)
+    return response
 
 
 def decode_layers(data: bytes) -> dict[str, str] | Exception:

@@ -1,24 +1,24 @@
-"""What the jail knows of packages outside the standard library that programs may import."""
+"""The packages outside the standard library that programs may import."""
 
 import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-NUMPY_PRELOADS = ("numpy", "numpy.linalg")  # loaded for a program that names nothing but numpy
+NUMPY_PRELOADS = ("numpy", "numpy.linalg")  # preloaded for a program that imports no other package
 EXCLUDED = re.compile(r"tests?|include|.*\.(opt-[12]\.pyc|pyi|a|h)")
-_NO_USE_HERE = re.compile(r".*\.(pth|pyc|egg-link)")  # nothing reads a .pth here; what is compiled names its old place
-_OF_METADATA = ("METADATA", "entry_points.txt")  # the rest tells where and how it was installed
+_NO_USE_HERE = re.compile(r".*\.(pth|pyc|egg-link)")  # .pth has no effect here; .pyc contains its old path
+_OF_METADATA = ("METADATA", "entry_points.txt")  # other files reveal where and how it was installed
 
 
 @dataclass(frozen=True, slots=True)
 class JailPackages:
-    """What is copied for programs, and what their zygote loads before they start.
+    """The files copied for programs, and the modules that their zygote preloads.
 
-    trees              folders that are copied whole, such as numpy's if no packages are asked for: name -> path
+    trees              folders copied as a whole, such as numpy's if no packages are requested: name -> path
     distributions      paths of the .dist-info folders of installed distributions, whose listed files are copied
-    modules            names that can be imported: a program gets the packages if its source has one of these words
-    preloaded_modules  the modules that are loaded before the program starts
+    modules            importable names: a program gets the packages if its source contains one of them
+    preloaded_modules  the modules loaded before the program starts
     sources            the caller's own modules: name -> source
     """
 
@@ -32,7 +32,7 @@ class JailPackages:
         return bool(self.trees or self.distributions or self.sources)
 
     def modules_to_preload(self, source: str) -> tuple[str, ...]:
-        """Return what is loaded before a program with this source starts; () if it gets no packages at all."""
+        """Return the modules to preload for a program with this source; () if it gets no packages."""
         named = {name for name in self.modules if name in source} if self else set()
         if not named:
             return ()

@@ -1,4 +1,4 @@
-"""The processes of a run: what they have used, and how to end them all where no pid namespace does so."""
+"""The processes of a run: their resource usage, and killing them all without a pid namespace."""
 
 import contextlib
 import mmap
@@ -12,16 +12,16 @@ from sandbox.jail import linux
 from sandbox.jail.child import RunParams
 
 _TICKS = os.sysconf("SC_CLK_TCK")  # in a second
-_TICKS_SECONDS = 0.025  # a running thread's counters move within that
+_TICKS_SECONDS = 0.025  # the counters of a running thread change within this time
 _STAT_FIELDS = 22
 _USED_TICKS, _RESIDENT_PAGES = slice(11, 15), 21  # indices of these fields
-_MAX_WATCHED_THREADS = 4  # threads whose waits we can look at on a busy machine
-_NICE_THRESHOLD = 32  # processes and threads: a run in a cgroup that has more gives way to us
-_NICE_INCREMENT = 10  # added to its niceness: a ninth of our weight
+_MAX_WATCHED_THREADS = 4  # threads whose wait times can be read on a busy machine
+_NICE_THRESHOLD = 32  # processes and threads above which a run in a cgroup gets a lower priority than the zygote
+_NICE_INCREMENT = 10  # added to its niceness: a ninth of the zygote's weight
 _SLACK_MB = 16  # allowance for what the processes share with the zygote
-_MAX_SCAN_SECONDS = 1.0  # the longest look at all processes of a run
-_MAX_SCAN_CPU_SECONDS = 0.1  # and the most that it may cost: on a busy machine, most of the time is spent waiting
-# Times the CPU time that it took to measure what the processes share, until it is measured again.
+_MAX_SCAN_SECONDS = 1.0  # time limit of a scan of a run's processes
+_MAX_SCAN_CPU_SECONDS = 0.1  # its CPU time; on a busy machine, most of the wall time is waiting
+# Interval between measurements of shared memory, as a multiple of a measurement's CPU time.
 _REMEASURE_FACTOR = 10
 
 
@@ -39,61 +39,60 @@ class ProcessTree:
     """The processes of the run in progress.
 
     proc        descriptor of /proc
-    all_but_us  if True, the run is everything in our pid namespace except us, pid 1; otherwise it is all our
-                descendants, and we must be a subreaper
-    uid         the uid that all processes of the run have, and no others that we can see; None if there is no such uid
-    counters    of the cgroup that we and the run are in; None without one
+    owns_namespace  whether the run is all other processes of the zygote's pid namespace; if not, it is all descendants
+                    of the zygote, a subreaper
+    uid         uid of exactly the visible processes of the run; None if there is no such uid
+    counters    of the cgroup of the zygote and the run; None without one
 
-    Nothing that a program has made, such as the name of a process, is kept in memory that later runs inherit.
+    No program-controlled data, such as process names, is kept in memory that later runs inherit.
     """
 
-    def __init__(self, proc: int, *, all_but_us: bool, uid: int | None, counters: CgroupCounterFds | None) -> None:
-        self._all_but_us = self._has_init = all_but_us  # the init of a pid namespace only sleeps
+    def __init__(self, proc: int, *, owns_namespace: bool, uid: int | None, counters: CgroupCounterFds | None) -> None:
+        self._owns_namespace = self._has_init = owns_namespace  # the init of a pid namespace only sleeps
         self._uid = uid
         self._proc = proc
         self._counters = counters
         self._before = 0.0
         self._kills_before = b""
-        self._hid_waits = False  # result of the last check
-        self._looked = 0.0  # when that was, in monotonic seconds
+        self._waits_unknown = False  # result of the last check
+        self._last_check = 0.0  # its monotonic time
         self._measured_again = 0.0  # earliest next measurement of shared memory, in monotonic seconds
         self._own_waits = os.open("self/schedstat", os.O_RDONLY, dir_fd=proc)
-        self._own_wait_seconds = 0.0  # at our last answer to a notification
-        self._runnable_seconds = 0.0  # while it had several processes, one of them running or waiting for a processor
-        self._answer_seconds = 0.0  # since the last look, while we waited for a processor and it for our answers
-        self._unanswered_seconds = 0.0  # the sum of these, apart from those while it was runnable
+        self._own_wait_seconds = 0.0  # at the last response to a notification
+        self._runnable_seconds = 0.0  # time with several processes, one of them runnable
+        self._response_seconds = 0.0  # since the last check, CPU waits of the zygote during system calls of the run
+        self._sum_response_seconds = 0.0  # their sum, except while the run was runnable
         self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._page.madvise(mmap.MADV_DONTFORK)
 
     def begin(self) -> None:
-        """Start counting CPU time and processes that are killed."""
+        """Start counting CPU time and OOM kills."""
         self._before, self._kills_before = self._counted(), self._kills()
-        self._hid_waits, self._looked, self._runnable_seconds = False, time.monotonic(), 0.0
-        self._measured_again = self._answer_seconds = self._unanswered_seconds = 0.0
+        self._waits_unknown, self._last_check, self._runnable_seconds = False, time.monotonic(), 0.0
+        self._measured_again = self._response_seconds = self._sum_response_seconds = 0.0
         self._own_wait_seconds = self._own_wait()
 
     def exceeded_limit(self, job: RunParams, deadline: float) -> str:
         """Return the limit that the run exceeds: memory, time, or "" if none.
 
-        A run in a cgroup exceeds its memory as soon as the kernel has killed one of its processes for that. Without a
-        cgroup, what cannot be measured before the deadline, in monotonic seconds, is left out: to look at a hundred
-        busy processes can take a minute.
+        A run in a cgroup exceeds its memory once the OOM killer has killed one of its processes. Without a cgroup, the
+        scan stops at the deadline (monotonic seconds), since a hundred busy processes can take a minute.
         """
         if self._counters is not None:
             if int(os.pread(self._counters.tasks, 32, 0)) > _NICE_THRESHOLD:
                 self._give_way()
             now = time.monotonic()
-            if self._all_but_us and self._is_runnable():
-                self._runnable_seconds += now - self._looked
+            if self._owns_namespace and self._is_runnable():
+                self._runnable_seconds += now - self._last_check
             else:
-                self._unanswered_seconds += self._answer_seconds
-            self._looked, self._answer_seconds = now, 0.0
+                self._sum_response_seconds += self._response_seconds
+            self._last_check, self._response_seconds = now, 0.0
             holds_too_much = self._kills() != self._kills_before
             used_seconds = self.cpu_seconds()
         else:
             deadline = min(deadline, time.monotonic() + _MAX_SCAN_SECONDS)
             pids = self._pids()
-            self._hid_waits = self._hides_waits(pids)
+            self._waits_unknown = self._are_waits_unknown(pids)
             # Parents before their children: one that ends meanwhile is not counted twice.
             stats = [stat for stat in map(self._stat, _until(deadline, pids)) if stat]
             used_seconds = sum(int(ticks) for stat in stats for ticks in stat[_USED_TICKS]) / _TICKS
@@ -104,24 +103,23 @@ class ProcessTree:
         return "time" if job.exceeds_cpu_limit(used_seconds) else ""
 
     def _is_runnable(self) -> bool:
-        """Return whether the run has several processes, one of which is running or waits for a processor."""
+        """Return whether the run has several processes, one of them runnable."""
         pids = self._pids()
         return len(pids) > 2 and any(self._stat(pid)[:1] == [b"R"] for pid in pids)  # the first is the run's init
 
-    def record_syscall_answer(self) -> None:
-        """Count the time for which we waited for a processor, and the run for our answer to one of its calls."""
+    def record_syscall_response(self) -> None:
+        """Record how long the zygote waited for a processor while the run waited for its response to a system call."""
         waited_before, self._own_wait_seconds = self._own_wait_seconds, self._own_wait()
-        self._answer_seconds += self._own_wait_seconds - waited_before
+        self._response_seconds += self._own_wait_seconds - waited_before
 
     def _own_wait(self) -> float:
-        """Return for how many seconds this process has waited for a processor since it began."""
+        """Return the seconds for which this process has waited for a processor since its start."""
         return int(os.pread(self._own_waits, 64, 0).split()[1]) / 1e9
 
     def _give_way(self) -> None:
-        """Lower the priority of the run's many threads, or we would wait for a hundred of them again and again.
+        """Lower the priority of the run's many threads, so that the zygote need not wait behind all of them.
 
-        In a cgroup, the run as a whole gets no less of the machine for it. Without CAP_SYS_NICE, we may not do so if
-        programs have a uid of their own.
+        The cgroup's share of the machine stays the same. Fails without CAP_SYS_NICE if programs have their own uid.
         """
         nice = os.getpriority(os.PRIO_PROCESS, 0) + _NICE_INCREMENT
         if self._uid is not None:
@@ -139,8 +137,7 @@ class ProcessTree:
         return os.pread(self._counters.events, 4096, 0).partition(b"oom_kill ")[2]
 
     def cpu_seconds(self) -> float:
-        """Return the CPU seconds of all processes of the run, including those that nobody waited for; 0 without a
-        cgroup."""
+        """Return the CPU seconds of all processes of the run, including unreaped ones; 0 without a cgroup."""
         return max(0.0, self._counted() - self._before)
 
     def _counted(self) -> float:
@@ -151,30 +148,28 @@ class ProcessTree:
         return seconds - time.process_time()
 
     def cpu_and_wait_seconds(self) -> tuple[float, float]:
-        """Return the CPU seconds used so far, and for how many seconds the machine kept the run from a processor.
-
-        The latter is the longest time that one of its threads has waited for a processor, less the time for which it
-        may have waited for other threads of the same run. Of short-lived processes, which take their waits with them,
-        it is an estimate: the time for which one was runnable whenever we looked, less what all have used. In a cgroup,
-        the time is added for which the machine kept us from answering the run's calls.
+        """Return the CPU seconds used so far, and the seconds for which other load kept the run from a processor. The
+        latter is the longest wait of a thread, minus the time that it may have waited for threads of the same run. For
+        short-lived processes, whose waits are lost, it is an estimate: the time with a runnable process, minus the CPU
+        time. In a cgroup, it includes the zygote's delayed responses to the run's system calls.
         """
-        if self._hid_waits:
+        if self._waits_unknown:
             return 0.0, 0.0
         pids = self._pids()
         threads = [(on_cpu, waited) for _, on_cpu, waited, _ in self._threads(pids)]
         used = max(self.cpu_seconds(), sum(on_cpu for on_cpu, _ in threads) / 1e9)
-        if self._hides_waits(pids):
+        if self._are_waits_unknown(pids):
             return used, 0.0
         kept = max(((waited + on_cpu) / 1e9 - used for on_cpu, waited in threads), default=0.0)
-        return used, max(0.0, kept, self._runnable_seconds - used) + self._unanswered_seconds
+        return used, max(0.0, kept, self._runnable_seconds - used) + self._sum_response_seconds
 
     def is_waiting_for_cpu(self) -> bool:
-        """Return whether a thread has been waiting for a processor for some milliseconds. The kernel counts a wait only
-        when it is over, so `cpu_and_wait_seconds` does not include this one."""
-        if self._hid_waits:
+        """Return whether a thread has been waiting for a processor for some milliseconds. The kernel counts a wait when
+        it ends, so `cpu_and_wait_seconds` lacks this one."""
+        if self._waits_unknown:
             return False
         pids = self._pids()
-        if self._hides_waits(pids):
+        if self._are_waits_unknown(pids):
             return False
         used, started = self.cpu_seconds(), time.monotonic()
         before = set(self._threads(pids))
@@ -183,11 +178,10 @@ class ProcessTree:
             return False  # its threads wait for one another
         return any(thread in before and self._stat(thread[0])[:1] == [b"R"] for thread in self._threads(pids))
 
-    def _hides_waits(self, pids: list[int]) -> bool:
-        """Return whether it is unknown how long the machine, not the run itself, kept its threads from a processor.
-
-        Without a cgroup, children that have ended may have used CPU time that we cannot see, and that others waited
-        for; and on a busy machine, to look at many threads takes longer than the run may take.
+    def _are_waits_unknown(self, pids: list[int]) -> bool:
+        """Return whether the run's waits for a processor cannot be attributed to other load. Without a cgroup, the CPU
+        time of ended children is unknown, and threads may have waited for them; and on a busy machine, scanning many
+        threads takes longer than the run's limit.
         """
         if self._counters is not None:
             return False
@@ -208,18 +202,18 @@ class ProcessTree:
                     yield int(thread), int(fields[0]), int(fields[1]), int(fields[2])
 
     def _holds_more_than(self, memory_mb: int, pids: list[int], deadline: float) -> bool:
-        """Return whether the processes hold more memory than that; shared memory counts once, the zygote's pages do not
-        count. To measure this is slow, so False is returned unless it is time to do so again."""
+        """Return whether the processes hold more memory; shared memory counts once, the zygote's pages do not. False
+        between two measurements, which are slow."""
         if time.monotonic() < self._measured_again:
             return False
         cpu_seconds_before = time.thread_time()
         proportional_kb = 0
         for pid in _until(deadline, pids):
             share = self._read(f"{pid}/smaps_rollup").partition(b"\nPss:")[2].split()
-            proportional_kb += int(share[0]) if share else self._resident_kb(pid)  # not to be read, or gone
+            proportional_kb += int(share[0]) if share else self._resident_kb(pid)  # unreadable, or gone
             if proportional_kb > (memory_mb + _SLACK_MB) << 10:
                 return True
-        # CPU time: on a busy machine the wall time is mostly spent waiting, and the memory would be free again by then.
+        # CPU time: on a busy machine, a bound in wall time would come too late.
         self._measured_again = time.monotonic() + _REMEASURE_FACTOR * (time.thread_time() - cpu_seconds_before)
         return False
 
@@ -238,8 +232,8 @@ class ProcessTree:
     def kill(self) -> float:
         """Kill and reap all processes of the run, and return their CPU seconds.
 
-        Whoever loses its parent becomes our child, so nobody is left when we have no child. The run cannot outrun us,
-        as nobody answers its notifications (seccomp_notify.py) when it forks.
+        Orphans become children of the zygote, so the run has ended when the zygote has no child. The run cannot fork
+        faster than it is killed, since its notifications (seccomp_notify.py) get no response meanwhile.
         """
         cpu_seconds, pause_seconds = 0.0, 0.001
         pids: list[int] = []
@@ -259,7 +253,7 @@ class ProcessTree:
             pause_seconds = min(2 * pause_seconds, _TICKS_SECONDS)
 
     def _pids(self) -> list[int]:
-        if self._all_but_us:
+        if self._owns_namespace:
             return [int(name) for name in os.listdir(self._proc) if name.isdigit() and int(name) != os.getpid()]
         descendants: list[int] = []
         pending = [os.getpid()]
@@ -277,15 +271,15 @@ class ProcessTree:
     def _stat(self, pid: int) -> list[bytes]:
         """Return the fields of a thread's stat from its state to the CPU time of its children; empty if it is gone.
 
-        The file is read into a page that no fork inherits: before and after these fields there is what the program has
-        chosen, its name and the signals that it blocks, which later runs must not find in their memory.
+        The file is read into a page that forks do not inherit: its other fields, such as the process name and blocked
+        signals, are program-controlled and must not leak into later runs.
         """
         try:
             descriptor = os.open(f"{pid}/stat", os.O_RDONLY, dir_fd=self._proc)
         except OSError:
             return []
         try:
-            length = os.readv(descriptor, [self._page])  # a page that no fork inherits, because of the name
+            length = os.readv(descriptor, [self._page])
         except OSError:
             return []
         finally:
@@ -296,8 +290,7 @@ class ProcessTree:
         return self._page[start:end].split()
 
     def _read(self, path: str) -> bytes:
-        """Return the content of a file below /proc; empty if its process has gone meanwhile, or the kernel has no such
-        file."""
+        """Return the content of a file below /proc; empty if its process has ended, or the kernel has no such file."""
         try:
             descriptor = os.open(path, os.O_RDONLY, dir_fd=self._proc)
         except OSError:
@@ -323,8 +316,7 @@ class ProcessTree:
 
 
 def _until(deadline: float, pids: Iterable[int]) -> Iterator[int]:
-    """Yield the pids one by one, the first in any case, until the deadline, in monotonic seconds, or until we have
-    worked for long enough."""
+    """Yield the pids, at least one, until the deadline (monotonic seconds) or until the scan has used its CPU time."""
     cpu_deadline = time.thread_time() + _MAX_SCAN_CPU_SECONDS
     for pid in pids:
         yield pid
@@ -341,6 +333,6 @@ def kill_children(except_pids: Collection[int]) -> None:
         if not others:
             return
         for pid in others:
-            os.kill(pid, signal.SIGKILL)  # a child that nobody has reaped keeps its pid
+            os.kill(pid, signal.SIGKILL)  # safe: an unreaped child keeps its pid
         for pid in others:
             os.waitpid(pid, linux.WAIT_ALL)

@@ -1,9 +1,9 @@
 """After a referee failure, runs the referee on trusted outputs to decide whether the suite or the submission is at
 fault.
 
-These are the case's trial, which a reference gave, or the expected answer. If both are empty, they are trials of other
-cases, and trivial answers. A referee that gives a ruling on one of them is sound, and the output that it failed on was
-wrong. If it fails on all of them, the suite is at fault.
+These are the case's trial (a reference's output) or else its expected output; if both are empty, trials of other cases
+and trivial outputs. If the referee gives a ruling on one of them, it is sound, and the submission's output was wrong.
+If it fails on all of them, the suite is at fault.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from sandbox.program import Outcome, RunResult
 from sandbox.suite import Case, Referee, Suite
 
 _CACHE_SIZE = 4096  # trials
-_SHARE = 3  # each of several answers may take this fraction of the time, so that this many may hang
+_SHARE = 3  # inverse of each output's share of the time, so that this many may hang
 
 
 def validation_outputs(case: Case, suite: Suite) -> Iterator[str]:
@@ -45,10 +45,7 @@ def _shortest_trial(suite: Suite) -> list[str]:
 
 
 class RefereeValidator:
-    """Trials of the referees of one worker.
-
-    It remembers which of them have passed, so that many hostile answers cost no more than one.
-    """
+    """The validation of one worker's referees. Caches passes, so that many hostile outputs cost as much as one."""
 
     def __init__(self) -> None:
         self._passed: OrderedDict[bytes, None] = OrderedDict()
@@ -62,7 +59,7 @@ class RefereeValidator:
         seconds: float,
         cpu_seconds: float | None = None,
     ) -> bool:
-        """Tell whether the referee gives a ruling on one of the answers.
+        """Return whether the referee gives a ruling on one of the outputs.
 
         ask(answer, wall_seconds)   runs the referee on an answer
         seconds                     time for all answers together

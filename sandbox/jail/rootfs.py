@@ -1,4 +1,4 @@
-"""Put the calling process into the image (image.py): what it sees from then on is all that programs see."""
+"""Enter the image (image.py), the file system of programs."""
 
 import os
 
@@ -10,13 +10,13 @@ def enter(*, packages: bool, toolchain: list[str]) -> None:
     """Make the image the root.
 
     packages   whether to include the packages from outside the standard library
-    toolchain  paths of the machine that are to be seen under the same name
+    toolchain  paths of the machine to bind at the same location
 
     The caller has user, mount and pid namespaces of its own and was cloned from a process that is in the namespaces of
     the image. It becomes uid 0 of its user namespace if that has one. Raises OSError.
     """
     root = image.COMPILE_DIRECTORY if toolchain else image.ROOT
-    # Opened now, by a user that may walk the machine's directories, and bound later through the descriptor.
+    # Opened before the change of user, which may not walk the machine's directories; bound later by descriptor.
     opened = {path: os.open(path, os.O_PATH) for path in toolchain}
     linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
     become_namespace_root()

@@ -1,7 +1,6 @@
-"""How a run ended: decided by what the kernel and we have measured, never by what a program says of itself.
-
-A program can choose what it prints, its exit status and the signal that ends it. So text on stderr does not show
-that memory ran out, and a signal is put down to a limit only if that limit was all but used up.
+"""The outcome of a run, from measurements by the kernel and the sandbox only. A program controls its output, exit
+status and final signal. So text on stderr is no evidence of a memory failure, and a signal is attributed to a limit
+only if the limit was nearly used up.
 """
 
 import signal
@@ -11,20 +10,20 @@ from typing import Any
 from sandbox.jail.child import RunParams
 from sandbox.program import Outcome, RunResult
 
-_NEARLY = 0.9  # the fraction of a limit beyond which a failure is put down to that limit
+_NEARLY = 0.9  # fraction of a limit beyond which a failure is attributed to it
 
 
 @dataclass(frozen=True, slots=True)
 class ZygoteReport:
-    """What the zygote reports of a run.
+    """The zygote's report of a run.
 
     status               the program's wait status
     kill_reason          why the zygote ended the run: "time", "memory" or "starved"; "" if the program ended itself
-    killed               whether the program died of SIGKILL without being ended by the zygote
+    killed               whether a SIGKILL ended the program that was not the zygote's
     killed_from_outside  whether that signal cannot have come from the run
     end_time             when the program ended, in monotonic seconds
-    refused_memory       whether it asked for more memory at once than it may have
-    loss_reason          why the program never began; "" if it did
+    refused_memory       whether an allocation beyond the limit was denied
+    loss_reason          why the program did not start; "" if it did
     """
 
     status: int
@@ -39,17 +38,17 @@ class ZygoteReport:
     loss_reason: str = ""
 
     @classmethod
-    def from_response(cls, answer: dict[str, Any]) -> "ZygoteReport":
-        return cls(**answer)
+    def from_response(cls, response: dict[str, Any]) -> "ZygoteReport":
+        return cls(**response)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryUsage:
-    """What is known of a run's memory.
+    """A run's memory usage.
 
-    peak_mb         the most that it used, in megabytes
-    limit_exceeded  whether it was ended for using more than its limit
-    limit_reached   whether memory that it asked for may have been refused
+    peak_mb         peak, in megabytes
+    limit_exceeded  whether it was killed for exceeding its limit
+    limit_reached   whether an allocation may have been denied
     """
 
     peak_mb: float
@@ -59,10 +58,10 @@ class MemoryUsage:
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A run about which everything is known.
+    """A classified run.
 
     end_time    when it ended, in monotonic seconds
-    was_killed  whether it was ended by SIGKILL, for no reason that we know
+    was_killed  whether an unexplained SIGKILL ended it
     """
 
     result: RunResult
@@ -72,7 +71,7 @@ class FinishedRun:
 
 @dataclass(frozen=True, slots=True)
 class LostRun:
-    """Why nothing is known about a run.
+    """A run that cannot be classified, with the reason.
 
     zygote_lost  whether its zygote was lost together with it
     """
@@ -82,12 +81,12 @@ class LostRun:
 
 
 def find_loss(report: ZygoteReport, memory: MemoryUsage) -> LostRun | None:
-    """Return why nothing is known about a run that was reported; None if it can be classified."""
+    """Return why a reported run is lost; None if it can be classified."""
     if report.loss_reason and not memory.limit_exceeded:
         return LostRun(report.loss_reason)
     if report.kill_reason == "starved":
         got = f"{report.cpu_seconds:.2f} s of processor time in {report.wall_seconds:.0f} s"
-        return LostRun(f"the machine gave the program {got}; use fewer workers, or end what else keeps it busy")
+        return LostRun(f"the machine gave the program {got}; use fewer workers, or stop other load")
     return None
 
 

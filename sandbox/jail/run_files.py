@@ -1,7 +1,6 @@
 """The files of one run: opened before the run, handed to its zygote, read after the run, and closed.
 
-What a program gets is reopened, so that it shares the file with us but no open file description: flags and offsets
-that it sets are its own.
+The program gets reopened descriptors, which share the file with the judge but not its flags and offset.
 """
 
 import os
@@ -17,7 +16,7 @@ _ABSENT = -1  # stands for a missing descriptor
 
 @dataclass(frozen=True, slots=True)
 class StdioPipes:
-    """Standard input and output of a program that talks to another; closed here once its zygote has them."""
+    """The pipes of a program connected to another; closed here once its zygote has them."""
 
     stdin: int
     stdout: int
@@ -54,7 +53,7 @@ class RunFiles:
             self.handed.append(order.preamble_fd)
 
     def _give(self, descriptor: int, mode: int) -> int:
-        """Open the file anew for the zygote, and return our own descriptor of it."""
+        """Reopen the file for the zygote, and return the judge's descriptor of it."""
         self._close_later(descriptor)
         self.handed.append(self._close_later(os.open(f"/proc/self/fd/{descriptor}", mode | os.O_CLOEXEC)))
         return descriptor
@@ -68,7 +67,7 @@ class RunFiles:
         return descriptor
 
     def close_pipe_ends(self) -> None:
-        """Close our ends of the pipes once the zygote has them: otherwise the other side would never see their end."""
+        """Close the judge's ends of the pipes once the zygote has them; otherwise the peer would never get EOF."""
         while self._to_close_when_handed:
             os.close(self._to_close_when_handed.pop())
 
@@ -98,7 +97,7 @@ class RunFiles:
 
 
 def read_whole(descriptor: int) -> bytes:
-    """Return the whole content of a file, wherever its offset is."""
+    """Read a whole file, regardless of its offset."""
     size, data = os.fstat(descriptor).st_size, b""
     while len(data) < size:
         data += os.pread(descriptor, size - len(data), len(data))

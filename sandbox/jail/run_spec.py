@@ -12,12 +12,12 @@ from sandbox.program import Limits, Program
 class RunSpec:
     """What a zygote does with each input.
 
-    run_params       what the zygote itself must know
-    child_params     what only the child of the run may know
+    run_params       the zygote's parameters
+    child_params     parameters that only the child of the run may hold
     packed_files     files that the run finds in its directory, see files.pack
-    is_referee       whether the program belongs to the suite: then it shares no zygote with submissions
+    is_referee       whether the program belongs to the suite; if so, it shares no zygote with submissions
     preamble_fd      descriptor of compiled code that runs before the program; -1: none
-    preamble_source  the source of that code, and of what else runs with the program
+    preamble_source  the source of that code, and of other code that runs with the program
     encoded_params   `run_params` as they are sent, encoded once for all cases of a suite
     """
 
@@ -41,7 +41,7 @@ class RunSpec:
         return replace(self, run_params=replace(self.run_params, wall_seconds=wall_seconds, cpu_seconds=cpu_seconds))
 
     def with_child_params(self, instructions: ChildParams) -> "RunSpec":
-        """Return the run spec with instructions for the child of the run."""
+        """Return the run spec with these child parameters."""
         if instructions == ChildParams():
             return self
         job = replace(self.run_params, has_child_params=True, fetches_files=bool(instructions.fetch_files))
@@ -49,7 +49,7 @@ class RunSpec:
 
     @property
     def sources(self) -> str:
-        """The source of the program and of what runs with it, which shows which packages are needed."""
+        """The source of the program and of the code that runs with it, searched for packages."""
         return f"{self.program.source}\n{self.preamble_source}" if self.preamble_source else self.program.source
 
     def with_preamble(self, preamble_fd: int, preamble_source: str) -> "RunSpec":
@@ -67,7 +67,7 @@ class RunSpec:
 
     def with_files(self, contents: dict[str, bytes]) -> "RunSpec":
         """Return the run spec with these files in the run's directory, and with room for them."""
-        more_mb = 1 + sum(map(len, contents.values())) // 2**20 + len(contents) // 50  # room for the inodes, too
+        more_mb = 1 + sum(map(len, contents.values())) // 2**20 + len(contents) // 50  # including inodes
         memory_mb, disk_mb = self.run_params.memory_mb + 2 * more_mb, self.run_params.disk_mb + more_mb
         job = replace(self.run_params, has_files=True, memory_mb=memory_mb, disk_mb=disk_mb)
         return replace(self, run_params=job, packed_files=files.pack(contents))
@@ -78,7 +78,7 @@ def make_run_spec(
 ) -> RunSpec:
     """Return the run spec to compile or run a program, or to call its function `entry_point`.
 
-    op     what is done with the program, see child.RunParams
+    op     the operation, see child.RunParams
     seed   see Sandbox
 
     Raises ValueError if there is no such language, or if its functions cannot be called.

@@ -1,4 +1,4 @@
-"""Runs programs in zygotes, one at a time, and says how they ended. A worker judges with one of them.
+"""Runs programs in zygotes, one at a time.
 
 run_spec.py         what a zygote is asked to do
 compiler.py      compiles the program before its first run
@@ -27,9 +27,9 @@ from sandbox.jail.zygote_client import ZygoteLost
 from sandbox.jail.zygote_pool import ZygotePool
 from sandbox.program import Limits, Outcome, Program, RunResult
 
-ATTEMPTS = 3  # attempts to run what the sandbox has lost, before the run is reported as lost
-_HANG_SECONDS = 30  # after the time in which a run must have ended, until a zygote counts as hung
-_SOURCE_SHARE = 4  # a program's text may take a quarter of its run's memory at most: it lies in the run's /tmp
+ATTEMPTS = 3  # attempts before a run is reported as lost
+_HANG_SECONDS = 30  # grace period after a run's maximum duration; then its zygote counts as hung
+_SOURCE_SHARE = 4  # a program's text, which is in the run's /tmp, may take a quarter of its memory
 
 
 class Runner:
@@ -53,7 +53,7 @@ class Runner:
         return make_run_spec(op, program, limits, seed=self._seed, entry_point=entry_point, referee=referee)
 
     def run(self, run_spec: RunSpec, stdin: bytes) -> RunResult:
-        """Compile a program and run it. Raises as compile and execute do."""
+        """Compile and run a program. Raises as compile and execute do."""
         compiled = self.compile(run_spec.program)
         return compiled if isinstance(compiled, RunResult) else self.execute(run_spec, compiled, stdin)
 
@@ -69,11 +69,11 @@ class Runner:
             if isinstance(attempt, LostRun):
                 lost = attempt
             elif attempt.was_killed and not was_killed:
-                was_killed = True  # by a process or thread of its own, or from outside: the next attempt shows which
+                was_killed = True  # by its own processes or externally: the next attempt shows which
             else:
                 return attempt.result
         if lost.zygote_lost and not self._has_wall:
-            # Without a wall a program can kill its zygote, and this one has done so three times.
+            # Without isolation a program can kill its zygote, and this one has done so three times.
             return RunResult(Outcome.VIOLATION, -signal.SIGKILL, b"", lost.reason.encode(), 0, 0, 0)
         raise ExecutionLost(f"a run was lost {ATTEMPTS} times: {lost.reason}")
 
@@ -100,12 +100,12 @@ class Runner:
     def _run_in_zygote(
         self, kind: ZygoteKind, order: RunSpec, compiled: CompiledProgram, run_files: RunFiles
     ) -> ZygoteReport:
-        """Have a zygote run the program, and wait for its report. Raises ZygoteLost and CgroupUnusable."""
+        """Run the program in a zygote, and wait for its report. Raises ZygoteLost and CgroupUnusable."""
         job = order.run_params
         zygote = self._zygotes.begin_run(kind, job)
         artifact = compiled.artifact_fd
         if zygote.shares_uid and job.op == "run" and languages.load(job.language).EXECUTABLE:
-            # The file's owner can write messages to the next run into its attributes, so each run gets a copy.
+            # The file's owner could leave messages for the next run in its attributes, so each run gets a copy.
             artifact = run_files.copy(artifact)
         zygote.start_run(order.encoded_params, [compiled.source_fd, artifact, *run_files.handed])
         run_files.close_pipe_ends()
@@ -114,7 +114,7 @@ class Runner:
         return ZygoteReport.from_response(zygote.wait_for_run(job.max_seconds + _HANG_SECONDS))
 
     def prepare_zygote(self, run_spec: RunSpec) -> None:
-        """Start the zygote that the run spec needs, if there is none or if too much is left of earlier runs.
+        """Start the zygote for the run spec, unless there is one with an idle cgroup.
 
         Raises ZygoteLost.
         """
@@ -139,7 +139,7 @@ def _refuse_for_its_text(job: RunParams) -> FinishedRun:
 
 
 def _finish(job: RunParams, report: ZygoteReport, memory: MemoryUsage, run_files: RunFiles) -> FinishedRun:
-    """Read what a run has left and classify it. Raises KilledExternally."""
+    """Read the outputs of a run and classify it. Raises KilledExternally."""
     printed, said = run_files.stdout(), run_files.stderr()
     exit_code = os.waitstatus_to_exitcode(report.status)
     outcome = classify(job, report, exit_code, max(len(printed), len(said)), memory)

@@ -1,13 +1,12 @@
-"""The filter of system calls: which calls are allowed, and with which arguments some of them are refused.
+"""The seccomp filter: the allowed system calls, and conditions on their arguments.
 
 It is installed once in the zygote, and every run inherits it. Calls that only the zygote may make, and its children
 until they become programs, must carry a key (syscall_key.py).
 
-A filter sees numbers and registers, never memory. Calls whose meaning lies in memory are always allowed, always
-refused, or left to the zygote, which is notified before the kernel carries them out (seccomp_notify.py).
-
-Where Landlock stands in place of namespaces (landlock.py), the filter also refuses what Landlock leaves open to
-processes that have our user id and see the machine's files, processes and sockets.
+A filter sees numbers and registers, never memory. Calls that depend on memory are always allowed, always denied, or
+decided by the zygote, which the kernel notifies first (seccomp_notify.py). With Landlock instead of namespaces
+(landlock.py), the filter also denies whatever Landlock leaves open to processes with the caller's user id that see the
+machine's files, processes and sockets.
 """
 
 import ctypes
@@ -29,11 +28,11 @@ _ALL_BITS = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class FilterSettings:
-    """What the filter depends on.
+    """The settings of the filter.
 
     allow_memfd  whether memfd_create is allowed; only a cgroup sees the memory of such files
-    notify       whether the zygote answers notifications (seccomp_notify.py); otherwise the calls concerned are
-                 refused, or allowed where honest programs need them
+    notify       whether the zygote gets notifications (seccomp_notify.py); if not, their calls are denied, or allowed
+                 if honest programs need them
     abi          the version of Landlock that confines runs; 0 if there are namespaces, or nothing in their place. With
                  it, there must be notifications
     has_own_uid  whether programs have a user id of their own
@@ -80,10 +79,10 @@ _STREAM, _SEQPACKET, _SOCKET_TYPES = 1, 5, 0xF
 _SOL_SOCKET = 1
 _REUSEADDR, _SNDBUF, _RCVBUF, _KEEPALIVE, _LINGER, _REUSEPORT, _PASSCRED = 2, 7, 8, 9, 13, 15, 16
 _SOCKET_TIMEOUTS = (20, 21, 66, 67)
-_MAIN = 2  # pid of the program in its namespace, where 1 is a process that only sleeps
+_MAIN = 2  # pid of the program in its namespace; 1 is the init
 _NEGATIVE = 0x80000000  # an int's, read as unsigned
-# With these signals the kernel reports that the filter or a limit was hit: a program that could kill itself with one
-# would choose its own verdict.
+# The kernel sends these signals at violations of the filter or a limit: a program that sends itself one would choose
+# its verdict.
 _VERDICTS = (signal.SIGSYS, signal.SIGXCPU, signal.SIGXFSZ)
 _CSIGNAL, _CLONE_FILES, _CLONE_PTRACE, _CLONE_THREAD = 0xFF, 0x400, 0x2000, 0x10000
 _NAMESPACES = (
@@ -107,7 +106,7 @@ _GIGABYTES = 0xC0000000  # bits of a length
 # keeponfork populate_read populate_write guard_install guard_remove: of the process's own memory. Not: merging pages
 # with those of others, poisoning them, and having them put in place at once.
 _ADVICE = (0, 1, 2, 4, 8, 9, 10, 11, 14, 15, 16, 17, 18, 19, 22, 23, 102, 103)
-_IDLE_ADVICE = (3, 20, 21)  # willneed cold pageout: these affect what the machine keeps in memory
+_IDLE_ADVICE = (3, 20, 21)  # willneed cold pageout: these affect the page cache of the machine
 _ARCH_SET_AND_GET = (0x1001, 0x1002, 0x1003, 0x1004)  # base of the thread's own segments
 _RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE = 0, 1, 4  # set by the child; the last one prevents core dump handlers
 _OUR_LIMITS = (_RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE)
@@ -117,8 +116,8 @@ _OUR_LIMITS = (_RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE)
 _PRCTL = (1, 2, 3, 4, 7, 13, 15, 16, 21, 23, 25, 27, 29, 30, 37, 38, 39, 41, 42, 52)
 
 _SETS_NO_LIMIT_OF_OURS = _If(1, _OUR_LIMITS, _EPERM, _ALLOW)
-# For the caller itself, and not for a higher priority: succeeds without effect, or a thread could choose to wait for
-# the processor.
+# For the caller itself, without raising its priority: a no-op, since a thread could otherwise choose to wait for the
+# processor.
 _OF_ITSELF = _If(1, (0,), _unless(2, _NEGATIVE, _EPERM, _NOTHING), _EPERM)
 
 
@@ -126,17 +125,18 @@ def _conditions(setting: FilterSettings) -> dict[str, _Rule]:
     """Return the calls that are allowed under conditions: name -> rule."""
     notified = _NOTIFY if setting.notify else _EPERM
     forks = _NOTIFY if setting.notify else _ALLOW
-    # Others can be signalled, unless they are in another pid namespace or outside of a domain of Landlock that says so.
+    # Other processes can be signalled, unless they are in another pid namespace or outside a Landlock domain that
+    # restricts signals.
     others = _Ours(_NOTIFY) if 0 < setting.abi < landlock.SIGNALS_ABI else _ALLOW
 
     def sends(argument: int, kills: _Rule) -> _If:
         """Return the rule for a call that sends a signal, whose number is in that argument."""
         return _If(argument, (signal.SIGKILL,), kills, _If(argument, _VERDICTS, _EPERM, others))
 
-    # A program that was killed, but by no process of its run, was killed from outside: so the zygote is notified of
-    # every use of SIGKILL. Without notifications, nobody may kill the first process of the program.
+    # A program not killed by its own run was killed externally, so the zygote is notified of every SIGKILL. Without
+    # notifications, the first process of the program cannot be killed.
     kills = _Ours(_NOTIFY if setting.notify else _If(0, (0, _MAIN), _EPERM, _unless(0, _NEGATIVE, _EPERM)))
-    # Without a cgroup, address space is limited: the zygote notes what was refused.
+    # Without a cgroup, address space is limited: the zygote records denied mappings.
     counts_memory = setting.notify and not setting.allow_memfd
     large = _If(1, (0,), _unless(1, _GIGABYTES, _NOTIFY), _NOTIFY, high=True) if counts_memory else _ALLOW
     own_files = _If(0, (_AF_UNIX,), _ALLOW, _EPERM)
@@ -145,7 +145,7 @@ def _conditions(setting: FilterSettings) -> dict[str, _Rule]:
     return {
         "socket": own_files,
         "socketpair": own_files,
-        # Not allowed: programs that filter packets, which are kernel memory that nobody is charged for.
+        # Not allowed: packet filters, which are uncharged kernel memory.
         "setsockopt": _If(
             1,
             (_SOL_SOCKET,),
@@ -176,7 +176,7 @@ def _conditions(setting: FilterSettings) -> dict[str, _Rule]:
         "rt_sigqueueinfo": sends(1, notified),
         "rt_tgsigqueueinfo": sends(2, notified),
         "pidfd_send_signal": sends(1, notified),
-        # Record locks are kernel memory that nobody is charged for: the zygote counts them, and checks their files.
+        # Record locks are uncharged kernel memory: the zygote counts them, and checks their files.
         "fcntl": _If(
             1,
             (_F_DUPFD, _F_DUPFD_CLOEXEC, _F_GETFD, _F_SETFD, _F_GETFL, _F_GETPIPE_SZ, _F_ADD_SEALS, _F_GET_SEALS),
@@ -194,7 +194,7 @@ def _conditions(setting: FilterSettings) -> dict[str, _Rule]:
             _ALLOW,
             _If(1, (_FICLONE, _FICLONERANGE), _EOPNOTSUPP, _Ours(_ENOTTY)),
         ),
-        "mmap": _unless(3, _MAP_HUGETLB, _ENOMEM, large),  # of the host's, whose number is not the run's
+        "mmap": _unless(3, _MAP_HUGETLB, _ENOMEM, large),  # of the host's huge pages, which are not counted per run
         "memfd_create": _unless(1, _MFD_HUGETLB, _EINVAL) if setting.allow_memfd else _EPERM,
         "madvise": _If(2, _ADVICE, _ALLOW, _If(2, _IDLE_ADVICE, _NOTHING, _EINVAL)),
         "preadv2": known_flags,
@@ -223,14 +223,14 @@ def _beside_landlock(setting: FilterSettings) -> dict[str, _Rule]:
         # and none of datagrams, since these can be sent to a name.
         **names("socket bind connect listen accept accept4", _EPERM),
         "socketpair": _If(0, (_AF_UNIX,), _If(1, (_STREAM, _SEQPACKET), _ALLOW, _EPERM, mask=_SOCKET_TYPES), _EPERM),
-        # Descriptors and limits of processes that are none of the run's.
+        # Descriptors and limits of processes outside the run.
         "pidfd_open": _Ours(_ENOSYS),
         "prlimit64": _If(0, (0,), usual["prlimit64"], _Ours(_EPERM)),
         **names("getxattr lgetxattr listxattr llistxattr", _EOPNOTSUPP),
         # Whoever may write to a file may set its times to now, those of a device, too.
         **names("utime utimes futimesat utimensat", _EPERM),
     }
-    if not setting.has_own_uid:  # the files of the machine that have our uid could be changed by their path alone
+    if not setting.has_own_uid:  # files of the machine with the caller's uid could be changed by path
         rules |= names("chmod fchmod fchmodat fchmodat2", _Ours(_NOTHING))
         rules |= names("chown lchown fchown fchownat", _EPERM)
     if setting.abi < landlock.TRUNCATING_ABI:
@@ -260,13 +260,13 @@ _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32_BIT = 0x40000000
 _LOAD, _EQUAL, _AT_LEAST, _JUMP, _AND, _RETURN = 0x20, 0x15, 0x35, 0x05, 0x54, 0x06
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
-_FARTHEST = 255  # instructions that a condition can jump
+_FARTHEST = 255  # maximum jump of a condition, in instructions
 _KEY_LOW, _KEY_HIGH = -1, -2  # operands that are replaced by the halves of the key
 _Line = tuple[int, int, int, int]  # operation, jump if true, jump if false, operand
 
 
 def _compiled(rule: _Rule) -> list[_Line]:
-    """Return the code of a rule: it works at any position, and every path ends with an answer."""
+    """Return the code of a rule: it works at any position, and every path ends with a response."""
     if isinstance(rule, int):
         return [(_RETURN, 0, 0, rule)]
     if isinstance(rule, _Ours):
@@ -330,20 +330,19 @@ _SECCOMP_SET_MODE_FILTER, _FLAG_NEW_LISTENER = 1, 8
 
 
 def install(setting: FilterSettings) -> int:
-    """Put the filter on the calling process and all its forks; from now on linux.py makes its calls with the key.
+    """Install the filter in the calling process and its forks; linux.py then makes its calls with the key.
 
-    Returns the descriptor at which notifications arrive; -1 if there are none, because the setting says so, the kernel
-    is older than Linux 5.5 or lacks CONFIG_CHECKPOINT_RESTORE, or a filter around us has taken them. Raises OSError if
-    the kernel has no seccomp, or if Landlock confines runs and there are no notifications, and KeyError for an unknown
-    machine.
+    Returns the descriptor at which notifications arrive; -1 if there are none: not requested, Linux before 5.5 or
+    without CONFIG_CHECKPOINT_RESTORE, or an outer filter has a listener. Raises OSError if the kernel has no seccomp,
+    or if Landlock confines runs and there are no notifications, and KeyError for an unknown machine.
     """
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     key = SyscallKey()
     if setting.notify and _kernel() >= (5, 5):
         try:
-            linux.thread_id_address()  # raises OSError where this process could not fork with the filter
+            linux.thread_id_address()  # raises OSError if this process could not fork with the filter
             listener = _install(key, setting)
-        except OSError:  # a filter around us, such as a container's, may already have a listener
+        except OSError:  # an outer filter, such as a container's, may have a listener
             if setting.abi:
                 raise
             listener = _install(key, replace(setting, notify=False))

@@ -1,14 +1,11 @@
-"""System calls of programs about which the kernel notifies the zygote before it carries them out (seccomp user
-notifications).
+"""The zygote's responses to seccomp user notifications of programs' system calls.
 
-Record locks are kernel memory that no cgroup is charged for, and on a file that other runs also see they could carry
-messages: a run gets only a limited number, on its own files. Another thread can change what a descriptor leads to
-between our check and the kernel's, so a process with several threads gets no lock: its threads would share the lock
-anyway, and it is told that it has it.
-
-Without a cgroup, the zygote refuses mappings that exceed the run's address space, as the kernel would, and notes it: a
-program that fails then has run out of memory. The use of SIGKILL is noted, too: a program that has used it may have
-killed itself, and one that died of it without having used it was killed from outside.
+Record locks are uncharged kernel memory, and on shared files could carry messages: a run gets a limited number, on its
+own files. Another thread can change a descriptor between this check and the kernel's, so in a process with several
+threads a lock is a no-op that reports success: the threads would share the lock anyway. Without a cgroup, the zygote
+denies mappings that exceed the run's address space, as the kernel would, and records this: a program that then fails
+has run out of memory. It also records the use of SIGKILL: a program killed by SIGKILL without having used it was killed
+externally.
 """
 
 import ctypes
@@ -21,25 +18,24 @@ import struct
 from sandbox.jail import linux, system_calls
 from sandbox.jail.process_tree import ProcessTree
 
-_MAX_LOCKS = 10_000  # calls of one run, each good for two locks of some 200 bytes; a transaction of SQLite takes eight
-_NOTICE = struct.Struct("QI4xi12xi4xQ")  # id, pid, number, first two arguments; the rest is not looked at
+_MAX_LOCKS = 10_000  # calls of one run, of up to two locks of some 200 bytes each; a SQLite transaction takes eight
+_NOTICE = struct.Struct("QI4xi12xi4xQ")  # id, pid, number, first two arguments; the rest is ignored
 _NOTICE_BYTES = 80
-_ANSWER = struct.Struct("QqiI")  # id, value, error, flags
+_RESPONSE = struct.Struct("QqiI")  # id, value, error, flags
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101  # requests of ioctl
-_CONTINUE = 1  # flag of an answer: the kernel carries the call out
+_CONTINUE = 1  # flag of a response: the kernel executes the call
 _F_GETLK = 5
 
 
 class SeccompSupervisor:
-    """Answers the notifications of one run at a time.
+    """Handles the notifications of one run at a time.
 
-    descriptor  what seccomp.install has returned; readable when a call waits for its answer. -1: there are no
-                notifications
+    descriptor  what seccomp.install has returned; readable if a call is pending. -1: there are no notifications
     tree        the processes of the run
     proc        descriptor of /proc
     directory   the directory on whose file system locks may be taken; "" allows any file system
-    shared      whether that file system has other files than those of the run, which nobody in the run can write to
-    only_own    whether signals are only for processes of the run
+    shared      whether that file system also has files of others, all read-only for the run
+    only_own    whether signals may only go to processes of the run
     """
 
     def __init__(
@@ -69,54 +65,54 @@ class SeccompSupervisor:
         self.has_used_sigkill = self.has_refused_fork = self.has_refused_memory = False
 
     def begin(self, processes: int, address_space: int) -> None:
-        """Forget the last run. The next one may have so many processes and threads, and so many bytes at once."""
+        """Reset for the next run, with its maximum of processes and threads, and of bytes per mapping."""
         self._locks, self._max_bytes = 0, address_space
         self.has_used_sigkill = self.has_refused_fork = self.has_refused_memory = False
         self._threads, self._max_threads = 1, processes
 
     def handle_notification(self) -> None:
-        """Answer one notification. Nothing happens if the process that made the call has gone meanwhile."""
+        """Handle one notification. Has no effect if the calling process has ended."""
         ctypes.memset(self._start, 0, _NOTICE_BYTES)
         try:
             self._exchange(_RECEIVE)
             identity, pid, number, first, second = _NOTICE.unpack_from(self._page)
             error, flags = 0, _CONTINUE
             if number == self._fcntl:
-                error, flags = self._answer_for_lock(pid, first, second & 0xFFFFFFFF)
+                error, flags = self._response_for_lock(pid, first, second & 0xFFFFFFFF)
             elif number == self._mmap:
-                error, flags = self._answer_for_memory(second)
+                error, flags = self._response_for_memory(second)
             elif number in self._forks:
-                error, flags = self._answer_for_fork()
+                error, flags = self._response_for_fork()
             else:
                 self.has_used_sigkill = True
                 if self._only_own and not self._tree.contains(first):
                     error, flags = errno.EPERM, 0
-            _ANSWER.pack_into(self._page, 0, identity, 0, -error, flags)
+            _RESPONSE.pack_into(self._page, 0, identity, 0, -error, flags)
             self._exchange(_SEND)
-            self._tree.record_syscall_answer()
+            self._tree.record_syscall_response()
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.EINTR):
                 raise
 
-    def _answer_for_fork(self) -> tuple[int, int]:
-        """Return the error and the flags of the answer to a call that makes a process or thread."""
+    def _response_for_fork(self) -> tuple[int, int]:
+        """Return (error, flags) of the response to a fork or clone."""
         if self._threads >= self._max_threads:
-            self._threads = self._tree.count_threads()  # those that have ended do not count
+            self._threads = self._tree.count_threads()  # without ended ones
         if self._threads >= self._max_threads:
             self.has_refused_fork = True
             return errno.EAGAIN, 0
         self._threads += 1
         return 0, _CONTINUE
 
-    def _answer_for_memory(self, n_bytes: int) -> tuple[int, int]:
-        """Return the error and the flags of the answer to a call that maps so many bytes."""
+    def _response_for_memory(self, n_bytes: int) -> tuple[int, int]:
+        """Return (error, flags) of the response to a mapping of so many bytes."""
         if n_bytes > self._max_bytes:
             self.has_refused_memory = True
             return errno.ENOMEM, 0
         return 0, _CONTINUE
 
-    def _answer_for_lock(self, pid: int, descriptor: int, command: int) -> tuple[int, int]:
-        """Return the error and the flags of the answer to a call that asks for a lock."""
+    def _response_for_lock(self, pid: int, descriptor: int, command: int) -> tuple[int, int]:
+        """Return (error, flags) of the response to a lock request."""
         self._locks += 1
         if self._locks > _MAX_LOCKS or not self._is_its_own(pid, descriptor):
             return errno.ENOLCK, 0
@@ -125,16 +121,16 @@ class SeccompSupervisor:
         return (errno.ENOLCK if command == _F_GETLK else 0), 0
 
     def _is_alone(self, pid: int) -> bool:
-        """Return whether a thread is the only one of its process. Then nobody else can change its descriptors, since
-        seccomp.py lets only threads share them."""
+        """Return whether a process has one thread. If so, nothing else can change its descriptors, which only threads
+        may share (seccomp.py)."""
         try:
             return os.stat(f"{pid}/task", dir_fd=self._proc).st_nlink == 3  # itself, its parent and one folder below
         except OSError:
             return False
 
     def _is_its_own(self, pid: int, descriptor: int) -> bool:
-        """Return whether a program's open file lies in the workspace of its run: other runs would notice a lock on any
-        other file."""
+        """Return whether an open file is in the workspace of its run: a lock on any other file would be visible to
+        other runs."""
         try:
             if self._directory and _device(f"{pid}/fd/{descriptor}", self._proc) != _device(self._directory):
                 return False

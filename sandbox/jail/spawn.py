@@ -25,21 +25,21 @@ _NAMESPACES = (
     | linux.CLONE_NEWIPC
     | linux.CLONE_NEWUTS
 )
-_FIRST_UID = 1 << 30  # the first of the host uids for judges and programs; far from those of users and containers
+_FIRST_UID = 1 << 30  # first host uid for judges and programs; far from those of users and containers
 _UIDS = 64  # host uids for each worker
 _STACK = 1 << 30  # bytes; must be set before exec, which lays out the address space around it
-_FIRST_MAPPED_UID = 20_000  # the first where the former is not mapped, as in a container with a user namespace
-_WORKERS = 600  # with such uids
+_FIRST_MAPPED_UID = 20_000  # used if the former is not mapped, as in a container with a user namespace
+_WORKERS = 600  # number of workers with such uids
 # To change to the uid of programs, to kill them, and to open their directory.
 _OF_ZYGOTES = (linux.CAP_SETUID, linux.CAP_SETGID, linux.CAP_KILL, linux.CAP_DAC_OVERRIDE)
 _STREAMS = 3
-_ASIDE = 200  # above every descriptor that a warden has open
+_ASIDE = 200  # above all open descriptors of a warden
 _ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
     "HOME": "/tmp",
     "LANG": "C.UTF-8",
     "PYTHONIOENCODING": "utf-8:strict",
-    "OPENBLAS_NUM_THREADS": "1",  # its threads would not survive the fork, and a run has one processor
+    "OPENBLAS_NUM_THREADS": "1",  # threads would not survive the fork
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
 }
@@ -47,11 +47,10 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True)
 class ZygoteKind:
-    """What a zygote is for.
+    """The purpose of a zygote.
 
     compiler_language  the language whose compiler its children become; "" if they run programs
-    preloaded_modules  the modules from outside the standard library that it loads; without any, it has no such packages
-                       at all
+    preloaded_modules  the modules from outside the standard library that it loads; if empty, it lacks these packages
     is_referee         whether it is for referees; then it never runs submissions
     """
 
@@ -62,13 +61,13 @@ class ZygoteKind:
 
 @dataclass(frozen=True, slots=True)
 class ZygoteConfinement:
-    """Where the runs of a zygote take place.
+    """The isolation level, directories and user of a zygote's runs.
 
     level           see WorkerConfig
     work_directory  without namespaces, the directory of its runs, as the zygote sees it
     image_copy      without namespaces, the folders of the image, as the zygote sees them
     root            the folder that becomes the root; "" if it stays that of the machine
-    owner_uid       without namespaces, the user and group of programs; None if they are ours
+    owner_uid       without namespaces, the user and group of programs; None: the caller's
     landlock_abi    the version of Landlock that confines runs; 0 if none does
     """
 
@@ -88,7 +87,7 @@ class ZygoteConfinement:
 
 
 class ZygoteProcess:
-    """A zygote that has been started; `channel` leads to it, and its first message says what it has become.
+    """A started zygote; `channel` leads to it, and its first message reports readiness or failure.
 
     seed    determines the hash seed of programs; None leaves it random
     cgroup  the cgroup that it joins; None for none
@@ -103,7 +102,7 @@ class ZygoteProcess:
         self._place = place
         namespaces = place.level == NAMESPACES
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.stderr = os.memfd_create("zygote")  # what the interpreter prints there if it fails
+        self.stderr = os.memfd_create("zygote")  # of the interpreter, if it fails
         self.shares_uid = place.owner_uid is None
         self.user = _user_without_namespaces(place.owner_uid)
         toolchain = languages.load(kind.compiler_language).toolchain() if kind.compiler_language else []
@@ -165,17 +164,16 @@ class ZygoteProcess:
         inherited: list[int],
         gate: int,
     ) -> NoReturn:
-        """Turn this clone into a fresh interpreter that inherits only the descriptors `inherited`, numbered from 3 on.
-
-        Its command line, which programs may read, says nothing about this machine.
+        """Exec a fresh interpreter that inherits only the descriptors `inherited`, numbered from 3 on. Its command
+        line, which programs may read, reveals nothing about this machine.
         """
         stderr = self.stderr
         try:
             if os.read(gate, 2) != b"go":
                 raise EOFError("the warden gave up")
             if self._place.level == NAMESPACES:
-                linux.unshare(linux.CLONE_NEWCGROUP)  # it is in its cgroup by now, whose name programs then do not see
-            # The streams are files, as in the runs: what the interpreter learns about its own is true of theirs, too.
+                linux.unshare(linux.CLONE_NEWCGROUP)  # after the cgroup is joined: hides its path
+            # The streams are files, as in the runs, which inherit the interpreter's stream objects.
             streams = [os.memfd_create("std"), os.memfd_create("std"), self.stderr]
             hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
             stack = _STACK if hard == resource.RLIM_INFINITY else min(_STACK, hard)
@@ -205,7 +203,7 @@ class ZygoteProcess:
             os._exit(127)
 
     def detach_descriptors(self) -> list[int]:
-        """Return the descriptors of `channel` and `stderr`, which the caller must close from now on."""
+        """Return the descriptors of `channel` and `stderr`, which the caller must close."""
         stderr, self.stderr = self.stderr, -1
         return [self.channel.detach(), stderr]
 
@@ -220,7 +218,7 @@ class ZygoteProcess:
 
 
 def _keep_capabilities(kept: Collection[int]) -> None:
-    """Make sure that an interpreter that root executes has no other capabilities. Raises OSError."""
+    """Drop all other capabilities from the bounding set, for an interpreter executed by root. Raises OSError."""
     with contextlib.suppress(PermissionError):
         os.setgroups([])
     for capability in set(linux.capabilities()).difference(kept):
@@ -229,19 +227,19 @@ def _keep_capabilities(kept: Collection[int]) -> None:
 
 
 def judge_uid() -> int:
-    """Return a host uid for the judge of this warden. Nothing on the machine belongs to that uid."""
+    """Return a host uid for the judge of this warden. No file or process of the machine belongs to it."""
     uid = _FIRST_UID + _UIDS * os.getpid()
     return uid if _is_mapped(uid) else _FIRST_MAPPED_UID + _UIDS * (os.getpid() % _WORKERS)
 
 
 def _is_mapped(uid: int) -> bool:
-    """Return whether a process may have this uid in our user namespace."""
+    """Return whether this uid is mapped in the current user namespace."""
     ranges = (map(int, line.split()) for line in Path("/proc/self/uid_map").read_text().splitlines())
     return any(first <= uid < first + length for first, _, length in ranges)
 
 
 def program_uid(zygote_number: int) -> int | None:
-    """Return a host uid for the programs of one zygote of this warden; None if nobody may have it."""
+    """Return a host uid for the programs of one zygote of this warden; None if it is not mapped."""
     uid = judge_uid() + 3 + 2 * (zygote_number % (_UIDS // 2 - 1))
     return uid if _is_mapped(uid) else None
 
@@ -256,10 +254,9 @@ def warden_uid() -> int:
 
 
 def _map_ids(pid: int, turn: int) -> tuple[str, bool]:
-    """Give the user namespace of `pid` two host ids of its own or, for an ordinary user, that user's id.
-
-    Inside, 0 is the zygote and 1000 are the programs. Returns a description of this layer, and whether programs have
-    our id. Raises OSError.
+    """Map two dedicated host ids into the user namespace of `pid` or, for an ordinary user, that user's id. Inside, 0
+    is the zygote and 1000 the programs. Returns a description of this layer, and whether programs share the caller's
+    id. Raises OSError.
     """
     first = judge_uid() + 2 + 2 * (turn % (_UIDS // 2 - 1))
     two_ids = f"0 {first} 1\n1000 {first + 1} 1\n"

@@ -1,7 +1,6 @@
-"""Names that say which process owns a cgroup or a directory, so that what killed owners have left can be found.
-
-Others may plant such names where everybody may write. So only what belongs to our user and has outlived its owner is
-removed, and through descriptors: no link is followed, and nothing can be swapped in after it was checked.
+"""Names that identify the owning process of a cgroup or directory, so that resources of killed owners can be removed.
+Others may plant such names in shared directories. So only entries of this user whose owner has ended are removed,
+through descriptors: no link is followed, and no entry can be swapped after the check.
 """
 
 import contextlib
@@ -17,24 +16,23 @@ _PF_EXITING = 4  # of the kernel's include/linux/sched.h
 
 
 def owner_tag() -> str:
-    """Return a name that marks a resource as owned by this process, so that others can remove it afterwards."""
+    """Return the name for a resource owned by this process."""
     return f"{PREFIX}{os.getpid()}-{_start_time(os.getpid())}-{_pid_namespace()}"
 
 
 def is_stale(name: str) -> bool:
-    """Return whether something of this name has outlived its owner. False if the owner is in another pid namespace,
-    where we cannot tell."""
+    """Return whether the owner in this name has ended. False if the owner is in another pid namespace."""
     parts = name.removeprefix(PREFIX).split("-")
     if not name.startswith(PREFIX) or len(parts) < 3 or not parts[0].isdecimal() or parts[2] != _pid_namespace():
         return False
     try:
         return _start_time(int(parts[0])) != parts[1]
-    except OSError:  # no descriptor left, for example: that does not mean that the owner is dead
+    except OSError:  # no free descriptor, for example: the owner may be alive
         return False
 
 
 def is_ending(state: int) -> bool:
-    """Return whether a process is dead, or dying: it has lost its sockets some time before its pidfd says so.
+    """Return whether a process has ended or is exiting: its sockets close before its pidfd becomes readable.
 
     state    descriptor of its /proc/PID/stat
     """
@@ -51,19 +49,19 @@ def make_run_directory() -> str:
 
 
 def sweep_directories() -> None:
-    """Remove the directories that killed processes have left, as far as possible."""
+    """Remove the directories of killed processes, as far as possible."""
     with contextlib.suppress(OSError):
         folder = os.open(tempfile.gettempdir(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for name in filter(is_stale, os.listdir(folder)):
-                with contextlib.suppress(OSError):  # another process may sweep at the same time
+                with contextlib.suppress(OSError):  # concurrent sweep
                     _remove(folder, name)
         finally:
             os.close(folder)
 
 
 def _remove(folder: int, name: str) -> None:
-    """Remove a directory of ours, and nothing else. Raises OSError."""
+    """Remove a directory of this user. Raises OSError."""
     directory = os.open(name, directories.OPEN_DIRECTORY_FLAGS, dir_fd=folder)
     try:
         status = os.fstat(directory)
@@ -82,7 +80,7 @@ def _pid_namespace() -> str:
 
 def _start_time(pid: int) -> str:
     """Return the start time of a process, which distinguishes it from a later one with the same pid; "" if there is
-    none or it is dead. Raises OSError if that cannot be seen."""
+    none or it has ended. Raises OSError if this cannot be read."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except (FileNotFoundError, ProcessLookupError):

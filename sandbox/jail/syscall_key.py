@@ -1,11 +1,8 @@
-"""The key to the system calls that the filter reserves for us.
-
-The zygote, and its children until they are programs, must do what programs must not: mount, set limits, kill a whole
-run. A filter of their own for the children would cost each run a fifth of a millisecond. So there is one filter, which
-lets such calls through if they carry a random number in the sixth register, which the kernel does not look at. The
-number is in one place only: in the machine code that makes the calls, on a page that a child unmaps before it becomes
-a program. It is never an object of Python's and never on the stack, so that nothing of it is left in the memory that
-a program inherits.
+"""The key to the system calls that the filter reserves for the zygote. The zygote, and its children until they become
+programs, make calls that programs must not: mount, set limits, kill a whole run. A second filter for programs would
+cost each run 0.2 ms. So the one filter allows such calls if they carry a random number in the sixth register, which the
+kernel ignores. The number exists only in the machine code that makes the calls, on a page that a child unmaps before it
+becomes a program. It is never a Python object and never on the stack, so no copy is left in the program's memory.
 """
 
 import ctypes
@@ -19,8 +16,8 @@ _libc.getrandom.restype = ctypes.c_ssize_t
 _Call = ctypes.PYFUNCTYPE(ctypes.c_long, *[ctypes.c_long] * 6)
 
 BYTES = 8
-# The code of long call(long number, long a, long b, long c, long d, long e) before the key, and after it. On the stack
-# that a clone has given to a new process, it returns to the address that lies there.
+# The code of long call(long number, long a, long b, long c, long d, long e) before the key, and after it. In a clone
+# with a new stack, it returns to the address on that stack.
 _CODE = {
     "x86_64": (
         "4889f8"  # mov rax, rdi
@@ -77,7 +74,7 @@ class SyscallKey:
         # Makes a system call that carries the key: its number and five arguments; returns what the kernel returns,
         # errors as negative numbers.
         self.call = _Call(start)
-        self.throw_away = page.close  # for good; what a child does before it becomes a program
+        self.throw_away = page.close  # called by a child before it becomes a program
 
     def embed(self, code: bytes, halves: list[tuple[int, int]]) -> tuple[mmap.mmap, int]:
         """Return memory that holds `code` with the key in it, and its address. Close the memory soon.

@@ -1,9 +1,9 @@
-"""Which system calls programs may make, and why.
+"""The system calls that programs may make, with reasons.
 
 The lists come from tracing Python with its standard library, numpy, g++ and what it compiles, and the zygote. They also
-contain older and newer forms of the calls that were seen, for other versions of libc. A call that is not named here
-does not exist for a program: it gets ENOSYS, upon which libraries fall back on another one. Calls with conditions are
-in seccomp.py. tests/sandbox/jail/test_system_calls.py tries every number.
+contain older and newer variants of these calls, for other versions of libc. A call not listed here fails with ENOSYS,
+upon which libraries use a fallback. Calls with conditions are in seccomp.py. tests/sandbox/jail/test_system_calls.py
+tries every number.
 """
 
 # Allowed without conditions.
@@ -31,7 +31,7 @@ ALLOWED = frozenset(
         # To ask how and where a thread is scheduled, not to change it.
         "sched_getaffinity sched_getparam sched_getscheduler sched_getattr sched_get_priority_max "
         "sched_get_priority_min sched_rr_get_interval getpriority "
-        # Ids of users and groups; a program can only become what it already is.
+        # Ids of users and groups; a program can only set its current ones.
         "getuid geteuid getgid getegid getresuid getresgid getgroups setuid setgid setreuid setregid setresuid "
         "setresgid "
         # To handle, mask and wait for signals, including those of timers.
@@ -51,8 +51,8 @@ ALLOWED = frozenset(
 # if it lacks the capability.
 ZYGOTE_ONLY = frozenset("mount umount2 unshare setns capset seccomp landlock_restrict_self".split())
 
-# They succeed without doing anything. Programs can only write to memory, so nothing has to reach a disk; and reading
-# ahead or dropping pages would affect the machine's page cache, where other runs could notice it.
+# No-ops that report success. Programs write only to memory, so nothing has to reach a disk; and readahead or dropping
+# pages would affect the page cache, visibly to other runs.
 NO_OP = frozenset("fsync fdatasync msync sync syncfs sync_file_range fadvise64 readahead".split())
 
 # They fail with EPERM, as privileged calls do and programs expect.
@@ -62,25 +62,24 @@ DENIED = frozenset(
         "pivot_root chroot sethostname setdomainname acct quotactl swapon swapoff reboot vhangup syslog settimeofday "
         "clock_settime adjtimex clock_adjtime mlock mlock2 munlock mlockall munlockall set_mempolicy mbind "
         "migrate_pages move_pages "
-        # A thread with a lower priority waits longer than the machine makes it wait, and such waits do not count as its
-        # time.
+        # A thread with a lower priority waits longer for a processor, and such waits do not count as its time.
         "sched_setparam sched_setscheduler sched_setattr ioprio_set "
-        # All runs share the files of the library: a program that watches or locks them learns about other runs.
+        # All runs share the files of the library: by watching or locking them, a program would learn about other runs.
         "inotify_init inotify_init1 fanotify_init name_to_handle_at flock "
-        # The signal that a timer sends is given in memory, where a filter does not look; it could be a refused one.
+        # The signal of a timer is passed in memory, which a filter cannot read; it could be a forbidden one.
         "timer_create "
         # Descriptors of other processes, and the identity of the process.
         "kcmp pidfd_getfd setgroups personality "
     ).split()
 )
 
-# They fail with ENOTSUP, which shutil ignores: attributes are kernel memory, and could be messages to a later run.
+# They fail with ENOTSUP, which shutil ignores: attributes are kernel memory, and could carry messages to a later run.
 NOT_SUPPORTED = frozenset("setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr".split())
 
 # Only attacks make these calls: the process is killed, and its verdict is sandbox_violation.
 KILLED = frozenset(
     (
-        # They reach into the memory of others.
+        # Access to the memory of other processes.
         "ptrace process_vm_readv process_vm_writev "
         # The parts of the kernel with the worst record.
         "bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register add_key request_key keyctl "

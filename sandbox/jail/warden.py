@@ -1,10 +1,9 @@
 """The warden: the half of a worker that has its caller's privileges.
 
-A worker is two processes. The judge (worker.py) holds the suite, reads what programs have written and compares; where
-its caller is root, it runs as an ordinary user of its own. So does the warden, except for a few capabilities, which are
-only effective while it answers a request. The warden starts and ends zygotes, owns their cgroups, and reads and writes
-the compilations that workers share. It looks at nothing that a program has made: requests consist of a few words, and
-of descriptors whose content it does not interpret.
+A worker is two processes. The judge (worker.py) holds the suite, and reads and compares the outputs of programs; if its
+caller is root, it runs as a separate ordinary user. So does the warden, except for a few capabilities, effective only
+while it handles a request. The warden starts and ends zygotes, owns their cgroups, and stores shared compilations. It
+interprets no data of programs: requests are a few fields, and descriptors whose content it does not read.
 """
 
 import array
@@ -33,20 +32,20 @@ from sandbox.jail.zygote_client import ZygoteClient
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 _MESSAGE_BYTES = 1 << 16
-# To make user namespaces where ordinary users may not, to map ids into them, to kill processes with other ids, and to
-# use cgroups and shared folders, which belong to the caller.
+# To make user namespaces where ordinary users may not, map ids into them, kill processes with other ids, and use the
+# caller's cgroups and shared folders.
 _NEEDED = (
     linux.CAP_SYS_ADMIN,
     linux.CAP_SETUID,
     linux.CAP_SETGID,
     linux.CAP_KILL,
     linux.CAP_DAC_OVERRIDE,
-    linux.CAP_FOWNER,  # to remove what a killed caller has left in a folder where everybody may write
+    linux.CAP_FOWNER,  # to remove files of a killed caller in a world-writable folder
 )
 
 
 class WardenExited(EOFError):
-    """The warden has ended, so nothing can be run any more: the judge ends, too, and its caller starts a new worker."""
+    """The warden has ended, so nothing can run any more: the judge exits, and its caller starts a new worker."""
 
 
 class WardenClient:
@@ -63,15 +62,17 @@ class WardenClient:
     def start(self, kind: ZygoteKind, runner: int) -> ZygoteClient:
         """Return a new zygote that is ready for runs. Raises BackendUnavailable if it cannot be made, CgroupJoinError
         if the cgroup refuses it, and ZygoteLost if it ends while it starts."""
-        answer, descriptors = self._request({"start": asdict(kind), "runner": runner})
-        match answer:
+        response, descriptors = self._request({"start": asdict(kind), "runner": runner})
+        match response:
             case {"cannot_join": reason}:
                 raise CgroupJoinError(reason)
             case {"unavailable": reason}:
                 raise BackendUnavailable(reason)
-        zygote = ZygoteClient(socket.socket(fileno=descriptors[0]), descriptors[1], lambda: self._end(answer["number"]))
+        zygote = ZygoteClient(
+            socket.socket(fileno=descriptors[0]), descriptors[1], lambda: self._end(response["number"])
+        )
         try:
-            zygote.wait_until_ready(answer["user"], shares_uid=answer["shares_uid"])
+            zygote.wait_until_ready(response["user"], shares_uid=response["shares_uid"])
         except BaseException:
             zygote.close()
             raise
@@ -83,13 +84,13 @@ class WardenClient:
 
     def replace_cgroup(self, runner: int) -> Cgroup:
         """Return a new cgroup for a runner whose zygotes have ended. Raises OSError if none can be made."""
-        answer, descriptors = self._request({"renew": runner})
-        if "refused" in answer:
-            raise OSError(answer["refused"])
-        return Cgroup(answer["version"], dict(zip(answer["files"], descriptors, strict=True)))
+        response, descriptors = self._request({"renew": runner})
+        if "refused" in response:
+            raise OSError(response["refused"])
+        return Cgroup(response["version"], dict(zip(response["files"], descriptors, strict=True)))
 
     def fetch(self, name: str) -> bytes | None:
-        """Return a compilation that workers share; None if none has that name."""
+        """Return a shared compilation; None if there is none of that name."""
         _, descriptors = self._request({"fetch": name})
         for descriptor in descriptors:
             with open(descriptor, "rb") as file:
@@ -110,12 +111,12 @@ class WardenClient:
         with self._lock:
             try:
                 _send(self._channel, request, descriptors or [])
-                answer = _receive(self._channel)
+                response = _receive(self._channel)
             except OSError as error:
                 raise WardenExited(str(error)) from error
-        if answer is None:
+        if response is None:
             raise WardenExited
-        return answer
+        return response
 
 
 def _send(channel: socket.socket, message: dict[str, Any], descriptors: list[int]) -> None:
@@ -124,7 +125,7 @@ def _send(channel: socket.socket, message: dict[str, Any], descriptors: list[int
 
 
 def _receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """Return the next message and its descriptors; None if the other side is gone."""
+    """Return the next message and its descriptors; None if the peer is gone."""
     data, descriptors, _, _ = socket.recv_fds(channel, _MESSAGE_BYTES, 16)
     return (json.loads(data), descriptors) if data else None
 
@@ -136,12 +137,11 @@ def run_warden(
     groups: list[Cgroup | None],
     configuration: WorkerConfig,
 ) -> int:
-    """Run the warden until the judge exits; return the judge's exit status. Enters the image, or builds it first.
-
-    The judge is our child, or in a container our parent. subtree: where cgroups may be made, None for nowhere; groups:
-    a cgroup for each of its runners, None for none.
+    """Run the warden until the judge exits; return the judge's exit status. Enters the image, or builds it first. The
+    judge is the child of this process or, in a container, its parent. subtree: the parent of new cgroups; None if there
+    can be none; groups: a cgroup for each runner; None for none.
     """
-    with contextlib.suppress(ValueError):  # a lower limit has been set above us
+    with contextlib.suppress(ValueError):  # the hard limit is lower
         resource.setrlimit(resource.RLIMIT_CORE, (1, 1))  # with 0, a core handler that is a pipe would be started
     gone = os.pidfd_open(judge)
     keeper = _WardenServer(judge, subtree, groups, configuration)
@@ -154,21 +154,21 @@ def run_warden(
             if received is None:
                 break
             with keeper.privileges():
-                answer, given = keeper.answer(*received)
-            with contextlib.suppress(OSError):  # the judge has gone, which the next poll reports
-                _send(channel, answer, given)
+                response, given = keeper.handle(*received)
+            with contextlib.suppress(OSError):  # the judge has exited, which the next poll reports
+                _send(channel, response, given)
             for descriptor in (*received[1], *given):
                 os.close(descriptor)
     finally:
-        keeper.regain_privileges()  # for good: only cleaning up is left
+        keeper.regain_privileges()  # permanently: only cleanup is left
         with contextlib.suppress(ProcessLookupError):
-            os.kill(judge, signal.SIGKILL)  # it may be working for a caller that has gone
+            os.kill(judge, signal.SIGKILL)  # it may still work for a caller that has exited
         keeper.close()
     return os.waitstatus_to_exitcode(os.waitpid(judge, 0)[1]) if os.getppid() != judge else 0
 
 
 class _WardenServer:
-    """The zygotes, cgroups and shared compilations that the warden keeps for its judge."""
+    """The zygotes, cgroups and shared compilations of one judge."""
 
     def __init__(
         self, judge: int, subtree: CgroupSubtree | None, groups: list[Cgroup | None], configuration: WorkerConfig
@@ -198,7 +198,7 @@ class _WardenServer:
         if self._no_image or self._places is not None:
             return
         if os.geteuid() == 0:
-            with contextlib.suppress(OSError):  # in a user namespace that has but one user
+            with contextlib.suppress(OSError):  # in a user namespace with a single user
                 self._drop_privileges()
 
     def _drop_privileges(self) -> None:
@@ -208,7 +208,7 @@ class _WardenServer:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-        linux.prctl(linux.PR_SET_DUMPABLE, 1)  # or the /proc of its clones would be root's
+        linux.prctl(linux.PR_SET_DUMPABLE, 1)  # otherwise the /proc entries of its clones would belong to root
         self._privileges = sum(1 << capability for capability in _NEEDED)
         linux.set_capabilities(self._privileges, effective=0)
 
@@ -224,8 +224,8 @@ class _WardenServer:
         if self._privileges:
             linux.set_capabilities(self._privileges, effective=0)
 
-    def answer(self, request: dict[str, Any], descriptors: list[int]) -> tuple[dict[str, Any], list[int]]:
-        """Carry out a request; return the answer and its descriptors, to be closed once they are sent."""
+    def handle(self, request: dict[str, Any], descriptors: list[int]) -> tuple[dict[str, Any], list[int]]:
+        """Execute a request; return the response and its descriptors, to be closed once they are sent."""
         match request:
             case {"start": dict(kind), "runner": int(runner)}:
                 return self._start(ZygoteKind(**kind), runner)
@@ -277,8 +277,8 @@ class _WardenServer:
         return {"version": cgroup.version, "files": list(cgroup.files)}, list(map(os.dup, cgroup.files.values()))
 
     def _end_orphans(self) -> None:
-        """Kill the processes that an ended zygote has left. Without a pid namespace they become children of this
-        subreaper. They cannot fork, since no process answers their notifications (seccomp_notify.py)."""
+        """Kill the orphans of an ended zygote. Without a pid namespace they become children of this
+        subreaper. They cannot fork, since their notifications (seccomp_notify.py) get no response."""
         process_tree.kill_children({self._judge, *(zygote.pid for zygote in self._zygotes.values())})
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """A worker: trusted, outside the namespaces, one submission at a time.
 
-It is two processes: a warden with its caller's privileges, which starts zygotes (warden.py), and a judge with none,
-which holds the suite, hands inputs to its runner one by one and gives the verdicts. Both live as long as the process
-that started them, and take zygotes, runs and cgroups with them when they go.
+It is two processes: a warden with its caller's privileges, which starts zygotes (warden.py), and an unprivileged judge,
+which holds the suite, passes inputs to its runner one by one and gives the verdicts. Both exit with the process that
+started them, and remove zygotes, runs and cgroups.
 """
 
 import contextlib
@@ -40,15 +40,15 @@ from sandbox.suite import INTERACTIVE, Case, Referee, Suite
 
 HEARTBEAT = b"\0"
 _MIN_MEMORY = 2 << 30  # bytes of address space
-_COPIES = 12  # the most copies of a request, and of what programs write, while they are compared
-_RUNNERS = 2  # one for submissions and what judges them, and one for referees that talk to them meanwhile
+_COPIES = 12  # maximum number of copies of a request, and of programs' outputs, in memory
+_RUNNERS = 2  # one for submissions and their later checks, one for concurrent referees
 
 
 class JudgeWorker:
-    """Carries out the requests of one caller.
+    """Executes the requests of one caller.
 
     groups           a cgroup for each runner, or why there is none
-    shutdown_events  events that end everything: descriptor -> poll mask
+    shutdown_events  events that end the worker: descriptor -> poll mask
 
     Raises BackendUnavailable if the machine cannot isolate as configured.
     """
@@ -66,7 +66,7 @@ class JudgeWorker:
         self.ends = shutdown_events
         self.answering = False
         self._runner = self._open_runner(0)
-        self._second: Runner | None = None  # of referees that talk to programs while these run
+        self._second: Runner | None = None  # of concurrent referees
         self._trials = referee_validation.RefereeValidator()
         self._given_code = PreambleCache(self._runner)
 
@@ -105,7 +105,7 @@ class JudgeWorker:
         return judge(suite, run_case, run_all=run_all, keep_outputs=keep_outputs)
 
     def _ruling(self, case: Case, result: RunResult, judge: Referee, remaining_seconds: float, suite: Suite) -> CaseRun:
-        """Have the referee rule on an output. Raises RefereeError if it fails for a reason other than the output."""
+        """Run the referee on an output. Raises RefereeError if it fails for another reason than the output."""
         compiled = _compiled_referee(judge, self._runner)
         if remaining_seconds <= 0:
             return CaseRun(referee.mark_timed_out(result))
@@ -114,21 +114,21 @@ class JudgeWorker:
             order = self._referee_order(judge, case, {referee.OUTPUT: output}).with_time_limits(wall_seconds)
             return self._runner.execute(order, compiled, b"")
 
-        answer = ask(result.stdout, min(referee.LIMITS.wall_seconds, remaining_seconds))
+        referee_run = ask(result.stdout, min(referee.LIMITS.wall_seconds, remaining_seconds))
         try:
-            return CaseRun(result, referee.read_result(answer, judge), answer.wall_seconds)
+            return CaseRun(result, referee.read_result(referee_run, judge), referee_run.wall_seconds)
         except RefereeError as failure:
             trial = referee_validation.validation_outputs(case, suite)
             if not self._trials.passes(judge, case, trial, ask, _trial_seconds(suite.limits)):
                 raise
-            if answer.outcome is Outcome.TIMED_OUT and remaining_seconds < referee.LIMITS.wall_seconds:
-                return CaseRun(referee.mark_timed_out(result), None, answer.wall_seconds)
-            return CaseRun(result, referee.wrong_answer_result(failure), answer.wall_seconds)
+            if referee_run.outcome is Outcome.TIMED_OUT and remaining_seconds < referee.LIMITS.wall_seconds:
+                return CaseRun(referee.mark_timed_out(result), None, referee_run.wall_seconds)
+            return CaseRun(result, referee.wrong_answer_result(failure), referee_run.wall_seconds)
 
     def _run_interactive(
         self, order: RunSpec, case: Case, judge: Referee, remaining_seconds: float, suite: Suite
     ) -> CaseRun:
-        """Run a program and its interactive referee side by side. Raises as run_interactive does."""
+        """Run a program connected with its interactive referee. Raises as run_interactive does."""
         compiled = self._runner.compile(order.program)
         if isinstance(compiled, RunResult):
             return CaseRun(compiled)
@@ -174,7 +174,7 @@ def _compiled_referee(judge: Referee, runner: Runner) -> CompiledProgram:
 
 
 def _trial_seconds(limits: Limits) -> float:
-    """Return the time for a trial of a referee. If it needs more than a submission has, the limits are wrong."""
+    """Return the time for the validation of a referee. If it needs more than a submission has, the limits are wrong."""
     return min(referee.LIMITS.wall_seconds, limits.budget_seconds or math.inf)
 
 
@@ -183,35 +183,35 @@ def _encoded(text: str) -> bytes:
 
 
 def main(socket_fd: int, caller_pid: int) -> int:
-    """Serve one caller on this machine until it goes away; return an exit status."""
+    """Serve one caller on this machine until it exits; return an exit status."""
     try:
         caller_gone = os.pidfd_open(caller_pid)
-        state = os.open(f"/proc/{caller_pid}/stat", os.O_RDONLY)  # now, since the image may hide the caller
+        state = os.open(f"/proc/{caller_pid}/stat", os.O_RDONLY)  # opened early, since the image may hide the caller
     except (ProcessLookupError, FileNotFoundError):
         return 0
     shutdown_events = {caller_gone: select.POLLIN, socket_fd: select.POLLRDHUP}
     status, remove_shared = serve(Channel(socket_fd, socket_fd), shutdown_events)
     if stale_resources.is_ending(state):
-        remove_shared()  # the caller cannot do it any more
+        remove_shared()  # the caller has exited
     return status
 
 
 def main_in_container() -> int:
-    """Serve the caller at the other end of our standard streams until it hangs up; send heartbeats on stderr."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # as pid 1 we are immune to the signals that we have no handler for
+    """Serve the caller over stdin and stdout until EOF; send heartbeats on stderr."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # pid 1 ignores signals without a handler
     return serve(Channel(0, 1), {0: 0}, heartbeat_fd=2)[0]
 
 
 def serve(channel: Channel, shutdown_events: dict[int, int], heartbeat_fd: int = -1) -> tuple[int, Callable[[], None]]:
-    """Serve one caller until it goes away; return an exit status, and a function that removes the shared directory.
+    """Serve one caller until it exits; return an exit status, and a function that removes the shared directory.
 
-    shutdown_events  events that tell that the caller is gone: descriptor -> poll mask
-    heartbeat_fd     descriptor that gets a HEARTBEAT each second while the caller waits for an answer; -1: none
+    shutdown_events  events that signal the caller's exit: descriptor -> poll mask
+    heartbeat_fd     descriptor that gets a HEARTBEAT each second while the caller waits for a response; -1: none
 
-    We become the warden (warden.py), and the judge is our child; in a container it is the other way round.
+    This process becomes the warden (warden.py), with the judge as its child; in a container, vice versa.
     """
     configuration: WorkerConfig = channel.receive_request()
-    for name in checkers.names():  # which the judge may not be able to read any more
+    for name in checkers.names():  # loaded now, since the judge may be unable to read them
         checkers.load(name)
     for name in languages.names():
         languages.load(name)
@@ -244,7 +244,7 @@ def serve(channel: Channel, shutdown_events: dict[int, int], heartbeat_fd: int =
 
 
 def _make_cleanup(directory: str) -> Callable[[], None]:
-    """Return a function that removes a directory, if there is one, even if its path leads elsewhere by then."""
+    """Return a function that removes a directory, if there is one, by descriptor rather than by path."""
     if not directory:
         return lambda: None
     parent = os.open(os.path.dirname(directory), os.O_RDONLY | os.O_DIRECTORY)
@@ -252,7 +252,7 @@ def _make_cleanup(directory: str) -> Callable[[], None]:
 
 
 def _end_with(part: Callable[[], object]) -> NoReturn:
-    """Run this part of the worker, and then end the process. Called in a fork."""
+    """Run a part of the worker, then exit. Called in a fork."""
     status = 1
     try:
         part()
@@ -264,7 +264,7 @@ def _end_with(part: Callable[[], object]) -> NoReturn:
 
 
 def _cgroups(scope_failure: str) -> tuple[delegation.CgroupSubtree | None, list[cgroups.Cgroup | str]]:
-    """Return where cgroups may be made, and a cgroup for each runner, or why there is none."""
+    """Return the parent of new cgroups, and a cgroup for each runner, or why there is none."""
     groups: list[cgroups.Cgroup | str] = []
     try:
         subtree = delegation.find_subtree(scope_failure)
@@ -281,11 +281,11 @@ def _cgroups(scope_failure: str) -> tuple[delegation.CgroupSubtree | None, list[
 def _drop_privileges(uid: int, *, parent: bool) -> None:
     """Drop all privileges that the judge does not need.
 
-    uid      the user to become where we may; elsewhere the judge keeps its caller's user, but no capabilities
-    parent   whether our parent is the warden; if so, we end with it where it may signal us
+    uid      the user to become, if permitted; otherwise the judge keeps its caller's user, without capabilities
+    parent   whether the parent is the warden; if so, the judge gets its parent-death signal, where permitted
     """
     if os.geteuid() == 0:
-        with contextlib.suppress(OSError):  # in a user namespace that has but one
+        with contextlib.suppress(OSError):  # in a user namespace with a single group
             os.setgroups([])
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
@@ -294,8 +294,8 @@ def _drop_privileges(uid: int, *, parent: bool) -> None:
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
     if parent:
-        # After the ids, which would undo it. The kernel sends it only if the warden may signal us. If it has a uid of
-        # its own and no effective CAP_KILL, it may not, so _judge also polls the socket that leads to it.
+        # After the ids, which would reset it. The kernel sends it only if the warden may signal the judge, which it may
+        # not with another uid and without an effective CAP_KILL. So _judge also polls the warden's socket.
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -307,9 +307,9 @@ def _judge(
     shutdown_events: dict[int, int],
     heartbeat_fd: int,
 ) -> None:
-    """Answer one request after another until the caller or the warden goes away."""
+    """Serve requests until the caller or the warden exits."""
     sys.set_int_max_str_digits(0)
-    linux.enable_malloc_trim()  # gives back the memory of large outputs
+    linux.enable_malloc_trim()  # returns the memory of large outputs
     shutdown_events = {**shutdown_events, warden.fileno(): 0}  # poll reports POLLHUP when the warden has ended
     try:
         worker = JudgeWorker(configuration, warden, groups, shutdown_events)
@@ -324,9 +324,9 @@ def _judge(
             request: Request[object] = channel.receive_request()
             _bound_memory(channel.received_bytes, request.run_limits)
             worker.answering = True
-            answer = _answer(worker, request)
-            worker.answering = False  # nobody reads our heartbeats from now on, so they would pile up
-            channel.send_response(answer)
+            response = _execute(worker, request)
+            worker.answering = False  # the caller no longer reads heartbeats, which would pile up
+            channel.send_response(response)
     except (EOFError, ConnectionError, SystemExit):
         return
     finally:
@@ -337,17 +337,15 @@ def _judge(
 def _wait_for_request(channel: Channel, shutdown_events: dict[int, int]) -> None:
     """Wait until a request begins to arrive. Raises SystemExit at a shutdown event."""
     source, poll = channel.fileno(), select.poll()
-    for descriptor, mask in {**shutdown_events, source: select.POLLIN}.items():  # at its end, a source can be read
+    for descriptor, mask in {**shutdown_events, source: select.POLLIN}.items():  # a source at EOF is readable
         poll.register(descriptor, mask)
     if any(descriptor != source for descriptor, _ in poll.poll()):
         raise SystemExit
 
 
 def _bound_memory(n_bytes: int, limits: Limits) -> None:
-    """Bound the memory of this process by what an honest request of this many bytes, with these limits, can need.
-
-    What programs write is bounded already, and is not parsed if it cannot be right. This bound is for whatever we have
-    overlooked.
+    """Bound the memory of this process by the maximum for an honest request of this size and these limits. A second
+    line of defense: outputs are bounded, and not parsed if they cannot be right.
     """
     bound = _MIN_MEMORY + _COPIES * (n_bytes + 4 * limits.output_kb * 1024)
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
@@ -355,7 +353,7 @@ def _bound_memory(n_bytes: int, limits: Limits) -> None:
 
 
 def _watch_caller(worker: JudgeWorker, heartbeat_fd: int) -> None:
-    """Check every second, also while we compute, whether the caller or the warden is gone: end if so, else send a
+    """Check every second, also during a request, whether the caller or the warden has exited: exit if so, else send a
     heartbeat."""
 
     def look(*_: object) -> None:
@@ -371,8 +369,8 @@ def _watch_caller(worker: JudgeWorker, heartbeat_fd: int) -> None:
     signal.setitimer(signal.ITIMER_REAL, 1, 1)
 
 
-def _answer(worker: JudgeWorker, request: Request[object]) -> RunResult | Judgement | Exception:
-    """Do what is asked, and return the answer, or an exception for the caller to raise."""
+def _execute(worker: JudgeWorker, request: Request[object]) -> RunResult | Judgement | Exception:
+    """Execute a request; return the response, or an exception for the caller to raise."""
     try:
         match request:
             case RunRequest(program, invocation, limits):

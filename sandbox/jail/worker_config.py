@@ -1,4 +1,4 @@
-"""The configuration that a worker gets at its start."""
+"""The configuration of a worker."""
 
 from dataclasses import dataclass
 
@@ -6,18 +6,18 @@ from sandbox.jail.packages import JailPackages
 
 # The levels of isolation, from the strongest to the weakest; see docs/concepts/isolation.md.
 NAMESPACES, LANDLOCK, NONE = "namespaces", "landlock", "none"
-CONFINING_LEVELS = (NAMESPACES, LANDLOCK)  # those that keep programs from one another, and from their expected outputs
+CONFINING_LEVELS = (NAMESPACES, LANDLOCK)  # those that isolate programs from one another and from expected outputs
 
-NEWEST_ABI = 7  # of Landlock, as far as landlock.py knows it
+NEWEST_ABI = 7  # of Landlock that landlock.py supports
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """What a worker is told and given at its start.
+    """The configuration that a worker gets at its start.
 
     level             "namespaces", "landlock" or "none"
     seed              see Sandbox
-    packages          what programs can import besides the standard library
+    packages          the packages that programs can import besides the standard library
     image_fds         descriptors of the namespaces of an image (image.py); empty if the worker makes its own
     image_copy        the folder that holds the image for Landlock (image.py); "" if the worker makes its own
     max_landlock_abi  the highest version of Landlock to use

@@ -1,11 +1,11 @@
 """The workspace of one run: its pid namespace, its /tmp and /proc, and its source file.
 
-The zygote makes it before the fork and removes it after the run. It is not made in the child, because every page that
-a child writes to is copied first: in the zygote the same work costs half. The mounts are made in the zygote's mount
-namespace, which holds one run at a time and which no run may change.
+The zygote makes it before the fork and removes it after the run. Doing this in the child would cost twice as much,
+since every page that a child writes to is copied. The mounts are made in the zygote's mount namespace, which holds one
+run at a time and which no run may change.
 
-Without namespaces, all runs of a zygote have the same directory, which is emptied after each of them. Only forks of the
-zygote look at what a run has left there: names of files must not stay in the memory that later runs inherit.
+Without namespaces, all runs of a zygote share a directory, which is emptied after each run. Only forks of the zygote
+read it, since file names must not stay in memory that later runs inherit.
 """
 
 import contextlib
@@ -29,13 +29,13 @@ def prepare_proc_mount() -> linux.PreparedSyscall:
 
 
 class Workspace:
-    """Makes the workspace of each run, and removes it when all of the run's processes are gone.
+    """Makes the workspace of each run, and removes it after the run's last process has ended.
 
     work        the working directory of runs
     proc        descriptor of /proc
-    namespaces  False if there can be none: then the runs share `work`, which is emptied after each of them
+    namespaces  False if there are none: the runs share `work`, which is emptied after each run
 
-    Create it while this process is still dumpable: later its /proc entries belong to root.
+    Create it while this process is dumpable: later its /proc entries belong to root.
     """
 
     def __init__(self, work: str, proc: int, *, namespaces: bool) -> None:
@@ -50,12 +50,12 @@ class Workspace:
             self._directory = os.open(work, os.O_RDONLY | os.O_DIRECTORY)
             self._source_file = ""
             self._free = (0, 0)
-            # For names that a run has made: a fork does not inherit this page.
+            # For file names of runs: forks do not inherit this page.
             self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
             self._page.madvise(mmap.MADV_DONTFORK)
 
     def enter(self, job: RunParams, source: int, source_file: str) -> int:
-        """Make the workspace; the next fork goes into it. Raises OSError.
+        """Make the workspace of the next fork. Raises OSError.
 
         source is the descriptor of the program's text. Returns the pid of the run's init, a process that only sleeps
         (0 without namespaces).
@@ -63,11 +63,11 @@ class Workspace:
         init = 0
         if self._namespaces:
             linux.unshare(linux.CLONE_NEWPID)
-            # It shares our memory: a signal handler that a program of our uid triggered in it would act on us.
+            # It shares the zygote's memory: a program with the same uid could trigger a signal handler in it.
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
             init = linux.clone_stub()
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-            size = min(job.disk_mb, max(1, job.memory_mb // 2))  # its pages count as the run's memory
+            size = min(job.disk_mb, max(1, job.memory_mb // 2))  # its pages are charged to the run's memory
             linux.mount("tmpfs", RUN_ROOT, "tmpfs", _PLAIN, f"size={size}m,nr_inodes={_files(size)},mode=755")
             os.mkdir(_PROC, 0o755)
             os.mkdir(WORK_DIRECTORY, 0o755)
@@ -78,7 +78,7 @@ class Workspace:
         self.maximize_oom_score()
         os.chdir(self.work)
         owner = UID if self._namespaces else None
-        # From file to file, not through our memory.
+        # Copied in the kernel, not through the zygote's memory.
         files.write(source_file, source, 0, os.fstat(source).st_size, owner)
         return init
 
@@ -91,19 +91,19 @@ class Workspace:
         os.pwrite(self._oom_score, self._own_score, 0)
 
     def used_bytes(self) -> int:
-        """Return the bytes used by files that the run has left; 0 without namespaces."""
+        """Return the bytes of the run's files; 0 without namespaces."""
         if not self._namespaces:
             return 0
         usage = os.statvfs(RUN_ROOT)
         return (usage.f_blocks - usage.f_bfree) * usage.f_bsize
 
     def exceeds_disk_limit(self, disk_mb: int) -> bool:
-        """Return whether the run has written more files than it may, where its file system does not prevent that."""
+        """Return whether the run has exceeded its disk limit, where the file system does not enforce it."""
         if self._namespaces:
             return False
         n_bytes, n_files = disk_mb << 20, _files(disk_mb)
         before, now = self._free, self._free_now()
-        if before[0] - now[0] <= n_bytes and before[1] - now[1] <= n_files:  # of everybody on that file system
+        if before[0] - now[0] <= n_bytes and before[1] - now[1] <= n_files:  # of all users of that file system
             return False
         return self._in_fork(lambda: _holds_more(self.work, n_bytes, n_files)) != 0
 
@@ -112,7 +112,7 @@ class Workspace:
         return usage.f_bfree * usage.f_frsize, usage.f_ffree
 
     def _in_fork(self, look: Callable[[], bool]) -> int:
-        """Return the wait status of a fork that looks at what a run has made: 0 if it has returned False."""
+        """Call `look` in a fork; return its wait status, 0 if it returned False."""
         pid = linux.fork()
         if pid == 0:
             status = 1
@@ -123,7 +123,7 @@ class Workspace:
         return os.waitpid(pid, 0)[1]
 
     def leave_pid_namespace(self) -> None:
-        """Leave the pid namespace of the run, so that the next fork is in our own again. Raises OSError."""
+        """Return to the zygote's pid namespace for the next fork. Raises OSError."""
         if self._namespaces:
             linux.setns(self._home, linux.CLONE_NEWPID)
 
@@ -157,12 +157,12 @@ class Workspace:
 
 
 def _files(disk_mb: int) -> int:
-    """Return the number of files that a run may make."""
+    """Return the maximum number of a run's files."""
     return 256 + 64 * disk_mb
 
 
 def _holds_more(folder: str, n_bytes: int, n_files: int) -> bool:
-    """Return whether a folder holds more than so many bytes or files, while others change it."""
+    """Return whether a folder exceeds so many bytes or files; others may change it meanwhile."""
     pending = [folder]
     while pending:
         try:

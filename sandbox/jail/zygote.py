@@ -1,10 +1,10 @@
-"""The warm, trusted process behind the wall around programs: it forks one child for each run, times it and reaps its
+"""The warm, trusted process inside the isolated environment: it forks one child for each run, times it and reaps its
 tree.
 
-The warden starts it as a fresh interpreter (`python -S -s -P -B -c ...`). Descriptor 3 is the channel to the judge;
-4, 5 and 6, if there is a cgroup, are its counters (process_tree.CgroupCounterFds); the last one is /proc, if it cannot
-be opened. It never sees an expected output or a verdict. Nor does anything that a run is given or produces pass through
-its memory, which all later runs inherit: only the forked child reads programs, inputs, arguments and names of files.
+The warden starts it as a fresh interpreter (`python -S -s -P -B -c ...`). Descriptor 3 is the channel to the judge; 4,
+5 and 6, if there is a cgroup, are its counters (process_tree.CgroupCounterFds); the last one is /proc, if it cannot be
+opened. It never sees an expected output or a verdict. No input or output of a run passes through its memory, which all
+later runs inherit: only the forked child reads programs, inputs, arguments and file names.
 """
 
 import contextlib
@@ -41,25 +41,24 @@ from sandbox.jail.worker_config import NAMESPACES, NONE
 from sandbox.jail.workspace import Workspace, prepare_proc_mount
 from sandbox.languages import names as language_names
 
-# Loaded before the first fork, so that programs need not load them: modules that half of all solutions import, and
-# those that printing a traceback needs.
+# Preloaded for programs: modules that half of all solutions import, and those for printing a traceback.
 PRELOADED_MODULES = (
     "array bisect collections collections.abc contextlib copy dataclasses datetime decimal fractions functools"
     " heapq io itertools json linecache math operator queue random re statistics string textwrap threading time"
     " traceback types typing"
 ).split()
 _NOT_READY = bytes(mmap.PAGESIZE)
-_OURS: dict[str, object] = {}  # our own modules, kept alive but hidden from programs
+_OURS: dict[str, object] = {}  # the modules of this package, referenced but hidden from programs
 
-_LITTLE = 1 << 20  # bytes of files that may be removed after the answer has been sent
-_SLICE_SECONDS = 0.0001  # the shortest slice that the scheduler takes
-_POLL_SECONDS = 0.05  # time between two checks of what a run has used
-_SLACK_MB = 16  # allowance for what the peak of resident memory includes beside that of the program
-_FIRST_PID_AFTER_THE_PROGRAM = 3  # in the pid namespace of a run: 1 is its init, 2 the program
+_LITTLE = 1 << 20  # bytes of files that may be removed after the response
+_SLICE_SECONDS = 0.0001  # the scheduler's minimum
+_POLL_SECONDS = 0.05  # interval of usage checks
+_SLACK_MB = 16  # allowance for resident memory other than the program's
+_FIRST_PID_AFTER_THE_PROGRAM = 3  # in a run's pid namespace, where 1 is its init and 2 the program
 
 
 def main() -> None:
-    """Be a zygote. The first message is JSON: loaded, referee, cgroup, parent, and spawn.ZygoteConfinement."""
+    """Run a zygote. The first message is JSON: loaded, referee, cgroup, parent, and spawn.ZygoteConfinement."""
     channel = socket.socket(fileno=3)
     config = json.loads(channel.recv(1 << 16))
     layers: dict[str, str] = {}
@@ -85,10 +84,10 @@ def _filter_calls(setting: seccomp.FilterSettings, *, required: bool) -> tuple[s
 
 
 def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
-    """Become the process from which runs are forked. Raises OSError, which names the call that failed."""
+    """Prepare this process for forking runs. Raises OSError, which names the failed call."""
     with contextlib.suppress(OSError):
-        linux.set_scheduler_slice(_SLICE_SECONDS)  # or a run of a hundred busy processes would end late
-    library = sys.path[1:]  # the first one is ours, put there by the warden
+        linux.set_scheduler_slice(_SLICE_SECONDS)  # otherwise a run with a hundred busy processes would end late
+    library = sys.path[1:]  # the first entry is this package's, set by the warden
     for name in PRELOADED_MODULES:
         import_module(name)
     languages = {name: import_module(f"sandbox.languages.{name}") for name in language_names()}
@@ -100,7 +99,7 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     for kind in (resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE):
         resource.setrlimit(kind, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
-    linux.set_default_thread_stack(8 << 20)  # otherwise libc takes the huge main stack's for each thread
+    linux.set_default_thread_stack(8 << 20)  # otherwise each thread gets the huge size of the main stack
     level, owner, abi = config["level"], config["owner"], config["abi"]
     has_namespaces = level == NAMESPACES
     work = shown = config["work"]
@@ -115,14 +114,14 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
             linux.prctl(linux.PR_CAPBSET_DROP, capability)
     sys.path[:] = [*library, config["packages"]]
     for name in config["loaded"]:
-        # A numpy that is broken here concerns only programs that import it, and they will say so.
+        # A broken numpy affects only programs that import it, which report it.
         with contextlib.suppress(ImportError) if name in NUMPY_PRELOADS else contextlib.nullcontext():
             import_module(name)
     proc = config["proc"] if config["proc"] >= 0 else os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     workspace = Workspace(work, proc, namespaces=has_namespaces)
     ruleset = landlock.make_ruleset(abi, readable=config["readable"], writable=work) if abi else -1
     if owner is not None:
-        linux.set_fsuid_fsgid(owner)  # files of a run are its own, and so are the processes that we look at
+        linux.set_fsuid_fsgid(owner)  # the owner of the run's files and /proc entries
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     setting = seccomp.FilterSettings(allow_memfd=config["cgroup"], notify=True, abi=abi, has_own_uid=owner is not None)
@@ -143,7 +142,7 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     )
     tree = process_tree.ProcessTree(
         proc,
-        all_but_us=has_namespaces,
+        owns_namespace=has_namespaces,
         uid=UID if has_namespaces and os.getuid() == 0 else None,
         counters=process_tree.CgroupCounterFds(4, 5, 6) if config["cgroup"] else None,
     )
@@ -159,32 +158,32 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     for name in [name for name in sys.modules if name.split(".")[0] == "sandbox"]:
         _OURS[name] = sys.modules.pop(name)  # a program's `import sandbox` finds nothing
     gc.collect()
-    gc.freeze()  # so that no collection in a child writes to the pages it shares with us
+    gc.freeze()  # so that no collection in a child writes to shared pages
     for language in languages.values():
-        language.prepare(f"{shown}/{language.SOURCE_FILE}")  # after the freeze: a child must be able to let go of it
-    if config["referee"]:  # an output of a million digits must not keep it busy
+        language.prepare(f"{shown}/{language.SOURCE_FILE}")  # after the freeze: a child must be able to free it
+    if config["referee"]:  # bounds the time to parse an output of a million digits
         sys.set_int_max_str_digits(sys.int_info.default_max_str_digits)
     return launcher
 
 
 def _serve(channel: socket.socket, launcher: "_RunLauncher") -> None:
-    """Do one job after another until the worker is gone. An OSError ends the zygote; the worker starts another one."""
+    """Execute jobs until the judge exits. An OSError ends the zygote; the judge starts another one."""
     last, job = b"", None
     while True:
         message, descriptors, _, _ = socket.recv_fds(channel, 1 << 17, 16)
         if not message:
             return
-        if message != last or job is None:  # the cases of a suite differ only in their files
+        if message != last or job is None:  # usually equal: the cases of a suite differ only in their files
             last, job = message, RunParams.from_bytes(message)
-        answer = json.dumps(launcher.run(job, descriptors)).encode()
+        response = json.dumps(launcher.run(job, descriptors)).encode()
         at_once = (
             launcher.needs_early_cleanup()
-        )  # or the next run would be charged for it: the worker begins to count now
+        )  # otherwise charged to the next run, as the judge starts its counters now
         if at_once:
             launcher.clean_up()
-        channel.send(answer)
+        channel.send(response)
         if not at_once:
-            launcher.clean_up()  # while the worker looks at the answer
+            launcher.clean_up()  # while the judge processes the response
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -216,13 +215,13 @@ class _RunLauncher:
         self._workspace = workspace
         self._job: RunParams | None = None  # the latest
         self._steps: list[linux.PreparedSyscall] = []  # of its child
-        self._ready = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the child until it becomes the program
+        self._ready = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the child until it execs
         self._own_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         self._null = os.open("/dev/null", os.O_RDWR)
         self._tree = tree
 
     def run(self, job: RunParams, descriptors: list[int]) -> dict[str, Any]:
-        """Do one run; return how it ended, for the judge. Raises OSError."""
+        """Execute one run; return the fields of its ZygoteReport. Raises OSError."""
         source, artifact, *streams = descriptors
         for number, descriptor in enumerate(streams[:3]):
             os.dup2(descriptor, number)  # the zygote does not use its own streams
@@ -231,7 +230,7 @@ class _RunLauncher:
         if job is not self._job:
             self._job, self._steps = job, prepare_syscalls(job, self._setup)
         owner = UID if self._setup.has_namespaces else None
-        random.seed(job.seed)  # or the children of one zygote would share its random state
+        random.seed(job.seed)  # otherwise the children of one zygote would share its random state
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(job.seed)
         self._tree.begin()
@@ -241,16 +240,16 @@ class _RunLauncher:
         if pid == 0:
             exec_program(job, language, fds, self._setup.enter_domain, self._steps, owner, self._ready)
         self._workspace.restore_oom_score()
-        # From here to the end of the child as little as possible: pages that we write to are copied meanwhile.
+        # As little as possible until the child's end: pages written to are copied meanwhile.
         ended_by = self._wait(pid, job)
         ended = time.monotonic()
         killed = not ended_by and _was_killed(pid)
         from_outside = killed and (init != 0 or self._setup.counts_forks) and not self._has_killed()
         status, cpu_seconds, resident_mb = self._reap(pid, init)
         if not self._setup.has_cgroup_limits and resident_mb > job.memory_mb + self._own_mb + _SLACK_MB:
-            ended_by = ended_by or "memory"  # it held more between two checks
+            ended_by = ended_by or "memory"  # exceeded between two checks
         start_time = self._began()
-        answer = {
+        response = {
             "status": status,
             "kill_reason": ended_by,
             "killed": killed,
@@ -262,31 +261,30 @@ class _RunLauncher:
             "refused_memory": self._notifications.has_refused_memory,
         }
         if job.fetches_files and self._collect(job, fds) == -signal.SIGKILL:
-            answer["kill_reason"] = "memory"  # what it printed and what it left do not both fit
+            response["kill_reason"] = "memory"  # its outputs and files together exceed the limit
         if not start_time:
             message = self._ready[START_TIME_STRUCT.size :].split(b"\0")[0].decode("utf-8", "replace")
-            answer["lost"] = message or f"the child ended with wait status {status} before the program began"
-        return answer
+            response["lost"] = message or f"the child ended with wait status {status} before the program began"
+        return response
 
     def _has_killed(self) -> bool:
-        """Return whether the run may have sent a SIGKILL itself.
-
-        Without notifications (seccomp_notify.py), return whether it has ever had a process or thread besides its
-        program: the program cannot be killed by its own pid (seccomp.py), and a pid namespace gives out pids in order.
+        """Return whether the run may have sent a SIGKILL. Without notifications (seccomp_notify.py), return whether it
+        ever had a second process or thread: the program cannot kill its own pid (seccomp.py), and a pid namespace
+        assigns pids in order.
         """
         if self._notifications.descriptor >= 0:
             return self._notifications.has_used_sigkill
         try:
             pid = linux.fork()
-        except OSError:  # init is gone, too, which nobody in the run can kill
+        except OSError:  # init has ended too, which no process of the run can kill
             return False
         if pid == 0:
             os._exit(os.getpid() != _FIRST_PID_AFTER_THE_PROGRAM)
         return os.waitpid(pid, 0)[1] != 0
 
     def _collect(self, job: RunParams, fds: RunDescriptors) -> int:
-        """Pack the files to be fetched; return how the process that does so ended: 0, or minus its signal."""
-        self._workspace.leave_pid_namespace()  # nobody can be forked into a pid namespace whose init is gone
+        """Pack the files to fetch in a fork; return 0, or minus the signal that ended it."""
+        self._workspace.leave_pid_namespace()  # fork fails in a pid namespace without init
         self._workspace.maximize_oom_score()
         pid = linux.fork()
         if pid == 0:
@@ -295,7 +293,7 @@ class _RunLauncher:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     def needs_early_cleanup(self) -> bool:
-        """Return whether the run has left so many files that they must be removed before the answer is sent."""
+        """Return whether the run's files must be removed before the response is sent."""
         return self._workspace.used_bytes() > _LITTLE
 
     def clean_up(self) -> None:
@@ -306,12 +304,12 @@ class _RunLauncher:
             os.dup2(self._null, number)
 
     def _began(self) -> float:
-        """Return when the program began, in monotonic seconds; 0 if it has not begun."""
+        """Return the program's start in monotonic seconds; 0 if it has not started."""
         start_time: float = START_TIME_STRUCT.unpack_from(self._ready)[0]
         return start_time
 
     def _wait(self, pid: int, job: RunParams) -> str:
-        """Wait until the program ends or must be ended; return why it must: "" (it ended), time, memory or starved."""
+        """Wait until the program ends or must be killed; return the reason: "" (it ended), time, memory or starved."""
         descriptor = linux.pidfd_open(pid)
         try:
             poll, poll_program = select.poll(), select.poll()
@@ -323,7 +321,7 @@ class _RunLauncher:
             deadline, check = forked + job.wall_seconds, forked + _POLL_SECONDS
             while True:
                 left = min(deadline, check) - time.monotonic()
-                # After a refused fork, further forks wait for the next check: a fork bomb would keep this process busy.
+                # After a denied fork, further forks wait for the next check: a fork bomb would keep this process busy.
                 either = poll_program if self._notifications.has_refused_fork else poll
                 ready = [number for number, _ in either.poll(max(0.0, left) * 1000 + 1)]
                 if descriptor in ready:
@@ -341,14 +339,14 @@ class _RunLauncher:
                     check = time.monotonic() + _POLL_SECONDS
                 if now < deadline:
                     continue
-                # If it was not slow but kept from a processor, it gets the time that it missed.
+                # Extend the deadline by the time without a processor.
                 elapsed = now - (self._began() or now)
                 cpu_seconds, kept_seconds = self._tree.cpu_and_wait_seconds()
                 late = cpu_seconds >= job.cpu_seconds
                 if not late and elapsed - kept_seconds >= job.wall_seconds and not self._tree.is_waiting_for_cpu():
                     late = (
                         elapsed - self._tree.cpu_and_wait_seconds()[1] >= job.wall_seconds
-                    )  # all its waits are counted by now
+                    )  # by now, the kernel has counted all its waits
                 if late:
                     return "" if descriptor in dict(poll_program.poll(0)) else "time"
                 if job.is_starved(cpu_seconds, now - forked):
@@ -360,7 +358,7 @@ class _RunLauncher:
     def _reap(self, pid: int, init: int) -> tuple[int, float, float]:
         """Kill what is left of the run and reap it; return wait status, CPU seconds and peak resident MB."""
         cpu_seconds, status, resident_mb = 0.0, 0, 0.0
-        linux.kill(init or pid, signal.SIGKILL)  # with the init goes everything in its pid namespace
+        linux.kill(init or pid, signal.SIGKILL)  # killing init kills its pid namespace
         missing = {pid, init} - {0}
         while missing:  # init ends when the last process of the run is gone
             ended, wait_status, usage = os.wait4(-1, linux.WAIT_ALL)

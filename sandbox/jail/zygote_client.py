@@ -1,4 +1,4 @@
-"""The judge's connection to a zygote, which is sent jobs and reports how they ended."""
+"""The judge's connection to a zygote: sends jobs and receives reports."""
 
 import contextlib
 import json
@@ -14,14 +14,14 @@ _START_SECONDS = 60
 
 
 class ZygoteLost(Exception):
-    """The zygote died or did not respond: nothing is known about the run."""
+    """The zygote exited or did not respond: the run's outcome is unknown."""
 
 
 class ZygoteClient:
     """The judge's connection to a zygote.
 
     channel  the socket that leads to it
-    stderr   descriptor of the file that holds what its interpreter printed if it failed
+    stderr   descriptor of the file with its interpreter's error output
     end      function that kills it
     """
 
@@ -31,14 +31,14 @@ class ZygoteClient:
         self._end = end
         self._shutdown_events: dict[int, int] = {}
         self.layers: dict[str, str] = {}
-        self.shares_uid = True  # whether programs own what the judge makes
+        self.shares_uid = True  # whether programs have the judge's uid
 
     def wait_until_ready(self, user: str, *, shares_uid: bool) -> None:
         """Wait until the zygote is ready. Raises BackendUnavailable if it reports a reason why not, and ZygoteLost."""
-        answer = self._receive(_START_SECONDS)
-        if "unavailable" in answer:
-            raise BackendUnavailable(answer["unavailable"])
-        self.layers = {"user": user, **answer["layers"]}
+        response = self._receive(_START_SECONDS)
+        if "unavailable" in response:
+            raise BackendUnavailable(response["unavailable"])
+        self.layers = {"user": user, **response["layers"]}
         self.shares_uid = shares_uid
 
     def start_run(self, job: bytes, files: list[int]) -> None:
@@ -49,11 +49,11 @@ class ZygoteClient:
             raise ZygoteLost(str(error)) from error
 
     def wait_for_end(self, seconds: float) -> bool:
-        """Wait so long for the end of the job; return whether `wait_for_run` would not block."""
+        """Wait up to `seconds` for the end of the job; return whether it has ended."""
         return bool(self._events(seconds))
 
     def wait_for_run(self, timeout_seconds: float) -> dict[str, Any]:
-        """Wait for the end of the job and return how it ended. Raises ZygoteLost."""
+        """Wait for the end of the job and return its report. Raises ZygoteLost."""
         return self._receive(timeout_seconds)
 
     def set_shutdown_events(self, shutdown_events: dict[int, int]) -> None:
@@ -67,13 +67,13 @@ class ZygoteClient:
         data, end = b"", "it ended" if events else "it did not respond"
         try:
             data = self._channel.recv(1 << 16) if events else b""
-        except OSError as error:  # it ended without having read what it was sent
+        except OSError as error:  # it ended without reading the job
             end = f"it ended: {error}"
         if not data:
             message = os.pread(self._stderr, 2000, 0).decode("utf-8", "replace").strip()
             raise ZygoteLost(message or end)
-        answer: dict[str, Any] = json.loads(data)
-        return answer
+        response: dict[str, Any] = json.loads(data)
+        return response
 
     def _events(self, seconds: float) -> list[tuple[int, int]]:
         poll = select.poll()

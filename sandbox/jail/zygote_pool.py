@@ -1,8 +1,7 @@
 """The zygotes of one runner, and the cgroup that they and their runs are in.
 
-There are several kinds of zygote: a plain one, one that has numpy loaded, one that has loaded the packages that were
-asked for, the same three for referees, and one for each compiler, whose file system has what the compiler needs. Each
-is started when it is first needed.
+There are several kinds of zygote: plain, with numpy loaded, with the requested packages loaded, the same three for
+referees, and one for each compiler, whose files it sees. Each is started on first use.
 """
 
 import contextlib
@@ -21,8 +20,8 @@ from sandbox.jail.zygote_client import ZygoteClient, ZygoteLost
 
 log = logging.getLogger(__name__)
 
-_STARTS = 3  # failed starts of the first zygote until the machine counts as unable to isolate
-_PARALLEL_SECONDS = 0.05  # CPU time beyond wall time: with less, a run cannot have used up a period of 0.1 s
+_STARTS = 3  # failed starts of the first zygote after which the machine counts as unable to isolate
+_PARALLEL_SECONDS = 0.05  # CPU time beyond wall time; with less, a run cannot have exhausted a period of 0.1 s
 _OF_WALL = ("processes", "files", "network", "ipc", "host name")
 _HOW = {
     NAMESPACES: (
@@ -52,7 +51,7 @@ _WITHOUT_CGROUP = (
 class ZygotePool:
     """The zygotes of one runner.
 
-    cgroup           that of the zygotes and their runs, or why there is none
+    cgroup           the cgroup of the zygotes and their runs, or why there is none
     place            the runner's number at the warden
     shutdown_events  events that end a run in progress: descriptor -> poll mask
 
@@ -92,7 +91,7 @@ class ZygotePool:
                 self._zygote(ZygoteKind())
             except cgroups.CgroupJoinError as error:
                 self._cgroup, self._no_cgroup = None, str(error)
-            except ZygoteLost as error:  # killed while it started: that says nothing about the machine
+            except ZygoteLost as error:  # killed during its start, so the machine may be sound
                 lost += 1
                 if lost == _STARTS:
                     reason = f"a zygote ended {lost} times while it started: {error}"
@@ -119,7 +118,7 @@ class ZygotePool:
             memory = processes = processors = f"cgroup v{self._cgroup.version}"
             if not self._cgroup.bounds_cpu:
                 processors = f"best-effort: {_WITHOUT_CGROUP[2]}: the cgroup has no cpu controller"
-        elif self._surroundings is not None:  # each worker has a container, with bounds for all that is in it
+        elif self._surroundings is not None:  # each worker has its own container with limits
             memory, processes, processors = (f"the container's bounds; {how}" for how in _WITHOUT_CGROUP)
         packages = self._configuration.packages
         return {
@@ -146,7 +145,7 @@ class ZygotePool:
         return ZygoteKind(preloaded_modules=loaded, is_referee=run_spec.is_referee)
 
     def get_ready_zygote(self, kind: ZygoteKind) -> ZygoteClient:
-        """Return a zygote in whose cgroup nothing of earlier runs is charged; if need be, a new one in a new cgroup.
+        """Return a zygote whose cgroup is idle; if necessary, a new one in a new cgroup.
 
         Raises ZygoteLost, and CgroupUnusable if even a new cgroup does not help.
         """
@@ -170,12 +169,12 @@ class ZygotePool:
         return zygote
 
     def raise_weight(self) -> None:
-        """Give the run in progress precedence over other processes of the machine, if it has a cgroup."""
+        """Raise the priority of the run in progress, if it has a cgroup."""
         if self._cgroup is not None:
             self._cgroup.raise_weight()
 
     def end_run(self, report: ZygoteReport) -> MemoryUsage:
-        """Return what is known of the memory of the run that has just ended.
+        """Return the memory usage of the run that has just ended.
 
         Raises OSError if it was killed because of memory that others use.
         """
@@ -189,17 +188,17 @@ class ZygotePool:
             exceeded = self._surroundings.end() or exceeded
         return MemoryUsage(
             report.max_resident_mb, exceeded, limit_reached=True
-        )  # whether address space ran out, we cannot tell
+        )  # exhaustion of address space is not observable
 
     def discard(self, kind: ZygoteKind) -> None:
-        """Go on without a zygote that was lost. Raises as replace_all does."""
+        """Drop a lost zygote. Raises as replace_all does."""
         if self._cgroup is not None:
-            self.replace_all()  # what its run was charged for may stay a while
+            self.replace_all()  # its run's memory may stay charged for a while
         elif kind in self._zygotes:
             self._zygotes.pop(kind).close()
 
     def replace_all(self) -> None:
-        """Go on with new zygotes in a new cgroup. Raises OSError if none can be made."""
+        """Replace all zygotes and their cgroup. Raises OSError if none can be made."""
         assert self._cgroup is not None
         while self._zygotes:
             self._zygotes.popitem()[1].close()

@@ -1,6 +1,6 @@
 """Languages, one file each (python, cpp). The file's name is the language's name in Program.
 
-What a language tells the worker:
+The interface of a language:
     SOURCE_FILE                                     name of the file in which a program finds its text
     SELF_TEST                                       a program that reads two integers and prints their sum
     EXECUTABLE                                      whether the artifact is a file to execute, not one to interpret

@@ -1,4 +1,4 @@
-"""The report of the process of tests, from which the judge learns how far the tests came and how they ended."""
+"""The report of the tests' process: the stages that it reached, and its verdict."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The claims of an object that may stand in place of data: its length, its items and what iteration yields."""
+"""The claims of an object that may serve as data: its length, its items and what iteration yields."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -14,9 +14,9 @@ class Claims:
     So each claim is asked for once, and one that contradicts another ends the test.
 
     ask         asks the object for its "len", or for "getitem" with a key
-    pull        begins an iteration
+    pull        starts an iteration
     is_ordered  whether a slice is one of the items that iteration yields
-    fail_test   ends the test: it has failed
+    fail_test   fails the test
     """
 
     def __init__(
@@ -83,4 +83,4 @@ class Claims:
     def _check(self, one: Any, other: Any) -> None:
         is_data = not (hasattr(type(one), "__kind__") or hasattr(type(other), "__kind__"))  # proxies never equal data
         if is_data and not (one is other or one != one or (type(one) is type(other) and one == other)):
-            self._fail_test("an object has another item at a place than it has yielded for that place")
+            self._fail_test("an object has another item at an index than it yielded there")

@@ -1,9 +1,8 @@
-"""The values that the processes of a submission and of its tests exchange, in frames of JSON. Nothing is pickled.
+"""The JSON encoding of the values that a submission's process and its tests exchange. Nothing is pickled.
 
     atoms          None, bool, str, and numbers that JSON can hold, as they are
-    [tag, ...]     any other value with its parts; each tag stands for one type that is known here
-    ["node", 3]    a mutable object, whose content is the fourth node of the exchange: so shared objects stay shared,
-                   and cycles are possible
+    [tag, ...]     any other value with its parts; each tag names one supported type
+    ["node", 3]    a mutable object, whose content is the fourth node of the exchange: this preserves sharing and cycles
 
 What is not data is encoded and decoded by `References`, see _peer.py.
 """
@@ -23,28 +22,28 @@ from typing import Any, NamedTuple
 
 Frame = dict[str, Any]
 
-_HEADER_BYTES = 8  # before each frame: its length
-_CHUNK_BYTES = 1 << 16  # as many as a pipe holds
+_HEADER_BYTES = 8  # of the length before each frame
+_CHUNK_BYTES = 1 << 16  # the capacity of a pipe
 _MAX_BYTES = 64 << 20  # of a frame
-_MAX_MARKS = 4_000_000  # brackets and commas in a frame, which bound the objects that it becomes
+_MAX_MARKS = 4_000_000  # brackets and commas in a frame: a bound for the objects that it decodes to
 _SMALL = 1 << 63  # larger integers are written in hexadecimal, since decimal takes quadratic time
 
 
 class ProtocolError(Exception):
-    """The other side has sent something that is not a frame, or a frame with impossible values."""
+    """The peer has sent a malformed frame, or one with invalid values."""
 
 
 class PeerDisconnected(Exception):
-    """The other side has ended."""
+    """The peer has closed the connection."""
 
 
 class FrameStream:
-    """A connection to the other side, by two descriptors of our own."""
+    """A connection to the peer over two descriptors."""
 
     def __init__(self, source: int, sink: int) -> None:
         self._source, self._sink = source, sink
         self._received = bytearray()
-        # Looked up before a program can replace them: what an honest one patches must not reach us.
+        # Looked up before the program runs, so that its patches, even honest ones, have no effect here.
         self._read, self._write = os.read, os.write
         self._to_text = json.JSONEncoder(check_circular=False, separators=(",", ":"), allow_nan=False).encode
         self._from_text = json.JSONDecoder(parse_constant=_refuse).decode
@@ -110,7 +109,7 @@ _VALUES: dict[type, _Value] = {
     tuple: _Value(list, lambda *parts: parts),
     frozenset: _Value(list, lambda *parts: frozenset(parts)),
     Decimal: _Value(lambda v: [str(v)], Decimal, str),
-    Fraction: _Value(lambda v: [v.numerator, v.denominator], Fraction, int),  # of texts, '1e99999999' would be one
+    Fraction: _Value(lambda v: [v.numerator, v.denominator], Fraction, int),  # not of text: '1e99999999'
     range: _Value(lambda v: [v.start, v.stop, v.step], range, int),
     slice: _Value(lambda v: [v.start, v.stop, v.step], slice),
     datetime: _Value(lambda v: [v.year, v.month, v.day, v.hour, v.minute, v.second, v.microsecond, v.tzinfo], datetime),
@@ -130,7 +129,7 @@ _VALUES: dict[type, _Value] = {
 
 
 class Phase(IntEnum):
-    """When a node gets its content: what may be a key, or tell whether two keys are equal, comes first."""
+    """The order in which nodes get their contents: first those that may be keys or decide whether keys are equal."""
 
     INSTANCES = 0
     SEQUENCES = 1
@@ -152,7 +151,7 @@ _NOT_OF_ATTRIBUTES = (list, dict, set, frozenset, tuple, str, bytes, bytearray, 
 
 
 class References(ABC):
-    """The objects of one side besides data.
+    """The encoding of the objects of one side that are not data.
 
     shared   the classes whose instances travel by value
     """
@@ -166,7 +165,7 @@ class References(ABC):
         return name if self.shared.get(name) is kind else None
 
     def class_of(self, name: str) -> type:
-        """Return the class that has such a name. Raises ProtocolError."""
+        """Return the class of this name. Raises ProtocolError."""
         kind = self.shared.get(name)
         if kind is None:
             raise ProtocolError(f"there is no class {name[:80]!r}")
@@ -174,14 +173,14 @@ class References(ABC):
 
     @abstractmethod
     def encode(self, graph: "ObjectGraph", value: Any) -> Any:
-        """Return as JSON what is not data."""
+        """Encode an object that is not data as JSON."""
 
     @abstractmethod
     def decode(self, graph: "ObjectGraph", tag: str, parts: list[Any]) -> Any:
-        """Return what `encode` of the other side has described. Raises ProtocolError."""
+        """Return the object that the peer's `encode` has described. Raises ProtocolError."""
 
     def check_attribute(self, value: Any) -> None:  # noqa: B027  # the submission's side takes any
-        """Raise ProtocolError if no attribute of data may have this value."""
+        """Raise ProtocolError if an attribute of data must not have this value."""
 
 
 class ObjectGraph:
@@ -198,7 +197,7 @@ class ObjectGraph:
         self._indices: dict[int, int] = {}  # by id
 
     def encode(self, value: Any) -> Any:
-        """Return a value as JSON, and note its mutable parts. Raises TypeError and RecursionError."""
+        """Encode a value as JSON, and add its mutable parts to the graph. Raises TypeError and RecursionError."""
         kind = type(value)
         if (
             kind in _ATOMS
@@ -227,13 +226,13 @@ class ObjectGraph:
         return ["node", index]
 
     def truncate(self, n_nodes: int) -> None:
-        """Forget all nodes but the first ones, since what came after them could not be encoded to its end."""
+        """Drop all but the first nodes, after an encoding that failed halfway."""
         for value in self.objects[n_nodes:]:
             self._indices.pop(id(value), None)
         del self.objects[n_nodes:], self.bodies[n_nodes:]
 
     def encode_body(self, value: Any) -> list[Any]:
-        """Return the encoded content of a mutable object."""
+        """Encode the content of a mutable object."""
         kind = type(value)
         if kind not in _PHASES:
             parts = [part for pair in get_attributes(value) for part in pair]
@@ -246,9 +245,9 @@ class ObjectGraph:
         return [kind.__name__, *[self.encode(part) for part in parts]]
 
     def add(self, bodies: Any) -> None:
-        """Add the nodes that a frame has brought. Raises ProtocolError."""
+        """Add the nodes of a received frame. Raises ProtocolError."""
         if type(bodies) is not list:
-            raise ProtocolError("its nodes are not a list")
+            raise ProtocolError("its field `nodes` is not a list")
         indices: list[list[int]] = [[] for _ in _PHASE_ORDER]
         for index, body in enumerate(bodies, len(self.objects)):
             made, phase = self._make(body)
@@ -272,11 +271,11 @@ class ObjectGraph:
                     kind = _CONTAINER_OF_TAG[tag]
                     return kind(), _PHASES[kind]
         except (TypeError, ValueError, OverflowError) as error:
-            raise ProtocolError(f"it has an object that cannot be: {error}"[:200]) from None
+            raise ProtocolError(f"it has an invalid object: {error}"[:200]) from None
         raise ProtocolError("it has a node of an unknown kind")
 
     def fill(self, index: int, body: Any) -> None:
-        """Give a mutable object this content, in place of its own. Raises ProtocolError."""
+        """Replace the content of a mutable object. Raises ProtocolError."""
         value = self.objects[index]
         try:
             tag, *raw_parts = body
@@ -336,7 +335,7 @@ def _member(kind: type, value: Any) -> Any:
 
 
 def get_attributes(value: Any) -> list[tuple[str, Any]]:
-    """Return what an instance holds, in its __dict__ and its slots."""
+    """Return the attributes of an instance, from its __dict__ and its slots."""
     held = list(getattr(value, "__dict__", {}).items())
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())

@@ -1,9 +1,9 @@
-"""Proxies: stand-ins, in the process of the tests, for objects of the submission, and the requests that they may send.
+"""Proxies that stand for the submission's objects in the tests' process, and the operations that they forward.
 
 A proxy never tells the submission what the test expects. Attributes, items, lengths, numbers, texts and the results of
 calls without arguments are claims: they do not depend on what is expected, so they are as good as a returned value.
 `==`, `in`, `count(3)`, `equals(frame)` or `x - 3.5` would disclose it, and the submission could answer accordingly.
-POLICIES says of each operation whom it is asked of, and what happens if it is not:
+POLICIES lists, for each operation, the objects for which a proxy forwards it, and the fallback for all others:
 
     named      an object whose class, or a base of it, is one of the names that the suite tests
     tested     a class that the suite itself names as a class. Under another name it may stand in place of a function,
@@ -12,8 +12,8 @@ POLICIES says of each operation whom it is asked of, and what happens if it is n
                returns it, it no longer is one: it may stand where the test expects data, as after
                `def f(self): return self`. Calls whose result the test discards are an exception
 
-A method gets arguments under the same policy as `+`, or if the test discards the result, as in `tree.insert(5)`. What
-is not asked ends the test, which has failed: an exception could be one that the test expects.
+A method gets arguments under the same policy as `+`, or if the test discards the result, as in `tree.insert(5)`. Any
+other operation fails the test at once; raising an exception would not, since the test may expect one.
 """
 
 import dis
@@ -38,18 +38,18 @@ _CALLS = frozenset(code for name, code in dis.opmap.items() if name.startswith("
 _CACHE, _POP = dis.opmap["CACHE"], dis.opmap["POP_TOP"]
 
 
-class Asked(Enum):
-    """The objects of which an operation is asked."""
+class Scope(Enum):
+    """The objects for which an operation is forwarded to the submission."""
 
-    ANY = auto()  # it tells nothing, or it is a call of what can only be a function
+    ANY = auto()  # reveals nothing, or calls what can only be a function
     NAMED = auto()
     SUBJECT = auto()
-    PAIR = auto()  # a subject and anything, or named objects alone: their class is what is tested
+    PAIR = auto()  # a subject with any argument, or named objects only: their class is under test
 
 
 @dataclass(eq=False, slots=True)
 class RemoteKind:
-    """What is known of a class of the submission.
+    """A class of the submission, as the tests' process sees it.
 
     has       the special methods that it has
     methods   its other methods
@@ -64,7 +64,7 @@ class RemoteKind:
 
 @dataclass(eq=False, slots=True)
 class RemoteState:
-    """What is known of an object of the submission.
+    """An object of the submission, as the tests' process sees it.
 
     n_mentions  how often the submission has sent it
     n_harmless  how many of these were the call that made a subject, and calls whose result can be nothing else
@@ -73,15 +73,15 @@ class RemoteState:
     number: int
     n_mentions: int = 1
     n_harmless: int = 0
-    is_exhausted: bool = False  # an iterator that has come to its end, of which no item can come any more
+    is_exhausted: bool = False  # an iterator that has raised StopIteration
 
 
 class Guard:
-    """Asks the submission what the policies allow, and ends the test where its answers leave no other way."""
+    """Forwards operations to the submission, and fails the test on invalid responses."""
 
     def __init__(self, peer: Peer, report: AssertionReportWriter) -> None:
         self._peer, self._report = peer, report
-        self._turn = threading.RLock()  # tests may have threads
+        self._turn = threading.RLock()  # tests may start threads
         self._claims: dict[Any, Claims] = {}
 
     def fail_test(self, reason: str) -> NoReturn:
@@ -106,14 +106,14 @@ class Guard:
                 self._report.write_verdict("unreadable", str(unreadable))
             except PeerDisconnected:
                 self._report.write_verdict("gone")
-            except RequestRefused as refused:  # an exception would be taken for one of the submission
+            except RequestRefused as refused:  # not an exception: the test would take it for the submission's
                 self.fail_test(f"the submission cannot be asked this: {refused}")
             if may_return_itself and result is owner:
                 owner.__reference__.n_harmless += 1
             return result
 
     def claims(self, owner: Any) -> Claims:
-        """Return the claims of an object or class that hold at this time."""
+        """Return the current claims of an object or class."""
         claims = self._claims.get(id(owner))
         if claims is None:
             is_ordered = not isinstance(owner, RemoteClass) and "iter" in kind_of(owner).has
@@ -181,13 +181,13 @@ def is_subject(remote: Any) -> bool:
     return reference.n_mentions == reference.n_harmless
 
 
-def _is_asked(asked: Asked, owner: Any, others: tuple[Any, ...] | list[Any]) -> bool:
-    match asked:
-        case Asked.NAMED:
+def _is_in_scope(scope: Scope, owner: Any, others: tuple[Any, ...] | list[Any]) -> bool:
+    match scope:
+        case Scope.NAMED:
             return kind_of(owner).is_named
-        case Asked.SUBJECT:
+        case Scope.SUBJECT:
             return is_subject(owner)
-        case Asked.PAIR:
+        case Scope.PAIR:
             return is_subject(owner) or all(_is_named(owner) and _is_named(other) for other in others)
     return True
 
@@ -203,7 +203,7 @@ def _refuse(owner: Any, operation: str, *_: Any) -> NoReturn:
 
 def _claims_of(owner: Any, operation: str) -> Claims:
     if not isinstance(owner, RemoteClass) and "next" in kind_of(owner).has:
-        _refuse(owner, operation)  # an iterator, which as data has neither a length nor items at places
+        _refuse(owner, operation)  # as data, an iterator has no length and no items at indices
     return kind_of(owner).guard.claims(owner)
 
 
@@ -232,19 +232,19 @@ def _own_hash(owner: Any, *_: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OperationPolicy:
-    """What becomes of an operation that a test uses on a proxy.
+    """The policy for one operation on a proxy.
 
-    asked              the objects of which it is asked
-    otherwise          what happens with others
-    answer             the exact type of an answer; bool: anything but True is False
-    needs_method       whether it is asked only if the class has the method, since all proxies have it
-    is_reading         whether it changes nothing. Other operations let all claims lapse
-    may_return_itself  whether a subject that it returns stays one, since its answer is never data
+    scope              the objects for which it is forwarded
+    fallback           computes the result for all other objects
+    result_type        the exact type of the result; bool: anything but True is False
+    needs_method       whether it is forwarded only if the class defines the method, since all proxies do
+    is_reading         whether it changes nothing; any other operation invalidates all claims
+    may_return_itself  whether a subject that returns itself stays a subject, since the result is never data
     """
 
-    asked: Asked = Asked.ANY
-    otherwise: Callable[..., Any] = _refuse
-    answer: type | None = None
+    scope: Scope = Scope.ANY
+    fallback: Callable[..., Any] = _refuse
+    result_type: type | None = None
     needs_method: bool = False
     is_reading: bool = False
     may_return_itself: bool = False
@@ -261,23 +261,23 @@ POLICIES: dict[str, OperationPolicy] = {
     **_each("call set del setitem delitem exit", _CHANGING),
     **_each("statement enter", replace(_CHANGING, may_return_itself=True)),
     **_each("get next", _READING),
-    "reversed": OperationPolicy(Asked.SUBJECT, _claimed_reverse, is_reading=True),
+    "reversed": OperationPolicy(Scope.SUBJECT, _claimed_reverse, is_reading=True),
     "iter": replace(_READING, may_return_itself=True),
-    **_each("str repr format", replace(_READING, answer=str)),
-    "method": OperationPolicy(Asked.PAIR),
-    **_each(_OPERATORS, OperationPolicy(Asked.PAIR)),
-    **_each("iadd isub imul itruediv iand ior ixor", OperationPolicy(Asked.PAIR, may_return_itself=True)),
-    **_each("lt le gt ge", replace(_READING, asked=Asked.PAIR, answer=bool)),
-    "eq": OperationPolicy(Asked.PAIR, lambda owner, _, other: owner is other, bool, needs_method=True, is_reading=True),
-    "bool": OperationPolicy(Asked.NAMED, lambda *_: True, bool, needs_method=True, is_reading=True),
-    "hash": OperationPolicy(Asked.NAMED, _own_hash, int, needs_method=True, is_reading=True),
-    **_each("neg pos abs invert round", replace(_READING, asked=Asked.NAMED)),
-    **_each("int index", replace(_READING, asked=Asked.NAMED, answer=int)),
-    "float": replace(_READING, asked=Asked.NAMED, answer=float),
-    "complex": replace(_READING, asked=Asked.NAMED, answer=complex),
-    "len": OperationPolicy(Asked.SUBJECT, _claimed_length, int, is_reading=True),
-    "getitem": OperationPolicy(Asked.SUBJECT, _claimed_item, is_reading=True),
-    "contains": OperationPolicy(Asked.SUBJECT, _is_among, bool, is_reading=True),
+    **_each("str repr format", replace(_READING, result_type=str)),
+    "method": OperationPolicy(Scope.PAIR),
+    **_each(_OPERATORS, OperationPolicy(Scope.PAIR)),
+    **_each("iadd isub imul itruediv iand ior ixor", OperationPolicy(Scope.PAIR, may_return_itself=True)),
+    **_each("lt le gt ge", replace(_READING, scope=Scope.PAIR, result_type=bool)),
+    "eq": OperationPolicy(Scope.PAIR, lambda owner, _, other: owner is other, bool, needs_method=True, is_reading=True),
+    "bool": OperationPolicy(Scope.NAMED, lambda *_: True, bool, needs_method=True, is_reading=True),
+    "hash": OperationPolicy(Scope.NAMED, _own_hash, int, needs_method=True, is_reading=True),
+    **_each("neg pos abs invert round", replace(_READING, scope=Scope.NAMED)),
+    **_each("int index", replace(_READING, scope=Scope.NAMED, result_type=int)),
+    "float": replace(_READING, scope=Scope.NAMED, result_type=float),
+    "complex": replace(_READING, scope=Scope.NAMED, result_type=complex),
+    "len": OperationPolicy(Scope.SUBJECT, _claimed_length, int, is_reading=True),
+    "getitem": OperationPolicy(Scope.SUBJECT, _claimed_item, is_reading=True),
+    "contains": OperationPolicy(Scope.SUBJECT, _is_among, bool, is_reading=True),
 }
 
 
@@ -288,23 +288,22 @@ def _special(operation: str, *, is_reflected: bool = False) -> Callable[..., Any
     def special(self: Any, /, *arguments: Any, **named: Any) -> Any:
         kind = kind_of(self)
         is_missing = policy.needs_method and operation not in kind.has
-        if is_missing or not _is_asked(policy.asked, self, arguments):
-            return policy.otherwise(self, operation, *arguments)
+        if is_missing or not _is_in_scope(policy.scope, self, arguments):
+            return policy.fallback(self, operation, *arguments)
         both = (*arguments, self) if is_reflected else (self, *arguments)
-        answer = kind.guard.ask(operation, *both, **named)
-        if policy.answer is bool:
-            return answer is True
-        return answer if policy.answer is None else exactly(policy.answer, answer)
+        result = kind.guard.ask(operation, *both, **named)
+        if policy.result_type is bool:
+            return result is True
+        return result if policy.result_type is None else exactly(policy.result_type, result)
 
     return special
 
 
 def exactly(kind: type[Plain], value: Any) -> Plain:
-    """Return an answer that must be of this type. Raises TypeError."""
+    """Return the value if it has exactly this type. Raises TypeError."""
     if type(value) is not kind:
         raise TypeError(f"the submission has answered with {type(value).__name__}, not {kind.__name__}")
-    answer: Plain = value
-    return answer
+    return value
 
 
 class RemoteProxy(metaclass=RemoteClass):
@@ -364,7 +363,7 @@ def _attribute(owner: Any, name: str) -> Any:
     A callable claim counts as a method, or `equals = lambda other: True` would evade the policy of methods.
     """
     if name in ("__reference__", "__kind__") or name.startswith("__array"):
-        raise AttributeError(name)  # numpy would read, as an array, the memory at an address that is told
+        raise AttributeError(name)  # numpy would read memory at an address that the submission chooses
     kind = kind_of(owner)
     if name in kind.methods:
         return _Method(owner, name)
@@ -380,12 +379,12 @@ class _Method:
 
     def __call__(self, /, *arguments: Any, **named: Any) -> Any:
         owner, guard = self._owner, kind_of(self._owner).guard
-        is_asked = _is_asked(POLICIES["method"].asked, owner, [*arguments, *named.values()])
+        is_forwarded = _is_in_scope(POLICIES["method"].scope, owner, [*arguments, *named.values()])
         if _is_discarded(sys._getframe(1)):
             result = guard.ask("statement", owner, self.__name__, *arguments, **named)
             # The caller may be C code in the same statement, such as `map`, which does not drop the result.
-            return result if is_asked and result is not owner else None
-        if not is_asked:
+            return result if is_forwarded and result is not owner else None
+        if not is_forwarded:
             kind = owner if isinstance(owner, RemoteClass) else type(owner)
             words = f"{self.__name__} of type {kind.__name__} gets no arguments"
             guard.fail_test(f"{words}: it belongs to an object that the test did not make")
@@ -404,7 +403,7 @@ def _is_discarded(frame: types.FrameType) -> bool:
 
 
 def iterate(remote: Any) -> Iterator[Any]:
-    """Yield the items that an object of the submission yields, when they are asked for."""
+    """Yield the items of an iterable of the submission, each when it is requested."""
     guard = kind_of(remote).guard
     if isinstance(remote, RemoteClass):
         return guard.claims(remote).items()
@@ -429,7 +428,7 @@ def _pull(remote: Any) -> Iterator[Any]:
 
 
 def _next(iterator: Any) -> Any:
-    """Return the next item of an iterator, which stays at its end once it has come to it."""
+    """Return the next item of an iterator; once exhausted, it stays exhausted."""
     reference = iterator.__reference__
     if reference.is_exhausted:
         raise StopIteration
@@ -442,14 +441,14 @@ def _next(iterator: Any) -> Any:
 
 def _exit(self: Any, kind: Any, error: Any, trace: types.TracebackType | None) -> bool:
     is_failure = error is not None and (isinstance(error, AssertionError) or not isinstance(error, Exception))
-    told = (AssertionError, AssertionError()) if is_failure else (kind, error)  # its text may tell what is expected
+    told = (AssertionError, AssertionError()) if is_failure else (kind, error)  # its text may reveal the expected value
     suppresses = kind_of(self).guard.ask("exit", self, *told, None) is True
-    # Otherwise a context manager could keep any failure of the test from being seen.
+    # Otherwise a context manager could hide any failure of the test.
     return suppresses and not is_failure and _is_raised_by_the_test(trace)
 
 
 def _is_raised_by_the_test(trace: types.TracebackType | None) -> bool:
-    """Return whether an exception comes from a `raise` in the block itself, not from anything that it has called."""
+    """Return whether a `raise` in the block itself raised the exception, not a function that it called."""
     return trace is not None and trace.tb_next is None and trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
 
 
@@ -465,14 +464,14 @@ _SPECIAL_METHODS: dict[str, Callable[..., Any]] = {
 def make_remote_class(kind: RemoteKind, name: str, bases: tuple[type, ...]) -> RemoteClass:
     """Return a class for the proxies of a class of the submission, with the special methods that it has."""
     kind.has |= {"bool"} if "len" in kind.has else set()
-    kind.has |= {"iter"} if "getitem" in kind.has else set()  # else Python itself would ask for one item after another
+    kind.has |= {"iter"} if "getitem" in kind.has else set()  # otherwise Python would fetch items one by one
     content: dict[str, Any] = {"__module__": "solution", "__kind__": kind}
     if any(issubclass(base, BaseException) for base in bases):
         bases = bases if any(issubclass(base, RemoteProxy) for base in bases) else (RemoteError, *bases)
     else:
         bases = bases or (RemoteObject,)
         content |= {"__slots__": (), "__doc__": property(lambda self: kind.guard.ask("get", self, "__doc__"))}
-        content["__contains__"] = _SPECIAL_METHODS["contains"]  # else Python would stop at the first item that fits
+        content["__contains__"] = _SPECIAL_METHODS["contains"]  # otherwise Python would stop at the first match
     content |= {f"__{part}__": _SPECIAL_METHODS[part] for part in kind.has & _SPECIAL_METHODS.keys()}
     made: RemoteClass = RemoteClass(name, bases, content)
     return made

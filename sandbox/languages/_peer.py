@@ -3,10 +3,10 @@
     request   {"ask": operation, "arguments": ..., "number": ..., "nodes": ..., "classes": ..., "shared": ...}
     reply     {"number": ..., "value" | "raised" | "refused": ..., "changed": ..., "nodes": ..., "classes": ...}
 
-While a side waits for a reply, it serves the requests of the other. What both sides have a type for travels by value
-(_codec.py). Everything else stays where it is, in a table of exported objects, and is named by its place there:
+While a side waits for a reply, it serves the requests of the other. Values of types that both sides have travel by
+value (_codec.py). Anything else stays in the sender's table of exported objects and is named by its number there:
 
-    ["mine", 3, ...]        an object of the sender, and what the receiver must know about it
+    ["mine", 3, ...]        an object of the sender, and its description
     ["yours", 3]            an object of the receiver
     ["library", "math.pi"]  a class or builtin function that both sides have
     ["shared", "Node"]      a class of the suite, whose instances travel by value; `shared` names all that were used
@@ -52,24 +52,24 @@ _PLAIN_BASES: dict[type, Callable[[Any], Any]] = {
 
 
 class RequestRefused(Exception):
-    """The other side does not have what a request is about."""
+    """The peer lacks the object that a request names."""
 
 
 class Peer(References):
-    """One end of the connection. Its subclasses define what each side does with requests."""
+    """One end of the connection. Subclasses define how each side handles requests."""
 
     def __init__(self, stream: FrameStream) -> None:
         super().__init__()
         self._stream = stream
         self._exported: list[Any] = []
         self._export_numbers: dict[int, int] = {}  # by id
-        self._imported: dict[int, Any] = {}  # what stands here for an object of the other side
+        self._imported: dict[int, Any] = {}  # stand-ins for the peer's objects
         self._import_numbers: dict[int, int] = {}  # by id
         self._class_news: list[Any] = []  # descriptions of classes for the next frame
         self._n_requests = 0
 
     def ask(self, operation: str, /, *arguments: Any, **named: Any) -> Any:
-        """Have the other side carry out an operation. Return its result or raise its exception.
+        """Have the peer execute an operation; return its result or raise its exception.
 
         Raises RequestRefused, ProtocolError, and PeerDisconnected.
         """
@@ -81,7 +81,7 @@ class Peer(References):
         self._send({**request, "shared": list(self.shared)}, graph, 0)
         reply = self.serve_until(lambda frame: "ask" not in frame)
         if reply.get("number") != number:
-            raise ProtocolError("it answers another request")
+            raise ProtocolError("it replies to another request")
         if "refused" in reply:
             raise RequestRefused(reply["refused"])
         self._read(graph, reply)
@@ -99,7 +99,7 @@ class Peer(References):
         raise failure
 
     def serve_until(self, is_awaited: Callable[[Frame], bool]) -> Frame:
-        """Serve requests until a frame comes that is awaited, and return it. Raises ProtocolError, PeerDisconnected."""
+        """Serve requests until an awaited frame arrives, and return it. Raises ProtocolError, PeerDisconnected."""
         while True:
             frame = self._stream.receive()
             if is_awaited(frame):
@@ -152,7 +152,7 @@ class Peer(References):
         return number
 
     def stand_for(self, number: int, stand_in: Any) -> Any:
-        """Note what stands here for an object of the other side, and return it."""
+        """Register the stand-in for an object of the peer, and return it."""
         self._imported[number] = stand_in
         self._import_numbers[id(stand_in)] = number
         return stand_in
@@ -195,7 +195,7 @@ class Peer(References):
             text = str(error)[:_MAX_TEXT_CHARS]
             arguments = [graph.encode(argument) for argument in error.args]
             attributes = [[name, graph.encode(part)] for name, part in vars(error).items()]
-        except Exception:  # its class can have been written by anybody, and its __str__ can raise anything
+        except Exception:  # the class is untrusted, and its __str__ can raise anything
             graph.truncate(n_nodes)
             arguments, attributes = [text], []
         return ["error", self.export(error), self.encode_class(type(error), is_base=True), arguments, attributes, text]
@@ -205,7 +205,7 @@ class Peer(References):
     ) -> Exception:
         kind = self.decode_class(raw)
         if not issubclass(kind, Exception):
-            raise ProtocolError("it has an exception that is none")
+            raise ProtocolError("it has an invalid exception")
         decoded = [graph.decode(argument) for argument in arguments]
         try:
             error = kind.__new__(kind, *decoded)
@@ -235,10 +235,10 @@ class Peer(References):
 
     @abstractmethod
     def stand_in(self, number: int, *description: Any) -> Any:
-        """Return what stands here for an object of the other side. Raises ProtocolError."""
+        """Make the stand-in for an object of the peer. Raises ProtocolError."""
 
     def stand_in_error(self, number: int, error: Exception, text: str) -> Exception:
-        """Return what stands here for an exception of the other side."""
+        """Make the stand-in for an exception of the peer."""
         return error
 
     def decode_class(self, raw: list[Any]) -> type:
@@ -251,7 +251,7 @@ class Peer(References):
         raise ProtocolError("it has an unknown class")
 
     def library_object(self, name: str) -> Any:
-        """Return what `library_name` has named. Raises ProtocolError."""
+        """Return the object that `library_name` has named. Raises ProtocolError."""
         module, _, attribute = name.rpartition(".")
         content = import_module(module) if module in _OF_ERRORS else _LIBRARY.get(module)
         value = getattr(content, attribute, None)
@@ -260,7 +260,7 @@ class Peer(References):
         return value
 
     def learn(self, classes: list[Any], shared: list[Any]) -> None:
-        """Take in the descriptions of classes, and the names of those whose instances travel by value."""
+        """Register the descriptions of classes, and the names of those whose instances travel by value."""
 
     def refusal(self, error: Exception) -> str:
         """Return why a request that could not be read is not carried out, or raise ProtocolError."""
@@ -281,8 +281,8 @@ def library_name(value: Any) -> str | None:
 
 
 def is_data_type(kind: Any) -> bool:
-    """Return whether the tests' side takes a class of the library for its own. No function is among them: what it calls
-    with something that the submission has returned must not be able to execute that."""
+    """Return whether the tests' side may use a library class by name. Functions are excluded: the test could call one
+    with an object of the submission, which it might execute."""
     return isinstance(kind, type) and (any(kind is known for known in _DATA_TYPES) or issubclass(kind, Exception))
 
 

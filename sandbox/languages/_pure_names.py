@@ -57,7 +57,7 @@ METHODS = frozenset(
     " seconds weekday isoweekday total_seconds cache_clear from_iterable value args send close setter _replace _asdict"
     " _fields __init__".split()
 )
-# Of the library's objects that a program can have; they lead to other objects of the library, or to what it remembers.
+# Of library objects that a program can hold; they lead to other library objects or to its caches.
 ESCAPING_ATTRIBUTES = frozenset(
     name
     for kind in (type, functools.cache(len), namedtuple("_Pair", ()))

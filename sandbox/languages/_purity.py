@@ -1,4 +1,4 @@
-"""Tells whether a program evidently keeps nothing from one call to the next, by any means of the language.
+"""A conservative check that a program keeps no state between calls, by any means of the language.
 
 The calls of such a program may share a process, in which it is executed anew for each of them: its globals, classes,
 default values and caches are new each time. What could still carry a message to a later call is what belongs to the
@@ -46,11 +46,11 @@ _REFUSED = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await, ast.Ma
 
 
 class _Refused(Exception):
-    """The program has a part that is not known to be harmless."""
+    """A part of the program is not known to be stateless."""
 
 
 def is_stateless(tree: ast.Module) -> bool:
-    """Return whether the program evidently keeps nothing from one call to the next, if it is executed for each."""
+    """Return whether the program keeps no state between calls, if it is executed anew for each."""
     try:
         _Program(tree).check()
     except (_Refused, RecursionError):
@@ -102,7 +102,7 @@ class _Program:
         if (self._imported | self._taken) & bound or self._imported & self._taken:
             raise _Refused
         self._classes = _plain_classes(self._nodes, bound)
-        # What calls find without importing it; a name that is bound somewhere is not looked at more closely.
+        # Names that calls find without an import. A name that is bound in any scope is not analyzed further.
         self._modules = self._imported | (MODULES - bound - self._taken)
         own = names_bound_in_scope(self._tree.body) | self._global_names
         # At the level of the module, such a name means the library's object until it is assigned to.
@@ -136,7 +136,7 @@ class _Program:
             self._node(node, own)
 
     def _node(self, node: ast.AST, own: frozenset[str]) -> None:
-        """Check a part of the program. own: the names in scope that the program defines itself."""
+        """Check a node. own: the names in scope that the program defines itself."""
         if isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Load):
                 self._name(node.id, own, IMMUTABLE_NAMES)
@@ -147,7 +147,7 @@ class _Program:
         elif isinstance(node, ast.Call):
             self._callee(node.func, own)
             if _read_name(node.func) == "deepcopy" and not _is_single(node):
-                raise _Refused  # it would show a memo of the program a list that it keeps
+                raise _Refused  # a memo of the program would receive a list that outlives the call
             self._block([*node.args, *node.keywords], own)
         elif isinstance(node, ast.AugAssign):
             if isinstance(node.target, ast.Name):
@@ -176,7 +176,7 @@ class _Program:
             raise _Refused
 
     def _callee(self, node: ast.AST, own: frozenset[str]) -> None:
-        """Check what is called or used as a decorator."""
+        """Check a callee or a decorator."""
         if isinstance(node, ast.Name):
             self._name(node.id, own, IMMUTABLE_NAMES | CALL_ONLY_NAMES)
         elif isinstance(node, ast.Attribute):
@@ -204,7 +204,7 @@ class _Program:
             self._argument(node)
 
     def _argument(self, node: ast.AST) -> None:
-        """Check a part of an annotation that an operator or a subscript gets."""
+        """Check an operand or a subscript in an annotation."""
         if isinstance(node, ast.Name):
             self._name(node.id, frozenset(self._classes), ANNOTATIONS - self._bound)
         elif isinstance(node, ast.Attribute):

@@ -10,11 +10,11 @@ __all__ = ["approx", "fail", "fixture", "main", "mark", "param", "raises", "skip
 
 
 class Failed(BaseException):
-    """A test has failed by its own decision. As in pytest, `except Exception` does not catch it."""
+    """The exception of pytest.fail. As in pytest, `except Exception` does not catch it."""
 
 
 class ExceptionInfo:
-    """What `with raises(...) as info` gives."""
+    """The `info` of `with raises(...) as info`."""
 
     value: BaseException
     type: type[BaseException]
@@ -55,7 +55,7 @@ def raises(expected_exception: Any, *arguments: Any, match: Any = None, **named:
 
 
 class approx:
-    """Equals numbers, and lists and dicts of them, that are close."""
+    """Equals close numbers, and lists and dicts of them."""
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -1,4 +1,4 @@
-"""Which names of a program's text belong to which scope."""
+"""The names that each scope of a program binds."""
 
 import ast
 from collections.abc import Iterable, Iterator

@@ -1,6 +1,6 @@
-"""The submission's side of tests that are statements: it carries out what the process of the tests asks for.
+"""The submission's side of statement tests: executes the requests of the tests' process.
 
-This runs in the process of the submission, which may have replaced any part of it: every answer is a mere claim.
+This runs in the submission's process, which may have replaced any part of it: every reply is a mere claim.
 """
 
 import builtins
@@ -29,7 +29,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "del": delattr,
 }
 _ROUTINES = (types.FunctionType, classmethod, staticmethod)
-_FRAMES_OF_CALLBACK = 10  # our own frames between a function of the tests and what it asks for in turn
+_FRAMES_OF_CALLBACK = 10  # frames of this module between a function of the tests and its nested request
 
 
 class _Foreign:
@@ -97,7 +97,7 @@ class SubmissionPeer(Peer):
         return self.class_of(parts[0]) if tag == "shared" else super().decode(graph, tag, parts)
 
     def stand_in(self, number: int, *description: Any) -> Any:
-        """Return what calls a function of the tests' side, if the texts that functools.wraps copies describe one."""
+        """Make a callable that forwards to a function of the tests' side, if the description is one of a function."""
         if number in self._imported:
             return self._imported[number]
         if not description:

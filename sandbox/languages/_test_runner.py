@@ -34,7 +34,7 @@ _MAX_CLASSES = 10_000
 class TestsPeer(Peer):
     """The end of the connection in the process of the tests.
 
-    report      where the tests' progress is noted
+    report      receives the tests' progress
     namespace   the namespace of the tests
     names       the names that the tests use of the submission
     """
@@ -53,7 +53,7 @@ class TestsPeer(Peer):
             case "call", (function, *others), dict() if id(function) in self._export_numbers and callable(function):
                 try:
                     return function(*others, **named)
-                except (AssertionError, _pytest.Failed) as error:  # which the submission could swallow
+                except (AssertionError, _pytest.Failed) as error:  # the submission could catch it
                     self._guard.fail_test(_told(error))
         self._report.write_verdict("unreadable", "it calls a function that it was not given")
 
@@ -65,16 +65,16 @@ class TestsPeer(Peer):
 
         classes   the names of classes that are tested
         """
-        for value in list(self._namespace.values()):  # only classes of the given code: the submission has them, too
+        for value in list(self._namespace.values()):  # classes of the preamble, which the submission has too
             if isinstance(value, type):
                 self.name_of(value)
         found = self.ask("names")
         if type(found) is not dict or not set(self._names).issuperset(found):
-            raise ProtocolError("it does not say which names it has")
-        likely = classes or [name for name in found if name[:1].isupper()]  # a suite need not say which are classes
+            raise ProtocolError("it does not list its names")
+        likely = classes or [name for name in found if name[:1].isupper()]  # a suite need not list its classes
         for kind in self._classes.values():  # bases come before the classes that inherit them
             names = {name for name, value in found.items() if value is kind}
-            # One that also stands in place of a function counts as a function.
+            # A class that also serves as a function counts as a function.
             kind.__kind__.is_tested = bool(names) and names.issubset(classes)
             kind.__kind__.is_named = (bool(names) and names.issubset(likely)) or _has_named_base(kind)
         return found
@@ -132,7 +132,7 @@ class TestsPeer(Peer):
     def stand_in_error(self, number: int, error: Exception, text: str) -> Exception:
         if isinstance(error, RemoteProxy):
             if number in self._imported:
-                raise ProtocolError("it has an exception in the place of something else")
+                raise ProtocolError("it has an exception where none is allowed")
             object.__setattr__(error, "__reference__", RemoteState(number))
             object.__setattr__(error, "__text__", text)
             self.stand_for(number, error)
@@ -178,7 +178,7 @@ class TestsPeer(Peer):
         short = name[:200] if name[:200].isprintable() else "?"
         try:
             made = make_remote_class(kind, short, tuple(dict.fromkeys(kept)))
-        except TypeError:  # they have no order of resolution, or do not fit together
+        except TypeError:  # no method resolution order, or conflicting layouts
             made = make_remote_class(kind, short, tuple(kept[:1]))
         kind.is_named = _has_named_base(made)
         return made
@@ -227,7 +227,7 @@ def run(
         known = submission.fetch_objects(classes)
         report.mark_stage("met")
         if len(known) < len(names) or not all(_is_as_named(value, name in classes) for name, value in known.items()):
-            report.mark_stage("called")  # whatever comes of it is the submission's fault
+            report.mark_stage("called")  # from here on, failures are the submission's
         vars(solution).update(known, __all__=list(known))
         namespace.update(known)
         stage = "its setup"
@@ -245,7 +245,7 @@ def run(
 
 
 def _is_as_named(value: Any, must_be_class: bool) -> bool:
-    """Tell whether what the submission defines is of the kind that a setup may expect."""
+    """Return whether the submission's object is of the kind that a setup may expect."""
     return isinstance(value, RemoteClass) or (isinstance(value, RemoteProxy) and callable(value) and not must_be_class)
 
 
@@ -258,7 +258,7 @@ class _Solution(types.ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):
-            self._report.mark_stage("called")  # that it is missing is the submission's fault
+            self._report.mark_stage("called")  # a missing name is the submission's fault
         raise AttributeError(f"the submission has no {name!r}")
 
 

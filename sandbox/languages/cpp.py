@@ -1,5 +1,5 @@
-"""C++17, compiled by g++ inside the sandbox. The artifact is a static executable: it starts in half the time of one
-that must find its libraries, and the file system of programs need not contain them.
+"""C++17, compiled by g++ inside the sandbox. The artifact is a static executable: it starts twice as fast as a dynamic
+one and needs no libraries in the programs' file system.
 """
 
 import os
@@ -47,8 +47,8 @@ def prepare(path: str) -> None:
 def compile_source(source: bytes, path: str) -> bytes:
     """Return the executable of a program.
 
-    Raises SystemExit if g++ refuses the program and has said on stderr why, ChildProcessError if a part of g++ was
-    killed, and OSError if it cannot start.
+    Raises SystemExit if g++ rejects the program (the reason is on stderr), ChildProcessError if a process of g++ was
+    killed, and OSError if g++ cannot start.
     """
     plan = _plan(path)
     reader, writer = os.pipe()
@@ -64,8 +64,8 @@ def compile_source(source: bytes, path: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The commands that g++ would execute. We execute them ourselves, to see how each has ended: what g++ says about
-    that cannot be trusted, since a program can put the same words into a compiler's message."""
+    """The commands that g++ would execute. This module runs them itself, for the exit status of each: g++ reports it
+    only as text, which a program can forge in a compiler message."""
 
     compiler: list[str]
     assembler: list[str]
@@ -111,7 +111,7 @@ def _wait_for(*processes: int) -> None:
 def run(artifact: int, arguments: list[str]) -> int:
     """Become the program. Returns an exit status only if that fails; stderr then says why."""
     hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
-    if hard == resource.RLIM_INFINITY:  # otherwise libc gives each thread a stack as large as the main one's limit
+    if hard == resource.RLIM_INFINITY:  # otherwise each thread's stack is as large as the main thread's limit
         resource.setrlimit(resource.RLIMIT_STACK, (hard, hard))
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it: a flood of output would go on until the timeout
     try:

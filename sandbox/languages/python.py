@@ -1,5 +1,5 @@
-"""Python, in the interpreter of the zygote. The artifact is the marshalled code object, after a byte that tells
-whether the program evidently keeps nothing from call to call (_purity.py).
+"""Python, in the interpreter of the zygote. The artifact is the marshalled code object, after a byte for whether the
+program is stateless (_purity.py).
 
 A program runs as `__main__` of a process of its own: real descriptors 0, 1 and 2, its own file as argv[0], and
 exit status, atexit handlers, waiting for threads and flushing as in `python solution.py`.
@@ -35,26 +35,26 @@ SELF_TEST = "print(sum(map(int, input().split())))"
 EXECUTABLE = False
 CALLABLE = True
 
-# LiveCodeBench puts these imports before the solution of a call problem; the datasets' solutions count on them.
+# LiveCodeBench's imports before the solution of a call problem; solutions in datasets rely on them.
 _STARRED = (
     "string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys"
     " json builtins typing"
 ).split()
 _RECURSION_OF_CALLS = 50_000  # LiveCodeBench's, too
 _SHARES, _ALONE = b"\1", b"\0"  # the first byte of an artifact
-_OF_SCRIPTS = (b"input(", b"stdin", b"open(")  # programs with one of these need not be looked at any closer
+_OF_SCRIPTS = (b"input(", b"stdin", b"open(")  # a program with one of these is a script: no purity check
 _MAX_SHARING = 1 << 16  # bytes of a program's text
 _HEADER_BYTES = 8  # bytes before each list of arguments
-# Calls that share a process are ended after this many times the time that they should take, and so much more.
+# The time limit of calls that share a process: a factor of their expected time, and a constant.
 _TIMEOUT_FACTOR, _TIMEOUT_SECONDS = 2, 0.1
-# Forks may take this many times as long as executing the program did, but no longer than so many seconds.
+# The time limit of forks: a factor of the program's execution time, at most so many seconds.
 _GROWTH_FACTOR, _MAX_SECONDS = 4, 1.0
-_SLOW_SECONDS = 0.003  # a program that takes longer to be executed is executed once, and then forked for each call
-_FRAMES_BELOW = 6  # our own frames below a program, which expects none
-# Exit statuses of a referee that an exception ended: EOFError if its partner has said too little, or any other. Neither
-# is a score of testlib, and no text has to be read to find out.
+_SLOW_SECONDS = 0.003  # a program that takes longer to execute is executed once and forked for each call
+_FRAMES_BELOW = 6  # frames of this module below a program, which expects none
+# Exit statuses of a referee that raised EOFError, because the submission's output ended early, or any other exception.
+# Neither is a score of testlib, so the judge need not parse stderr.
 REFEREE_CRASHED, REFEREE_LEFT_ALONE = 170, 171
-_FRAMES_OF_SERVER = 10  # our own frames below what the tests call
+_FRAMES_OF_SERVER = 10  # frames of this module below a function that the tests call
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.items()))  # == takes them for sets
 _ATOMS = frozenset([int, float, str, bool, type(None)])
 
@@ -83,9 +83,9 @@ def warm() -> None:
 
 
 def prepare(path: str) -> None:
-    """Make, once and in the zygote, what every program finds at its start, so that no child has to make it."""
+    """Make the initial state of every program, once, in the zygote."""
     global _program
-    _program = types.ModuleType("__main__")  # not earlier: no collection frees what is there when gc.freeze() is called
+    _program = types.ModuleType("__main__")  # not earlier: gc.freeze() would make it permanent
     vars(_program).update(__file__=path, __builtins__=builtins, __cached__=None)
     sys.modules["__main__"] = _program
     sys.argv = [path]
@@ -138,7 +138,7 @@ def run(artifact: bytes, arguments: list[str]) -> int:
         if _test_runner and not isinstance(error, SystemExit):
             crashed = REFEREE_LEFT_ALONE if isinstance(error, EOFError) else REFEREE_CRASHED
     finished = _finish(status)
-    if _test_runner and finished != status:  # its output could not be written, and 120 would be a partial score
+    if _test_runner and finished != status:  # its output could not be flushed, and 120 would be a partial score
         crashed = crashed or REFEREE_CRASHED
     return crashed or finished
 
@@ -154,7 +154,7 @@ def call(artifact: bytes, entry_point: str, result_fd: int) -> int:
     try:
         exec(_code(artifact), namespace)
         _write(result_fd, dumps(to_json(_function(namespace, entry_point)(*arguments)), check_circular=False))
-        return 0  # whatever the program would still do, the value has been written
+        return 0  # the value has been written; skip the program's cleanup
     except BaseException as error:
         return _report(error) or 1  # SystemExit(0) in place of a value is not a success
     finally:
@@ -179,7 +179,7 @@ def call_each(artifact: bytes, entry_point: str, result_fd: int, max_seconds: fl
     the program as it is when it has just been executed. A call that fails ends the process without a line, and so does
     one that takes far longer than max_seconds.
     """
-    code, clock = _code(artifact), time.thread_time  # which a timer does not make coarse
+    code, clock = _code(artifact), time.thread_time  # a timer does not make this clock coarse
     source = os.dup(0)
     _empty_stdin()
     place = 0
@@ -209,7 +209,7 @@ def call_each(artifact: bytes, entry_point: str, result_fd: int, max_seconds: fl
             begun = ended
             place += _HEADER_BYTES + length
     except BaseException:
-        pass  # when it is called alone, this call will show how it fails
+        pass  # the isolated run of this call shows the failure
     return 0
 
 
@@ -221,7 +221,7 @@ def _call_in_forks(
     executed_seconds: float,
     max_seconds: float,
 ) -> None:
-    """Do the rest of `call_each` with a fork of this process for each call."""
+    """Do the remaining calls of `call_each`, each in a fork of this process."""
     place, used = 0, 0.0
     gc.freeze()  # so that no collection in a fork writes to the pages that it shares with us
     while (head := os.pread(source, _HEADER_BYTES, place)) and used < max_seconds:
@@ -245,7 +245,7 @@ def _call_in_forks(
 
 
 def _fresh_namespace(at_start: dict[str, Any]) -> dict[str, Any]:
-    """Return the namespace of a program that has not been executed yet, and make it that of the module `solution`."""
+    """Make a fresh namespace for the program, and install it as that of the module `solution`."""
     program = types.ModuleType("solution")
     vars(program).update(at_start)
     sys.modules["solution"] = sys.modules["__main__"] = program
@@ -273,7 +273,7 @@ def evaluate(artifact: bytes, preamble: bytes, result_fd: int) -> int:
 
 
 def serve(artifact: bytes, preamble: bytes, names: list[str]) -> int:
-    """Run the program, and then do what the tests at the other end of stdin and stdout ask for, until they end.
+    """Run the program, then serve requests of the tests at the other end of stdin and stdout until they end.
     Returns the exit status.
 
     preamble  the artifact of the code that runs first, in the same namespace
@@ -289,7 +289,7 @@ def serve(artifact: bytes, preamble: bytes, names: list[str]) -> int:
         peer.serve()
         return 0
     except BaseException as error:
-        return _report(error) or 1  # SystemExit(0) in place of an answer is not a success
+        return _report(error) or 1  # SystemExit(0) in place of a reply is not a success
     finally:
         _flush(getattr(sys, "stderr", None))
 
@@ -331,7 +331,7 @@ def _taken_streams() -> FrameStream:
 
 
 def _taken_from_stdin() -> bytes:
-    """Return what is on stdin, which is empty from then on."""
+    """Read all of stdin, which is empty from then on."""
     with open(0, "rb", closefd=False) as stdin:
         content = stdin.read()
     _empty_stdin()
@@ -359,13 +359,13 @@ def _write(descriptor: int, text: str) -> None:
 
 
 def to_json(value: Any, is_literal: bool = False) -> Any:
-    """Return the value in terms of JSON: lists and atoms as they are, every other container as a one-key object.
+    """Encode a value as JSON: lists and atoms as they are, any other container as a one-key object.
 
-    Only what a value is counts, never what its class says about it: an overridden __eq__, __repr__ or __int__ is not
-    called. Raises TypeError for anything that is not plain data.
+    Only the underlying data counts: an overridden __eq__, __repr__ or __int__ is not called. Raises TypeError for
+    anything that is not plain data.
 
-    is_literal  take all that a Python literal can express, and fractions and decimals; what cannot be compared becomes
-                an object that equals nothing
+    is_literal  also encode whatever a Python literal can express, fractions and decimals; anything else becomes an
+                object that equals nothing
     """
     kind = type(value)
     if kind in _ATOMS:
@@ -399,7 +399,7 @@ def to_json(value: Any, is_literal: bool = False) -> Any:
 
 
 def _report(error: BaseException) -> int:
-    """Do what the interpreter does with an exception that was not caught; return the exit status."""
+    """Report an uncaught exception as the interpreter does; return the exit status."""
     if isinstance(error, SystemExit):
         if error.code is None:
             return 0
@@ -408,7 +408,7 @@ def _report(error: BaseException) -> int:
         print(error.code, file=sys.stderr)
         return 1
     if error.__traceback__ is not None:
-        error.__traceback__ = _last_frames(error.__traceback__.tb_next)  # the outermost one is ours
+        error.__traceback__ = _last_frames(error.__traceback__.tb_next)  # skips this module's frame
     try:
         sys.excepthook(type(error), error, error.__traceback__)
     except BaseException:
@@ -443,7 +443,7 @@ def _finish(status: int) -> int:
         status = status or 1
     atexit._run_exitfuncs()
     status = _flush(getattr(sys, "stdout", None), getattr(sys, "stderr", None)) or status
-    gc.collect()  # while all is reachable: puts files into the order in which they must be flushed later
+    gc.collect()  # while all objects are reachable: sorts files into the order in which they must be flushed
     sys.modules.pop("__main__", None)
     sys.stdout, sys.stderr = getattr(sys, "__stdout__", None), getattr(sys, "__stderr__", None)
     program = weakref.ref(_program)

@@ -1,7 +1,7 @@
 """A catalogue of submissions that tell a sound judge of code from a weak one: right answers in many shapes, and hacks.
 
 Each folder is a group, and each file in it one class of probes, known by the name `CLASS`. `curate probe` submits them
-to anybody's judge, and tests submit them to ours. The catalogue stands below everything that judges, so that the
+to anybody's judge, and tests submit them to ours. The catalogue imports nothing that judges, so that the
 sandbox's own checks can read it; it needs nothing but the standard library.
 
 Every hack is harmless by construction, since a weak judge runs it without protection. It writes to no file but those

@@ -1,7 +1,6 @@
-"""The names by which the service may be called.
-
-A web page in somebody's browser can have its own name resolve to this machine (DNS rebinding) and send requests as if
-it were ours. It cannot send a Host or Origin header other than its own, so those two headers are checked.
+"""The host names under which the service may be called. By DNS rebinding, a web page in a user's browser can make its
+own host name resolve to this machine and send same-origin requests. It cannot forge the Host and Origin headers, so
+these are checked.
 """
 
 import ipaddress
@@ -14,7 +13,7 @@ _OURS = {"localhost", "127.0.0.1", "::1"}
 
 
 class AllowedHosts:
-    """The names that are accepted: with a token all of them, since pages of other sites do not know the token.
+    """The accepted host names: with a token all of them, since other sites' pages lack the token.
 
     bound   the name or address that the service is bound to
     token   whether clients must send a token
@@ -38,7 +37,7 @@ class AllowedHosts:
                 )
 
     def _is_same_origin(self, origin: str, hosts: list[str]) -> bool:
-        """Return whether the page belongs to this service: then its origin is the very Host and port of the request."""
+        """Return whether the page belongs to this service: its origin is the Host and port of the request."""
         scheme, _, host = origin.lower().partition("://")
         return scheme in ("http", "https") and host in [name.lower() for name in hosts]
 

@@ -36,15 +36,15 @@ from sandbox.service.settings import ServiceSettings
 
 NAME = "curate"
 _OPEN = {"/v1/ping", "/health"}  # paths that need no token: orchestrators probe them
-_CLIENT_CLOSED_REQUEST = 499  # status if the client has gone: nobody reads it, but it is counted
+_CLIENT_CLOSED_REQUEST = 499  # status for a disconnected client, for the metrics only
 
 Handler = Callable[[DispatcherClient, IncomingRequest, Request], Awaitable[Response]]
 
 
 class ServiceApp:
-    """Serves what a dispatcher does.
+    """The HTTP interface of a dispatcher.
 
-    draining   whether the service is about to stop
+    draining   whether the service is shutting down
     """
 
     def __init__(self, dispatcher: DispatcherClient, settings: ServiceSettings, bounds: RequestBounds) -> None:
@@ -116,7 +116,7 @@ class ServiceApp:
             "status": "draining" if self.draining else "serving",
             "authorized": authorized,
         }
-        if authorized:  # clients without the token learn nothing about the machine
+        if authorized:  # reveals nothing about the machine to others
             about |= {"version": self._version, "most": bounds_by_name(self._bounds.max_limits)}
             about |= await self._dispatcher.describe()
         return _json(about, 503 if self.draining else 200)
@@ -145,18 +145,18 @@ class _Endpoint:
 
 async def _run_code(dispatcher: DispatcherClient, incoming: IncomingRequest, request: Request) -> Response:
     try:
-        return await _answer(dispatcher, incoming, incoming.settings.queue_timeout_seconds)
+        return await _respond(dispatcher, incoming, incoming.settings.queue_timeout_seconds)
     except (SandboxFailed, ShuttingDown) as refusal:
         refusal.status = HTTPStatus.GATEWAY_TIMEOUT  # see sandboxfusion.py
         raise
 
 
 async def _run(dispatcher: DispatcherClient, incoming: IncomingRequest, request: Request) -> Response:
-    """Answer /run and /judge_suite alike: the parsed request says which of the two it is."""
-    return await _answer(dispatcher, incoming)
+    """Handle /run and /judge_suite; the parsed request has the type of either."""
+    return await _respond(dispatcher, incoming)
 
 
-async def _answer(
+async def _respond(
     dispatcher: DispatcherClient, incoming: IncomingRequest, patience_seconds: float | None = None
 ) -> Response:
     parsed = await incoming.read()

@@ -1,7 +1,6 @@
-"""The Sandbox and the queue before it, shared by all front ends. Everything here happens in one event loop.
-
-A front end calls the methods of its Session; see link.py. It numbers what it asks for, and each number is answered by
-one call of `answer`, unless the front end cancels it first.
+"""The Sandbox and its queue, shared by all front ends. Everything here happens in one event loop. A front end calls the
+methods of its Session; see link.py. It numbers its requests; each number gets one call of `respond`, unless the front
+end cancels it first.
 """
 
 import asyncio
@@ -32,12 +31,12 @@ from sandbox.service.settings import ServiceSettings
 
 log = logging.getLogger(__name__)
 
-_PREFETCH = 2  # turns beyond the number of workers (at most doubling it): a free worker finds its next request ready
+_PREFETCH = 2  # turns beyond the number of workers (at most doubling it), so that no worker is idle
 
 
 @dataclass(eq=False, slots=True)
 class _Job(Turn):
-    """One request that a front end waits for, and its turn."""
+    """A request of a front end, and its turn."""
 
     session: "Session" = field(kw_only=True)
     number: int = field(kw_only=True)
@@ -46,10 +45,10 @@ class _Job(Turn):
     deadline: asyncio.TimerHandle | None = None
     cancel: Callable[[], None] | None = None
 
-    def answer(self, answer: Any) -> None:
+    def respond(self, response: Any) -> None:
         self.forget_deadline()
         if self.session.jobs.pop(self.number, None) is not None:
-            self.session.link.call("answer", self.number, answer)
+            self.session.link.call("respond", self.number, response)
 
     def forget_deadline(self) -> None:
         if self.deadline is not None:
@@ -57,7 +56,7 @@ class _Job(Turn):
 
 
 class ServiceDispatcher:
-    """Hands requests of all front ends to the Sandbox, each when its turn comes, and counts what happened."""
+    """Passes the requests of all front ends to the Sandbox, each at its turn, and updates the metrics."""
 
     def __init__(self, box: Sandbox, settings: ServiceSettings) -> None:
         self.box = box
@@ -65,16 +64,17 @@ class ServiceDispatcher:
         self.metrics = ServiceMetrics(self.queue, box.workers)
         self.held = HeldBytes(settings.max_held_bytes)
         self.loop = asyncio.get_running_loop()
-        self._answers: deque[tuple[_Job, Any]] = deque()  # from the threads of the Sandbox
+        self._responses: deque[tuple[_Job, Any]] = deque()  # from the threads of the Sandbox
         self._collecting = False
 
     def make_room(self, client: str) -> None:
-        """Make sure that a request of this client may wait. Raises TooManyRequests and ShuttingDown, see FairQueue."""
+        """Make room in the queue for a request of this client. Raises TooManyRequests and ShuttingDown, see
+        FairQueue."""
         if (job := self.queue.make_room(client)) is not None:
-            job.answer(TooManyRequests(self.queue.retry_after_seconds()))
+            job.respond(TooManyRequests(self.queue.retry_after_seconds()))
 
     def enter(self, job: _Job, patience_seconds: float | None) -> None:
-        """Begin with a request, or have it wait. Raises as make_room does."""
+        """Start or queue a request. Raises as make_room does."""
         if not job.admitted:
             self.make_room(job.client)
         if self.queue.enter(job):
@@ -83,7 +83,7 @@ class ServiceDispatcher:
             job.deadline = self.loop.call_later(patience_seconds, self._expire, job)
 
     def leave(self, job: _Job) -> None:
-        """Kill the program of a request, or take it out of the queue."""
+        """Kill the program of a request, or remove it from the queue."""
         job.forget_deadline()
         if not job.began:
             self.queue.leave(job)
@@ -92,60 +92,60 @@ class ServiceDispatcher:
 
     def _expire(self, job: _Job) -> None:
         self.queue.leave(job)
-        job.answer(QueueTimeout(self.queue.retry_after_seconds()))
+        job.respond(QueueTimeout(self.queue.retry_after_seconds()))
 
     def _begin(self, job: _Job) -> None:
         job.forget_deadline()
         self.metrics.queue_seconds.observe(job.began - job.arrived)
         try:
-            job.cancel = self.box.submit(job.request, partial(self._take_answer, job))
+            job.cancel = self.box.submit(job.request, partial(self._take_response, job))
         except Exception as error:
-            self._take_answer(job, error)
+            self._take_response(job, error)
 
-    def _take_answer(self, job: _Job, answer: Any) -> None:
-        """Take an answer in any thread."""
-        self._answers.append((job, answer))
+    def _take_response(self, job: _Job, response: Any) -> None:
+        """Accept a response, from any thread."""
+        self._responses.append((job, response))
         if not self._collecting:
             self._collecting = True
-            self.loop.call_soon_threadsafe(self._pass_answers_on)
+            self.loop.call_soon_threadsafe(self._pass_on_responses)
 
-    def _pass_answers_on(self) -> None:
+    def _pass_on_responses(self) -> None:
         self._collecting = False
-        while self._answers:
-            job, answer = self._answers.popleft()
+        while self._responses:
+            job, response = self._responses.popleft()
             seconds = time.monotonic() - job.began
             following = self.queue.end(job)
             if following is not None:
                 self._begin(following)
-            job.answer(self._checked(answer, seconds))
+            job.respond(self._checked(response, seconds))
 
-    def _checked(self, answer: Any, seconds: float) -> Any:
-        """Count an answer; return it, or the ServiceError for an exception."""
-        match answer:
+    def _checked(self, response: Any, seconds: float) -> Any:
+        """Record a response in the metrics; return it, or the ServiceError for an exception."""
+        match response:
             case Cancelled():
                 self.metrics.cancelled.inc()
-                return ShuttingDown()  # nobody waits for it, unless the Sandbox was closed
-            case SandboxError() if self.queue.draining:  # the box was closed because we gave up
+                return ShuttingDown()  # only after the Sandbox was closed: the client of a cancelled request is gone
+            case SandboxError() if self.queue.draining:  # the box was closed by give_up()
                 return ShuttingDown()
             case SandboxError():
                 self.metrics.failures.inc()
-                log.warning("the sandbox failed: %s", answer)
-                return SandboxFailed(str(answer), error=error_code(type(answer)))
+                log.warning("the sandbox failed: %s", response)
+                return SandboxFailed(str(response), error=error_code(type(response)))
             case ValueError() | TypeError() | KeyError() | OverflowError() | RecursionError():
-                return MalformedRequest(str(answer), error=error_code(type(answer)))
+                return MalformedRequest(str(response), error=error_code(type(response)))
             case Exception():
-                log.error("the sandbox failed", exc_info=answer)
-                return SandboxFailed(f"the sandbox failed: {answer!r}")
-        self.metrics.count(answer, seconds)
-        return answer
+                log.error("the sandbox failed", exc_info=response)
+                return SandboxFailed(f"the sandbox failed: {response!r}")
+        self.metrics.count(response, seconds)
+        return response
 
     def give_up(self) -> bool:
-        """Answer all requests now: turn away those that wait, and kill the programs of those that run; return whether
-        there were any."""
+        """Fail all requests: reject the waiting ones, and kill the programs of the others; return whether there were
+        any."""
         waiting = self.queue.drop_waiting()
         for job in waiting:
-            job.answer(ShuttingDown())
-        threading.Thread(target=self.box.close).start()  # not here, since closing waits for the workers
+            job.respond(ShuttingDown())
+        threading.Thread(target=self.box.close).start()  # in a thread, since closing waits for the workers
         return bool(waiting) or self.queue.n_running > 0
 
 
@@ -175,7 +175,7 @@ class Session:
     def _execute(
         self, number: int, client: str, request: Request[Any], patience_seconds: float | None, admitted: bool
     ) -> None:
-        """Answer with the result, or a ServiceError.
+        """Respond with the result, or a ServiceError.
 
         patience_seconds  maximum wait for a turn
         admitted          see Turn
@@ -184,25 +184,25 @@ class Session:
         try:
             self._dispatcher.enter(job, patience_seconds)
         except ServiceError as refusal:
-            job.answer(refusal)
+            job.respond(refusal)
 
     def _cancel(self, number: int) -> None:
-        """Carry a request out no further; it gets no answer."""
+        """Cancel a request; it gets no response."""
         if (job := self.jobs.pop(number, None)) is not None:
             self._dispatcher.leave(job)
 
     def _make_room(self, number: int, client: str) -> None:
-        """Answer None, or a ServiceError if a request of this client may not wait now."""
-        self._answer(number, lambda: self._dispatcher.make_room(client))
+        """Respond with None, or a ServiceError if a request of this client may not wait now."""
+        self._respond(number, lambda: self._dispatcher.make_room(client))
 
     def _hold(self, number: int, client: str, n_bytes: int) -> None:
-        """Count the bytes of a body until `release`; answer None, or TooManyRequests."""
+        """Count the bytes of a body until `release`; respond with None, or TooManyRequests."""
 
         def acquire() -> None:
             self._dispatcher.held.acquire(client, n_bytes)
             self._held[number] = client, n_bytes
 
-        self._answer(number, acquire)
+        self._respond(number, acquire)
 
     def _release(self, number: int) -> None:
         if number in self._held:
@@ -212,7 +212,7 @@ class Session:
         self._dispatcher.metrics.responses.labels(path, status).inc()
 
     def _describe(self, number: int) -> None:
-        """Answer with the properties of the Sandbox, and its load."""
+        """Respond with the properties of the Sandbox, and its load."""
         box, queue = self._dispatcher.box, self._dispatcher.queue
         about = {
             "workers": box.workers,
@@ -221,20 +221,20 @@ class Session:
             "waiting": queue.waiting,
             "running": queue.n_running,
         }
-        self.link.call("answer", number, about)
+        self.link.call("respond", number, about)
 
     def _report(self, number: int) -> None:
-        """Answer the metrics, with all that other front ends have counted before."""
+        """Respond with the metrics, including earlier counts of other front ends."""
         loop, metrics = self._dispatcher.loop, self._dispatcher.metrics
-        loop.call_soon(lambda: self.link.call("answer", number, metrics.text()))
+        loop.call_soon(lambda: self.link.call("respond", number, metrics.text()))
 
-    def _answer(self, number: int, action: Callable[[], None]) -> None:
+    def _respond(self, number: int, action: Callable[[], None]) -> None:
         refusal: ServiceError | None = None
         try:
             action()
         except ServiceError as error:
             refusal = error
-        self.link.call("answer", number, refusal)
+        self.link.call("respond", number, refusal)
 
     def _end(self) -> None:
         for number in list(self.jobs):
@@ -245,14 +245,14 @@ class Session:
 
 
 class HeldBytes:
-    """Bytes of large bodies, of requests that have not been answered; one client may hold half of `max_bytes`."""
+    """Bytes of large bodies of open requests; one client may hold half of `max_bytes`."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._by_client = Counter[str]()
 
     def acquire(self, client: str, n_bytes: int) -> None:
-        """Hold more bytes. Raises TooManyRequests if that is too much, and anything else is held."""
+        """Hold more bytes. Raises TooManyRequests if that exceeds the bound, unless nothing else is held."""
         total, own = self._by_client.total() + n_bytes, self._by_client[client] + n_bytes
         if total > n_bytes and (total > self._max_bytes or own > self._max_bytes // 2):
             raise TooManyRequests(1, "the service holds too many bytes of requests that have not been answered")

@@ -1,11 +1,11 @@
-"""The dispatcher as a front end sees it."""
+"""A front end's connection to the dispatcher."""
 
 import asyncio
 import itertools
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from sandbox.request import Answer, Request
+from sandbox.request import Request, Response
 from sandbox.service.link import Link
 from sandbox.service.service_errors import ClientDisconnected, ServiceError
 
@@ -16,20 +16,20 @@ class Client(Protocol):
     client: str
 
     def disconnect_future(self) -> "asyncio.Future[None]":
-        """Return a future that completes when the client goes away."""
+        """Return a future that completes when the client disconnects."""
 
 
 class DispatcherClient:
-    """Sends requests to the dispatcher; see dispatcher.Session for what it does with them.
+    """Sends requests to the dispatcher; see dispatcher.Session.
 
     workers   number of programs that it can run at once
-    on_drain  is called when no new request will be accepted
-    on_end    is called when the dispatcher has gone
+    on_drain  is called when the service starts to drain
+    on_end    is called when the dispatcher has exited
     """
 
     def __init__(self, workers: int, on_drain: Callable[[], object], on_end: Callable[[], object]) -> None:
         self.workers = workers
-        self.link = Link({"answer": self._answer, "drain": on_drain}, on_end)
+        self.link = Link({"respond": self._complete, "drain": on_drain}, on_end)
         self._numbers = itertools.count()
         self._open: dict[int, asyncio.Future[Any]] = {}
 
@@ -40,12 +40,12 @@ class DispatcherClient:
     async def execute(
         self,
         requester: Client,
-        request: Request[Answer],
+        request: Request[Response],
         *,
         patience_seconds: float | None = None,
         admitted: bool = False,
-    ) -> Answer:
-        """Return the answer to a request. If its client goes away, its program is killed.
+    ) -> Response:
+        """Return the response to a request. If its client disconnects, its program is killed.
 
         Raises a ServiceError, or ClientDisconnected.
         """
@@ -59,11 +59,11 @@ class DispatcherClient:
                 self.link.call("cancel", number)
         if not answered.done():
             raise ClientDisconnected
-        result: Answer = _result(answered.result())
+        result: Response = _result(answered.result())
         return result
 
     async def make_room(self, client: str) -> None:
-        """Make sure that a request of this client may wait. Raises TooManyRequests, or ShuttingDown."""
+        """Make room in the queue for a request of this client. Raises TooManyRequests, or ShuttingDown."""
         _result(await self._ask("make_room", client)[1])
 
     async def hold(self, client: str, n_bytes: int) -> int:
@@ -77,11 +77,11 @@ class DispatcherClient:
         return number
 
     def release(self, number: int) -> None:
-        """Count the bytes no longer."""
+        """Stop counting the bytes."""
         self.link.call("release", number)
 
     def count(self, path: str, status: int) -> None:
-        """Count a response that is about to be sent: whoever asks for the metrics after it finds it there."""
+        """Count a response before it is sent, so that later metrics include it."""
         self.link.call("count", path, status)
         self.link.flush()
 
@@ -101,13 +101,13 @@ class DispatcherClient:
         self.link.call(method, number, *arguments)
         return number, answered
 
-    def _answer(self, number: int, answer: Any) -> None:
+    def _complete(self, number: int, response: Any) -> None:
         answered = self._open.pop(number, None)
         if answered is not None and not answered.done():
-            answered.set_result(answer)
+            answered.set_result(response)
 
 
-def _result(answer: Any) -> Any:
-    if isinstance(answer, ServiceError):
-        raise answer
-    return answer
+def _result(response: Any) -> Any:
+    if isinstance(response, ServiceError):
+        raise response
+    return response

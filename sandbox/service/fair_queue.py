@@ -19,17 +19,17 @@ from sandbox.service.service_errors import ShuttingDown, TooManyRequests
 
 _MAX_RETRY_AFTER = 60  # seconds
 _WEIGHT = 0.1  # weight of the latest turn in the moving average of the duration of a turn
-_MAX_TRACKED_CLIENTS = 1024  # when there are more, those that have no time to make up for are forgotten
+_MAX_TRACKED_CLIENTS = 1024  # above this, clients without recent usage are dropped
 
 
 @dataclass(eq=False, slots=True)
 class Turn:
-    """A request's turn.
+    """A request's turn on the workers.
 
-    client        who is served
-    admitted      whether this is a later part of a request that has been admitted already
-    began         time at which the turn began; 0 before
-    charged_from  time from which it is charged
+    client        the client's key
+    admitted      whether it belongs to a request that has been admitted already
+    began         time of its start; 0 before
+    charged_from  time from which the client is charged
     """
 
     client: str
@@ -62,8 +62,8 @@ class _Client(Generic[AnyTurn]):
 
 @lru_cache(_MAX_TRACKED_CLIENTS)
 def client_key(host: str) -> str:
-    """Return the client behind an address. Only the first half of an IPv6 address counts, since the
-    holder of one such address has all others with the same first half.
+    """Return the client of an address. Only the first half of an IPv6 address counts, since one client usually has all
+    addresses with the same first half.
     """
     try:
         return IPv6Address(host.partition("%")[0]).exploded[:19]
@@ -72,7 +72,7 @@ def client_key(host: str) -> str:
 
 
 class FairQueue(Generic[AnyTurn]):
-    """Gives out turns. For one thread only: it has no locks.
+    """Schedules turns. Not thread-safe.
 
     turns        turns that may be in progress at once
     max_waiting  requests that may wait
@@ -83,8 +83,8 @@ class FairQueue(Generic[AnyTurn]):
         self._free = turns
         self._max_waiting = max_waiting
         self._clients: dict[str, _Client[AnyTurn]] = {}
-        self._crowd: dict[str, _Client[AnyTurn]] = {}  # those that wait
-        self._reached = 0.0  # the cost of the client that had the latest turn: a new client starts from there
+        self._crowd: dict[str, _Client[AnyTurn]] = {}  # clients with waiting turns
+        self._reached = 0.0  # virtual time: the cost of the client of the latest turn, from which a new client starts
         self._turn_seconds = 0.1  # moving average
         self.waiting = 0
         self.draining = False
@@ -95,10 +95,9 @@ class FairQueue(Generic[AnyTurn]):
         return self._turns - self._free
 
     def make_room(self, client: str) -> AnyTurn | None:
-        """Make sure that a request of this client may wait; return the turn that leaves the queue for that, if any.
-
-        It is the last one of the client with the most waiting requests, if the queue is full. Raises TooManyRequests
-        if this client itself has the most, and ShuttingDown if the service is stopping.
+        """Make room for a request of this client; return the turn removed for it, if any. If the queue is full, this is
+        the last turn of the client with the most waiting requests. Raises TooManyRequests if this client itself has the
+        most, and ShuttingDown if the service is stopping.
         """
         if self.draining:
             raise ShuttingDown
@@ -113,12 +112,12 @@ class FairQueue(Generic[AnyTurn]):
         return last
 
     def retry_after_seconds(self) -> int:
-        """Return the whole seconds after which to try again: by then, those who wait now should have had turns."""
+        """Return the value for Retry-After: the whole seconds in which all waiting requests should have had turns."""
         seconds = (self.waiting + 1) * self._turn_seconds / self._turns
         return max(1, min(_MAX_RETRY_AFTER, math.ceil(seconds)))
 
     def enter(self, turn: AnyTurn) -> bool:
-        """Begin a turn, or have it wait; return whether it has begun."""
+        """Start or queue a turn; return whether it has started."""
         account = self._account(turn.client)
         if self._free:
             self._free -= 1
@@ -130,13 +129,13 @@ class FairQueue(Generic[AnyTurn]):
         return False
 
     def leave(self, turn: AnyTurn) -> None:
-        """Take out a turn that waits."""
+        """Remove a waiting turn."""
         account = self._clients[turn.client]
         account.waiting.remove(turn)
         self._left(account, turn)
 
     def end(self, turn: AnyTurn) -> AnyTurn | None:
-        """End a turn that has begun; return the one that begins in its place, if any."""
+        """End a running turn; return the one that starts in its place, if any."""
         account, now = self._clients[turn.client], time.monotonic()
         account.running -= 1
         account.charged_from = account.charged_from - turn.charged_from if account.running else 0.0
@@ -152,7 +151,7 @@ class FairQueue(Generic[AnyTurn]):
         return following
 
     def drop_waiting(self) -> list[AnyTurn]:
-        """Take out all turns that wait, and let no other one enter; return them."""
+        """Remove and return all waiting turns, and reject later ones."""
         self.draining = True
         turns = [turn for account in self._crowd.values() for turn in account.waiting]
         for turn in turns:
@@ -184,6 +183,6 @@ class FairQueue(Generic[AnyTurn]):
     def _begin(self, account: _Client[AnyTurn], turn: AnyTurn) -> None:
         now = time.monotonic()
         self._reached = max(self._reached, account.cost(now))
-        turn.began, turn.charged_from = now, now - self._turn_seconds  # it will cost about that much
+        turn.began, turn.charged_from = now, now - self._turn_seconds  # its estimated cost
         account.running += 1
         account.charged_from += turn.charged_from

@@ -1,4 +1,4 @@
-"""A process that speaks HTTP: it checks requests, translates them from JSON, and asks the dispatcher."""
+"""A process that serves HTTP: it checks requests, parses their JSON, and forwards them to the dispatcher."""
 
 import asyncio
 import logging
@@ -17,13 +17,13 @@ from sandbox.service.listener import MAX_CONNECTIONS, raise_descriptor_limit
 from sandbox.service.request_bounds import RequestBounds
 from sandbox.service.settings import ServiceSettings
 
-_KEEP_ALIVE_SECONDS = 30  # how long a connection may stay open between requests
+_KEEP_ALIVE_SECONDS = 30  # of an idle connection
 _START_POLL_SECONDS = 0.01
 
 
 @dataclass(frozen=True)
 class FrontEndConfig:
-    """What a front end is told when it starts, on its standard input.
+    """The configuration of a front end, sent to its standard input.
 
     workers   number of programs that run at once
     """
@@ -34,9 +34,9 @@ class FrontEndConfig:
 
 
 def main(link: int, listener: int) -> None:
-    """Serve with these two sockets, given by their descriptors, until the dispatcher says so, or has gone."""
+    """Serve with these two sockets (descriptors) until the dispatcher closes the link."""
     raise_descriptor_limit()
-    linux.enable_malloc_trim()  # memory of large bodies and answers is not kept after use
+    linux.enable_malloc_trim()  # returns the memory of large bodies and responses
     config: FrontEndConfig = pickle.load(sys.stdin.buffer)
     loop_factory = uvicorn.Config("").get_loop_factory()
     with asyncio.Runner(loop_factory=loop_factory) as runner:

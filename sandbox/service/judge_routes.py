@@ -1,9 +1,8 @@
 """POST /judge: records as `curate judge` reads them, verdicts as it writes them.
 
-One record is answered by one verdict. An array of records, or {"records": [...]}, is answered by an array in the same
-order; if the client accepts JSON Lines, it gets the verdicts line by line as they come. In a batch, a record that is
-malformed, or that the sandbox failed to judge, is answered by an `error` and its `index` instead of a verdict: nothing
-is known about it.
+The response to one record is one verdict; to an array of records, or {"records": [...]}, an array in the same order or,
+if the client accepts JSON Lines, a stream of verdicts. In a batch, a malformed record, or one that the sandbox failed
+to judge, gets an object with `error` and `index` instead of a verdict.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ from sandbox.service.responses import JSON_LINES, JsonLinesResponse, json_respon
 from sandbox.service.service_errors import ClientDisconnected, MalformedRequest, ServiceError
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-_PREFETCH = 2  # records of one batch in the queue per worker, so that other requests get turns between them
+_PREFETCH = 2  # records of one batch in the queue per worker; a bound, so that other requests get turns
 
 
 async def judge(dispatcher: DispatcherClient, incoming: IncomingRequest, request: Request) -> Response:
@@ -32,14 +31,14 @@ async def judge(dispatcher: DispatcherClient, incoming: IncomingRequest, request
     if batch.is_single:
         return json_response(await _judge(dispatcher, incoming, batch.records[0], run_all=run_all))
     await dispatcher.make_room(incoming.client)
-    answers = _judge_all(dispatcher, incoming, batch.records, run_all=run_all)
+    responses = _judge_all(dispatcher, incoming, batch.records, run_all=run_all)
     if JSON_LINES in request.headers.get("accept", ""):
-        return JsonLinesResponse(answers)
-    return json_response(b"[" + b",".join([answer async for answer in answers]) + b"]")
+        return JsonLinesResponse(responses)
+    return json_response(b"[" + b",".join([response async for response in responses]) + b"]")
 
 
 def _run_all(request: Request) -> bool:
-    """Return what the query asks for. Raises MalformedRequest."""
+    """Return the query parameter `run_all`. Raises MalformedRequest."""
     if unknown := [name for name in request.query_params if name != "run_all"]:
         raise MalformedRequest(f"unknown parameter {unknown[0][:80]!r} in the query; the only one is 'run_all'")
     value = request.query_params.get("run_all", "false").lower()
@@ -66,10 +65,10 @@ async def _judge(
 async def _judge_all(
     dispatcher: DispatcherClient, incoming: IncomingRequest, records: Sequence[BatchRecord], *, run_all: bool
 ) -> AsyncGenerator[bytes]:
-    """Yield the answers in order, each as soon as it and those before it are known. Raises ClientDisconnected."""
+    """Yield the responses in order, each as soon as possible. Raises ClientDisconnected."""
     window = asyncio.Semaphore(_PREFETCH * dispatcher.workers)
 
-    async def answer(index: int, record: BatchRecord) -> bytes:
+    async def respond(index: int, record: BatchRecord) -> bytes:
         try:
             async with window:
                 if incoming.disconnect_future().done():
@@ -79,7 +78,7 @@ async def _judge_all(
             cause = "malformed record" if isinstance(refusal, MalformedRequest) else "sandbox"
             return json_codec.dumps({"index": index, "id": record.record_id, "error": f"{cause}: {refusal}"})
 
-    tasks = [asyncio.create_task(answer(index, record)) for index, record in enumerate(records)]
+    tasks = [asyncio.create_task(respond(index, record)) for index, record in enumerate(records)]
     try:
         for task in tasks:
             yield await task

@@ -1,7 +1,6 @@
-"""The connection between the dispatcher and a front end: a Unix socket, over which each calls methods of the other.
-
-A call is the name of a method and its arguments; it returns nothing. The calls of one turn of the event loop are sent
-together, as a pickle with its length before it: both ends are processes of one service, and trust each other.
+"""The connection between the dispatcher and a front end: a Unix socket, over which each calls methods of the other. A
+call is the name of a method and its arguments; it returns nothing. The calls of one iteration of the event loop are
+sent as one length-prefixed pickle: both ends are processes of one service, and trust each other.
 """
 
 import asyncio
@@ -15,8 +14,8 @@ _LENGTH_BYTES = 8
 class Link(asyncio.Protocol):
     """One end of the connection.
 
-    methods  what the other side may call: name -> method
-    on_end   is called when the other side has gone
+    methods  methods that the peer may call: name -> method
+    on_end   is called when the peer has exited
     """
 
     def __init__(self, methods: dict[str, Callable[..., object]], on_end: Callable[[], object]) -> None:
@@ -28,13 +27,13 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def call(self, method: str, *arguments: Any) -> None:
-        """Call a method of the other side."""
+        """Call a method of the peer."""
         if not self._calls:
             self._loop.call_soon(self.flush)
         self._calls.append((method, *arguments))
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._transport is not None:
             self._transport.close()
 

@@ -4,7 +4,7 @@ import resource
 import socket
 
 MAX_CONNECTIONS = 8192  # of one process
-_KEEPALIVE_SECONDS = 60  # time after which a peer that does not respond counts as gone
+_KEEPALIVE_SECONDS = 60  # time after which a silent peer counts as gone
 
 
 def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:

@@ -1,4 +1,4 @@
-"""GET /openapi.json: a description of the service for programs. Its schemas follow from the types."""
+"""GET /openapi.json: the OpenAPI document of the service, with schemas derived from the types."""
 
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ from sandbox.service.sandboxfusion import RunCodeRequest, RunCodeResponse
 
 _TEXT = {"type": "string"}
 _TYPES = (JudgeRequest, Judgement, JudgeVerdict, Record, RunCodeRequest, RunCodeResponse, RunRequest, RunResult)
-# A limit -> the fields of requests that set it, as schema and property.
+# Limit -> the request fields that set it, as schema and property.
 _LIMIT_FIELDS = {
     "wall_seconds": [("Record", "time_limit_s"), ("RunCodeRequest", "run_timeout")],
     "memory_mb": [("Record", "memory_limit_mb")],
@@ -22,18 +22,18 @@ _LIMIT_FIELDS = {
 
 
 class RecordFailure(Struct, frozen=True):
-    """What is answered to a record of a batch that has no verdict."""
+    """The response to a record of a batch without a verdict."""
 
-    index: Annotated[int, Meta(description="place in the batch, from 0")]
+    index: Annotated[int, Meta(description="index in the batch, from 0")]
     error: str
     id: Identity = None
 
 
 class Refusal(Struct, frozen=True):
-    """What is answered in place of a result."""
+    """An error response."""
 
     detail: Annotated[str, Meta(description="the reason, for people")]
-    error: Annotated[str, Meta(description="the kind of refusal, for programs")]
+    error: Annotated[str, Meta(description="the kind of error, for programs")]
 
 
 _REFUSALS = {
@@ -44,7 +44,7 @@ _REFUSALS = {
     "421": "the header Host does not name this service",
     "415": "the body is not declared as JSON",
     "422": "the body is malformed, or asks for something that is not possible",
-    "429": "the queue is full; Retry-After says when to come back",
+    "429": "the queue is full; retry after the seconds in Retry-After",
     "503": "the service is stopping, or the sandbox failed: nothing is known about the program",
     "504": "/run_code only: no worker came free in time, or the sandbox failed; try again",
 }
@@ -94,9 +94,9 @@ def build_document(version: str, max_limits: Limits) -> dict[str, Any]:
     }
 
 
-def _post(summary: str, request: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+def _post(summary: str, request: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
     refusal = {"application/json": {"schema": _ref("Refusal")}}
-    responses: dict[str, Any] = {"200": {"description": "done", "content": {"application/json": {"schema": answer}}}}
+    responses: dict[str, Any] = {"200": {"description": "done", "content": {"application/json": {"schema": response}}}}
     responses |= {code: {"description": reason, "content": refusal} for code, reason in _REFUSALS.items()}
     body = {"required": True, "content": {"application/json": {"schema": request}}}
     return {"summary": summary, "requestBody": body, "responses": responses}

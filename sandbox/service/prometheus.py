@@ -28,7 +28,7 @@ class ServiceMetrics:
             Gauge(name, help_text, registry=registry).set_function(read)
         self.responses = Counter("curate_http_responses", "Responses sent", ["path", "code"], registry=registry)
         self.failures = Counter("curate_sandbox_failures", "Requests at which the sandbox failed", registry=registry)
-        self.cancelled = Counter("curate_cancelled", "Requests whose client went away", registry=registry)
+        self.cancelled = Counter("curate_cancelled", "Requests whose client disconnected", registry=registry)
         self.queue_seconds = Histogram(
             "curate_queue_seconds",
             "Seconds that requests waited for a worker",

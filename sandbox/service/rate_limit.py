@@ -1,6 +1,5 @@
-"""What a client costs a front end: its bodies are received and parsed there.
-
-While several clients have requests at one front end, each may use at most 4 % of its processor for that.
+"""A rate limit on the processor time of a front end for receiving and parsing a client's requests. While several
+clients have open requests at one front end, each may use at most 4 % of its processor for this.
 """
 
 import asyncio
@@ -16,18 +15,18 @@ REFUSAL_SECONDS = 0.005  # cost of a refused request, in addition to the time it
 
 
 class RateLimiter:
-    """Seconds used by each client. For one event loop only: it has no locks."""
+    """Processor seconds used by each client. For one event loop only."""
 
     def __init__(self) -> None:
-        self._open = Counter[str]()  # requests that have not been answered
+        self._open = Counter[str]()  # open requests per client
         self._used: dict[str, tuple[float, float]] = {}  # client -> seconds used, as of when
 
     def enter(self, client: str) -> None:
-        """Count a request that begins."""
+        """Register an open request."""
         self._open[client] += 1
 
     def leave(self, client: str) -> None:
-        """Count a request that has been answered."""
+        """Unregister a request."""
         self._open[client] -= 1
         if not self._open[client]:
             del self._open[client]

@@ -1,6 +1,5 @@
-"""One request: its body, which must be small enough and arrive in time, and whether its client is still connected.
-
-`read_body` is also for the other servers of this project, which have no queue of clients.
+"""Reading a request, with bounds on its size and duration, and detecting its client's disconnection. The project's
+other servers use `read_body`, too.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ from sandbox.service.service_errors import (
 )
 from sandbox.service.settings import ServiceSettings
 
-_SMALL_BYTES = 64 * 1024  # bodies up to this size are bounded by the number of connections
+_SMALL_BYTES = 64 * 1024  # up to this size, the number of connections bounds the memory for bodies
 
 
 async def read_body(
@@ -41,11 +40,11 @@ async def read_body(
 ) -> bytes:
     """Return the body of a request; b"" if it is not to be kept.
 
-    seconds  time for all of it: bodies that never end must not fill the memory
-    advice   what to do if it is too large; it ends the message
-    reserve  is awaited, once, with the bytes of a body that is not small, before most of it is read
+    seconds  time limit for the whole body
+    advice   a remedy, for the message of PayloadTooLarge
+    reserve  is awaited once with the size of a large body, before most of it is read
 
-    Raises PayloadTooLarge, RequestTimeout, and MalformedRequest if the client goes away.
+    Raises PayloadTooLarge, RequestTimeout, and MalformedRequest if the client disconnects.
     """
     too_large = PayloadTooLarge(f"the body must have at most {max_bytes:,} bytes{advice}")
     length = request.headers.get("content-length", "")
@@ -67,12 +66,12 @@ async def read_body(
     except TimeoutError:
         raise RequestTimeout(f"the body did not arrive within {seconds:g} s") from None
     except ClientDisconnect:
-        raise MalformedRequest("the client has gone") from None
+        raise MalformedRequest("the client disconnected") from None
     return b"".join(chunks)
 
 
 class RequestReader:
-    """What reads the bodies of all requests of a front end."""
+    """The reader of all request bodies of a front end."""
 
     def __init__(self, dispatcher: DispatcherClient, settings: ServiceSettings, bounds: RequestBounds) -> None:
         self.dispatcher = dispatcher
@@ -82,7 +81,7 @@ class RequestReader:
 
 
 class IncomingRequest:
-    """A request while it is read and answered."""
+    """A request in progress."""
 
     def __init__(self, request: Request, reader: RequestReader) -> None:
         self.settings = reader.settings
@@ -94,7 +93,7 @@ class IncomingRequest:
         self.client = client_key(request.client.host if request.client is not None else "")
 
     async def read(self) -> "request_codec.Request | JudgeBatch":
-        """Read the body and return what it asks for. Raises a ServiceError, or ClientDisconnected."""
+        """Read the body and parse it. Raises a ServiceError, or ClientDisconnected."""
         # A web page may send other content types to a service on the same machine without a preflight request.
         if self._request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise UnsupportedMediaType("the body must be JSON; send the header content-type: application/json")
@@ -121,7 +120,7 @@ class IncomingRequest:
         self._held = await self._reader.dispatcher.hold(self.client, n_bytes)
 
     def disconnect_future(self) -> "asyncio.Future[None]":
-        """Return a future that completes when the client goes away. Call it only after the body has been read."""
+        """Return a future that completes when the client disconnects. Call it after reading the body."""
         if self._departure is None:
             self._departure = asyncio.ensure_future(self._watch())
         return self._departure

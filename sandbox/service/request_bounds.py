@@ -1,4 +1,4 @@
-"""How much a client of the service may ask for. Neither the kernel nor the service could provide more."""
+"""The bounds of requests, which protect the kernel and the service."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ OPTIONS = {
     "output_kb": "--most-output-kb",
     "disk_mb": "--most-disk-mb",
 }
-_WHOLE_MB = 4096  # memory that a run may have if the machine has that much, however many workers share it
+_WHOLE_MB = 4096  # memory that a run may always have, up to the machine's, however many workers share it
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,7 @@ class RequestBounds:
 
 
 def default_max_limits(workers: int) -> Limits:
-    """Return the bounds that hold unless the operator sets others: all workers can have their share of the memory at
-    the same time."""
+    """Return the default bounds. A run's memory is bounded by a worker's share, but at least _WHOLE_MB."""
     machine_mb = machine.available_memory_mb()
     max_mb = max(machine_mb // workers, min(machine_mb, _WHOLE_MB))
     return Limits(
@@ -54,7 +53,7 @@ def clamp_limits(limits: Limits, requested: Mapping[str, str], max_limits: Limit
 
     requested   the limits that the request sets itself: limit -> field of the request
 
-    Raises ValueError if one of these is above its bound.
+    Raises ValueError if one of these exceeds its bound.
     """
     bounds = limit_bounds.bounds_by_name(max_limits)
     for name, bound in limit_bounds.exceeded_bounds(limits, bounds).items():

@@ -1,4 +1,4 @@
-"""From JSON to requests for the Sandbox, and from its results to JSON.
+"""JSON to requests for the Sandbox, and results to JSON.
 
 A request is a RunRequest or a JudgeRequest.
 """
@@ -22,7 +22,7 @@ _BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
-    """One record of a batch: its request, or a message that says what is wrong with it."""
+    """One record of a batch: its request, or the error message of a malformed one."""
 
     record_id: str | int | None
     request: JudgeRequest | str
@@ -30,14 +30,14 @@ class BatchRecord:
 
 @dataclass(frozen=True, slots=True)
 class JudgeBatch:
-    """The records sent to POST /judge. is_single: a single record, which is answered by a single verdict."""
+    """The records sent to POST /judge. is_single: a single record, whose response is a single verdict."""
 
     records: tuple[BatchRecord, ...]
     is_single: bool
 
 
 def parse(path: str, body: bytes, bound: RequestBounds) -> Request | JudgeBatch:
-    """Return what a body asks for. Raises MalformedRequest."""
+    """Parse a body. Raises MalformedRequest."""
     _check_size(body, bound)
     try:
         raw = json_codec.loads(body)
@@ -61,7 +61,7 @@ def parse(path: str, body: bytes, bound: RequestBounds) -> Request | JudgeBatch:
 
 
 def encode(path: str, record_id: str | int | None, request: Request, result: RunResult | Judgement) -> bytes:
-    """Return the answer to a request for `path`, in JSON."""
+    """Encode the response to a request for `path` as JSON."""
     if path == "/judge":
         assert isinstance(result, Judgement)
         assert record_id is not None
@@ -73,9 +73,8 @@ def encode(path: str, record_id: str | int | None, request: Request, result: Run
 
 
 def _check_size(body: bytes, bound: RequestBounds) -> None:
-    """Check that a body does not hold too many values or levels, before it is parsed. Raises MalformedRequest.
-
-    Only looks at the characters between strings, so that it is cheap for any body.
+    """Check the number of values and levels of a body before it is parsed. Raises MalformedRequest. Scans only the
+    characters between strings, which is cheap for any body.
     """
     if body.count(b'"') > 4 * bound.max_values:  # two for a value, and two for its name
         raise _too_many_values(bound)

@@ -1,4 +1,4 @@
-"""Answers in JSON and in JSON Lines."""
+"""Responses in JSON and in JSON Lines."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
@@ -12,24 +12,24 @@ JSON_LINES = "application/x-ndjson"
 
 
 def json_response(content: bytes) -> Response:
-    """Return an answer that is complete."""
+    """Make a complete response."""
     return Response(content, media_type="application/json")
 
 
 class JsonLinesResponse(Response):
-    """The answers of a batch, each sent as a line as soon as it is known."""
+    """A stream of JSON lines, each sent immediately."""
 
     media_type = JSON_LINES
 
-    def __init__(self, answers: AsyncGenerator[bytes]) -> None:
-        super().__init__(headers={"x-accel-buffering": "no"})  # a proxy, too, is to send each at once
+    def __init__(self, responses: AsyncGenerator[bytes]) -> None:
+        super().__init__(headers={"x-accel-buffering": "no"})  # disables buffering in nginx
         del self.headers["content-length"]
-        self._answers = answers
+        self._responses = responses
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         with suppress(ClientDisconnected):
-            async with aclosing(self._answers) as answers:
-                async for answer in answers:
-                    await send({"type": "http.response.body", "body": answer + b"\n", "more_body": True})
+            async with aclosing(self._responses) as responses:
+                async for response in responses:
+                    await send({"type": "http.response.body", "body": response + b"\n", "more_body": True})
             await send({"type": "http.response.body", "body": b""})

@@ -3,12 +3,12 @@
 As in SandboxFusion's server: a program that ended, successfully or not, is `Finished` and has its exit status, and
 one that timed out is `TimeLimitExceeded` and has none; a Python program that does not compile is a run that failed with
 status 1; a memory limit counts if it is above zero; unknown fields are ignored. Unlike SandboxFusion's server:
-    - stdout is complete or the run has failed: it is not cut at 1 MB. Bytes that are not UTF-8 are replaced.
+    - stdout is complete or the run has failed: it is not truncated at 1 MB. Bytes that are not UTF-8 are replaced.
     - a run that exceeds its memory or output limit, or makes a forbidden system call, has a return code other than 0,
       whatever the program's own exit status, and the reason as the last line of stderr.
-    - compile_timeout is ignored: the compiler has limits of its own.
-    - a failure of the sandbox is not reported as a response: the request gets 504, which makes verl and the PyPI client
-      try again. A 200 with `SandboxError` would count as a failure of the program in verl.
+    - compile_timeout is ignored: the compiler has limits of its own. - a failure of the sandbox is not reported as a
+    response: the request gets 504, which makes verl and the PyPI client retry. A 200 with `SandboxError` would count as
+    a failure of the program in verl.
 """
 
 import base64
@@ -55,7 +55,7 @@ class CommandRunResult(Struct, frozen=True):
 
 
 class RunCodeResponse(Struct, frozen=True):
-    """The answer to a RunCodeRequest. status: Success or Failed."""
+    """The response to a RunCodeRequest. status: Success or Failed."""
 
     status: str
     message: str
@@ -66,7 +66,8 @@ class RunCodeResponse(Struct, frozen=True):
 
 
 def parse(raw: dict[str, Any]) -> tuple[Program, Invocation, Limits, Mapping[str, str]]:
-    """Return what to run, its limits, and those that the request sets: limit -> field. Raises ValueError."""
+    """Return the program, its invocation and limits, and the limits that the request sets: limit -> field. Raises
+    ValueError."""
     request = json_codec.decode(RunCodeRequest, raw)
     stdin = (request.stdin or "").encode("utf-8", "surrogatepass")
     try:
@@ -110,7 +111,7 @@ def _run_result(limits: Limits, result: RunResult) -> CommandRunResult:
 
 
 def _bytes(content: str) -> bytes:
-    return base64.b64decode("".join(content.split()), validate=True)  # many encoders break lines
+    return base64.b64decode("".join(content.split()), validate=True)  # many encoders wrap lines
 
 
 def _text(output: bytes) -> str:

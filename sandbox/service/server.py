@@ -1,5 +1,4 @@
-"""The service's main process: it has the dispatcher, starts the front ends, and stops without losing a request that it
-has accepted."""
+"""The service's main process: holds the dispatcher, starts the front ends, and shuts down gracefully."""
 
 import asyncio
 import logging
@@ -26,8 +25,8 @@ from sandbox.service.settings import ServiceSettings
 
 log = logging.getLogger(__name__)
 
-_SHUTDOWN_SECONDS = 5  # time to send the last answers once all runs have been abandoned
-_RESTART_SECONDS = 1  # pause before a front end is replaced that ended while it started
+_SHUTDOWN_SECONDS = 5  # time to send the last responses after all runs were killed
+_RESTART_SECONDS = 1  # pause before the replacement of a front end that failed to start
 _PROJECT = str(Path(__file__).parents[2])
 
 
@@ -41,20 +40,20 @@ def serve(
     Raises SandboxError if a front end does not start.
     """
     raise_descriptor_limit()
-    linux.enable_malloc_trim()  # memory of large requests and answers is not kept after use
+    linux.enable_malloc_trim()  # returns the memory of large requests and responses
 
     async def run() -> bool:
         try:
             return await _Service(box, settings, listeners).run(on_ready)
         finally:
-            await asyncio.to_thread(box.close)  # the loop must not close before it: workers may still answer
+            await asyncio.to_thread(box.close)  # before the loop closes: workers may still respond
 
     with asyncio.Runner(loop_factory=uvicorn.Config("").get_loop_factory()) as runner:
         return runner.run(run())
 
 
 class _FrontEnd:
-    """A front end's process, and its session."""
+    """A front end's process and session."""
 
     def __init__(self, listener: socket.socket) -> None:
         self.listener = listener
@@ -73,7 +72,7 @@ class _FrontEnd:
                 pass_fds=descriptors,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C must not reach it: it ends when we say so, or end
+                start_new_session=True,  # Ctrl-C must not reach it: it ends with its dispatcher
             )
         assert self.process.stdin is not None
         with suppress(BrokenPipeError), self.process.stdin as stdin:  # it may have ended already
@@ -87,7 +86,7 @@ class _FrontEnd:
 
 
 class _Service:
-    """The front ends, from their start to their shutdown."""
+    """The front ends and their lifecycle."""
 
     def __init__(self, box: Sandbox, settings: ServiceSettings, listeners: Sequence[socket.socket]) -> None:
         bounds = RequestBounds(settings.max_limits or request_bounds.default_max_limits(box.workers))
@@ -155,7 +154,7 @@ class _Service:
             self._give_up()
             return
         log.info("stopping: %d requests are running, %d waiting", queue.n_running, queue.waiting)
-        queue.draining = True  # from now on nothing new is accepted
+        queue.draining = True  # reject new requests
         for front_end in self._front_ends:
             front_end.listener.close()
             if front_end.session is not None:
@@ -170,7 +169,7 @@ class _Service:
         self._loop.call_later(_SHUTDOWN_SECONDS, self._abandon)
 
     def _abandon(self) -> None:
-        self._all_answered = False  # a front end that has not ended has answers that nobody has read
+        self._all_answered = False  # a front end that is still running has unsent responses
         self._ended.set()
 
     def _end_if_alone(self) -> None:

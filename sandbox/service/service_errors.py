@@ -1,7 +1,6 @@
-"""What is answered when there is no verdict. A refusal says nothing about the program.
-
-A client may repeat a request that was answered 429, 502, 503 or 504, unless the `error` in the answer, "ExecutionLost"
-for example, says that the sandbox has already retried. All other errors are caused by the request.
+"""The error responses of the service. None of them is a verdict on the program. A client may retry after 429, 502, 503
+or 504, unless the `error` in the response, such as "ExecutionLost", means that the sandbox has already retried. All
+other errors are caused by the request.
 """
 
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from sandbox.errors import error_code
 
 
 class ServiceError(Exception):
-    """No verdict; `status` and `error` are for programs, the message is for people."""
+    """An error response; `status` and `error` are for programs, the message is for people."""
 
     status = HTTPStatus.BAD_REQUEST
 
@@ -98,12 +97,12 @@ class QueueTimeout(ServiceError):
 
 
 class ClientDisconnected(Exception):
-    """The client has gone away: nobody will read an answer."""
+    """The client has disconnected."""
 
 
 @contextmanager
 def translate_parse_errors() -> Iterator[None]:
-    """Turn the exceptions that the content of a request causes into MalformedRequest."""
+    """Raise MalformedRequest for the exceptions that a request's content causes."""
     try:
         yield
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:

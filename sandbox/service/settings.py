@@ -1,4 +1,4 @@
-"""The settings that the operator of a service chooses."""
+"""The settings of a service."""
 
 import ipaddress
 import socket
@@ -11,20 +11,18 @@ from sandbox.program import Limits
 class ServiceSettings:
     """The operator's choices.
 
-    max_queued_requests    number of requests that may wait for a worker; further ones are told to come back later
+    max_queued_requests    number of requests that may wait for a worker; further ones get 429
     max_body_mb            size of one request's body; all requests together may hold MAX_HELD_BODIES times as much
-    token                  what clients must send as `Authorization: Bearer TOKEN`, or as the password of
-                           http://anyone:TOKEN@host if that is all they can do; None serves everyone
+    token                  the token that clients must send as `Authorization: Bearer TOKEN`, or as the password of
+                           http://anyone:TOKEN@host; None: no token required
     open_metrics           whether /metrics needs no token, as /health never does
     host                   the name or address that the service is bound to and that clients use
     max_limits             upper bounds for the limits of one run; None derives them from the machine
                            (request_bounds.default_max_limits)
     body_seconds           time within which the body of a request must arrive
-    queue_timeout_seconds  time that a /run_code request waits for a worker before it is answered 504. verl gives up 10
-                           s after the program's own limits and counts that as the program's failure, but it retries a
-                           504
-    drain_seconds          time that accepted requests have to finish after SIGTERM: less than the 30 s that Kubernetes
-                           waits before it kills
+    queue_timeout_seconds  time that a /run_code request waits for a worker before it gets 504, which verl retries. verl
+                           itself times out 10 s after the program's limits and counts that as the program's failure
+    drain_seconds          time for accepted requests to finish after SIGTERM; less than Kubernetes' 30 s before SIGKILL
     """
 
     max_queued_requests: int = 1024
@@ -48,7 +46,7 @@ class ServiceSettings:
         return MAX_HELD_BODIES * self.max_body
 
 
-MAX_HELD_BODIES = 32  # bodies of the largest size that may be held at once
+MAX_HELD_BODIES = 32  # bodies of maximum size that may be held at once
 
 
 def is_loopback(host: str) -> bool:

@@ -391,8 +391,8 @@ class Doomed(NodeSupervisor):
 
 
 class Sick(NodeSupervisor):
-    def _take_answer(self, number: int, answer: Any) -> None:
-        super()._take_answer(number, ExecutionLost("no memory is left"))
+    def _take_response(self, number: int, response: Any) -> None:
+        super()._take_response(number, ExecutionLost("no memory is left"))
 
 
 def test_no_request_waits_behind_a_long_one_while_a_node_is_idle() -> None:

@@ -16,7 +16,7 @@ from sandbox import Case, ExecutionLost, Limits, Program, RefereeError, RunResul
 from sandbox.errors import KilledExternally
 from sandbox.jail import message_codec
 from sandbox.jail.channel import Channel
-from sandbox.jail.message_codec import decode_answer, decode_layers, encode_response
+from sandbox.jail.message_codec import decode_layers, decode_response, encode_response
 from sandbox.judge import CaseJudgement, Judgement, Verdict
 from sandbox.program import Invocation, Outcome
 from sandbox.request import JudgeRequest, Request, RunRequest
@@ -78,14 +78,14 @@ def test_encoded_suites_are_kept_within_a_bound(monkeypatch: pytest.MonkeyPatch)
 def test_an_answer_arrives_as_it_was(ends: tuple[Channel, Channel], sent: Request[Any], answer: Any) -> None:
     here, there = ends
     there.send_response(answer)
-    assert here.receive_answer(sent) == answer
+    assert here.receive_response(sent) == answer
 
 
 @given(DETAILS, st.booleans(), st.integers(0, 99))
 def test_any_judgement_arrives_as_it_was(cases: list[CaseJudgement], keep_outputs: bool, not_run: int) -> None:
     outputs = tuple(case.detail for case in cases) if keep_outputs else ()
     judgement = Judgement(cases[0].verdict, tuple(cases), len(cases) + not_run, outputs)
-    assert decode_answer(Judgement, encode_response(judgement)) == judgement
+    assert decode_response(Judgement, encode_response(judgement)) == judgement
 
 
 def test_what_isolates_runs_arrives_as_it_was(ends: tuple[Channel, Channel]) -> None:
@@ -98,10 +98,10 @@ def test_an_answer_of_another_type_is_a_worker_that_is_lost(ends: tuple[Channel,
     here, there = ends
     there.send_response(RESULT)
     with pytest.raises(ConnectionError, match="expected Judgement, not 'RunResult'"):
-        here.receive_answer(JUDGE)
+        here.receive_response(JUDGE)
     there.send_response({"user": "none: no"})
     with pytest.raises(ConnectionError, match="expected RunResult, not 'layers'"):
-        here.receive_answer(RUN)
+        here.receive_response(RUN)
     there.send_response(JUDGEMENT)
     with pytest.raises(ConnectionError, match="expected layers, not 'Judgement'"):
         here.receive_layers()
@@ -111,7 +111,7 @@ def test_an_answer_of_another_type_is_a_worker_that_is_lost(ends: tuple[Channel,
 def test_an_error_arrives_with_its_type_and_message(ends: tuple[Channel, Channel], error: Exception) -> None:
     here, there = ends
     there.send_response(error)
-    arrived = here.receive_answer(RUN)
+    arrived = here.receive_response(RUN)
     assert type(arrived) is type(error)
     assert str(error) in str(arrived)
 
@@ -119,7 +119,7 @@ def test_an_error_arrives_with_its_type_and_message(ends: tuple[Channel, Channel
 def test_a_long_error_is_cut_off(ends: tuple[Channel, Channel]) -> None:
     here, there = ends
     there.send_response(ValueError("x" * 50_000))
-    assert 5_000 < len(str(here.receive_answer(RUN))) < 50_000
+    assert 5_000 < len(str(here.receive_response(RUN))) < 50_000
 
 
 class Bomb:
@@ -136,7 +136,7 @@ def judgement(verdict: int = 0, n_cases: int = 1, cases: tuple[tuple[Any, ...], 
     return struct.pack("<BI", verdict, n_cases) + b"".join(struct.pack("<B4d", *case) for case in cases)
 
 
-assert decode_answer(Judgement, message(3, judgement(), b"")).accepted  # type: ignore[union-attr]
+assert decode_response(Judgement, message(3, judgement(), b"")).accepted  # type: ignore[union-attr]
 NAN, INFINITY = float("nan"), float("inf")
 HOSTILE = {
     "a pickle": pickle.dumps(Bomb()),
@@ -166,7 +166,7 @@ def test_any_other_answer_means_that_the_worker_is_lost(ends: tuple[Channel, Cha
     here, there = ends
     os.write(there._sink, len(sent).to_bytes(8, "little") + sent)
     with pytest.raises(ConnectionError):
-        here.receive_answer(JUDGE)
+        here.receive_response(JUDGE)
     assert not os.path.exists("/tmp/what-a-pickle-can-do")
 
 
@@ -181,13 +181,13 @@ HOSTILE_RUNS = {
 def test_a_run_is_decoded_as_strictly(numbers: bytes) -> None:
     for strings in ((b"", b"", b""), (b"", b"", b"", b"name"), (b"",), (b"", b"", b"a value that is not there")):
         with pytest.raises(ValueError, match="."):
-            decode_answer(RunResult, message(2, numbers, *strings))
+            decode_response(RunResult, message(2, numbers, *strings))
 
 
 def decoded(data: bytes) -> list[Any]:
     """Return what each decoder makes of the bytes. It may raise nothing but ValueError."""
     found: list[Any] = []
-    for decode in (decode_layers, partial(decode_answer, RunResult), partial(decode_answer, Judgement)):
+    for decode in (decode_layers, partial(decode_response, RunResult), partial(decode_response, Judgement)):
         with contextlib.suppress(ValueError):
             found.append(decode(data))
     return found
@@ -210,7 +210,7 @@ def test_changed_bytes_are_an_answer_or_an_error(kind: str, changes: list[tuple[
     for value in decoded(bytes(data)):
         assert isinstance(value, RunResult | Judgement | dict | Exception)
         if isinstance(value, RunResult | Judgement):
-            assert decode_answer(type(value), encode_response(value)) == value
+            assert decode_response(type(value), encode_response(value)) == value
 
 
 @given(st.binary(max_size=200), st.integers(0, 3), st.integers(0, 60), st.integers(0, 5))
@@ -224,7 +224,7 @@ def test_an_announced_length_takes_no_memory(ends: tuple[Channel, Channel]) -> N
     for length, asked in ((1 << 60, JUDGE), (JUDGE.max_result_bytes + 1, JUDGE), (1 << 25 + 1, RUN)):
         os.write(there._sink, length.to_bytes(8, "little"))
         with pytest.raises(ConnectionError, match="bytes announced, at most"):
-            here.receive_answer(asked)
+            here.receive_response(asked)
 
 
 def test_a_worker_that_stops_in_the_middle_is_lost(ends: tuple[Channel, Channel]) -> None:
@@ -232,7 +232,7 @@ def test_a_worker_that_stops_in_the_middle_is_lost(ends: tuple[Channel, Channel]
     os.write(there._sink, (1 << 20).to_bytes(8, "little") + b"x")
     os.close(there._sink)
     with pytest.raises(EOFError):
-        here.receive_answer(JUDGE)
+        here.receive_response(JUDGE)
     there._source, there._sink = os.pipe()
 
 
@@ -241,4 +241,4 @@ def test_a_second_answer_is_a_worker_that_is_lost(ends: tuple[Channel, Channel])
     there.send_response(JUDGEMENT)
     there.send_response(JUDGEMENT)
     with pytest.raises(ConnectionError, match="bytes follow the message"):
-        here.receive_answer(JUDGE)
+        here.receive_response(JUDGE)
