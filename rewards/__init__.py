@@ -1,12 +1,12 @@
 """Rewards of completions. They use the sandbox, and neither curation nor training.
 
-reward          Completion, Task and Reward: what every reward takes and returns
+reward          Completion, Task and Reward: the interface of all rewards
 errors          exceptions that callers may have to catch
 
 Rewards:
-code            whether the program in the completion passes every test, or the share of tests that it passes
+code            tests of the program in the completion: all passed, or the share of those passed
 mathematics     whether the final answer to a question of mathematics is right
-form            whether the completion has the tags that were asked for, and penalties for its length
+form            required tags, and penalties for the length
 weighted        the weighted sum of several rewards
 
 Their parts:
@@ -17,11 +17,8 @@ async_rewards       score many completions concurrently, as they arrive
 math_comparison     decide whether two answers are equal; a program in the sandbox
 process_singletons  one sandbox and one code reward per process, for the trainers below; too many unknown rewards
 
-For trainers other than ours:
-trl             reward functions for TRL
-verl            a reward function for verl
-verl_manager    a reward manager for verl
-verifiers       a task for verifiers
+For other trainers: trl             reward functions for TRL verl            a reward function for verl verl_manager
+a reward manager for verl verifiers       a task for verifiers
 """
 
 from importlib import import_module
@@ -71,7 +68,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded on first use: a command that needs one of these modules does not wait for all of them.
+    # Loaded on first use, so that a command loads only the modules that it needs.
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)

@@ -1,4 +1,4 @@
-"""Checks of the parameters that a caller gives to a reward. The errors name the parameter and say what it must be."""
+"""Checks of the arguments of a reward. The errors name the parameter and its valid values."""
 
 import math
 from numbers import Real
@@ -37,7 +37,7 @@ def check_bool(name: str, value: object) -> None:
 
 
 def check_callable(name: str, value: object, example: str) -> None:
-    """Raise TypeError unless the value can be called; `example` shows what to write instead."""
+    """Raise TypeError unless the value is callable; the message suggests `example`."""
     if not callable(value):
         raise TypeError(f"{name} must be a reward, such as {example}, not {_shown(value)}")
 

@@ -1,11 +1,10 @@
-"""Scores completions as they arrive: finished completions are judged while the trainer goes on sampling.
+"""Scores completions as they arrive, while the trainer goes on sampling.
 
     with AsyncRewards(reward) as rewards:
         futures = [rewards.submit(answer, task) for answer, task in arriving]
 
-The reward decides where programs run. The threads here ask CodeReward(Sandbox()), Sandbox(backend="ray", address=...)
-and Sandbox(backend="http", url=...) alike, and none of these holds the interpreter lock while it waits. A program runs
-in a process started from a fresh interpreter, so it contains nothing of torch, whatever this process has imported.
+The reward decides where programs run. The sandbox may have any backend; no thread holds the GIL while it waits.
+Programs run in processes started from a fresh interpreter, without torch or other modules of this process.
 """
 
 import contextlib
@@ -23,9 +22,7 @@ from sandbox.closeable import Closeable
 
 __all__ = ["AsyncRewards"]
 
-_MAX_CONCURRENT = (
-    64  # a few for each worker: identical programs wait for each other, and no free worker should have to wait
-)
+_MAX_CONCURRENT = 64  # a few per worker, so that none is idle while identical programs wait for each other
 _MAX_SECONDS = 3600.0
 
 
@@ -40,12 +37,12 @@ class AsyncRewards(Closeable):
     """Threads that score completions.
 
     reward           the reward, which all threads call
-    max_concurrent   the most completions scored at once; for a cluster or a service, about three times its workers
-    timeout_seconds  the most seconds from submit() to the reward. After that the reward is unknown, with the verdict
-                     `late`, and a result that arrives later is dropped
+    max_concurrent   maximum number of completions scored at once; for a cluster or a service, about three times its
+                     workers
+    timeout_seconds  maximum time from submit() to the reward. After that the reward is unknown, with the verdict
+                     `late`, and the result is dropped
 
-    Every future ends: with the reward, with the exception that the reward raised, as late, or with CancelledError when
-    this is closed.
+    Every future completes: with the reward, its exception, the verdict `late`, or CancelledError after close().
     """
 
     def __init__(
@@ -59,7 +56,7 @@ class AsyncRewards(Closeable):
         self._timeout_seconds = timeout_seconds
         self._requests: queue.SimpleQueue[_ScoringRequest | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
-        self._open: deque[tuple[float, Future[Reward]]] = deque()  # each with the time when it is late, in that order
+        self._open: deque[tuple[float, Future[Reward]]] = deque()  # with their deadlines, in that order
         self._n_threads = 0
         self._closed = False
         _start_thread(self._expire_futures)
@@ -102,7 +99,7 @@ class AsyncRewards(Closeable):
                     _end(request.future, self._reward(request.answer, request.task))
                 except BaseException as error:
                     _end(request.future, error)
-            del request  # a waiting thread must not keep a large answer alive
+            del request  # a waiting thread must not keep a large completion alive
 
     def _expire_futures(self) -> None:
         while True:
@@ -121,7 +118,7 @@ class AsyncRewards(Closeable):
 
 
 def _start_thread(run: Callable[[], None]) -> None:
-    # A daemon, so that a reward that hangs does not keep the process from ending.
+    # A daemon, so that a hung reward does not keep the process alive.
     threading.Thread(target=run, daemon=True, name="rewards").start()
 
 

@@ -1,9 +1,9 @@
-"""Selects the tests that a reward runs if all tests of a problem would take too long.
+"""Selects the tests that a reward runs, if running all would take too long.
 
 all        every case
 longest    the cases with the longest inputs: DeepCoder's rule, which undervalues a test of many small cases
-strongest  first the cases that together kill every mutant that can be killed (see curate/strength/measurement.py), then
-           others drawn at random, since random cases let fewer wrong programs pass than the longest ones
+strongest  first the cases that together kill every killable mutant (curate/strength/measurement.py), then random ones,
+           which let fewer wrong programs pass than the longest ones
 """
 
 import random
@@ -25,7 +25,7 @@ def select_cases(
     """Return the suite with its selected cases, the same ones each time.
 
     strategy   one of STRATEGIES
-    budget     the most cases that are selected, unless `strategy` is "all"
+    budget     maximum number of cases, unless `strategy` is "all"
     strongest  the column strongest_tests: indices of the cases that kill mutants. If it is missing or empty, cases are
                drawn at random
 

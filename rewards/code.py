@@ -1,6 +1,6 @@
 """DeepCoder's outcome reward: 1.0 if the program in the completion passes every test that is run, else 0.0.
 
-There is nothing in between: a model that is paid for a share of the tests learns to print the outputs that tests show.
+No partial credit: a model rewarded for a share of the tests learns to print the outputs shown in the prompt.
 """
 
 import logging
@@ -20,7 +20,7 @@ __all__ = ["CodeReward", "PartialReward"]
 
 log = logging.getLogger(__name__)
 
-_ATTEMPTS = 3  # attempts to judge a program; a backend has already repeated a lost run before it raises
+_ATTEMPTS = 3  # attempts to judge a program, in addition to the backend's own retries
 _PAUSE_SECONDS = 0.2  # pause before the second attempt; twice as long before the third
 _CACHE_SIZE = 10_000  # verdicts, of some hundred bytes each
 _MAX_PROGRAM_BYTES = 4 << 20  # characters; as JSON, still less than what a service accepts
@@ -29,7 +29,7 @@ _SELECTIONS = 32  # selections of tests kept ready; the completions of a group c
 
 @dataclass(frozen=True, slots=True)
 class _SelectedTests:
-    """The tests that are run for a task, with their limits."""
+    """The selected tests of a task, with their limits."""
 
     suite: Suite
     digest: bytes
@@ -40,18 +40,17 @@ class CodeReward:
 
     box               the sandbox
     select            which of a problem's tests are run; see case_selection.py
-    tests             the most tests that are run, unless `select` is "all"
+    tests             maximum number of tests, unless `select` is "all"
     min_test_seconds  lower bound of a test's limit in wall and CPU seconds
     max_test_seconds  upper bound of that limit. Within the bounds, the limit is the problem's calibrated
                       time_limit_seconds or, without one, the limit of the suite
-    languages         the languages that a program may be written in, "python" and "cpp"; the label of its fence says
-                      which it is. Tests that call functions take only Python. A block in another language is not a
-                      program
-    labeled_only      whether a block without a label is not a program, either, as in DeepCoder's paper
+    languages         allowed languages, "python" and "cpp", named by the label of the fence. Tests that call functions
+                      allow only Python. A block in another language is not a program
+    labeled_only      whether only a labeled block is a program, as in DeepCoder's paper
 
     Identical programs are judged once for the same tests. The reward is unknown if the sandbox fails three times or if
     the tests cannot be used. No completion raises an exception.
-    Raises TypeError or ValueError for options that make no sense and, when called, ValueError for a task without tests.
+    Raises TypeError or ValueError for invalid options and, when called, ValueError for a task without tests.
     """
 
     _run_all = False
@@ -95,12 +94,12 @@ class CodeReward:
         if task.tests is None:
             raise ValueError("a code reward needs tests; this task has none")
         if len(answer.text) > 4 * _MAX_PROGRAM_BYTES:
-            return Reward(0.0, COMPILE_ERROR, detail=f"an answer of {len(answer.text):,} characters")
+            return Reward(0.0, COMPILE_ERROR, detail=f"a completion of {len(answer.text):,} characters")
         languages = languages_for(task.tests, self._languages)
         program = extract_submission(answer.text, languages, labeled_only=self._labeled_only)
         if program is None:
             return Reward(0.0, TRUNCATED if answer.truncated else NO_CODE)
-        if len(program.source) > _MAX_PROGRAM_BYTES:  # a service would refuse it, and the reward would be unknown
+        if len(program.source) > _MAX_PROGRAM_BYTES:  # a service would reject it, and the reward would be unknown
             return Reward(0.0, COMPILE_ERROR, detail=f"longer than {_MAX_PROGRAM_BYTES:,} characters")
         try:
             selection = self._selection(task.tests, task.strongest_tests, task.time_limit_seconds)
@@ -140,7 +139,7 @@ class CodeReward:
 
     def _unknown(self, verdict: str, error: Exception) -> Reward:
         warning = f"{verdict}: {error}"
-        if warning != self._last_warning:  # a sandbox that is gone says the same about each completion
+        if warning != self._last_warning:  # a broken sandbox gives the same warning for each completion
             log.warning("the reward of a completion is unknown, %s", warning)
         self._last_warning = warning
         return Reward(None, verdict, detail=str(error))
@@ -149,8 +148,8 @@ class CodeReward:
 class PartialReward(CodeReward):
     """Like CodeReward, but runs all selected tests and returns the share of those passed, from 0.0 to 1.0.
 
-    Use it for analysis only. A model soon finds that a share can be had without solving anything: by printing the
-    commonest answer, or the outputs of the statement's examples.
+    Use it for analysis only. In training, a model soon learns to earn a share without a solution, by printing the most
+    common output, or those of the statement's examples.
     """
 
     _run_all = True

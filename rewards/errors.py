@@ -1,8 +1,8 @@
-"""What callers of rewards may have to catch. A wrong option or an incomplete task is a plain ValueError.
+"""The exceptions of rewards. A wrong option or an incomplete task is a plain ValueError.
 
 RewardError                        the base of all of them
-    UnknownReward                  a reward is unknown, and the caller has no value for that; also a SandboxError
-        TooManyUnknownRewards      so many rewards are unknown that training on the others makes no sense
+    UnknownReward                  a reward is unknown, for callers that cannot represent this; also a SandboxError
+        TooManyUnknownRewards      too many rewards are unknown to continue training
 """
 
 from sandbox import SandboxError
@@ -11,11 +11,11 @@ __all__ = ["RewardError", "TooManyUnknownRewards", "UnknownReward"]
 
 
 class RewardError(Exception):
-    """Something other than the completion failed; nothing is known about what the completion is worth."""
+    """A failure not caused by the completion; its reward is unknown."""
 
 
 class UnknownReward(RewardError, SandboxError):
-    """The sandbox failed or the tests cannot be used, so that a completion has no reward."""
+    """A completion has no reward, because the sandbox failed or the tests cannot be used."""
 
 
 class TooManyUnknownRewards(UnknownReward):

@@ -1,8 +1,8 @@
 """Rewards for the form of a completion: its tags and its length.
 
 FormatReward         1.0 for `<think>...</think><answer>...</answer>`, else 0.0 (DeepSeek-R1, 2.2.2)
-LengthBudgetReward   a penalty for missing the length that the prompt asks for (INTELLECT-2)
-OverlongPenalty      a penalty for coming near the length at which completions are cut off (DAPO)
+LengthBudgetReward   a penalty for the distance from the prompt's target length (INTELLECT-2)
+OverlongPenalty      a penalty for coming near the length limit (DAPO)
 """
 
 import math
@@ -36,11 +36,11 @@ SHORT, LONG = "short", "long"
 
 
 def task_reward(total: float, parts: Sequence[tuple[str, float]]) -> float:
-    """Return the sum, before their weights, of the rewards that judge what a completion says; nan if it is unknown.
+    """Return the unweighted sum of the rewards other than those for form; nan if it is unknown.
 
-    A length that misses its target by a few tokens makes all totals of a group differ, though all its completions are
-    right, or none is. The task rewards alone therefore decide whether a group has a learning signal: INTELLECT-2
-    filters groups by them, and DAPO by accuracy.
+    Small differences in length make all totals of a group differ, even if all its completions are right, or none is.
+    Only this sum decides whether a group has a learning signal: INTELLECT-2 filters groups by task rewards, and DAPO by
+    accuracy.
 
     total  the weighted sum, which is returned if all parts are rewards for form
     parts  name and value of each reward
@@ -52,7 +52,7 @@ def task_reward(total: float, parts: Sequence[tuple[str, float]]) -> float:
 class FormatReward:
     """Requires each of the four tags once, in this order, text in both pairs, and only white space around them.
 
-    opened   the prompt ends with `<think>`, as the chat templates of some models do; the answer must not repeat it
+    opened   the prompt ends with `<think>`, as in some chat templates; the completion must not repeat it
     """
 
     def __init__(self, *, opened: bool = False) -> None:
@@ -78,7 +78,7 @@ def is_formatted(text: str) -> bool:
 
 
 def length_instruction(target_tokens: int) -> str:
-    """Return what the prompt must say, at the end of the question or as the system message.
+    """Return the instruction for the prompt, to be the end of the question or the system message.
 
     Raises ValueError for a target below one token.
     """
@@ -114,10 +114,10 @@ class OverlongPenalty:
         (max - buffer - length)/buffer  in between: from 0 down to -1
         -1                              length > max
 
-    Here max is the length at which answers are cut off, and `buffer_tokens` the last tokens before it.
+    Here max is the length limit, and `buffer_tokens` the length of the range below it.
 
-    Raises ValueError for a buffer below one token. When called, raises ValueError for a task without max_tokens, and
-    if the buffer is as long as max_tokens or longer, since every answer would then be punished.
+    Raises ValueError for a buffer below one token. When called, raises ValueError for a task without max_tokens, and if
+    the buffer is as long as max_tokens or longer, which would penalize every completion.
     """
 
     def __init__(self, buffer_tokens: int = 4096) -> None:

@@ -1,11 +1,10 @@
-"""Decide with math-verify whether two answers are equal. A program in the sandbox does so (see mathematics.py).
+"""Decide with math-verify whether two answers are equal; runs in the sandbox (see mathematics.py). Imports only the
+standard library and math-verify, because the sandbox gets the source of this module.
 
-Nothing but the standard library and math-verify is imported here, because the sandbox gets the text of this module.
+math-verify's time limits are Python alarms, which cannot interrupt C code, such as a power of a power. Here the kernel
+limits CPU seconds, so a busy machine makes no answer wrong.
 
-math-verify's own time limits are alarms in Python, which have to wait for C code to return, and a power of a power is
-computed in C alone. Here the kernel counts CPU seconds and ends the program, so a busy machine makes no answer wrong.
-
-Rules that are ours, not math-verify's:
+Rules in addition to math-verify's:
 
 - A percentage is a number: 2\\% is 0.02, not 2.
 - An equation stands for its right side if its left side consists of names: x = 3, f(2) = 3, AB = 3, m + n = 3. With
@@ -19,7 +18,7 @@ Rules that are ours, not math-verify's:
 - The letters of a name, an answer of capital letters only, have an order. AB is not BA.
 - Inequalities that `and` joins differ from inequalities that `or` joins.
 
-Reading the notation, which math-verify drops or misreads, takes linear time on any text.
+Parsing the notation, which math-verify drops or misreads, takes linear time on any text.
 """
 
 import contextlib
@@ -38,9 +37,9 @@ CPU_SECONDS = 0.5  # for the rest of a comparison; an ordinary one takes some hu
 _NUMBER_PERCENT = re.compile(r"((?:\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?+)\s*+\\?%")
 _ONLY_PERCENT = re.compile(r"([^$%=,]*[^$%=,\s\\])\s*\\?%")
 
-Reading = Any  # one way to read an answer: an expression of sympy, or text
+Reading = Any  # one interpretation of an answer: an expression of sympy, or text
 
-# Comparing these once makes sympy import and cache what every comparison needs.
+# Comparing these makes sympy import and cache the basis of all comparisons.
 _WARM_UP = r"""\frac{1}{2}; 3\sqrt{2}; x^3 + 3x - 6; (1, 2); \{1, 2\}; y = 2x; -\frac{\pi}{6}; 0.5; 2\text{ cm}; [0,1);
 -2 + 7i; \cot x; e^x; \ln 2; \begin{pmatrix} 1 \\ 2 \end{pmatrix}; x > 2; 90^\circ; 2\%; \text{even};
 \left[ \frac{\pi^2}{8}, 5 \right]""".replace("\n", " ").split("; ")
@@ -61,16 +60,16 @@ class Notation:
 
 def main() -> None:
     """Compare the two answers on stdin, a JSON list of the expected and the given one. Write one word: `right`,
-    `wrong`, or `unreadable` if the expected answer is no mathematics and the given one is another text."""
+    `wrong`, or `unreadable` if the expected answer cannot be parsed and the texts differ."""
     logging.disable()
-    sys.set_int_max_str_digits(sys.int_info.default_max_str_digits)  # an answer of a million digits is not read
-    with contextlib.redirect_stdout(sys.stderr):  # what libraries print is no result
+    sys.set_int_max_str_digits(sys.int_info.default_max_str_digits)  # rejects an answer of a million digits
+    with contextlib.redirect_stdout(sys.stderr):  # output of libraries is not the result
         signal.setitimer(signal.ITIMER_PROF, EXPECTED_CPU_SECONDS)
         texts = json.load(sys.stdin)
         notation, readings = _read(texts[0])
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
         right = False
-        with contextlib.suppress(Exception):  # whatever the given answer does to the parser, it is not the expected one
+        with contextlib.suppress(Exception):  # an answer that breaks the parser is wrong
             given_notation, given_readings = _read(texts[1])
             right = notations_match(notation, given_notation) and _are_equal(readings, given_readings)
     unreadable = all(isinstance(reading, str) for reading in readings)
@@ -78,7 +77,7 @@ def main() -> None:
 
 
 def warm_up() -> None:
-    """Compare some answers, so that the programs forked from this interpreter need not load what comparing needs."""
+    """Compare some answers, so that the programs forked from this interpreter have everything loaded."""
     logging.disable()
     for expected, given in zip(_WARM_UP, [*_WARM_UP[1:], "4"], strict=True):
         for other in (given, "4"):
@@ -86,7 +85,7 @@ def warm_up() -> None:
 
 
 def _read(latex: str) -> tuple[Notation, list[Reading]]:
-    """Return the notation of an answer, and the ways in which math-verify reads it."""
+    """Return the notation of an answer, and its interpretations by math-verify."""
     from math_verify import parse
     from math_verify.parser import LatexExtractionConfig
 
@@ -97,7 +96,7 @@ def _read(latex: str) -> tuple[Notation, list[Reading]]:
         latex = _NUMBER_PERCENT.sub(lambda number: rf"\frac{{{number[1].replace(',', '')}}}{{100}}", latex)
     # math-verify takes a percent sign into account if it follows the delimiters of mathematics.
     text = rf"${only_percent[1]}$\%" if only_percent else rf"\boxed{{{latex}}}"
-    # Only LaTeX: plain expressions would go through Python's eval.
+    # Only LaTeX: math-verify passes plain expressions to Python's eval.
     readings = list(parse(text, [LatexExtractionConfig()], parsing_timeout=None))
     if only_percent is not None:
         # math-verify also returns the text without the percent sign, and would accept a product with 1/100 also without
@@ -145,7 +144,7 @@ def _stands_for_its_right_side(chain: list[Reading]) -> bool:
 
 def _consists_of_names(side: Reading) -> bool:
     """Return whether a side consists of names, and of no numbers other than exponents and signs."""
-    if getattr(side, "is_Symbol", False) or str(side) == "E":  # sympy takes the letter e for the number
+    if getattr(side, "is_Symbol", False) or str(side) == "E":  # sympy parses the letter e as the number
         return True
     if getattr(side, "is_Function", False):
         return bool(side.free_symbols) or type(type(side)).__name__ == "UndefinedFunction"  # f(2)
@@ -163,7 +162,7 @@ _PHRASE = re.compile(rf"({_GROUP})?+\s*+(?:the\s++)?+(?:final\s++)?+answer\s*+(?
 _THOUSANDS = re.compile(rf"(?<![\d.])\d{{1,3}}(?:\s*+(?:\\[,;:! ]|~){_SPACE}*+\d{{3}}(?!\d))++")
 _APPROXIMATION = re.compile(r"\s*+(?:\\approx(?![a-zA-Z])|≈)")
 _ROOT_OF_NEGATIVE = re.compile(r"\\sqrt\s*+\{\s*+-\s*+(\d++)\s*+\}")
-_MULTIPLE_OF_I = re.compile(r"(?<=\d)i(?![a-zA-Z])")  # math-verify takes this letter for a real number
+_MULTIPLE_OF_I = re.compile(r"(?<=\d)i(?![a-zA-Z])")  # math-verify treats this letter as a real variable
 _OR = re.compile(rf"{_GROUP}{_SPACE}*+or{_SPACE}*+\}}|\\(?:lor|vee)(?![a-zA-Z])")
 _CONNECTIVE = re.compile(r"(?<![a-zA-Z\\])(?:and|or)(?![a-zA-Z])|\\(?:land|lor|wedge|vee)(?![a-zA-Z])")
 _AND = ("and", r"\land", r"\wedge")
@@ -269,7 +268,7 @@ def _without_modulus(latex: str) -> tuple[str, frozenset[str]]:
 
 
 def _without_base(numeral: re.Match[str], bases: set[str]) -> str:
-    """Return a numeral without its base, which is added to the bases."""
+    """Return a numeral without its base, and add the base to `bases`."""
     base = re.sub(r"[^a-z\d]|base", "", _COMMAND.sub("", numeral["base"]))
     base = str(_BASE_NAMES.index(base) + 2) if base in _BASE_NAMES else base
     digits = numeral["numeral"].replace(",", "")
@@ -292,9 +291,9 @@ def _units(latex: str) -> frozenset[tuple[str, ...]]:
 
 
 def _unit(text: str) -> tuple[str, ...]:
-    """Return a unit as symbols, slashes and powers, or () if the text holds other words."""
+    """Parse a unit into symbols, slashes and powers; () if the text holds other words."""
     unit: list[str] = []
-    power = ""  # that a word such as `square` gives to the next unit
+    power = ""  # from a word such as `square`, for the next unit
     for word, *powers in _UNIT_WORD.findall(text):
         symbol = _SYMBOLS.get(word) or _SYMBOLS.get(word.removesuffix("s"))
         if symbol in _SCALES and unit[-1:] == ["deg"]:

@@ -4,11 +4,11 @@ The final answer is the last complete `\\boxed{...}` after the thought or, if th
 `\\boxed 33`, or the content of the only pair of `<answer>` tags. A full stop at its end does not belong to it. Both
 sides are read as LaTeX, so 0.5, 1/2 and \\frac{2}{4} are equal.
 
-An answer that takes too long to compare is wrong, since models write towers of powers. The reward is unknown if the
-expected answer cannot be read and the given one is not the same text, or if the sandbox fails.
+An answer that takes too long to compare, such as a tower of powers, is wrong. The reward is unknown if the expected
+answer cannot be parsed and the texts differ, or if the sandbox fails.
 
 Each comparison is a program in the sandbox (see math_comparison.py), forked from an interpreter that has loaded
-math-verify. What it prints counts for its own answer only.
+math-verify. Its output counts for its own answer only.
 """
 
 import json
@@ -55,7 +55,7 @@ _SOURCE = Path(math_comparison.__file__).read_text("utf-8")
 _WARM = Program(f"from {_MODULE} import main\nmain()\n")
 _COLD = Program(f"{_SOURCE}\nmain()\n")  # for a sandbox whose interpreters have not loaded the module
 _CPU_SECONDS = math_comparison.EXPECTED_CPU_SECONDS + math_comparison.CPU_SECONDS + 1
-# Only CPU time shows that a comparison is too slow, so its wall time is ample.
+# CPU time limits a comparison; the wall limit is ample, for busy machines.
 _LIMITS = Limits(4 * _CPU_SECONDS, _CPU_SECONDS, memory_mb=1024, processes=1, output_kb=64, disk_mb=1)
 _TRIVIAL = "1"  # an answer that takes no time
 _RIGHT, _WRONG, _TOO_SLOW = Reward(1.0, ACCEPTED), Reward(0.0, WRONG_ANSWER), Reward(0.0, TIME_LIMIT)
@@ -69,10 +69,10 @@ _shared: WeakValueDictionary[tuple[int, int], Sandbox] = WeakValueDictionary()  
 class MathReward(Closeable):
     """Compares answers in the sandbox. Use it as a context manager, or call close().
 
-    processes   the most comparisons at once, in a sandbox on this machine, which all rewards of this process share; by
+    processes   maximum number of concurrent comparisons, in a local sandbox shared by all rewards of this process; by
                 default one for each processor that this process may keep busy
-    box         the sandbox to use in its place, on any backend. It must have the package math-verify, which then
-                warms up anew in each comparison
+    box         another sandbox to use, on any backend. It must have the package math-verify, which is then loaded in
+                each comparison
 
     Raises ModuleNotFoundError if math-verify is not installed and, when called, ValueError for a task without an
     expected answer.
@@ -86,7 +86,7 @@ class MathReward(Closeable):
         self._workers = processes or machine.cpu_count()
         self._given_box = box
         self._boxes: dict[int, Sandbox] = {}  # by process id: a fork cannot use its parent's
-        self._slow: set[str] = set()  # expected answers that cannot be read in time
+        self._slow: set[str] = set()  # expected answers that cannot be parsed in time
         self._compared: SingleFlightCache[Reward] = SingleFlightCache(_CACHE_SIZE)
 
     def __call__(self, answer: Completion, task: Task) -> Reward:
@@ -119,9 +119,8 @@ class MathReward(Closeable):
             return Reward(None, CHECKER_FAILED, detail=str(error))
 
     def _blame(self, expected: str) -> Reward | None:
-        """Return the reward of an answer whose comparison was ended; None if the expected answer is the reason.
-
-        Raises SandboxError if no answers can be compared.
+        """Return the reward of an answer whose comparison was killed; None if the expected answer is the cause. Raises
+        SandboxError if even a trivial comparison fails.
         """
         if expected not in self._slow:
             if (alone := _reward(self._run(expected, _TRIVIAL))) is not None:
@@ -140,7 +139,7 @@ class MathReward(Closeable):
 
 
 def _reward(result: RunResult) -> Reward | None:
-    """Return what a comparison shows; None if its program was ended, or printed anything else than one of the words."""
+    """Return the reward for the word that the comparison printed; None if it was killed or printed anything else."""
     return _REWARDS.get(result.stdout) if (result.outcome, result.exit_code) == (Outcome.EXITED, 0) else None
 
 
@@ -190,8 +189,7 @@ def _last_boxed(text: str) -> str | None:
 
 
 def _bare(latex: str) -> str:
-    """Return LaTeX without the box and the delimiters of mathematics that enclose all of it, and without the full stop
-    at its end."""
+    """Strip the box, the math delimiters and the final period that enclose the whole LaTeX."""
     latex = _without_stop(latex)
     if (boxed := _last_boxed(latex)) is not None:
         latex = _without_stop(boxed)

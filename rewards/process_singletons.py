@@ -29,11 +29,11 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-# Address of a `curate serve`, if many processes score, or programs may not run on this machine.
+# Address of a `curate serve`, for many scoring processes, or to keep programs off this machine.
 URL_VARIABLE = "CURATE_URL"
 PACKAGES_VARIABLE = "CURATE_PACKAGES"  # names of packages that programs can import, separated by spaces
 LANGUAGES_VARIABLE = "CURATE_LANGUAGES"  # languages of programs, separated by spaces; Python if it is not set
-_MAX_CONCURRENT = 256  # completions; each takes a thread that only waits
+_MAX_CONCURRENT = 256  # completions, each with a waiting thread
 _MAX_IN_A_ROW = 50  # unknown rewards
 _WINDOW, _MAX_IN_WINDOW = 200, 100  # completions
 _lock = threading.RLock()
@@ -45,8 +45,8 @@ Part = TypeVar("Part")
 class UnknownRewardCounter:
     """Counts completions whose reward is unknown, for any number of threads.
 
-    A single one does not stop training, since the completion may have caused it. Many mean that the sandbox or the
-    tests are broken.
+    A single one does not stop training, since the completion may be the cause. Many show that the sandbox or the tests
+    are broken.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class UnknownRewardCounter:
         return self._count
 
     def record(self, reward: Reward) -> None:
-        """Count one reward and, if it is unknown, log why.
+        """Count one reward; if it is unknown, log the reason.
 
         Raises TooManyUnknownRewards for the fiftieth unknown reward in a row, or the hundredth of the last two hundred,
         and for each unknown reward after that until there are fewer again.
@@ -86,7 +86,7 @@ def _too_many(completions: str, verdict: str, reason: str) -> TooManyUnknownRewa
     advice = (
         "The tests of the dataset cannot be used. Build it again with `curate build-dataset`, which verifies them"
         if verdict == TESTS_FAILED
-        else "Repair the sandbox before you continue: `curate doctor` shows what is missing"
+        else "Fix the sandbox before you continue: run `curate doctor`"
     )
     return TooManyUnknownRewards(f"training stopped: the rewards of {completions} are unknown. {advice} ({reason})")
 
@@ -110,10 +110,10 @@ def options_from_environment() -> SandboxOptions:
 
 
 def shared_reward() -> CodeReward:
-    """Return the code reward in the shared sandbox. It runs every test of a row, since the export has selected them.
+    """Return the code reward in the shared sandbox. It runs every test of a row, since the export selects them.
 
-    Programs may be written in the languages that CURATE_LANGUAGES names. Raises SandboxError if no sandbox can be
-    opened, and ValueError for a language that does not exist.
+    CURATE_LANGUAGES names the allowed languages. Raises SandboxError if no sandbox can be opened, and ValueError for an
+    unknown language.
     """
     return _shared("reward", CodeReward, lambda: _code_reward(shared_sandbox()))
 
@@ -133,12 +133,12 @@ def record_and_get_value(reward: Reward) -> float | None:
 
 
 def get_unknown_count() -> int:
-    """Return how many rewards of this process were unknown."""
+    """Return the number of unknown rewards of this process."""
     return _unknowns().count
 
 
 def reward(completion: str, suite: Suite, box: Sandbox) -> float | None:
-    """Return what a completion is worth by all tests of a suite, or None if that is unknown; see
+    """Return the reward of a completion for all tests of a suite, or None if it is unknown; see
     `record_and_get_value`."""
     return record_and_get_value(_code_reward(box)(Completion(completion, 0), Task(tests=suite)))
 

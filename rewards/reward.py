@@ -1,7 +1,7 @@
 """The interface of rewards: they take a completion and its task, and return a Reward.
 
 A reward is called as `reward(completion, task)`, by any number of threads. A value of None means that the reward is
-unknown, as when the sandbox failed. An unknown reward is never a zero: the completion must neither gain nor lose by it.
+unknown, as when the sandbox failed. An unknown reward is never a zero: it must neither benefit nor harm the completion.
 """
 
 import math
@@ -29,12 +29,12 @@ __all__ = [
     "Task",
 ]
 
-# The verdicts on programs are the values of sandbox.Verdict. These four are also given without the sandbox:
+# The verdicts on programs are the values of sandbox.Verdict. These four also occur without the sandbox:
 ACCEPTED = Verdict.ACCEPTED.value
 WRONG_ANSWER = Verdict.WRONG_ANSWER.value
 TIME_LIMIT = Verdict.TIME_LIMIT.value
 COMPILE_ERROR = Verdict.COMPILE_ERROR.value
-# There was nothing to judge:
+# Nothing to judge:
 NO_CODE = "no_code"
 NO_ANSWER = "no_answer"
 TRUNCATED = "truncated"  # the completion was cut off before its program or its answer
@@ -42,7 +42,7 @@ TRUNCATED = "truncated"  # the completion was cut off before its program or its 
 SANDBOX_FAILED = "sandbox_failed"
 CHECKER_FAILED = "checker_failed"
 TESTS_FAILED = "tests_failed"  # the tests cannot be used, or their own checker crashed
-SCORING_TIMEOUT = "late"  # no reward came in time
+SCORING_TIMEOUT = "late"  # no reward in time
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +65,16 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The task of a completion. Each reward says which of these fields it needs.
+    """The task of a completion. Each reward documents the fields that it needs.
 
     tests                the tests that a program must pass
     strongest_tests      indices of the tests that kill mutants, the strongest first (column of that name)
     time_limit_seconds   the problem's calibrated limit for one test (column of that name)
     expected             the right answer to a question of mathematics
     id                   the name of the task in its dataset
-    prompt               the text of the last message, to which the completion responds
-    target_tokens        the length that the prompt asks for
-    max_tokens           the length at which completions are cut off
+    prompt               the text of the last message of the prompt
+    target_tokens        the target length stated in the prompt
+    max_tokens           the length limit of completions
     """
 
     tests: Suite | None = None
@@ -99,9 +99,9 @@ class Reward:
 
     value     None if the reward is unknown
     verdict   a machine-readable reason, which metrics count
-    seconds   wall time that scoring took
-    detail    for people: why the reward is unknown, or what is wrong
-    parts     name and value of each reward in a weighted sum, before its weight; nan if it is unknown or was not called
+    seconds   wall time of the scoring
+    detail    for people: why the reward is unknown or the completion wrong
+    parts     name and unweighted value of each reward in a weighted sum; nan if it is unknown or was not called
     steps     rewards of the steps of the completion, for process supervision: for each step, in order, the offset of
               its end in characters, and its reward
     """

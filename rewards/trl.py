@@ -3,8 +3,8 @@
     GRPOTrainer(..., reward_funcs=code_reward)
     GRPOTrainer(..., reward_funcs=RewardFunction(WeightedReward([(1.0, CodeReward(box)), (0.1, FormatReward())])))
 
-Combine rewards with WeightedReward rather than in a list of reward_funcs: if one of several functions returns None, TRL
-adds up the others, and it leaves the completion out of its group only if all of them return None.
+Combine rewards with WeightedReward rather than in a list of reward_funcs: TRL sums only the functions that do not
+return None, and excludes a completion from its group only if all return None.
 """
 
 import logging
@@ -34,10 +34,9 @@ class RewardFunction:
     max_tokens      the trainer's max_completion_length, for rewards that need it
     max_concurrent  maximum number of completions scored at once
 
-    It reads these columns of the dataset, as far as they exist: `tests` (JSON text of a Suite), `strongest_tests`,
+    It reads these columns of the dataset, if present: `tests` (JSON text of a Suite), `strongest_tests`,
     `time_limit_seconds`, `expected` and `target_tokens`. A call raises ValueError if the reward needs a column that is
-    missing.
-    Raises TypeError and ValueError for parameters that make no sense.
+    missing. Raises TypeError and ValueError for invalid parameters.
     """
 
     def __init__(
@@ -65,9 +64,8 @@ class RewardFunction:
         completion_ids   their tokens, which are counted
         columns          the other columns of the dataset
 
-        TRL leaves a completion with None out of its group instead of punishing it. No single completion raises an
-        exception. Raises TooManyUnknownRewards, a SandboxError, after many of them in this process; see
-        process_singletons.py.
+        TRL excludes a completion with None from its group. No single completion raises an exception. Raises
+        TooManyUnknownRewards, a SandboxError, after many of them in this process; see process_singletons.py.
         """
         texts = [_text(completion) for completion in completions]
         lengths = [0] * len(texts) if completion_ids is None else [len(ids) for ids in completion_ids]
@@ -115,7 +113,7 @@ def _text(completion: Any) -> str:
 def code_reward(completions: Sequence[Any], tests: Sequence[str], **columns: Any) -> list[float | None]:
     """Return the code reward of each completion in the sandbox of this process, or None if it is unknown.
 
-    Every test in the column `tests` is run, since the export has selected them.
+    Runs every test in the column `tests`, since the export selects them.
     """
     if len(tests) != len(completions):
         raise ValueError(f"got {len(completions)} completions but {len(tests)} tests")

@@ -1,7 +1,6 @@
-"""The code reward for verifiers: a task whose replies are programs, which are judged in the sandbox.
+"""The code reward for verifiers: a task whose replies are programs to judge in the sandbox.
 
-`curate export --to verifiers` writes packages of such tasks. A taskset of your own derives from CodeTask in the same
-way.
+`curate export --to verifiers` writes packages of such tasks. Derive custom tasksets from CodeTask in the same way.
 """
 
 import asyncio
@@ -33,8 +32,8 @@ class CodeTask(vf.Task[Data]):
     async def accepted(self, trace: vf.Trace) -> float:
         """Return 1.0 if the program in the last reply passes every test, else 0.0.
 
-        Raises UnknownReward, a SandboxError, if the reward is unknown. verifiers then records the error with this one
-        rollout, which keeps it apart from a reward of zero.
+        Raises UnknownReward, a SandboxError, if the reward is unknown. verifiers then records an error for this
+        rollout, distinct from a reward of zero.
         """
         task = Task(tests=_suite(self.data.tests))
         reward = await asyncio.wrap_future(shared_async_rewards().submit(Completion(trace.last_reply, 0), task))

@@ -1,14 +1,14 @@
-"""The code reward for verl, in our sandbox and by our rules instead of verl's own:
+"""The code reward for verl, with this project's sandbox and rules:
 
     reward.custom_reward_function.path=pkg://rewards.verl reward.custom_reward_function.name=compute_score
 
-for a dataset that `curate export --to verl` wrote. verl's scorers run programs unconfined in the trainer's process
-tree, look at only the first ten tests once one has failed, and support no checker but their own. To score many
-completions at once, see verl_manager.py.
+for a dataset that `curate export --to verl` wrote. verl's scorers run programs without isolation in the trainer's
+process tree, count only the first ten tests once one has failed, and have a single checker. To score many completions
+at once, see verl_manager.py.
 
-verl has no value for an unknown reward: it cannot leave a completion out of its group, and NaN would spoil the whole
-group. Such a completion gets UNKNOWN, so that no completion gains by escaping its judge. Each one is counted and
-logged, and many of them end the run with a SandboxError; see process_singletons.py.
+verl has no value for an unknown reward: it cannot exclude a completion from its group, and NaN would invalidate the
+whole group. Such a completion gets UNKNOWN (0.0), so that breaking the judge does not pay. Each is counted
+and logged, and too many end the run with a SandboxError; see process_singletons.py.
 """
 
 from typing import Any
@@ -29,8 +29,8 @@ def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_
     solution_str   the completion
     ground_truth   the tests; see `parse_ground_truth`
 
-    verl passes the other parameters, which are ignored. Raises ValueError or KeyError for ground truth that cannot be
-    read, and SandboxError if no sandbox can be opened or after many unknown rewards.
+    Ignores the other parameters, which verl passes. Raises ValueError or KeyError for invalid ground truth, and
+    SandboxError if no sandbox can be opened or after many unknown rewards.
     """
     task = Task(tests=parse_ground_truth(ground_truth))
     value = record_and_get_value(shared_reward()(Completion(solution_str, 0), task))
@@ -38,10 +38,10 @@ def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_
 
 
 def parse_ground_truth(text: str) -> Suite:
-    """Return the suite in what verl calls ground truth.
+    """Parse verl's ground truth into a suite.
 
-    The text is a JSON object with `inputs` and `outputs`, where the input of a call has one argument on each line. It
-    also has fields of a record, which verl ignores. Raises ValueError or KeyError for anything else.
+    The text is a JSON object with `inputs` and `outputs`, where the input of a call has one argument on each line. Its
+    further fields, which verl ignores, are those of a judge record. Raises ValueError or KeyError for anything else.
     """
     truth = json_codec.loads(text)
     calls_function = "fn_name" in truth

@@ -4,8 +4,8 @@
     reward.reward_manager.module.path=pkg://rewards.verl_manager reward.num_workers=1
 
 for a dataset that `curate export --to verl --verl-data-source curate` wrote. One manager process is enough, since it
-only waits. Each one opens a sandbox of its own with a worker for each core, or uses the `curate serve` that CURATE_URL
-names. verl's own managers score no more completions at once than asyncio has threads: six on a machine with two cores.
+only waits. Each one opens its own sandbox with a worker for each core, or uses the `curate serve` at CURATE_URL. verl's
+own managers score at most as many completions at once as asyncio has threads: six on a machine with two cores.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ __all__ = ["RewardManager"]
 
 
 class RewardManager(RewardManagerBase):
-    """Scores by the code reward over all tests of a row. It does not call verl's compute_score."""
+    """Scores with the code reward over all tests of a row, without verl's compute_score."""
 
     def __init__(self, config: Any, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
         super().__init__(config, tokenizer, compute_score)

@@ -13,13 +13,12 @@ _Part = tuple[float, RewardCallable, str]
 
 
 class WeightedReward:
-    """Adds up rewards, each given as (weight, reward) or (weight, reward, name). The verdict is that of the first.
+    """The weighted sum of rewards, given as (weight, reward) or (weight, reward, name). The verdict is that of the
+    first. The result keeps the unweighted value of each named reward. If one reward is unknown, so is the sum: it has
+    the verdict of that reward, and later rewards are not called. If any reward has steps, so has the sum: the steps of
+    all rewards, times their weights. A reward without steps counts as one step, the whole completion.
 
-    The sum keeps the value of each reward that has a name, before its weight. If one reward is unknown, so is the sum:
-    it then has the verdict of that reward, and later rewards are not called. If any reward has steps, so has the
-    sum: the steps of all rewards, times their weights. A reward without steps counts as one step, the whole completion.
-
-    Raises ValueError if no reward is given, or a weight is not finite, and TypeError for anything but such pairs.
+    Raises ValueError for an empty list or a weight that is not finite, and TypeError for anything but such tuples.
     """
 
     def __init__(self, parts: Iterable[tuple[float, RewardCallable] | _Part]) -> None:

@@ -16,8 +16,7 @@ Models need more rules:
   string is text if the string ends before the next block begins.
 - A fence that names a language closes nothing. In an open block, it shows that this block was never closed, and opens
   another one.
-- A block named Markdown is read as if its fences were not there.
-- Tildes that nothing closes are an ornament.
+- A block named Markdown is read as if its fences were not there. - Unclosed tildes are decoration.
 
 An unclosed block does not count. Reading takes linear time on any text.
 """
@@ -33,8 +32,8 @@ __all__ = ["CPP", "PYTHON", "CodeBlock", "parse_code_blocks"]
 PYTHON, CPP = "python", "cpp"
 _MARKDOWN = ("markdown", "md")
 _BYTE_ORDER_MARK = "\ufeff"
-# These patterns are possessive throughout, so that none ever backtracks.
-# Lines end where Python's own end; str.splitlines() splits at more characters, even within literals.
+# All quantifiers are possessive, so that no pattern backtracks. Lines end as in Python source; str.splitlines() splits
+# at more characters, even within literals.
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]++")
 _LABELS = {
     PYTHON: re.compile(r"(?:c?python|py|pypy)(?:3(?:\.\d++)*+)?+"),
@@ -54,7 +53,7 @@ _FENCE = re.compile(r"(?P<before>[ \t]*+)(?P<fence>`{3,}+|~{3,}+)[ \t]*+\Z")
 _PYTHON_TOKEN = re.compile(
     r"(?P<long>\"\"\"|''')|(?P<short>\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+')|(?P<comment>#.*+|\"|')", re.DOTALL
 )
-_TOO_FAR_RIGHT = 4  # columns; a fence that is indented by this many more than its block is text
+_TOO_FAR_RIGHT = 4  # columns; a fence indented by this many more than its block is text
 _TAB = 4  # columns
 _NEVER = 1 << 60
 
@@ -71,7 +70,7 @@ class CodeBlock:
 
 @dataclass(slots=True)
 class _Open:
-    """A block that is being read and not closed yet."""
+    """An open block."""
 
     language: str
     fence: str
@@ -80,7 +79,7 @@ class _Open:
     spaced: bool  # a space follows the quote markers in each line
     begin: int  # offset in the text of its fence
     lines: list[str] = field(default_factory=list)
-    string: str = ""  # the triple quotes that opened a string which is not closed yet
+    string: str = ""  # the triple quotes of an open string
 
     @property
     def may_be_python(self) -> bool:
@@ -103,7 +102,7 @@ def parse_code_blocks(text: str) -> list[CodeBlock]:
             if unquoted is not None or not line.strip():
                 line = unquoted or ""
             else:
-                block = None  # the quote is over, and its block was not closed
+                block = None  # the quote has ended with the block open
         if block is None or _opens_another(line, block):
             block = _opened(line, number, offsets[number], ahead)
         elif (last_line := _last_line(line, block, number, ahead)) is None:
@@ -122,20 +121,19 @@ def _may_hold_fence(line: str) -> bool:
 
 
 class _Ahead:
-    """The fences and quotes that follow each line, found in one pass over all lines.
-
-    A bare fence is one that stands alone on its line.
+    """A look-ahead to the fences and quotes after each line, computed in one pass over all lines. A bare fence is alone
+    on its line.
     """
 
     def __init__(self, lines: list[str], offsets: list[int], text: str) -> None:
         self._text, self._offsets = text, offsets
-        self._next_quotes: dict[str, int] = {}  # where in the text these triple quotes come next
+        self._next_quotes: dict[str, int] = {}  # offset of the next such triple quotes
         self._last_bare = {"`": -1, "~": -1}  # number of the last line with a bare fence
-        # The next three are filled from the last line to the first, and then reversed. The first lists the lines with
-        # fences of backticks that are bare or name a language; the others have one more entry, for the end of the text.
+        # The next three lists are filled backwards, then reversed. The first has the numbers of lines with a backtick
+        # fence that is bare or labeled; the others have an additional entry for the end of the text.
         self._line_numbers: list[int] = []
-        self._odd = [False]  # whether the number of bare fences from here to the next that names a language is odd
-        self._next_named = [_NEVER]  # where in the text the next fence is that names a language
+        self._odd = [False]  # whether the number of bare fences up to the next labeled one is odd
+        self._next_named = [_NEVER]  # offset of the next labeled fence
         for number in range(len(lines) - 1, -1, -1):
             if _may_hold_fence(lines[number]):
                 self._read(lines[number], number)
@@ -161,7 +159,7 @@ class _Ahead:
         self._next_named.append(next_named)
 
     def closes_later(self, number: int) -> bool:
-        """Return whether a fence after this line closes the block: without it, the later ones could not be paired."""
+        """Return whether a later fence closes the block, because the later fences could not be paired otherwise."""
         return self._odd[bisect_right(self._line_numbers, number)]
 
     def bare_fence_follows(self, sign: str, number: int) -> bool:
@@ -191,7 +189,7 @@ def _opened(line: str, number: int, offset: int, ahead: _Ahead) -> _Open | None:
     """Return the block that the line opens, if it opens one.
 
     number   the line's number
-    offset   where in the text the line begins
+    offset   offset of the line in the text
     """
     quoted = _QUOTED.match(line)
     place = quoted.end() if quoted else 0
@@ -223,13 +221,13 @@ def _labeled(language: str, source: str) -> tuple[str, str]:
 
 
 def _opens_another(line: str, block: _Open) -> bool:
-    """Return whether the block was never closed, since the line opens another one and names its language."""
+    """Return whether the line opens another, labeled block, which means that this one was never closed."""
     opens = _OPENS.match(line) if _may_hold_fence(line) else None
     if opens is None or not opens["language"] or _width(opens["before"]) >= block.column + _TOO_FAR_RIGHT:
         return False
     if opens["fence"][0] == block.fence[0]:
         return len(opens["fence"]) >= len(block.fence)
-    return not block.language and block.fence[0] == "~"  # tildes around blocks are an ornament
+    return not block.language and block.fence[0] == "~"  # tildes around blocks are decoration
 
 
 def _last_line(line: str, block: _Open, number: int, ahead: _Ahead) -> str | None:

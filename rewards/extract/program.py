@@ -1,15 +1,13 @@
 """The program in a completion.
 
-What the model only thought is ignored (see thinking.py). Of the fenced blocks in the answer (see code_blocks.py), the
-program is the last one that names an allowed language or, if there is none, the last one without a language, which is
-taken for Python. Only Python is allowed, unless the caller says more; blocks in other languages are not programs. Two
-kinds of blocks are passed over if there is another one, so that an example below a program does not hide it:
-interactive sessions, whose first line begins with `>>>`, `In [1]:` or `$`, and samples and notes, which define nothing
-and call nothing outside comments and strings.
+The model's thinking is ignored (see thinking.py). Of the remaining fenced blocks (see code_blocks.py), the program is
+the last one labeled with an allowed language or, if there is none, the last one without a label, which counts as
+Python. By default, only Python is allowed. Two kinds of blocks are skipped if there is another one, so that an example
+below a program does not hide it: interactive sessions, whose first line begins with `>>>`, `In [1]:` or `$`, and
+samples and notes, which define or call nothing outside comments and strings.
 
-The choice does not depend on what the programs do. If a completion contains several programs, the last one is judged,
-as a reader would take it, even if it is wrong or does not compile. An unclosed block is the beginning of a program, not
-a program.
+The choice does not depend on running the programs: the last one is judged, even if it is wrong or does not compile. An
+unclosed block is the beginning of a program, not a program.
 """
 
 import re
@@ -23,8 +21,8 @@ __all__ = ["PYTHON_ONLY", "check_languages", "languages_for", "extract_program",
 
 PYTHON_ONLY = (PYTHON,)
 _SESSION = re.compile(r"(?:[ \t]*+(?:#[^\n]*+)?+\n)*+[ \t]*+(?:>>>|\$[ \t]|In[ ]\[\d++\]:)")
-# Comments and strings come first, so that what they hold is not taken for code. They end with the line or the text if
-# nothing else ends them, so that none is read twice.
+# Comments and strings come first, so that their content is not matched as code. An unclosed one ends with the line or
+# the text, so that none is scanned twice.
 _PYTHON_TEXT = r"#[^\n]*+|\"{3}(?:[^\"\\]|\\.|\"(?!\"\"))*+(?:\"{3})?+|'{3}(?:[^'\\]|\\.|'(?!''))*+(?:'{3})?+"
 _CPP_TEXT = r"//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?+"
 _STRING = r"\"(?:[^\"\\\n]|\\.)*+\"?+|'(?:[^'\\\n]|\\.)*+'?+"
@@ -46,9 +44,8 @@ def extract_submission(
 ) -> Program | None:
     """Return the program in a completion, or None if there is none. Takes linear time on any text.
 
-    allowed       the languages that a program may be written in: "python", "cpp". The label of its fence says which it
-                  is
-    labeled_only  whether a block without a label is no program
+    allowed       allowed languages: "python", "cpp", named by the label of the fence
+    labeled_only  whether only a labeled block is a program
     """
     find = partial(_candidates, allowed=allowed, labeled_only=labeled_only)
     text = strip_thinking(answer, lambda text: any(map(_is_program, find(text))))
@@ -59,7 +56,7 @@ def extract_submission(
 
 
 def languages_for(suite: Suite, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """Return those of the allowed languages that a suite can judge: only Python if its tests call functions."""
+    """Return the allowed languages that a suite can judge: only Python if its tests call functions."""
     return tuple(name for name in allowed if name in PYTHON_ONLY) if suite.needs_python else allowed
 
 
@@ -79,8 +76,7 @@ def check_languages(name: str, allowed: object) -> tuple[str, ...]:
 
 
 def _candidates(text: str, allowed: tuple[str, ...], *, labeled_only: bool) -> list[Program]:
-    """Return the blocks that may be a program: those that name their language, then those without a name, each from
-    last to first."""
+    """Return the candidate blocks: labeled ones, then unlabeled ones, each from last to first."""
     last_first = sorted(reversed(parse_code_blocks(text)), key=lambda block: not block.language)
     if labeled_only:
         last_first = [block for block in last_first if block.language]

@@ -1,4 +1,4 @@
-"""Removes the thoughts, `<think>...</think>`, from what a model wrote. The first tag is often part of the prompt.
+"""Removes the thinking, `<think>...</think>`, from a completion. The first tag is often part of the prompt.
 
 - A tag in quotes or backticks is mentioned, not used. The same holds for a tag within a fenced block.
 - `<think>` at the beginning or end of a line opens a thought, and the next `</think>` closes it. Nothing counts after a
@@ -39,7 +39,7 @@ class _Tag:
 
     @property
     def clear(self) -> bool:
-        """Whether the text can only be meant as a tag."""
+        """Whether the text is unambiguously a tag."""
         return not self.in_block and (self.begins_line or self.ends_line)
 
 
