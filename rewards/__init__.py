@@ -17,8 +17,11 @@ async_rewards       score many completions concurrently, as they arrive
 math_comparison     decide whether two answers are equal; a program in the sandbox
 process_singletons  one sandbox and one code reward per process, for the trainers below; too many unknown rewards
 
-For other trainers: trl             reward functions for TRL verl            a reward function for verl verl_manager
-a reward manager for verl verifiers       a task for verifiers
+For other trainers:
+trl             reward functions for TRL
+verl            a reward function for verl
+verl_manager    a reward manager for verl
+verifiers       a task for verifiers
 """
 
 from importlib import import_module
