@@ -12,12 +12,12 @@ The folder, from the bottom up:
     json_records     dataclasses in and out of JSON
     manifest         the inputs and options of a finished dataset, and the counts of its rows
     problem          a problem, which is one row of a dataset, and the rejection of a row
-    trust            which rows may be trained on, measured and exported
+    trust            the rows that may be trained on, measured and exported
     text/            words, n-grams, and text for a terminal
     reading/         files, tables and values of raw data; dialects of tests; solutions; prompt templates
     sources/         a file for each source, which turns its raw rows into problems
-    judging          judging programs for datasets: their costs, failures and outputs, and retries
-    strength/        how many wrong programs the tests reject
+    judging          executing programs for datasets: costs, failures, outputs and retries
+    strength/        test strength: how many wrong programs the tests reject
     options          the options of a build
     recipe           everything that decides how datasets are made, from raw rows to exports
     ingestion        how raw rows enter a build: sources are read and filters applied
@@ -25,8 +25,8 @@ The folder, from the bottom up:
     dataset/         a dataset on disk: its rows, card and work folder; inspecting, comparing and pushing it
     dedup/           near-duplicates by MinHash and exact Jaccard
     report/          report.json and report.html
-    derivation       datasets made from other datasets by removing rows
-    difficulty/      how often models solve the problems, and bands of solve rates
+    derivation       datasets made from others by removing rows
+    difficulty/      solve rates of models, and bands of solve rates
     decontamination/ rows that contain items of evaluation sets
     condition        conditions on rows, such as `verified and n_tests >= 8`
     row_filter       only the rows that fulfil conditions
@@ -38,8 +38,9 @@ The folder, from the bottom up:
     stages/          the stages of a build, one file each
     exports/         a file for each trainer or tool that a dataset can be written for
     pipeline         the build from beginning to end
-    audit            whether the references of a dataset, or the solutions of a source, pass their tests
-    recipes/         recipes as files, and the run of a whole recipe
+    audit            rerunning the references of a dataset, or the solutions of a source, on their tests
+    probe/           tests of other judges of code, for `curate probe`
+    recipes/         recipes as files, and running a whole recipe
     commands/        the commands, one file each
     __main__         `python -m curate`
 """

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-# Python puts the working folder first, whose modules may have the names of ours or of our dependencies.
+# Python puts the working folder first on sys.path, where modules could shadow curate's or its dependencies'.
 if not sys.flags.safe_path and Path(sys.path[0]).resolve() != Path(__file__).resolve().parents[1]:
     del sys.path[0]
 

@@ -32,7 +32,7 @@ from curate.reading.values import shorten
 from curate.text.document import Block, Section, Table, Text, markdown_lines, terminal_lines
 from sandbox import Judgement, SandboxOptions, Verdict
 
-FEW_TESTS = 5  # DeepCoder's rule: a problem with fewer tests invites programs that print memorised answers
+FEW_TESTS = 5  # DeepCoder's rule: a problem with fewer tests accepts programs that print memorized outputs
 JOURNAL, JSON, MARKDOWN = "judgements.jsonl", "audit.json", "audit.md"
 _MAX_SHOWN = 10  # failures on a terminal
 _IN_MARKDOWN = 200  # failures in audit.md; audit.json has all
@@ -134,7 +134,7 @@ def _sections(audit: DatasetAudit, max_failures: int) -> Iterator[Section]:
 class _JournalEntry:
     """A line of the journal.
 
-    cause   why the reference failed, in one word; None if it passed
+    cause   machine-readable reason of the failure; None if it passed
     detail  the test on which it failed, for people
     """
 
@@ -161,7 +161,7 @@ def audit_references(
     sandbox  where programs run
     subject  the name of the dataset in the result; by default its folder
 
-    Raises CurateError if rows cannot be read, or if the sandbox fails again and again.
+    Raises CurateError if rows cannot be read, or if the sandbox fails repeatedly.
     """
     dataset = Dataset.open(folder)
     integrity = check_integrity(dataset, read_rows=True, progress=progress)
@@ -261,7 +261,7 @@ def audit_source(
     overwrite: bool = False,
     progress: Progress = no_progress,
 ) -> DatasetAudit:
-    """Execute the solutions of a source's rows, and return for how many rows one passes all tests.
+    """Execute the solutions of a source's rows, and count the rows for which one passes all tests.
 
     name, location  the source and its data, as in `curate build-dataset --source NAME=LOCATION`
     out             folder of the dataset that is built from the rows

@@ -1,4 +1,4 @@
-"""A build in progress: its shards, and what stages do with the problems in them."""
+"""A build in progress: its shards, and the operations of stages on their problems."""
 
 import heapq
 import json
@@ -47,7 +47,7 @@ class Address(NamedTuple):
 
 @dataclass(slots=True)
 class BuildOutputs:
-    """What stages add to a dataset beside its rows.
+    """The outputs of stages besides the rows of a dataset.
 
     tables: rows and columns (type and meaning by name) of further tables, by the name of the table's folder
     duplicates: the section of the report on removed duplicates
@@ -62,7 +62,7 @@ class BuildOutputs:
 
 
 class BuildState(Closeable):
-    """The build that its stages work on, one after another. Rows and what is known about them are on disk.
+    """The build on which its stages work in turn. Rows and records are on disk.
 
     folder    the work folder; it is deleted when the build is finished
     shards    shards that have been read
@@ -95,7 +95,7 @@ class BuildState(Closeable):
         self._machine = machine
         self._pool = pool
         self._resumed = resumed
-        self._levels = folder / "levels"  # a build that goes on keeps what earlier processes have judged
+        self._levels = folder / "levels"  # a resumed build keeps the judgements of earlier processes
         self._sandboxes: dict[int, Sandbox] = {}  # by seed
         self._opening = threading.Lock()
         self._files: list[WorkFile] = []
@@ -125,7 +125,7 @@ class BuildState(Closeable):
         return tuple(sorted(set(self._levels.read_text().split()))) if self._levels.exists() else ()
 
     def drop_repeated_ids(self) -> None:
-        """Reject rows whose id a row of an earlier shard has. Some sources have such rows on purpose."""
+        """Reject rows whose id occurs in an earlier shard. Some sources have such rows on purpose."""
         divided = {source for source, n in Counter(shard.source for shard in self.shards).items() if n > 1}
         indexes = [index for index, shard in enumerate(self.shards) if shard.source in divided]
         repeated_rows: list[Address] = []
@@ -147,7 +147,7 @@ class BuildState(Closeable):
         return self._files[address.shard].load(address.number)
 
     def examine(self, stage: ProblemStage[Any]) -> None:
-        """Examine the problems that a stage has no record of, and settle each as soon as its record is there.
+        """Examine the problems without a record of this stage, and apply each record immediately.
 
         A stage with nothing to examine reports no progress.
         """
@@ -176,7 +176,7 @@ class BuildState(Closeable):
             self.progress(stage.name, done, total)
 
     def _pending(self, stage: ProblemStage[Any], index: int) -> Iterator[Address]:
-        """Yield what a stage has to examine, for one shard after another, since memory may not hold all addresses."""
+        """Yield the problems that a stage has to examine, shard by shard, since memory may not hold all addresses."""
         for shard, file in enumerate(self._files):
             for number in file.pending(index, rejected=stage.includes_rejected):
                 yield Address(shard, number)
@@ -221,7 +221,7 @@ class BuildState(Closeable):
         return sum(file.count("rejected_by IS NULL") for file in self._files)
 
     def rejections(self, by: Stage | None = None) -> Iterator[tuple[Address, Rejection]]:
-        """Yield what was rejected, by one stage or at all (None), in the order of the table `rejected`."""
+        """Yield the rejections by one stage, or all (None), in the order of the table `rejected`."""
         index = None if by is None else self.stages.index(by)
 
         def of_shard(shard: int) -> Iterator[tuple[bytes, Address, Rejection]]:
@@ -234,12 +234,12 @@ class BuildState(Closeable):
     def write_tables(self, folder: Path) -> tuple[RowHasher, dict[str, int], dict[str, int]]:
         """Write `data/`, `rejected/` and `digests.parquet` into a folder.
 
-        Returns the hashes of the rows, and the numbers of rows that stay, and of verified ones, by source.
+        Returns the hashes of the rows, and the numbers of kept and of verified rows by source.
         """
         kept: Counter[str] = Counter()
         verified: Counter[str] = Counter()
         total = self.count_problems()
-        # Other stages leave nothing in a row, and evaluation sets are large.
+        # Without other stages, which do not change rows and may hold large evaluation sets.
         stages = [stage for stage in self.stages if isinstance(stage, ProblemStage)]
         calls = [(shard, stages) for shard in self.shards]
         for index, (n_kept, n_verified) in self._pool.map(prepare_tables, calls, here=True):
@@ -293,11 +293,11 @@ def examine_shard(shard: Shard, stages: list[Stage], index: int) -> int:
 
 
 def prepare_tables(shard: Shard, stages: Sequence[ProblemStage[Any]]) -> tuple[int, int]:
-    """Write what stays of a shard and what was rejected as parts of two tables.
+    """Write the kept and the rejected rows of a shard as parts of two tables.
 
     stages: all of the build that examine one problem at a time
 
-    Returns the numbers of rows that stay, and of verified ones.
+    Returns the numbers of kept and of verified rows.
     """
     verified = 0
     with WorkFile(shard.work_file) as file:
@@ -349,7 +349,7 @@ def _settle(file: WorkFile, number: int, row: BuildRow, record: Any, stages: lis
 
 
 def _reopen_stale(file: WorkFile, stages: list[Stage], index: int) -> None:
-    """Let a stage examine again the problems whose record was kept under another key than theirs is now."""
+    """Reopen the problems whose record has an outdated key, so that a stage examines them again."""
     stage = stages[index]
     assert isinstance(stage, ProblemStage)
     for number, key in file.keys(stage.name):

@@ -1,9 +1,9 @@
 """Conditions on the rows of a dataset, as `curate filter --where` takes them: `verified and n_tests >= 8`.
 
-A condition is a Boolean expression of SQL. Conditions come from the recipes of strangers, so DuckDB only parses their
-text. What it runs is written here, from the parts of the syntax tree that are allowed: there are no subqueries, no
-other functions and no statements. As in SQL, a value that is not known is null, a comparison with null is null, and
-only rows for which the whole condition is true fulfil it.
+A condition is a Boolean expression of SQL. Conditions may come from untrusted recipes, so DuckDB only parses their
+text. The SQL that it runs is generated here, from an allow-list of syntax tree nodes: no subqueries, no other functions
+and no statements. As in SQL, a value that is not known is null, a comparison with null is null, and only rows for which
+the whole condition is true fulfil it.
 """
 
 import json
@@ -58,7 +58,7 @@ _WORDS = r"regexp_extract_all({}, '[^\t-\r\x1c-\x20\x{{85}}\p{{Z}}]+')"
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
-    """Something that a condition may do with values: SQL, with a place for each of its arguments.
+    """An allowed operation: an SQL template with a placeholder for each argument.
 
     types: the arguments have one of these types, all of them the same
     """
@@ -221,7 +221,7 @@ class _InvalidExpressionError(Exception):
 
 def _syntax_tree(text: str) -> Node:
     """Return the syntax tree of a condition, which DuckDB parses. No other part of SQL can be in the text."""
-    # In brackets, with a line of its own for the second one, nothing in the text can reach beyond them.
+    # In brackets, with the second one on a new line, so that nothing in the text can end them.
     statement = _parsed(f"{_PREFIX}{text}\n)")
     selected: list[Node] = statement["node"].pop("select_list", [])
     frame = _parsed(f"{_PREFIX}TRUE\n)")
@@ -277,7 +277,7 @@ class _Translation:
         return found, sql
 
     def _term(self, node: Node) -> tuple[ValueType, str]:
-        """Return the type and the SQL of a part, which may be anything that is allowed."""
+        """Return the type and the SQL of any allowed part."""
         if (text := self._text(node)) is not None:
             return _TEXT, _quoted(text)
         kind = node["type"]
@@ -310,7 +310,7 @@ class _Translation:
         return operation.result, operation.sql.format(first, *others)
 
     def _text(self, node: Node) -> str | None:
-        """Return the text that a part is, or None: '...', "...", r'...' without escapes, or e'...' with escapes."""
+        """Return the value of a text literal, or None: '...', "...", r'...' without escapes, or e'...' with escapes."""
         begin = self._source[node.get("query_location", 0) :][:1].lower()
         if node["type"] == "OPERATOR_CAST" and node["type_expr"].get("type_name") == "r" and begin in (b"r", b"'"):
             return self._literal(node["child"])

@@ -39,7 +39,7 @@ def plan_of_step(origin: Manifest, step: str, options: Mapping[str, Any], remove
     """Return the plan of the dataset that a step makes by removing rows from a dataset that curate built.
 
     step     its name, such as "filter"
-    options  what was asked for
+    options  the options of the step
     removed  the rejections of the rows that the step removes
     """
     ids = sorted(rejection.id for rejection in removed)
@@ -65,7 +65,7 @@ def derive(
 ) -> Manifest:
     """Write the remaining rows of all inputs into the folder `out`, and return the manifest.
 
-    A folder that is finished and has this plan is left as it is.
+    A finished folder with this plan stays as it is.
 
     removed                      rejections of the rows to remove
     plan                         plan of the new dataset
@@ -80,7 +80,7 @@ def derive(
     recipe                       recipe of the new dataset, if one can express how it was made
 
     Rows of inputs that curate built must be sorted by id. Raises CurateError if the rows of an input are not those that
-    its manifest describes: the manifest of the new dataset would hide it.
+    its manifest describes: the new manifest would hide the difference.
     """
     finished = output_folder.finished_manifest(out, plan, overwrite=overwrite)
     if finished is not None:
@@ -135,7 +135,7 @@ def derive(
 
 
 def existing_folder(out: Path) -> Path:
-    """Return `out`, or its nearest parent if it is still to be made: unnamed temporary files belong on its disk."""
+    """Return `out`, or its nearest existing parent, for unnamed temporary files on the same disk."""
     return next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.is_dir())
 
 
@@ -178,7 +178,7 @@ def _counts(
     kept: Mapping[str, int],
     verified: Mapping[str, int] | None,
 ) -> dict[str, SourceCounts]:
-    """Count what became of the rows of each source, over all inputs.
+    """Count the rows of each source by result, over all inputs.
 
     removed: rejections of the rows that are removed now
     kept, verified: numbers of rows that stay, by source; verified: None if curate did not build the dataset

@@ -186,7 +186,7 @@ def _items(name: str, table: TableFiles) -> Iterator[Problem | Rejection]:
 
 
 def few_tests(problem: Problem, *, at_least: int = 5) -> str | None:
-    """Return "few_tests" if there are too few distinct tests, since a program that prints their answers would pass.
+    """Return "few_tests" if there are too few distinct tests: a program that prints memorized outputs would pass.
 
     Readers have already removed repetitions.
     """
@@ -200,7 +200,7 @@ def image(problem: Problem) -> str | None:
 
 def interactive(problem: Problem) -> str | None:
     """Return "interactive" if the statement says so or has a section Interaction: a fixed input cannot answer."""
-    if "nteract" not in problem.statement.lower():  # part of each sign; the search would take 50 times as long
+    if "nteract" not in problem.statement.lower():  # a cheap precheck; the full search takes 50 times as long
         return None
     return "interactive" if _INTERACTION.search(problem.statement) else None
 
@@ -230,7 +230,7 @@ def wrong_language(problem: Problem, *, languages: Sequence[str] = ("python",)) 
 
 
 def _not_unicode(problem: Problem) -> str:
-    """Say where in its row a problem has a text that no file can hold."""
+    """Return the location of a text that cannot be encoded as UTF-8."""
     try:
         json.dumps(to_row(problem), ensure_ascii=False).encode()
     except UnicodeEncodeError as error:

@@ -36,8 +36,8 @@ class MeteredSandbox:
     """Judges and runs programs, and adds up the CPU seconds that they use. Each object is for one problem and thread.
 
     Each method raises the same exceptions as the method of `Sandbox` with the same name, except for RefereeError: a
-    solution on which the suite's own referee fails has a wrong answer. Nothing is known about such a solution, but it
-    cannot be a reference, and the other solutions go on.
+    solution on which the suite's own referee fails has a wrong answer. Such a solution cannot be a reference, and the
+    other solutions are still tried.
     """
 
     def __init__(self, sandbox: Sandbox) -> None:
@@ -206,7 +206,7 @@ function = getattr(Solution(), entry_point) if hasattr(Solution, entry_point) el
 print(json.dumps(function(*arguments)), file=stdout)
 """
 
-# Prints the value of a call as a literal. What is not a literal value, or is not written the same each time, has none.
+# Prints the value of a call as a literal. A value without a deterministic literal has no output.
 _PRINT_VALUE = """
 import ast, io, sys
 sys.setrecursionlimit(50_000)

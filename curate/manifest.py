@@ -1,8 +1,8 @@
 """`manifest.json`: the inputs and options of a finished dataset, and the counts of its rows.
 
-A manifest begins with its plan: everything that decides the content of the dataset. Two folders with the same plan
-have the same content. Datasets that curate built also have a `BuildInfo`. If others made a dataset, and `curate
-decontaminate` only removed rows from it, it has no such record, and nothing is known about its references.
+A manifest begins with its plan: everything that decides the content of the dataset. Two folders with the same plan have
+the same content. Datasets that curate built also have a `BuildInfo`. If others made a dataset, and `curate
+decontaminate` only removed rows from it, it has none, and its references are unknown.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSource:
-    """What an evaluation set was read from: its name, its window of dates and its files."""
+    """An evaluation set's name, window of dates and files."""
 
     name: str
     window: str | None
@@ -40,7 +40,7 @@ class EvaluationSource:
 
 @dataclass(frozen=True, slots=True)
 class BandPlan:
-    """A choice of problems by solve rate.
+    """A selection of problems by solve rate.
 
     band: the bounds as LEAST:MOST
     models: by model, the settings with which it was sampled
@@ -56,10 +56,8 @@ class BandPlan:
 class StepPlan:
     """A step that made the dataset from another one by removing rows.
 
-    step: its name, filter or split
-    content: content hash of the dataset before this step
-    options: what was asked for
-    sha256: hash of the ids of the removed rows; values that are measured can decide, and are not in the content hash
+    step: its name, filter or split content: content hash of the dataset before this step options: the options of the
+    step sha256: hash of the ids of the removed rows, which may depend on measured values outside the content hash
     """
 
     step: str
@@ -102,7 +100,7 @@ class MergedDataset:
 
 @dataclass(frozen=True, slots=True)
 class SourceCounts:
-    """What became of the rows of one source.
+    """The rows of one source by result.
 
     rejected: rows by stage, then by reason
     verified: kept rows whose reference passed all tests; None if curate did not build the dataset
@@ -148,7 +146,7 @@ class SetCounts(EvaluationSource):
 
 @dataclass(frozen=True, slots=True)
 class StrengthSummary:
-    """How strong the tests of all measured problems are.
+    """The strength of the tests of all measured problems.
 
     measured, not_measured: numbers of problems whose tests were measured, and of the others
     mutants: number of wrong programs that were tried on the tests
@@ -166,7 +164,7 @@ class StrengthSummary:
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """The place from which a source was read. revision: the commit, if the source was read from the Hub."""
+    """The location from which a source was read. revision: the commit, if it is on the Hub."""
 
     location: str
     revision: str
@@ -230,11 +228,9 @@ class MergeSource:
 class Manifest:
     """The manifest of a finished dataset.
 
-    counts: what became of the rows, by source
-    decontamination: results of comparisons, by evaluation set
-    seconds: wall time in seconds, by stage
-    merged: the datasets that were merged, if there are such
-    files: the files of all tables that no command changes later, and of the digests of their rows; none if an earlier
+    counts: the rows by result, by source decontamination: results of comparisons, by evaluation set seconds: wall time
+    in seconds, by stage merged: the datasets that were merged, if there are such files: the files of all tables that no
+    command changes later, and of the digests of their rows; none if an earlier
         version wrote the dataset
     name: name of the folder into which the dataset was written
     date: day on which it was written, in UTC, as YYYY-MM-DD

@@ -1,9 +1,9 @@
 """Merge curated datasets into one, without duplicates across them. To follow the steps, read `merge`.
 
-Rows are copied unchanged. Of several equal problems the one stays that is verified, then the one with most tests, then
-the one from the dataset that was given first. An evaluation set counts only if every dataset was compared with it: with
-the same files under the same name, and for the same window of dates. Rows of a dataset that was not compared could
-contain its items. Memory holds ids, sketches and the smaller tables.
+Rows are copied unchanged. Of several equal problems, the one kept is verified, or else has most tests, or else is from
+the first dataset. An evaluation set counts only if every dataset was compared with it: with the same files under the
+same name, and for the same window of dates. Rows of a dataset that was not compared could contain its items. Memory
+holds ids, sketches and the smaller tables.
 """
 
 import os
@@ -110,7 +110,7 @@ def merge(
 
 
 def _open_inputs(locations: Sequence[str | Path], out: Path) -> list[Dataset]:
-    """Open the datasets. Raises CurateError unless they are at least two, finished, and apart from `out`."""
+    """Open the datasets. Raises CurateError unless they are at least two, finished, and outside `out`."""
     if len(locations) < 2:
         raise CurateError("a merge needs at least two datasets")
     inputs = [Dataset.open_built(location) for location in locations]
@@ -128,7 +128,7 @@ def _open_inputs(locations: Sequence[str | Path], out: Path) -> list[Dataset]:
 
 
 def missing_sets(locations: Sequence[str | Path]) -> dict[str, list[str]]:
-    """Return for each evaluation set that does not count the datasets that were not compared with it.
+    """Return for each evaluation set that does not count the datasets not compared with it.
 
     Raises CurateError for a dataset that curate did not build.
     """
@@ -142,7 +142,7 @@ def missing_sets(locations: Sequence[str | Path]) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of all datasets, numbered through."""
+    """The rows of all datasets, with consecutive numbers."""
 
     inputs: Sequence[Dataset]
 
@@ -317,7 +317,7 @@ def _plan(inputs: Sequence[Dataset], shared: SetCountsOfInputs, *, threshold: fl
     before = [dataset.manifest for dataset in inputs]
     sources = dict.fromkeys(name for manifest in before for name in manifest.counts)
     options: dict[str, Any] = {}
-    for manifest in reversed(before):  # what the first dataset says counts
+    for manifest in reversed(before):  # the first dataset takes precedence
         options |= manifest.plan.configuration.get("source_options", {})
     compared = [in_each[0][1] for in_each in shared.values()]
     return Plan(

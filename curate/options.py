@@ -11,13 +11,13 @@ from sandbox import languages
 class BuildOptions:
     """The options that, together with inputs and evaluation sets, decide the content of a dataset."""
 
-    min_tests: int = 5  # DeepCoder's rule; fewer invite programs that print memorised answers
-    tries: int = 8  # solutions executed before a problem is given up
+    min_tests: int = 5  # DeepCoder's rule; fewer accept programs that print memorized outputs
+    tries: int = 8  # maximum number of solutions executed per problem
     reference_languages: tuple[str, ...] = ("python",)  # languages of the solutions that may be executed
-    cross_checks: int = 3  # further solutions executed, to see whether they agree with the tests
+    cross_checks: int = 3  # further solutions executed, to check their agreement with the tests
     no_reference: str = "keep"  # or "drop": problems of sources that publish no solutions
     dedup: float = 0.7  # minimum Jaccard similarity of word 5-grams at which two statements are nearly the same
-    mutants: int = MAX_MUTANTS  # wrong programs made from each reference, to see what its tests catch
+    mutants: int = MAX_MUTANTS  # wrong programs made from each reference, to measure test strength
     min_test_strength: float | None = None  # minimum share of them that the tests must reject; None: any
     limit: int | None = None  # problems read from each source; None: all
     seed: int = 0

@@ -2,11 +2,10 @@
 
     read and filter in shards -> drop repeated ids -> the stages, one after another (curate/stages) -> write
 
-Problems and results about them are on disk, in a folder for each shard; memory holds what one shard or one row needs,
-and less than 100 bytes for each row of all shards. Shards are read, and their rows prepared for writing, side by side;
-this process compares rows of different shards, and merges what the shards have prepared. Each result is kept as soon as
-it is there. After a kill, the same command therefore reads the shards that were not complete, and executes only what is
-missing. The manifest is written last.
+Problems and results about them are on disk, in a folder for each shard; memory holds one shard or one row, and less
+than 100 bytes for each row of all shards. Shards are read, and their rows prepared for writing, in parallel; this
+process compares rows of different shards, and merges the prepared parts. Each result is saved immediately, so after a
+kill the same command reads only incomplete shards, and executes only what is missing. The manifest is written last.
 """
 
 import os
@@ -81,7 +80,7 @@ def build(
     overwrite  replace an existing dataset in the folder
     progress   called with the progress of the build
 
-    A folder that is already finished is recognised by its inputs and options, and is left as it is. Raises CurateError
+    A finished folder is recognized by its inputs and options, and stays as it is. Raises CurateError
     if an input, the folder or the sandbox prevents the build from going on, and ValueError for stages that cannot be
     combined.
     """
@@ -153,7 +152,7 @@ def dry_run(
     Raises CurateError as `build` does.
     """
     tables = source_tables(locations)
-    default_stages(options, against)  # called only for its errors; nothing is compared
+    default_stages(options, against)  # only to raise its errors; nothing is compared
     read: Counter[str] = Counter()
     kept: Counter[str] = Counter()
     rejected: Counter[tuple[str, str, str]] = Counter()
@@ -246,7 +245,7 @@ def _read(
 
 
 def _write(state: BuildState, final: Path) -> tuple[RowHasher, dict[str, SourceCounts]]:
-    """Write all tables, and return the hashes of the rows and what became of the rows of each source."""
+    """Write all tables; return the hashes of the rows, and the counts by source and result."""
     shutil.rmtree(final, ignore_errors=True)  # a build that was killed here may have left an incomplete folder
     hasher, kept, verified = state.write_tables(final)
     for folder, (table, columns) in state.outputs.tables.items():
@@ -278,7 +277,7 @@ def _build_info(
 
 @contextmanager
 def _explain_errors(out: Path) -> Iterator[None]:
-    """Turn a failure of the sandbox or of the file system into a CurateError that says what to do next."""
+    """Raise a CurateError with a remedy for a failure of the sandbox or the file system."""
     try:
         yield
     except SandboxError as error:

@@ -1,4 +1,4 @@
-"""The problem, which is one row of a dataset: the only type that stages pass on, and the schema of rows on disk."""
+"""The problem, which is one row of a dataset: the type that stages exchange, and the schema of rows on disk."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -14,7 +14,7 @@ from sandbox import Program, Suite
 class Wrapping(Enum):
     """Whether expected return values are inside a list of one element, as some are in TACO.
 
-    Only running a reference can tell.
+    Only running a reference shows which.
     """
 
     NONE = "none"

@@ -14,7 +14,7 @@ def no_progress(stage: str, done: int, total: int | None) -> None:
 
 
 def with_progress(items: Iterable[Item], stage: str, progress: Progress, *, total: int | None = None) -> Iterator[Item]:
-    """Yield the items, and report each as done when the consumer asks for the next one."""
+    """Yield the items, and report each as done when the consumer requests the next one."""
     for done, item in enumerate(items, start=1):
         yield item
         progress(stage, done, total)

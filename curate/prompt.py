@@ -40,7 +40,7 @@ Put the whole program into one ```python block at the end of your answer.
 """
 # Follows a question of mathematics, as in DeepScaleR.
 MATHEMATICS_INSTRUCTION = "Let's think step by step and output the final answer within \\boxed{}."
-# samples depend on these texts, so they are part of a sample's name
+# samples depend on these texts, so they are part of a sample's cache key
 FINGERPRINT_TEXTS = (_STDIN, _CALL, _STARTER, _FORM)
 
 # For problems whose tests are Python code. They are not in FINGERPRINT_TEXTS, on which the samples of other problems
@@ -67,7 +67,7 @@ This code runs before yours, so what it defines is there:
 """
 _NAMES = "{% for name in names %}{{ ', ' if not loop.first }}`{{ name }}`{% endfor %}"
 
-# The same texts as a template, from which a template of one's own can begin.
+# The same texts as a template, as a starting point for custom ones.
 DEFAULT_TEMPLATE = (
     "{{ statement }}\n\n{% if entry_point is none and names %}\n{% if starter_code %}\n"
     + _TESTED_STARTER.format(names=_NAMES, starter="{{ starter_code }}")
@@ -84,7 +84,7 @@ DEFAULT_TEMPLATE = (
     + "{% endif %}\n"
     + _FORM
 )
-# The chat of a base model, as DeepSeek-R1-Zero was asked; a system prompt takes the place of its first sentences.
+# The chat of a base model, in DeepSeek-R1-Zero's form; a system prompt replaces its first sentences.
 BASE_CHAT = """\
 {{ bos_token if bos_token else '' }}\
 {%- if messages[0]['role'] != 'system' %}A conversation between User and Assistant. The user asks a question, and the \
@@ -111,7 +111,7 @@ VARIABLES = {
     "names": "list of the names that the answer must define; empty if the program reads standard input",
     "given": "code that runs before the answer, such as imports and helpers; empty if there is none",
 }
-_OURS = {  # arguments of apply_chat_template that decide what comes back, not what the model reads
+_OURS = {  # arguments of apply_chat_template for its return value, not for the prompt
     "conversation", "tools", "documents", "chat_template", "add_generation_prompt", "continue_final_message",
     "tokenize", "padding", "truncation", "max_length", "return_tensors", "return_dict",
     "return_assistant_tokens_mask", "tokenizer_kwargs",
@@ -126,7 +126,8 @@ class PromptFormat:
     template            Jinja2 template of the message that asks for a program, with the variables VARIABLES; empty:
                         DEFAULT_TEMPLATE
     template_arguments  further arguments of the model's chat template, such as enable_thinking = false
-    format              "chat": messages are put by the model's chat template; "base": by BASE_CHAT, for models without
+    format              "chat": messages are formatted by the model's chat template; "base": by BASE_CHAT, for models
+                        without one
 
     Raises CurateError for an unknown format, for a template that cannot be read, has unknown variables or leaves out
     the statement, and for arguments that no chat template can have.
@@ -149,7 +150,7 @@ class PromptFormat:
 
     @property
     def chat_arguments(self) -> Mapping[str, Any]:
-        """What apply_chat_template gets besides the messages; for base models, the template is among it."""
+        """The arguments of apply_chat_template besides the messages, including the template for base models."""
         return {**self.template_arguments, **({"chat_template": BASE_CHAT} if self.format == "base" else {})}
 
     def chat(self, statement: str, starter_code: str, tests: Suite) -> Chat:
@@ -186,7 +187,7 @@ class PromptFormat:
         return [*words, more] if any(more.values()) else words
 
     def as_table(self) -> dict[str, Any]:
-        """Return what differs from the default as a table of JSON values; `read_prompt` reads it."""
+        """Return the differences from the default as a table of JSON values, for `read_prompt`."""
         table = {
             "system": self.system,
             "template": self.template,
@@ -197,7 +198,7 @@ class PromptFormat:
 
 
 def read_prompt(table: Mapping[str, Any], base: PromptFormat | None = None) -> PromptFormat:
-    """Return the prompt that a table [prompt] describes. What the table leaves out is as in `base`.
+    """Return the prompt that a table [prompt] describes. Missing keys are taken from `base`.
 
     system              a text, or @ and the path of a file with the text
     template            the path of a file with a template, or the text of one, which has {{ or {% in it
@@ -239,7 +240,7 @@ def _compiled(template: str) -> "Template":
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    environment = ImmutableSandboxedEnvironment(  # a template may come with the configuration of somebody else
+    environment = ImmutableSandboxedEnvironment(  # a template may come with an untrusted configuration
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
     return environment.from_string(template)

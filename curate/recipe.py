@@ -164,7 +164,7 @@ class Recipe:
 
     @property
     def has_post_build_steps(self) -> bool:
-        """Whether there are steps after the build."""
+        """Whether any step follows the build."""
         return any(getattr(self, name) for name in STEPS)
 
 
@@ -212,7 +212,7 @@ def recipe_of_build(
     against: Sequence[str],
     packages: Sequence[str],
 ) -> Table:
-    """Return the recipe of a build that was described by options. Data from the Hub is pinned to its revision.
+    """Return the recipe of a build with these options. Data from the Hub is pinned to its revision.
 
     locations: (name, location) of each source
     tables: the files of each source, in the same order

@@ -1,7 +1,7 @@
 """Copy a dataset with only the rows that fulfil conditions, for `curate filter`.
 
 The other rows go to `rejected` with the stage `filter`: as `not_matching` if a condition is false, and as `unknown` if
-it cannot be decided because a value is not known. The detail of the rejection is the condition.
+it depends on an unknown value. The detail of the rejection is the condition.
 """
 
 from collections import Counter
@@ -57,16 +57,16 @@ def write_filtered(
     progress: Progress = no_progress,
     recipe: Mapping[str, Any] | None = None,
 ) -> tuple[Manifest, FilterResult]:
-    """Write the rows that fulfil all conditions to the folder `out`; return its manifest, and what became of the rows.
+    """Write the rows that fulfil all conditions to the folder `out`; return its manifest, and the effect on the rows.
 
     dataset    folder or Hub id of a dataset that curate built
     where      conditions; curate/condition.py explains them
     overwrite  replace an existing dataset in the folder
     progress   called with the progress
-    recipe     the recipe of the result, if the caller knows more of it than the dataset does
+    recipe     the recipe of the result, if not derivable from the dataset
 
-    A folder that is already finished is recognised by its inputs, and is left as it is. Raises CurateError if the
-    dataset cannot be read, a condition cannot be understood, or the folder cannot be written.
+    A finished folder is recognized by its inputs, and stays as it is. Raises CurateError if the dataset cannot be read,
+    a condition is invalid, or the folder cannot be written.
     """
     origin = Dataset.open_built(dataset)
     require_outside(out, origin.path, origin.files("data"))
@@ -118,5 +118,5 @@ def _rejection(id: str, source: str, condition: Condition, holds: bool | None) -
 def _recipe(origin: Manifest, outcome: FilterResult) -> Mapping[str, Any] | None:
     """Return the recipe of the dataset with this filter."""
     if outcome.uses_models and "difficulty" not in (origin.recipe or {}):
-        return None  # it does not say how the models were sampled
+        return None  # it lacks the sampling of the models
     return with_step(origin.recipe, "filter", FilterConfig(tuple(outcome.condition_counts)))

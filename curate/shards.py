@@ -1,8 +1,7 @@
-"""The shards of a build: ranges of rows that are read, filtered and sketched by themselves, each in a folder.
-
-One shard is worked on in this process. Several are worked on by processes of this machine, or by tasks on a Ray
-cluster, if its nodes see the inputs and the output folder under the same paths. Which shard a process has finished
-is known by its files, so there is nothing else to resume.
+"""The shards of a build: ranges of rows that are read, filtered and sketched independently, each in a folder. A single
+shard is processed in this process; several by processes of this machine, or by tasks on a Ray cluster, if its nodes see
+the inputs and the output folder under the same paths. The files of a shard show whether it is finished, which is all
+that resuming needs.
 """
 
 import json
@@ -38,7 +37,7 @@ log = logging.getLogger(__name__)
 ROWS = 50_000  # in a shard
 MAX_SHARDS = 128  # each has an open file when rows are merged
 _SUMMARY = "summary.json"
-_SMALL_BYTES = 32 * 2**20  # of inputs for which starting processes takes longer than reading
+_SMALL_BYTES = 32 * 2**20  # inputs below this size are read faster than processes start
 
 Result = TypeVar("Result")
 
@@ -74,7 +73,7 @@ def plan_shards(
 def read_shard(
     shard: Shard, options: BuildOptions, stages: Sequence[Stage | None], sketched: bool, progress: Progress
 ) -> tuple[int, frozenset[str]]:
-    """Read, filter and sketch the rows of a shard, unless that was done before.
+    """Read, filter and sketch the rows of a shard, unless already done.
 
     stages    the stages of the build, but None for those that compare problems; each problem is marked with the first
               stage that has to examine it
@@ -118,9 +117,9 @@ def _read(
 
 
 class ShardPool:
-    """Calls a function for each of several shards, side by side.
+    """Calls a function for several shards in parallel.
 
-    sandbox_options  where they run, and in how many processes: as many as there are workers
+    sandbox_options  the backend for the calls, and the number of processes: that of its workers
     n_bytes          size of the inputs
     """
 
@@ -136,7 +135,7 @@ class ShardPool:
         The first argument of each call is its shard. A single call, and all calls for small inputs, are made in this
         process. Otherwise the function, its arguments and its result are pickled.
 
-        here: whether only this machine may make the calls, because it has the work files open
+        here: whether the calls must stay on this machine, which has the work files open
 
         Raises what the function raises, and CurateError if a process is killed.
         """
@@ -179,7 +178,7 @@ def _map_in_processes(
 
 
 def _end_with_parent() -> None:
-    """End this process as soon as the process that started the build has ended, however it ended."""
+    """End this process with the process that started the build, however that ends."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback for Ctrl-C
@@ -194,7 +193,7 @@ def _end_with_parent() -> None:
 
 
 def _all_nodes_see(ray: Any, shards: Sequence["Shard"]) -> bool:
-    """Return whether the shards' folder and files exist on all nodes of the cluster that work."""
+    """Return whether the shards' folder and files exist on all worker nodes of the cluster."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     paths = sorted({str(path) for shard in shards for path in (shard.folder.parent, *shard.table.files)})
@@ -246,6 +245,6 @@ def _ray_connection(address: str) -> Iterator[Any]:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what processes that were killed have left of shards."""
+    """Remove incomplete shards of killed processes."""
     for path in folder.glob("*.new"):
         shutil.rmtree(path)

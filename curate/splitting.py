@@ -1,14 +1,14 @@
-"""Write each part of a dataset as a dataset of its own: OUT/train, OUT/validation and, if asked for, OUT/test.
+"""Write each part of a dataset as a separate dataset: OUT/train, OUT/validation and, if requested, OUT/test.
 
 No problem of one part is nearly the same as a problem of another. Parts are folders rather than splits of one dataset,
 because every command takes the folder of a dataset: `curate train` has one folder to train on and another to evaluate
 on, and each part can be exported, filtered or pushed. In each part, the rows of the others are in `rejected` with the
 stage `split`.
 
-Rows that must not be separated form a cluster: two rows are linked if their statements have at least some Jaccard
-similarity of word 5-grams, or if they have the same text or a common key, such as the URL of a problem. A cluster is
-everything that links connect. Deduplication removes rows, so it never goes by such chains; a split removes nothing, so
-links that are too many do no harm.
+Clusters of rows are never separated: two rows are linked if the Jaccard similarity of their word 5-grams reaches a
+threshold, or if they have the same text or a common key, such as the URL of a problem. A cluster is a connected
+component. Deduplication removes rows, so it does not follow such chains; a split removes nothing, so excess links do no
+harm.
 
 Clusters are drawn in the order of a hash of their ids and the seed, so neither the order of the rows nor the number of
 parts matters. Each source gives rows in proportion to its share of the dataset, as far as its clusters allow.
@@ -51,16 +51,16 @@ def split(
     progress: Progress = no_progress,
     recipe: Mapping[str, Any] | None = None,
 ) -> dict[str, Manifest]:
-    """Write the parts of a dataset into folders of their names in `out`, and return their manifests by these names.
+    """Write the parts of a dataset into `out`/NAME, and return their manifests by name.
 
     dataset    folder or Hub id of a dataset that curate built
-    out        the folder for the folders of the parts
-    options    the sizes of the parts, and how they are chosen
+    out        the parent folder of the parts
+    options    the sizes of the parts, and the similarity and the seed of the choice
     overwrite  replace an existing split in the folder
     progress   called with the progress
-    recipe     the recipe of the result, if the caller knows more of it than the dataset does
+    recipe     the recipe of the result, if not derivable from the dataset
 
-    Parts that are already finished are recognised by their inputs, and are left as they are. Raises CurateError if the
+    Finished parts are recognized by their inputs, and stay as they are. Raises CurateError if the
     dataset cannot be read, a part would be empty, or a folder cannot be written.
     """
     origin = Dataset.open_built(dataset)
@@ -81,7 +81,7 @@ def split(
         _remove_others(out, list(plans), overwrite=overwrite)
         for part in plans:
             if finished[part] is None and (out / part).exists():
-                output_folder.mark_unfinished(out / part)  # a new part beside an old one could have rows in common
+                output_folder.mark_unfinished(out / part)  # a new and an old part could have common rows
         return {
             part: finished[part]
             or derive(
@@ -116,7 +116,7 @@ def _removed_by_part(
 
 
 def _remove_others(out: Path, names: Sequence[str], *, overwrite: bool) -> None:
-    """Remove the parts of an earlier split that this one does not have; they may have rows in common with it."""
+    """Remove parts of an earlier split that this one lacks; they may have common rows."""
     for name in PARTS:
         if name in names or not (out / name).is_dir():
             continue
@@ -129,7 +129,7 @@ def _remove_others(out: Path, names: Sequence[str], *, overwrite: bool) -> None:
 
 
 class UnionFind:
-    """The clusters that links make of rows (union-find)."""
+    """The clusters of linked rows (union-find)."""
 
     def __init__(self, n_rows: int) -> None:
         self._parents = list(range(n_rows))
@@ -141,7 +141,7 @@ class UnionFind:
         self._parents[second] = first
 
     def union_by_key(self, key: Hashable, row: int) -> None:
-        """Put all rows that are given with this key into one cluster."""
+        """Put all rows with this key into one cluster."""
         self.union(self._first.setdefault(key, row), row)
 
     def find(self, row: int) -> int:
@@ -165,7 +165,7 @@ def clusters(dataset: Dataset, *, similarity: float, work: Path, progress: Progr
             names = (values["id"].rpartition("/")[2], values["title"])
             for key in derive_keys(url=values["url"], platform=values["platform"], names=names):
                 links.union_by_key(key, row)
-            # Two problems with one text stay together whatever their tests are, so the tests are not read.
+            # Two problems with one text stay together regardless of their tests, so the tests are not read.
             yield Problem(values["id"], values["source"], values["statement"], Suite(()), None, "")
 
     with temporary_sketches(problems(), folder=work, shape=lsh.choose_shape(similarity)) as sketches:
@@ -237,7 +237,7 @@ def _drawn(
         if len(members[cluster]) <= left[source_of[cluster]]:
             left[source_of[cluster]] -= len(members[cluster])
             drawn.append(cluster)
-    rest = sum(left.values())  # other sources fill in for those with too large or too few clusters
+    rest = sum(left.values())  # other sources compensate for those with too large or too few clusters
     taken = set(drawn)
     for cluster in order:
         if cluster not in taken and len(members[cluster]) <= rest:

@@ -1,10 +1,9 @@
 """A stage of a build: a step that examines the remaining problems and rejects some of them.
 
 A build is a list of stages (see `curate.stages.default_stages`); a custom stage is one more entry. Most stages examine
-one problem at a time and derive from `ProblemStage`, which has three questions: under which key is the result of a
-problem kept (`key`), what is the result (`examine`), and what does it change (`settle`). The build keeps the results,
-so after a kill only the problems without one are examined. A stage that compares problems with each other derives from
-`Stage`.
+one problem at a time and derive from `ProblemStage` with three methods: the cache key of a problem's result (`key`),
+the result (`examine`), and its effect (`settle`). The build stores the results, so after a kill only problems without
+one are examined. A stage that compares problems with each other derives from `Stage`.
 """
 
 import hashlib
@@ -25,12 +24,12 @@ OpenSandbox = Callable[[int], Sandbox]  # returns the sandbox of a seed; it stay
 
 @dataclass(frozen=True, slots=True)
 class BuildRow:
-    """A problem of a build, with what its stages have found so far.
+    """A problem of a build, with the results of its stages so far.
 
     problem    the problem, with the results of these stages
-    rejection  why the problem will not stay; None: it stays
-    failures   failures of its solutions on the test that says most about the problem; empty if there are none
-    suspicion  why its tests may be wrong, although it stays; empty if nothing speaks against them
+    rejection  the rejection of the problem; None: it is kept
+    failures   failures of its solutions on the most informative test; empty if there are none
+    suspicion  why its tests may be wrong, although it is kept; empty if not suspected
     """
 
     problem: Problem
@@ -61,18 +60,18 @@ class Stage(ABC):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """Everything that decides the results of this stage, as JSON values; it becomes part of the dataset's plan."""
+        """All settings that affect the results of this stage, as JSON values; part of the dataset's plan."""
         return {}
 
     @abstractmethod
     def run(self, build: Build) -> None:
-        """Examine the problems that no earlier stage has rejected, and reject those that must not stay."""
+        """Examine the problems that no earlier stage has rejected, and reject some."""
 
 
 class ProblemStage(Stage, Generic[Record]):
     """A stage that examines one problem at a time and keeps a record of the result.
 
-    The methods decide by their arguments alone, because they are called in other processes and again after a kill.
+    The methods must be pure functions, because they are called in other processes and again after a kill.
 
     record_type: a type that curate/json_records.py can write and read, such as a frozen dataclass, int or str
     seed: seed of the sandbox that `examine` uses; None: it executes no programs. Without one, the shards of a large
@@ -88,14 +87,14 @@ class ProblemStage(Stage, Generic[Record]):
     def key(self, row: BuildRow) -> str | None:
         """Return the cache key of this problem's record, or None to skip the problem.
 
-        It covers everything that the record depends on. A problem with a record under this key is not examined again.
+        It covers all inputs of the record. A problem with a record under this key is not examined again.
         """
 
     @abstractmethod
     def examine(self, row: BuildRow, sandbox: OpenSandbox) -> Record:
         """Examine a problem. Several threads call this at once if the stage has a seed.
 
-        sandbox: returns the sandbox of a seed; SandboxError that it raises is for the build, which tries again
+        sandbox: returns the sandbox of a seed; let its SandboxError propagate to the build, which retries
         """
 
     def settle(self, row: BuildRow, record: Record) -> BuildRow:
@@ -107,7 +106,7 @@ class ProblemStage(Stage, Generic[Record]):
         return 0.0
 
     def summarize(self, records: Iterable[Record], build: Build) -> None:
-        """Add what all records together say to the build's outputs."""
+        """Add results of all records together to the build's outputs."""
 
     def run(self, build: Build) -> None:
         """Examine problems that have no record yet, then update or reject each of them by its record."""
@@ -127,5 +126,5 @@ def first_pending(row: BuildRow, stages: Sequence[Stage | None], begin: int = 0)
 
 
 def compute_fingerprint(*content: Any) -> str:
-    """Return a name for these values, which json.dumps must accept. Only equal values have equal names."""
+    """Return a digest of these values, which json.dumps must accept."""
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""Which rows may be trained on, measured and exported: the same rule in every command and function.
+"""The rows that may be trained on, measured and exported: one rule for every command and function.
 
 By default, a row is taken if a reference has passed its tests (`verified`), and its tests are not suspected of having
-several right answers (`multi_answer_suspect`). A suspicion does not count where the checker can accept several answers.
+several right outputs (`multi_answer_suspect`). A suspicion does not count where the checker can accept several answers.
 A dataset whose rows are not those that its manifest describes is refused (curate/dataset/integrity.py).
 """
 
@@ -62,7 +62,7 @@ ONLY_TRUSTED = TrustPolicy()
 
 
 def exclusion_lines(counts: Mapping[str, int]) -> Iterator[str]:
-    """Yield a line for each reason: how many rows were left out, why, and what to type to take them.
+    """Yield a line for each reason: the number of excluded rows, the reason, and the option that includes them.
 
     counts: numbers of rows, by the keys of MEANINGS
     """

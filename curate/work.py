@@ -1,10 +1,10 @@
 """The work file of a shard: its rows, the records of stages about them, and their rejections, in one SQLite file.
 
-Reading writes the file aside and renames it, so a shard either has all its rows or is read again. What a stage finds
-about a row is one transaction, in a write-ahead log with synchronous=NORMAL: SIGKILL loses at most the row being
-written, and a power cut loses the last seconds, which are executed again. The file stays whole in both cases.
-synchronous=FULL would lose nothing in a power cut, but fsync each result, one after another: 12 ms each instead of 0.05
-ms (medians of 600 results on an ext4 disk), so builds with short programs would wait for the disk.
+Reading writes the file aside and renames it, so a shard either has all its rows or is read again. Each record of a
+stage is one transaction, in a write-ahead log with synchronous=NORMAL: SIGKILL loses at most the row being written, and
+a power cut loses the last seconds, which are executed again. The file stays consistent in both cases. synchronous=FULL
+would lose nothing in a power cut, but fsync each result, one after another: 12 ms each instead of 0.05 ms (medians of
+600 results on an ext4 disk), so builds with short programs would wait for the disk.
 """
 
 import json
@@ -124,8 +124,8 @@ class WorkFile(Closeable):
     def pending(self, stage: int, *, rejected: bool) -> list[int]:
         """Return the numbers of the problems that a stage has to examine next; rejected: also those rejected before.
 
-        Problems that take long come first, as far as the reference's time and the number of tests tell, so that the
-        last ones, for which not all workers have something to do, are short.
+        Slow problems, estimated by the reference's time and the number of tests, come first, so that workers are not
+        idle at the end.
         """
         query = f"SELECT number FROM item WHERE {_pending(rejected)} ORDER BY cpu_seconds DESC, n_tests DESC, number"
         return [number for (number,) in self._connection.execute(query, (stage,))]
@@ -143,7 +143,7 @@ class WorkFile(Closeable):
         next_stage: int | None,
         rejection: tuple[int, Rejection] | None,
     ) -> None:
-        """Write what a stage has found about a problem, in one transaction.
+        """Write the result of a stage for a problem, in one transaction.
 
         record      name of the stage, key and JSON of its record
         rejection   index of the stage that rejected the problem, and the rejection; None: it stays
@@ -166,7 +166,7 @@ class WorkFile(Closeable):
             )
 
     def reject_read(self, number: int, rejection: Rejection) -> None:
-        """Replace what was read from a row by its rejection."""
+        """Replace a read row by its rejection."""
         with self.transaction():
             self._connection.execute("DELETE FROM problem WHERE number = ?", (number,))
             self._connection.execute(
@@ -194,7 +194,7 @@ class WorkFile(Closeable):
         return self.ids(f"rejected_by IS NULL AND number IN {of_stage}", name)
 
     def kept(self) -> Iterator[tuple[int, bytes, bool]]:
-        """Yield what no stage has rejected, sorted by id: number, the problem as JSON as it was read, and whether a
+        """Yield the kept problems, sorted by id: number, the problem as JSON as it was read, and whether a
         stage has examined it."""
         return self._connection.execute(
             "SELECT item.number, row, EXISTS (SELECT 1 FROM record WHERE record.number = item.number) "
@@ -268,7 +268,7 @@ class NewWorkFile:
         self._n_bytes = 0
 
     def add(self, item: Problem | Rejection, row: bytes | None = None, next_stage: int | None = None) -> None:
-        """Add what was read from a row; rows have the numbers 0, 1, 2 ...
+        """Add a read row; rows have the numbers 0, 1, 2 ...
 
         item        the problem, or the rejection of a row that is not one
         row         the problem as JSON; None for a rejection
@@ -285,7 +285,7 @@ class NewWorkFile:
             self._insert()
 
     def _insert(self) -> None:
-        """Write what was added since the last time."""
+        """Write the buffered rows."""
         self._connection.executemany("INSERT INTO item VALUES (?, ?, ?, ?, ?, ?, ?, ?)", self._items)
         self._connection.executemany("INSERT INTO problem VALUES (?, ?)", self._rows)
         self._items, self._rows, self._n_bytes = [], [], 0
@@ -303,7 +303,7 @@ class NewWorkFile:
 def create_work_file(folder: Path) -> Iterator[NewWorkFile]:
     """Create the folder of a shard with its work file; the folder appears when the block ends without an exception.
 
-    All files in it are on the disk before it has its name, so a power cut leaves no shard that only seems complete.
+    All files are fsynced before the rename, so a power cut leaves no shard that only seems complete.
     """
     aside = folder.with_name(f"{folder.name}.{os.getpid()}.new")
     shutil.rmtree(aside, ignore_errors=True)
@@ -321,7 +321,7 @@ def create_work_file(folder: Path) -> Iterator[NewWorkFile]:
 
 
 def _flush(path: Path) -> None:
-    """Have the system write a file, or the names in a folder, to the disk."""
+    """fsync a file or a folder."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

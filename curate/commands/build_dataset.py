@@ -185,7 +185,7 @@ def _recipe(
 
 
 def _survey(recipe: "Recipe", out: Path) -> None:
-    """Read and filter, print what is left, and which steps would follow."""
+    """Read and filter; print the remaining rows, and the steps that would follow."""
     from curate.dataset.writer import rejected_row
     from curate.errors import CurateError
     from curate.pipeline import dry_run
@@ -225,7 +225,7 @@ def _run(recipe: "Recipe", out: Path, sandbox: "SandboxOptions", *, overwrite: b
 
 
 def _print_dataset(step: str, folder: Path, manifest: "Manifest") -> None:
-    """Print how many problems a step has left; for the build, also what became of all rows."""
+    """Print the number of problems that a step keeps; for the build, also the funnel of all rows."""
     label = f"{step}: "
     if step == "build":
         label = ""
@@ -249,7 +249,7 @@ def _errors_of_training(recipe: "Recipe") -> list[type[Exception]]:
 
 
 def _measure(dataset: Path, section: "DifficultyConfig", sandbox: "SandboxOptions") -> None:
-    """Sample the models. This is part of `train`, which curate does not import, so it is loaded by name."""
+    """Sample the models. Part of `train`, which curate must not import, so it is loaded by name."""
     names = ("k", "n", "temperature", "top_p", "max_tokens", "seed")
     settings = {name: value for name in names if (value := getattr(section, name)) is not None}
     if section.languages:

@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def _refuse_foreign_packages() -> None:
-    """End the command if Python finds other modules under the names of our packages.
+    """End the command if other modules shadow curate's packages.
 
     Others use these names as well: SandboxFusion's server is a package `sandbox`, and many projects have a `train.py`.
     """

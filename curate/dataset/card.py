@@ -76,7 +76,8 @@ _RATE_COLUMNS = ("model", "n", "n_truncated", "pass_at_1", "pass_at_k", "k", "te
 def write(manifest: Manifest, folder: Path) -> None:
     """Write the card of the dataset in `folder`, which must already contain the tables, in place of an earlier one.
 
-    The card of a dataset that curate did not build says only what was removed. Raises CurateError if a file is damaged.
+    The card of a dataset that curate did not build describes only the removals. Raises CurateError if a file is
+    damaged.
     """
     if manifest.build is None:
         counts = f"{manifest.n_kept} of {manifest.n_read} rows are left. Content hash `{manifest.content_hash}`."

@@ -130,7 +130,7 @@ class Dataset:
         return self._groups[1][-1]
 
     def __iter__(self) -> Iterator[Problem]:
-        """Yield the problems in order, without the solutions and the other columns that are not compared."""
+        """Yield the problems in order, without solutions and other columns that comparisons do not need."""
         for row in self.rows("data", _COMPARED_COLUMNS):
             with translate_read_errors(self.path):
                 suite = Suite.from_json(row.pop("tests"))
@@ -158,7 +158,7 @@ class Dataset:
             return from_row(rows[position - ends[number] + len(rows)])
 
     def exclusion_reasons(self, trust: TrustPolicy) -> dict[str, str]:
-        """Return why problems are left out by this rule, by id: words of curate.trust."""
+        """Return the exclusion reasons of problems under this policy, by id; see curate.trust."""
         reasons: dict[str, str] = {}
         for position, row in enumerate(self.rows("data", ("id", "verified", "multi_answer_suspect"))):
             suspect = row["multi_answer_suspect"]

@@ -1,4 +1,4 @@
-"""What changed between two builds: their plans and inputs, and what became of each row.
+"""The differences between two builds: plans, inputs, and the fate of each row.
 
 Memory holds the ids of both, and for each kept row a hash of each column, so datasets of millions of rows can be
 compared. Columns that are measured differ from run to run and are left out.
@@ -29,7 +29,7 @@ KEPT, CHANGED, ABSENT = "kept", "kept, but changed", "not there"
 
 
 def _states(name: str) -> str:
-    """Return the query for what became of each row of a dataset."""
+    """Return the query for the fate of each row of a dataset."""
     return f"""
         SELECT id, '{KEPT}' AS fate, hashes FROM {name}_kept
         UNION ALL
@@ -69,7 +69,7 @@ class ChangedRows:
 
 @dataclass(frozen=True, slots=True)
 class DatasetDiff:
-    """What changed between two datasets.
+    """The differences between two datasets.
 
     same_content: the rows of both have the same content hash, so only plan, inputs and measured columns can differ
     plan_changes, input_changes, count_changes: the differences, both values as JSON; a missing value is an empty text

@@ -23,7 +23,7 @@ _encode = json.JSONEncoder(sort_keys=True).encode
 
 
 class HashedRow(NamedTuple):
-    """What the hashes of a dataset need of a row.
+    """The inputs of a dataset's hashes for one row.
 
     content, reward  lines of JSON that the two hashes are made of; a row of `rejected` has no line for rewards
     digest           of the whole row

@@ -1,4 +1,4 @@
-"""The table `evidence/`, which shows why rows fell out, and why some that stay may have several right answers.
+"""The table `evidence/`, which shows why rows were rejected, and why some kept rows may have several right outputs.
 
 Texts are cut after 4 KiB. Outputs may differ from run to run if programs do, so the content hash leaves the table out.
 """
@@ -41,7 +41,7 @@ PROGRAM_COLUMNS = ("program_languages", "verdicts", "messages", "outputs", "prog
 
 @dataclass(frozen=True, slots=True)
 class SolutionOutput:
-    """What one solution did on a test.
+    """The result of one solution on a test.
 
     solution_index  index of the solution among the candidates of the problem
     verdict         the verdict on the test
@@ -117,7 +117,7 @@ def program_names(row: dict[str, Any]) -> list[str]:
 
 
 def judging_description(row: dict[str, Any]) -> str:
-    """Return what kind of test a row of the table shows, and how answers to it are compared."""
+    """Describe the test in a row of the table, and the comparison of its outputs."""
     kinds = {"stdin": "standard input and output", "call": f"a call of {row['entry_point']}", "assertion": "Python"}
     return f"{kinds[row['kind']]}, checker {row['checker']}"
 

@@ -1,4 +1,4 @@
-"""What `curate inspect` prints: the first rows of a dataset, everything about one row, or one test in full."""
+"""Output of `curate inspect`: the first rows of a dataset, everything about one row, or one test in full."""
 
 import difflib
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ _LINES = 20  # lines of outputs that are shown
 _WIDTH = 100  # characters of all columns of outputs together
 _TEST_CHARACTERS = 60  # characters of an input or output in the list of tests
 _SHOWN_TESTS = 8
-_LOOKED_AT = 20_000  # number of ids that are searched for names similar to an unknown id
+_LOOKED_AT = 20_000  # number of ids searched for suggestions for an unknown id
 _REQUIRED_COLUMNS = frozenset(("id", "title", "source", "statement", "tests", "verified"))
 _RATE_COLUMNS = ("model", "n_correct", "n", "n_truncated", "pass_at_1", "k", "pass_at_k", "temperature")
 

@@ -35,7 +35,7 @@ _COUNTED_ROWS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """Something that is not as the manifest says.
+    """A difference from the manifest.
 
     location  a table, a file or the manifest
     message   description of the mismatch
@@ -151,7 +151,8 @@ def _manifest_faults(manifest: Manifest, actual: str) -> Iterator[Discrepancy]:
 
 
 def _card_faults(dataset: Dataset) -> Iterator[Discrepancy]:
-    """Yield what makes `datasets.load_dataset` open other tables than those of the dataset, or none."""
+    """Yield faults of the card that make `datasets.load_dataset` open other tables than those of the dataset, or
+    none."""
     from huggingface_hub import metadata_load
 
     yield from (
@@ -163,7 +164,7 @@ def _card_faults(dataset: Dataset) -> Iterator[Discrepancy]:
         front = metadata_load(str(dataset.path / CARD)) or {}
         listed = _without_difficulty(front.get("configs") or ())
     except (CurateError, OSError, StopIteration):
-        return  # the comparison of files names what is missing or damaged
+        return  # the comparison of files reports what is missing or damaged
     except Exception as error:  # a parser of YAML raises errors of half a dozen kinds
         yield Discrepancy(CARD, f"its front matter cannot be read ({shorten(error)})")
         return
@@ -198,7 +199,7 @@ def _count_faults(dataset: Dataset) -> Iterator[Discrepancy]:
         kept = _count_values(dataset, "data", ("source", "verified"))
         rejected = _count_values(dataset, "rejected", ("source", "stage", "reason"))
     except CurateError:
-        return  # reading whole rows names the cause
+        return  # reading whole rows reports the cause
     totals = ("data", kept.total(), manifest.n_kept), ("rejected", rejected.total(), manifest.n_rejected)
     if faults := [Discrepancy(table, f"has {n} rows, not {wanted}") for table, n, wanted in totals if n != wanted]:
         yield from faults
@@ -238,9 +239,8 @@ def _hash_of_foreign_files(dataset: Dataset) -> str | None:
 def _compare_rows(
     dataset: Dataset, *, parse_tests: bool, progress: Progress
 ) -> tuple[RowHasher | None, dict[str, int], list[Discrepancy]]:
-    """Read all rows of a dataset that curate built, and compare them with the manifest.
-
-    Returns their hashes, None if they cannot be read; the number of rows of each table; and what is wrong with them.
+    """Read all rows of a dataset that curate built, and compare them with the manifest. Returns their hashes, None if
+    they cannot be read; the number of rows of each table; and the faults.
     """
     manifest, hasher = dataset.manifest, RowHasher()
     ids: dict[str, list[str]] = {}
@@ -273,7 +273,7 @@ def _compare_rows(
 
 
 def _changed_rows(dataset: Dataset, hasher: RowHasher, ids: Mapping[str, Sequence[str]]) -> Iterator[Discrepancy]:
-    """Yield what the digests of the rows say. Without digests, nothing is known about single rows.
+    """Yield the changed rows by their digests. Without digests, single rows cannot be compared.
 
     hasher, ids: of the rows as they are now
     """

@@ -2,8 +2,8 @@
 
 A line is flushed before the next result is awaited, so killing the process loses at most the line being written: the
 last one, without a newline. It is cut off when the journal is opened again, unless its record is complete. Any other
-line that is not a record is an error, because no kill leaves one: the file was damaged or edited, and what it held may
-have been paid for. Records stay in the file until they are needed, because those of a million problems would fill the
+line that is not a record is an error, because no kill causes one: the file was damaged or edited, and its results may
+have been expensive. Records stay in the file until they are needed, because those of a million problems would fill the
 memory.
 """
 
@@ -61,7 +61,7 @@ class ResultJournal(Closeable):
         return len(self._places)
 
     def load(self, key: str, read: Callable[[Any], Found]) -> Found:
-        """Return what `read` makes of the record. Raises CurateError, which names the line, if it raises ValueError."""
+        """Return `read` of the record. Raises CurateError, which names the line, if `read` raises ValueError."""
         return _load(self._path, self._places[key], read)
 
     def add(self, key: str, record: Any) -> None:
@@ -74,7 +74,7 @@ class ResultJournal(Closeable):
         """Return the records of some problems.
 
         keys  by the id of a problem, the key of its record
-        read  turns a stored record into the object that it stands for
+        read  decodes a stored record
         """
         return JournalRecords(self._path, {id: self._places[key] for id, key in keys.items()}, read)
 

@@ -30,7 +30,7 @@ def resolve_dataset_folder(location: str | Path) -> Path:
 def require_local_folder(location: str | Path, command: str) -> Path:
     """Return the folder of a dataset that a command writes to. Raises CurateError for a dataset on the Hub.
 
-    command  what the user typed before the dataset
+    command  the command line before the dataset, for the message
     """
     if _on_hub(location):
         name, _, revision = str(location).partition("@")
@@ -57,7 +57,8 @@ def download_dataset(location: str | Path) -> Path | None:
 
 
 def _on_hub(location: str | Path) -> bool:
-    """Say whether this is a Hub id. `data/taco` with a folder `data` beside it is a mistyped path rather than that."""
+    """Return whether this is a Hub id. `data/taco` with a folder `data` beside it is a mistyped path rather than
+    that."""
     path = Path(location).expanduser()
     return not path.exists() and bool(HUB_ID.fullmatch(str(location))) and not Path(path.parts[0]).exists()
 

@@ -1,4 +1,4 @@
-"""The output folder and the work folder inside it: who may write, what is finished, and what can be continued.
+"""The output folder and the work folder inside it: locking, recognizing finished work, and resuming.
 
 A folder is finished when it has a manifest. Until then its `.work` folder holds the plan of the build and its shards.
 A plan contains everything that decides the content; it does not contain workers, paths and times.
@@ -50,7 +50,7 @@ def finished_manifest(out: Path, plan: Plan, *, overwrite: bool) -> Manifest | N
     except (ValueError, KeyError, TypeError):
         raise CurateError(f"{out / MANIFEST} is not a curate manifest. Choose another --out.") from None
     if manifest is not None:
-        if _begun(out / WORK) in (None, wanted):  # left over from a build killed in its last moment
+        if _begun(out / WORK) in (None, wanted):  # left by a build killed at its very end
             shutil.rmtree(out / WORK, ignore_errors=True)
         return manifest
     if not overwrite:
@@ -134,7 +134,7 @@ def commit_output(work: Path, out: Path, manifest: Manifest) -> Manifest:
     (out / MANIFEST).unlink(missing_ok=True)  # a dataset that is being replaced must not look finished
     for name in DATASET_ENTRIES:
         old, new = out / name, work / "final" / name
-        if (old / WORK).is_dir():  # keep a model's samples: they are expensive, and their names say what they depend on
+        if (old / WORK).is_dir():  # keep a model's samples, which are expensive; their names are cache keys
             new.mkdir(exist_ok=True)
             (old / WORK).rename(new / WORK)
         if old.is_dir():
@@ -165,13 +165,13 @@ def immutable_file_names(folder: Path) -> list[str]:
 
 
 def untracked_names(folder: Path) -> list[str]:
-    """Return the names of what lies in the folder of a dataset and is no part of it. No command reads it."""
+    """Return the names of entries in a dataset's folder that are not part of it. No command reads them."""
     return sorted({path.name for path in folder.glob("[!.]*")} - {*DATASET_ENTRIES, MANIFEST})
 
 
 def mark_unfinished(out: Path) -> None:
     """Mark a dataset that will be written again as not finished, so that no reader takes it for the new one."""
-    (out / WORK).mkdir(parents=True, exist_ok=True)  # without it, the folder would not be known as ours
+    (out / WORK).mkdir(parents=True, exist_ok=True)  # without it, the folder would not be recognized as curate's
     (out / MANIFEST).unlink(missing_ok=True)
 
 

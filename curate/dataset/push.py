@@ -17,7 +17,7 @@ FILES = ("README.md", MANIFEST, "report.html", "report.json", DIGESTS)
 
 
 def files_to_push(folder: Path, repo: str, trust: TrustPolicy) -> dict[str, int]:
-    """Return what pushing the folder would send, without using the network: sizes in bytes, by relative paths.
+    """Return the files to push, without using the network: sizes in bytes, by relative paths.
 
     trust: whether to send a dataset that was altered
 

@@ -1,6 +1,6 @@
 """SQL over the tables of datasets. DuckDB runs it in this process, and sees only the rows that it is given.
 
-Rows come as Arrow batches from our own reader of tables. DuckDB opens no file, loads no extension, has no network and
+Rows come as Arrow batches from curate's reader of tables. DuckDB opens no file, loads no extension, has no network and
 keeps its configuration, so SQL cannot reach anything else on this machine.
 """
 
@@ -44,7 +44,7 @@ def read_table(
 ) -> "pa.RecordBatchReader":
     """Return columns of a table of a dataset, for `query`. A column that the table lacks is null.
 
-    rows: rows of a batch, to be small if texts are long
+    rows: rows of a batch; choose few for long texts
     """
     import pyarrow as pa
 

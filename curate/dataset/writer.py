@@ -4,8 +4,8 @@ Tables are Parquet files. Only those beside lines of JSON that curate did not bu
 `load_dataset` reads all configs of a folder in one format.
 
 Several processes can prepare a table: each writes sorted rows to an Arrow file, a part, and one process merges the
-parts. A part holds, beside the columns of a row, what the merge would otherwise have to compute: the lines and the
-digest for the hashes, and the number of characters. So the merge only copies values, compresses and hashes.
+parts. A part also holds values that the merge would otherwise compute: the lines and the digest for the hashes, and the
+number of characters. So the merge only copies values, compresses and hashes.
 """
 
 import heapq
@@ -71,7 +71,7 @@ def row_groups(rows: Iterable[tuple[Item, int]], max_characters: int) -> Iterato
     """Yield rows in lists of ROW_GROUP_ROWS at most, each with its number of characters.
 
     rows            rows, each with its number of characters
-    max_characters  a list with so many characters ends
+    max_characters  a list ends at this number of characters
     """
     group: list[Item] = []
     n_characters = 0
@@ -194,7 +194,7 @@ def merge_parts(
 def _read_part(
     path: Path, key: Sequence[str], columns: Sequence[str]
 ) -> Iterator[tuple[Any, HashedRow, "pa.RecordBatch", int, int]]:
-    """Yield the key of each row, what is hashed, its batch and its place there, and its number of characters."""
+    """Yield the key of each row, its HashedRow, its batch and index there, and its number of characters."""
     import pyarrow as pa
 
     with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as batches:
@@ -208,7 +208,7 @@ def _read_part(
 
 
 def _gather(rows: Sequence[tuple["pa.RecordBatch", int]]) -> "pa.Table":
-    """Return rows of several batches as one table. Of each batch, they are in order and there is none between them."""
+    """Return rows of several batches as one table. Those of one batch are contiguous and in order."""
     import pyarrow as pa
 
     first = {id(batch): (batch, place) for batch, place in reversed(rows)}

@@ -45,7 +45,7 @@ def write_clean_copy(
     overwrite  replace an existing dataset in the folder
     progress   called with the progress of the comparison
 
-    A folder that is already finished is recognised by its inputs, and is left as it is. Raises CurateError if the
+    A folder that is already finished is recognized by its inputs, and stays as it is. Raises CurateError if the
     dataset or a set cannot be read, or the folder cannot be written.
     """
     given = download_dataset(location) or Path(location).expanduser()

@@ -40,7 +40,7 @@ class ContaminationResult:
 
     hits        all hits, in the order of the rows
     rejections  rejections of the rows to remove, by position
-    counts      for the manifest, by name of the set: what the set was read from, and how many rows contain its items
+    counts      for the manifest, by name of the set: its files, and the number of rows that contain its items
     """
 
     hits: list[ContaminationHit]

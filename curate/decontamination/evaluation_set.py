@@ -1,7 +1,7 @@
 """Evaluation sets: items and windows of dates that a training set must not contain, since models are tested on them.
 
-read_evaluations reads those that `--against` names. Below it is what their kinds share: reading rows, and finding the
-texts by which the problem in a row is recognised.
+read_evaluations reads those that `--against` names. The kinds share the functions below it: reading rows, and
+extracting the texts that identify the problem in a row.
 """
 
 import pkgutil
@@ -22,7 +22,7 @@ from curate.recipe import EvaluationSetConfig
 from curate.text.ngrams import words
 
 _KINDS = evaluations.__name__
-# Prose shorter than this is a sentence that anybody might write.
+# Shorter prose is too generic to identify a problem.
 MIN_PROSE = 16
 # These words end the story. Examples and formats follow, which copies of a problem write differently or leave out.
 _END_OF_PROSE = re.compile(
@@ -59,7 +59,7 @@ class DateWindow:
     sources: tuple[str, ...]
 
     def contains(self, day: str) -> bool:
-        """Tell whether a date, with or without a time, lies in the window."""
+        """Return whether a date, with or without a time, is in the window."""
         return self.first <= day[:10] <= self.last
 
     def earliest_date(self, contests: Iterable[tuple[str, str]]) -> str | None:
@@ -84,7 +84,7 @@ class EvaluationSet:
 
     @property
     def plan(self) -> EvaluationSource:
-        """A description for the manifest of what the set was read from."""
+        """The set's name, window and files, for the manifest."""
         return EvaluationSource(self.name, str(self.window) if self.window else None, self.files)
 
 
@@ -174,7 +174,7 @@ def read_named_rows(
 
 
 def item_text(table: TableFiles, name: str, row: dict[str, Any], columns: Sequence[str]) -> str:
-    """Return the text in the first column that has any, or what the user says if it has messages of a chat.
+    """Return the text in the first column that has any; of a chat, the user's messages.
 
     Raises CurateError if no column has text.
     """
@@ -186,7 +186,7 @@ def item_text(table: TableFiles, name: str, row: dict[str, Any], columns: Sequen
 
 
 def text_variants(text: str, prose: str | None = None) -> tuple[str, ...]:
-    """Return the text without its prompt template and, if it is long enough to be recognised, the prose on its own.
+    """Return the text without its prompt template and, if it is long enough to identify the problem, the prose alone.
 
     prose: the part of the text that tells the story; None: the beginning of the text
     """

@@ -1,4 +1,4 @@
-"""Find texts that contain passages, and how much of each passage they contain, counted in word 8-grams.
+"""Find texts that contain passages, and the share of each passage in word 8-grams.
 
 The n-grams of all passages are numbered, in one sorted array. Those of a text are hashed and looked up there; a bitmap
 avoids most look-ups. A match is kept as a pair of numbers until all texts have been seen. Only then is it known which
@@ -47,7 +47,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class PassageOverlap:
-    """A text and a passage that have something in common.
+    """A text and a passage that overlap.
 
     text, passage: their numbers, in the order in which they were given
     rule: the text is the passage (`same_text`), contains all its n-grams and perhaps all of it (`whole_item`), or
@@ -90,7 +90,7 @@ class PassageIndex:
         self._found: list[PassageOverlap] = []
 
     def scan(self, texts: Iterable[str]) -> None:
-        """Look for the passages in these texts. The numbers of the texts continue from those of earlier texts."""
+        """Search these texts for the passages. Text numbers continue from those of earlier calls."""
         for batch in _batches(texts):
             words = hash_words(batch)
             self._match(hash_ngrams(words, NGRAM_WORDS))
@@ -128,9 +128,8 @@ class PassageIndex:
                     yield PassageOverlap(text, number, "whole_item", 1.0)
 
     def longest_match(self, overlap: PassageOverlap, text: str) -> tuple[int, int] | None:
-        """Return the places of the first and last word of the longest stretch that text and passage have in common.
-
-        Returns None if the passage had to be in the text in one piece and is not.
+        """Return the indices of the first and last word of the longest common run of text and passage. Returns None if
+        the passage must be contiguous in the text and is not.
         """
         import numpy as np
 

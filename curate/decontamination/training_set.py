@@ -1,7 +1,7 @@
 """Training rows, in the form in which evaluation sets are compared with them, and training sets of any form on disk.
 
-A prompt may be a conversation (curate/reading/prompt_templates.py), as in exports for TRL and verl: then only what the
-user says is compared, without the words of our own prompts.
+A prompt may be a conversation (curate/reading/prompt_templates.py), as in exports for TRL and verl: then only the
+user's messages are compared, without curate's prompt template.
 
 A row is named by its id, or if it has none, by its file and its zero-based index in it.
 """
@@ -67,7 +67,7 @@ def with_progress_reports(rows: RowReader, progress: Progress) -> RowReader:
 
 
 _IDS = ("id", "problem_id", "question_id", "task_id")
-_MORE = "extra_info"  # verl keeps what identifies a row in this column
+_MORE = "extra_info"  # in verl's datasets, the column with a row's identity
 _EXCLUDED = "left_out.jsonl"  # in an export: the ids of rows that are not in it
 _OTHERS = ("source", "platform", "url", "title", "question_title", "name", "date", "contest_date")
 

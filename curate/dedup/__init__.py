@@ -4,6 +4,6 @@ signatures      a text as the set of its shingles, word 5-grams, and the MinHash
 kernel          the same, compiled
 sketches        the files with the signatures of many rows, and those of these rows that are worth comparing
 lsh             candidates: the rows whose signatures share a band
-duplicates      which rows are removed, and which row stays in place of each
+duplicates      the choice of rows to remove, and of the row kept instead of each
 problem_series  different problems that have similar statements
 """

@@ -1,10 +1,10 @@
 """Find duplicates across sources: rows with the same text, and rows with nearly the same words.
 
-MinHash only proposes pairs; the exact Jaccard similarity over word 5-grams decides. Rows are taken in order of
-worth, and a row is removed only if it matches a row that stays. So if A is like B and B is like C, C is not removed
-because of A unless it is like A, too. Each removed row names the row that was kept. Statements are compared without the
-templates of their sources. Two similar statements both stay if they ask for different things, as the parts of a series
-do (curate/dedup/problem_series.py).
+MinHash only proposes pairs; the exact Jaccard similarity over word 5-grams decides. Rows are visited in rank order, and
+a row is removed only if it matches a kept row. So if A is like B and B is like C, C is not removed because of A unless
+it is like A, too. Each removed row names the row that was kept. Statements are compared without the templates of their
+sources. Two similar statements both stay if they pose different problems, like the parts of a series
+(curate/dedup/problem_series.py).
 """
 
 import logging
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 # Two signatures estimate a similarity with a standard deviation of at most 0.044, so the estimate for a pair that
 # reaches the threshold is this much too low once in 100,000 times. This saves most comparisons between boilerplate.
 _SLACK = 0.2
-_FEW = 4  # candidates that are compared at once, as estimates would take longer
+_FEW = 4  # up to this number of candidates, exact comparison is faster than estimates
 
 
 class Duplicate(NamedTuple):
@@ -56,7 +56,7 @@ class Duplicate(NamedTuple):
 
 
 def order_by_worth(verified: "np.ndarray[Any, Any]", n_tests: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-    """Return the rows with the most valuable first: verified ones, then by most tests, then in their order."""
+    """Return the rows in rank order: verified ones first, then by number of tests, then in input order."""
     import numpy as np
 
     order: np.ndarray[Any, Any] = np.lexsort((-n_tests, ~verified))
@@ -68,7 +68,7 @@ def find_duplicates(
 ) -> Iterator[Duplicate]:
     """Yield the rows to remove.
 
-    order      the rows in order of worth
+    order      the rows in rank order
     threshold  minimum Jaccard similarity, above 0, at which two statements count as nearly the same
     load       returns the problem of a row, so that two similar problems can be compared in detail
     """

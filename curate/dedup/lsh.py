@@ -1,8 +1,8 @@
-"""Locality-sensitive hashing for rows that are all known in advance: each band is sorted, and equal keys share it.
+"""Locality-sensitive hashing for a fixed set of rows: each band is sorted, and rows with equal keys form a bucket.
 
 Two rows are candidates if all ROWS minima of one of BANDS bands agree. With 25 bands of 5 minima, a pair with a Jaccard
-similarity of 0.7 is missed by chance once in 100 times, a pair with 0.8 practically never, and a pair with 0.6 once in
-eight times. A threshold below 0.7 therefore misses many pairs, and needs bands of fewer minima (`choose_shape`).
+similarity of 0.7 is missed in 1 of 100 cases, with 0.8 practically never, and with 0.6 in 1 of 8. A threshold below 0.7
+therefore misses many pairs, and needs bands of fewer minima (`choose_shape`).
 """
 
 from collections.abc import Iterable
@@ -53,7 +53,8 @@ def band_keys(signatures: "Signatures", shape: tuple[int, int] = (BANDS, ROWS)) 
 class LshIndex:
     """The buckets that several rows share, and the kept rows in each of them, in some 110 bytes for such a row.
 
-    rows      numbers of the rows that share a bucket, ascending; below, a row is its place in this array
+    rows      numbers of the rows that share a bucket, ascending; elsewhere in this class, a row is its index in this
+              array
     overfull  buckets with too many kept rows to compare all of them
     """
 
@@ -93,7 +94,7 @@ class LshIndex:
         return list(kept)
 
     def add_kept(self, row: int) -> None:
-        """Note that this row is kept, so that it becomes a candidate for later rows."""
+        """Mark a row as kept, so that it becomes a candidate for later rows."""
         buckets = self._buckets[row]
         is_taken = self._first_kept[buckets] >= 0
         self._first_kept[buckets[~is_taken]] = row

@@ -1,8 +1,7 @@
 """Distinguish two problems of one series from two copies of one problem, if their statements are alike.
 
-"Two Sum" and "Two Sum II" share nearly all their words and are different problems. The difference is looked for in the
-titles of the rows, the versions that their statements name, the functions that they ask for, and their tests or the
-numbers and answers of their questions.
+"Two Sum" and "Two Sum II" share nearly all their words and are different problems. Differences are searched in titles,
+versions named by statements, required functions, tests, and the numbers and answers of questions.
 """
 
 import re
@@ -35,7 +34,8 @@ def find_difference(first: Problem, second: Problem) -> str | None:
 
 
 def _of_one_series(first: str, second: str) -> bool:
-    """Say whether titles differ only in the name of the part, as in `... i` and `... ii`, `... easy` and `... hard`."""
+    """Return whether titles differ only in the name of the part, as in `... i` and `... ii`, `... easy` and `...
+    hard`."""
     if not first or not second:
         return False
     words, other_words = _title_words(first), _title_words(second)
@@ -48,7 +48,7 @@ def _title_words(title: str) -> set[str]:
 
 
 def _versions(first: str, second: str) -> bool:
-    """Say whether both name a version, as in `This is the easy version of the problem`, and the versions differ."""
+    """Return whether both name a version, as in `This is the easy version of the problem`, and the versions differ."""
     version, other_version = _VERSION.search(first), _VERSION.search(second)
     if version is None or other_version is None:
         return False
@@ -82,7 +82,7 @@ def _contradict(first: Suite, second: Suite) -> bool:
 
 
 def _key(text: str, suite: Suite) -> str:
-    """Return an input without the details that collectors change: blanks, line ends and the formatting of JSON."""
+    """Normalize the details of an input that sources change: blanks, line ends and the formatting of JSON."""
     if suite.entry_point is None:
         return " ".join(text.split())
     try:
@@ -93,8 +93,8 @@ def _key(text: str, suite: Suite) -> str:
 
 def _agree(first: str, second: str, suite: Suite) -> bool:
     if suite.assertions is not None:
-        return first == second  # both were written by the same rule
+        return first == second  # both have the same format
     if suite.entry_point is None:
-        first, second = first.casefold(), second.casefold()  # collectors disagree about YES and yes, as judges do
+        first, second = first.casefold(), second.casefold()  # sources differ in YES and yes, as judges do
         return tokens.same_output(first, second) or tokens.same_output(second, first)
     return tokens.same_value(parse_json(first, "output"), parse_json(second, "output"))

@@ -1,7 +1,7 @@
-"""What deduplication remembers of each problem: the digest of its text, its shingles, their signature and its bands.
+"""Sketches of problems for deduplication: the digest of the text, its shingles, their signature and bands.
 
 The sketches of many problems are files in a folder, with some 1.9 KB for a problem of ordinary length. `Sketches` reads
-several such folders. It has only those rows in memory that share a band with another row, in some 200 bytes each.
+several such folders. It loads only the rows that share a band with another row, in some 200 bytes each.
 """
 
 import hashlib
@@ -85,9 +85,9 @@ def write_sketches(
 class Sketches(Closeable):
     """The sketches of those rows that share a band with another row. All others resemble no row.
 
-    A row is the place of a problem among these rows.
+    A row number is an index into these rows.
 
-    rows    place of each row among all problems of the shards
+    rows    index of each row among all problems of the shards
     shard   index of its shard
     number  its number there
     index   the rows of each band
@@ -152,7 +152,7 @@ class Sketches(Closeable):
 def temporary_sketches(
     problems: Iterable[Problem], *, folder: Path | None = None, shape: tuple[int, int] = (BANDS, ROWS)
 ) -> Iterator[Sketches]:
-    """Yield the sketches of problems, numbered from 0. folder: where their files are meanwhile; None: as usual"""
+    """Yield the sketches of problems, numbered from 0. folder: for their temporary files; None: the system's"""
     with tempfile.TemporaryDirectory(dir=folder) as aside:
         write_sketches(enumerate(problems), Path(aside), shape=shape)
         with Sketches([(Path(aside), None)]) as sketches:
@@ -220,7 +220,7 @@ def _as_numbers(digests: bytes) -> "Keys":
 
 
 def _places(folder: Path, numbers: "Numbers | None") -> "Numbers":
-    """Return the places of problems among those of a folder."""
+    """Return the indices of problems among those of a folder."""
     import numpy as np
 
     held = np.fromfile(folder / _NUMBERS, dtype=np.uint32)
@@ -241,7 +241,7 @@ def _band(folder: Path, band: int) -> "Keys":
 
 
 def _gather(folders: Sequence[Path], name: str, kind: Any, places: Sequence["Numbers"]) -> "Numbers":
-    """Return the values at these places of the files of this name, one file after another."""
+    """Return the values at these indices of the files of this name, file by file."""
     import numpy as np
 
     parts = [np.fromfile(folder / name, dtype=kind)[chosen] for folder, chosen in zip(folders, places, strict=True)]

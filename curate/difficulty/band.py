@@ -1,4 +1,4 @@
-"""A band of solve rates, to select problems that teach a model something: it solves them neither always nor never."""
+"""A band of solve rates, to select problems with a learning signal: a model solves them neither always nor never."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from curate.errors import CurateError
 from curate.manifest import BandPlan, Manifest, SelectedBand
 from curate.problem import Rejection
 
-_FEW_ROWS, _FEW_SHARE = 100, 0.1  # fewer problems may be too few to train on, or may have been selected by chance
+_FEW_ROWS, _FEW_SHARE = 100, 0.1  # fewer problems cause a warning: too few to train on, or selected by chance
 _SETTINGS = ("k", "temperature", "top_p", "max_tokens", "seed")
 _TEXTS = ("prompt", "engine", "languages")  # settings that are empty unless they were given
 
@@ -73,9 +73,9 @@ def filter_by_solve_rate(
     recipe: the recipe of the result, if the models were sampled as it says
 
     The other rows go to `rejected` as too_hard, too_easy or not_sampled, with the counts of each model. The new dataset
-    keeps all solve rates, so that the whole distribution can be seen. A folder that is already finished is recognised
-    by its inputs, and is left as it is. No model is sampled. Raises CurateError if the dataset cannot be read, has no
-    such models, or the folder cannot be written.
+    keeps all solve rates, for the whole distribution. A finished folder is recognized by its inputs, and stays as it
+    is. No model is sampled. Raises CurateError if the dataset cannot be read, has no such models, or the folder cannot
+    be written.
     """
     origin = Dataset.open_built(dataset)
     rates = solve_rates.read(origin.path)

@@ -24,34 +24,31 @@ Row = dict[str, Any]
 # name: (Arrow type, meaning). A type with "?" may be null.
 COLUMNS: Columns = {
     "id": ("string", "the problem, as in the dataset"),
-    "model": ("string", "as it was named when it was sampled"),
+    "model": ("string", "the name under which it was sampled"),
     "n": ("int32", "samples that have a verdict"),
     "n_correct": ("int32", "of them, those that passed every test"),
-    "n_truncated": ("int32", "of n, those that were cut off; each is judged by the program in it, if it has one"),
-    "n_truncated_correct": (
-        "int32?",
-        "of n_correct, those that were cut off: without them, cut-off answers count as wrong",
-    ),
+    "n_truncated": ("int32", "of n, the truncated ones; each is judged by the program in it, if it has one"),
+    "n_truncated_correct": ("int32", "of n_correct, the truncated ones"),
     "n_no_code": (
         "int32",
-        "of n, those that ended by themselves without a fenced program or a final answer; they count as wrong",
+        "of n, those that ended without a fenced program or a final answer; they count as wrong",
     ),
-    "n_sampled": ("int32", "answers of the model; more than n where the sandbox failed"),
+    "n_sampled": ("int32", "completions of the model; more than n where the sandbox failed"),
     "k": ("int32", "the k of pass_at_k"),
     "pass_at_1": ("float64?", "n_correct / n; null where n is 0"),
     "pass_at_k": ("float64?", "unbiased estimate (Chen et al. 2021); null where n is below k"),
-    "mean_tokens": ("float64?", "length of the answers; 0 where the server does not tell"),
+    "mean_tokens": ("float64?", "length of the completions; 0 where the server does not report it"),
     "temperature": ("float64", "of the samples"),
     "top_p": ("float64", "of the samples"),
-    "max_tokens": ("int32", "most tokens of an answer"),
+    "max_tokens": ("int32", "maximum tokens of a completion"),
     "seed": ("int32", "the seed from which the seed of each sample is derived"),
-    "samples": ("string", "names what the samples depend on: problem, tests, prompt, model and settings"),
+    "samples": ("string", "cache key of the samples: problem, tests, prompt, model and settings"),
     "prompt": (
         "string",
-        "what differs from the usual prompt, as JSON: system, template, template_arguments; else empty",
+        "differences from the default prompt, as JSON: system, template, template_arguments; else empty",
     ),
-    "engine": ("string", "options of vLLM on which answers depend, as JSON; empty if none was given"),
-    "languages": ("string", "languages that answers could have, separated by spaces; empty for Python alone"),
+    "engine": ("string", "options of vLLM that affect completions, as JSON; empty if none was given"),
+    "languages": ("string", "allowed languages, separated by spaces; empty for Python alone"),
 }
 
 
@@ -117,11 +114,11 @@ def remaining_tables(dataset: Dataset, removed: Collection[str]) -> Tables:
 def replace_model_rows(dataset: Path, model: str, rows: Iterable[Row]) -> None:
     """Replace the earlier rows of a model.
 
-    Problems of the table that are not in `rows` were removed from the dataset by a filter. Their rows stay in the
-    table, so that the whole distribution can be seen.
+    Rows of problems missing from `rows`, which a filter has removed from the dataset, stay in the table, for the whole
+    distribution.
     """
     folder = dataset / DIFFICULTY
-    with FileLock(folder / ".work" / "lock", wait_seconds=inf):  # another model may be at this point
+    with FileLock(folder / ".work" / "lock", wait_seconds=inf):  # another model may write at the same time
         before = read(dataset)
         new = {(row["id"], row["model"]): row for row in rows}
         after = {(row["id"], row["model"]): row for row in before} | new

@@ -194,7 +194,7 @@ def finished_export(dataset: Path, target_name: str, out: Path, options: ExportO
 
 
 def _plan(dataset: Path, to: str, options: ExportOptions) -> Manifest:
-    """Return what the manifest of an export says about its options, which are settled, and its dataset."""
+    """Return the part of an export's manifest about its dataset and its final options."""
     before = output_folder.read_manifest(dataset)
     names = {
         "content_hash": before.content_hash,
@@ -205,7 +205,7 @@ def _plan(dataset: Path, to: str, options: ExportOptions) -> Manifest:
 
 
 def _settled(to: str, out: Path, options: ExportOptions) -> ExportOptions:
-    """Return the options with the target's limits, and with the values that they leave open."""
+    """Return the options with the target's limits and all defaults filled in."""
     target: Any = load_target(to)
     settled = target.apply_target_limits(options) if hasattr(target, "apply_target_limits") else options
     return replace(settled, budget=settled.max_tests, name=settled.name or out.resolve().name)
@@ -273,7 +273,7 @@ def common_values(problem: Problem) -> dict[str, Any]:
 def write_readme(folder: Path, text: str, prompt: PromptFormat, remedy: str) -> None:
     """Write README.md, with a note about the arguments of the chat template if there are any.
 
-    remedy: a sentence that says how the trainer takes them
+    remedy: a sentence on how to pass them to the trainer
     """
     if prompt.template_arguments:
         arguments = ", ".join(f"{name} = {json.dumps(value)}" for name, value in prompt.template_arguments.items())
@@ -285,7 +285,7 @@ def write_readme(folder: Path, text: str, prompt: PromptFormat, remedy: str) -> 
 
 
 def has_nondefault_limits(suite: Suite) -> bool:
-    """Say whether the suite has limits that a record cannot express."""
+    """Return whether the suite has limits that a record cannot express."""
     default = Limits()
     return replace(suite.limits, wall_seconds=default.wall_seconds, memory_mb=default.memory_mb) != default
 

@@ -25,8 +25,8 @@ class ProblemTask(CodeTask[ProblemData]):
 
 
 class ProblemEnvironmentConfig(vf.EnvConfig):
-    # The model only talks, and programs run in our sandbox. So a process of this machine is enough; without this,
-    # verifiers would start a container in Prime's cloud for each reply.
+    # Programs run in curate's sandbox, so a local process is enough; without this, verifiers would start a container in
+    # Prime's cloud for each reply.
     agent: vf.AgentConfig = vf.AgentConfig.model_validate(
         {"harness": {"id": "null"}, "runtime": {"type": "subprocess"}}
     )

@@ -1,6 +1,6 @@
 """Write problems.jsonl, in which each line is a record of `curate judge` with further fields for trainers.
 
-The program in a record, `code`, is the reference. Replace it by an answer, and `curate judge` will judge the answer.
+The program in a record, `code`, is the reference. Replace it by a submission to judge it with `curate judge`.
 """
 
 import json

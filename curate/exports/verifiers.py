@@ -1,6 +1,7 @@
 """Write a package for verifiers. Once the folder is installed, the name of the package can be used as a taskset.
 
-The package contains the problems as Parquet. Rewards are computed in our sandbox, so suites are exported completely.
+The package contains the problems as Parquet. Rewards are computed in curate's sandbox, so suites are exported
+completely.
 """
 
 import re

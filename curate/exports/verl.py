@@ -2,9 +2,9 @@
 
 For the names in SCORED_BY_VERL the scorer is verl's prime_code, or its client of SandboxFusion if a URL is configured.
 This scorer takes tests in APPS's form, {"inputs", "outputs", "fn_name"}, and has rules of its own. Once a test has
-failed, it counts only the first ten tests, so a program that fails the eleventh gets full marks. We therefore export at
-most ten tests, and leave out rows that this scorer would misjudge. Any other name is for `rewards.verl`, which runs all
-tests in our sandbox. Then every row that a record can express is exported.
+failed, it counts only the first ten tests, so a program that fails the eleventh gets full marks. So at most ten tests
+are exported, without rows that this scorer would misjudge. Any other name is for `rewards.verl`, which runs all tests
+in curate's sandbox; then every row that a record can express is exported.
 
 See verl/utils/reward_score/__init__.py, prime_code/testing_util.py and sandbox_fusion/utils.py of verl 0.9.1.
 """
@@ -161,7 +161,7 @@ def _stripped(text: str) -> str:
 
 
 def _fits(case: Case, by_verl: bool) -> bool:
-    """Say whether a call can be written as JSON and, if verl scores it, be passed and compared without changes."""
+    """Return whether a call can be written as JSON and, if verl scores it, be passed and compared without changes."""
     try:
         arguments, value = json.loads(case.input), json.loads(case.expected)
     except ValueError:  # an integer of more digits than Python reads
@@ -171,7 +171,7 @@ def _fits(case: Case, by_verl: bool) -> bool:
 
 
 def _keyed_by_numbers(value: object) -> bool:
-    """Say whether this is a dictionary, perhaps empty, whose keys are all integers.
+    """Return whether this is a dictionary, perhaps empty, whose keys are all integers.
 
     verl's scorer rewrites such a dictionary and drops the values beside it.
     """

@@ -1,4 +1,4 @@
-"""Attempts: the probes that are tried on a target, and what each of them showed."""
+"""Attempts to run probes on a target, and their results."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,7 +20,7 @@ class Finding(StrEnum):
 
     SOUND = "sound"
     REWARDED = "rewarded wrongly"
-    SPOILED = "spoiled the next"  # the judge refuses the plainest right answer that comes after this one
+    SPOILED = "spoiled the next"  # the judge rejects the simplest right completion after this one
     REFUSED = "refused wrongly"
     UNKNOWN = "unknown"
     CRASHED = "crashed"
@@ -55,8 +55,8 @@ class AttemptResult:
     """The result of an attempt.
 
     id       of the attempt
-    scores   what the judge said of each answer
-    answers  the completions that were submitted, those before them first
+    scores   the judge's score of each completion
+    answers  the submitted completions, preceded by those of Trial.before
     tests    the suite as JSON
     """
 
@@ -84,7 +84,7 @@ class AttemptResult:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "AttemptResult":
-        """Return what `as_record` gave. Raises ValueError for anything else."""
+        """Parse the result of `as_record`. Raises ValueError for anything else."""
         return msgspec.convert(record, cls)
 
 
@@ -104,8 +104,8 @@ def plan(
     takes_text   whether it takes whole completions
     conditions   whether outages of its backend can be simulated
     host         whether it claims to isolate programs from the machine
-    quick        whether each probe is tried in one convention only, in turn, and none that takes long
-    only         if given, only attempts whose ids begin with one of these names are made
+    quick        whether to try each probe in one convention only, in turn, and skip slow ones
+    only         if not empty, make only attempts whose ids begin with one of these names
     more         classes of probes beside the catalogue
     """
     allowed = [convention for convention in Convention if convention in set(conventions)]
@@ -142,5 +142,5 @@ def _is_named(id: str, names: Sequence[str]) -> bool:
 
 
 def make_trial(attempt: Attempt) -> Trial:
-    """Return the submissions of an attempt; secrets in its tests are new each time."""
+    """Return the submissions of an attempt; its tests contain fresh secrets."""
     return attempt.probe.make(attempt.problem)

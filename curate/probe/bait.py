@@ -1,4 +1,4 @@
-"""What probes of the host look for: a file, a process and two sockets that give away a secret.
+"""Bait for probes of the host: a file, a process and two sockets that reveal a secret.
 
     python -m curate.probe.bait SECRET
 
@@ -43,7 +43,7 @@ def _give_away(listener: socket.socket, secret: bytes) -> None:
 
 
 def main(secret: str) -> None:
-    """Give the secret away until standard input is closed."""
+    """Reveal the secret until standard input is closed."""
     internet, local = socket.create_server(("127.0.0.1", BAIT_PORT)), socket.socket(socket.AF_UNIX)
     local.bind(BAIT_SOCKET)
     local.listen()
@@ -51,7 +51,7 @@ def main(secret: str) -> None:
         Thread(target=_give_away, args=(listener, secret.encode()), daemon=True).start()
     file = Path(BAIT_FILE)
     file.unlink(missing_ok=True)  # of a probe that was killed
-    with file.open("x") as opened:  # a link of somebody else is not followed
+    with file.open("x") as opened:  # does not follow a planted link
         opened.write(secret)
     file.chmod(0o644)
     sys.stdout.write("ready\n")

@@ -27,7 +27,7 @@ class ProbeReport:
 
     target   its name, as the user gave it
     kind     its signature or protocol
-    notes    what could not be tried or protected, in sentences
+    notes    skipped probes and missing protections, in sentences
     more     classes of probes beside the catalogue
     """
 
@@ -57,7 +57,7 @@ class Hole:
 
     @property
     def why(self) -> str:
-        """Why the submission works; for a right answer, why it fails."""
+        """The reason that the submission works; for a right answer, that it fails."""
         return self.of_class.why
 
     @property
@@ -66,7 +66,7 @@ class Hole:
 
 
 def holes(report: ProbeReport) -> list[Hole]:
-    """Return the findings, the gravest first."""
+    """Return the findings, the most severe first."""
     grouped: dict[tuple[int, str], list[AttemptResult]] = {}
     for result in report.results:
         if result.finding in _COLUMNS:

@@ -12,22 +12,22 @@ from typing import Any
 from sandbox.suite import Suite
 
 SIGNATURES = ("plain", "trl", "verl", "rllm", "curate")
-RUN, VERIFIERS = "reward of a run", "verifiers"  # judges that we open, with the signature score(completion, tests)
+RUN, VERIFIERS = "reward of a run", "verifiers"  # judges opened by curate, with the signature score(completion, tests)
 _NAMES = {"completions": "trl", "solution_str": "verl", "llm_solution": "rllm", "task_info": "rllm", "task": "curate"}
 _PROMPT = "Write a Python program that solves the problem."
 
 
 class UnusableTarget(Exception):
-    """The target cannot be probed: the message says what is wrong and what to type next."""
+    """The target cannot be probed; the message has the reason and a remedy."""
 
 
 class BadScore(Exception):
-    """The function returned something that is no reward."""
+    """The function returned something other than a reward."""
 
 
 @dataclass(frozen=True, slots=True)
 class TestForm:
-    """One way to hand tests to a function of a signature.
+    """A way to pass tests to a function of a signature.
 
     keywords   returns the arguments beside the completion
     """
@@ -110,7 +110,7 @@ FORMS: Mapping[str, tuple[TestForm, ...]] = {
 
 
 def detect_signature(function: Callable[..., Any]) -> str:
-    """Return the signature of a reward function. Raises UnusableTarget if its parameters do not tell."""
+    """Return the signature of a reward function. Raises UnusableTarget if its parameters are ambiguous."""
     try:
         names = list(inspect.signature(function).parameters)
     except (ValueError, TypeError) as error:
@@ -157,7 +157,7 @@ async def _awaited(result: Any) -> Any:
 
 
 def _accepted(function: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return those of the arguments that the function takes by name."""
+    """Return the arguments that the function accepts as keywords."""
     parameters = inspect.signature(function).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         if "task_info" not in parameters:
@@ -167,7 +167,7 @@ def _accepted(function: Callable[..., Any], arguments: dict[str, Any]) -> dict[s
 
 
 def read_score(result: Any, signature: str) -> float | None:
-    """Return the number in what a reward function returned; None if it says that it does not know.
+    """Return the number in a reward function's result; None if the reward is unknown.
 
     Raises BadScore.
     """
@@ -177,11 +177,11 @@ def read_score(result: Any, signature: str) -> float | None:
         if len(result) != 1:
             raise BadScore(f"it returned a list of {len(result)} for one completion")
         result = result[0]
-    if isinstance(result, tuple) and result:  # a score and what explains it
+    if isinstance(result, tuple) and result:  # a score and its explanation
         result = result[0]
     if isinstance(result, dict):
         result = result.get("score", result.get("reward", result))
-    for name in ("reward", "value"):  # rLLM's RewardOutput, our Reward
+    for name in ("reward", "value"):  # rLLM's RewardOutput, curate's Reward
         if hasattr(result, name) and not callable(getattr(result, name)):
             result = getattr(result, name)
             break

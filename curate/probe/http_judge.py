@@ -1,7 +1,7 @@
 """Judges behind HTTP: `curate serve`, and SandboxFusion, which only runs programs.
 
-SandboxFusion's answers are compared as verl compares them: the exit status is 0, and the output is the expected one
-apart from blanks at its ends. So a finding there is one of the run, or of this rule.
+SandboxFusion's results are judged by verl's rule: the exit status is 0, and the output is the expected one apart from
+blanks at its ends. So a finding there concerns the execution or this rule.
 """
 
 import json
@@ -20,7 +20,7 @@ _HELLO = {"id": "hello", "code": "print(7)", "kind": "stdin", "tests": [{"input"
 
 
 class HttpJudge:
-    """Has a server judge or run programs.
+    """Judges or runs programs on a server.
 
     url            its address; a token may stand before the host, http://anyone:TOKEN@host:8080
     call_seconds   time limit for one completion
@@ -40,7 +40,7 @@ class HttpJudge:
         self._judges = False
 
     def open(self) -> TargetDescription:
-        """Ask the server which protocol it speaks. Raises UnusableTarget."""
+        """Detect the server's protocol. Raises UnusableTarget."""
         try:
             judged = self._post(_JUDGE, _HELLO)
             if judged.status in (401, 403):
@@ -71,7 +71,7 @@ class HttpJudge:
         return Score(score.value, score.fault, score.detail, time.monotonic() - began)
 
     def restart(self) -> None:
-        """Do nothing: the server is not ours."""
+        """Do nothing: the server is external."""
 
     def close(self) -> None:
         self._client.close()

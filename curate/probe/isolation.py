@@ -1,4 +1,4 @@
-"""Namespaces of its own for the process that runs somebody's judge, as far as the kernel grants them."""
+"""Separate namespaces for the process that runs an external judge, as far as the kernel permits."""
 
 import fcntl
 import os
@@ -22,13 +22,13 @@ _TMP_MB = 512
 
 
 def isolate(kept: Sequence[str], *, network: bool) -> dict[str, str]:
-    """Continue in a process with a private /tmp, its own pid, network and IPC namespaces; return what could be got.
+    """Continue in a process with a private /tmp, its own pid, network and IPC namespaces; return the achieved layers.
 
     kept      folders below /tmp that stay visible
     network   whether the process keeps the network
 
-    Returns only in the innermost process. This process waits for it and exits as it does. The values of the result say
-    what protects each layer, or "none" and why. Nothing is changed if the kernel grants no namespace.
+    Returns only in the innermost process. This process waits for it and exits with its status. The values of the result
+    describe each layer, or are "none" and the reason. Has no effect if the kernel grants no namespace.
     """
     layers = [name for name in _LAYERS if not (network and name == "network")]
     reason = ""
@@ -47,7 +47,7 @@ def isolate(kept: Sequence[str], *, network: bool) -> dict[str, str]:
 
 
 def _enter(names: Sequence[str], user: int, kept: Sequence[str]) -> None:
-    """Return in a child with these namespaces. Raises OSError in the caller, unchanged, if one of them is refused."""
+    """Return in a child with these namespaces. Raises OSError in the unchanged caller if one of them is denied."""
     refused, tell = os.pipe()
     outer = os.fork()
     if outer:
@@ -74,7 +74,7 @@ def _enter(names: Sequence[str], user: int, kept: Sequence[str]) -> None:
         _mount(kept, proc="processes" in names)
         if "network" in names:
             _raise_loopback()
-        if worker := os.fork():  # the first process only reaps what others leave behind
+        if worker := os.fork():  # the first process only reaps orphans
             os.close(tell)
             _exit_like(worker)
     except OSError as error:
@@ -84,7 +84,7 @@ def _enter(names: Sequence[str], user: int, kept: Sequence[str]) -> None:
 
 
 def _mount(kept: Sequence[str], *, proc: bool) -> None:
-    """Give this mount namespace a /tmp and a /proc of its own."""
+    """Mount a private /tmp and /proc in this mount namespace."""
     linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
     if proc:
         linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV)
@@ -106,7 +106,7 @@ def _raise_loopback() -> None:
 
 
 def _exit_like(child: int) -> None:
-    """Wait for a child, reaping every other one, and exit as it does."""
+    """Wait for a child, reaping all others, and exit with its status."""
     while True:
         try:
             pid, status = os.wait()

@@ -1,4 +1,4 @@
-"""Submit probes to a target, and tell what each of them shows."""
+"""Submit probes to a target, and classify the results."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,7 +10,7 @@ from curate.probe.forms import UnusableTarget
 from curate.probe.target import Score, TargetDescription, TargetJudge
 from sandbox.probes.probe import Convention, Group, ProbeProblem, fenced
 
-_HOSTILE = (Group.FORGE, Group.READ, Group.DODGE, Group.HOST)  # may leave something in the target's process
+_HOSTILE = (Group.FORGE, Group.READ, Group.DODGE, Group.HOST)  # may leave state in the target's process
 _CHUNK = 6
 _SLOW_SECONDS = 3.0
 _NO_PROGRAM = "I cannot solve this problem."
@@ -19,12 +19,12 @@ _FAULTS = {"hung": Finding.HUNG, "": Finding.UNKNOWN, "unanswered": Finding.UNKN
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The rewards of the plainest right and wrong answers to problems of one convention.
+    """The rewards of the simplest right and wrong completions for problems of one convention.
 
     form          number of the form of the tests
     floor, full   the rewards of wrong and of right answers
-    problem       the problem that they answer
-    right, wrong  the completions that got the full reward and the least
+    problem       the problem used
+    right, wrong  the completions with the full and the lowest reward
     """
 
     form: int
@@ -44,10 +44,10 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The scales that the plainest answers give.
+    """The scales from the simplest completions.
 
     scales    for each convention that the target supports
-    left_out  why the others are left out
+    left_out  the other conventions, with reasons
     """
 
     scales: dict[Convention, Scale]
@@ -55,7 +55,8 @@ class Calibration:
 
 
 def calibrate(judge: TargetJudge, described: TargetDescription, problems: Sequence[ProbeProblem]) -> Calibration:
-    """Submit the plainest right and wrong answer of each convention. Raises UnusableTarget if no scale can be found."""
+    """Submit the simplest right and wrong completion of each convention. Raises UnusableTarget if no scale can be
+    found."""
     scales: dict[Convention, Scale] = {}
     left_out: dict[Convention, str] = {}
     form = None
@@ -90,7 +91,7 @@ def calibrate(judge: TargetJudge, described: TargetDescription, problems: Sequen
 
 
 def _measure(judge: TargetJudge, problem: ProbeProblem, form: int) -> Scale | str:
-    """Return the scale, or why there is none."""
+    """Return the scale, or the reason that there is none."""
     completions = [fenced(problem.right_program()), fenced(problem.wrong_program()), _NO_PROGRAM]
     scored: list[tuple[float, str]] = []
     for completion, what in zip(completions, ("right answer", "wrong answer", "answer without a program"), strict=True):
@@ -102,15 +103,15 @@ def _measure(judge: TargetJudge, problem: ProbeProblem, form: int) -> Scale | st
             why = "it raised " + score.detail if score.fault == "raised" else score.detail or "it returned None"
             return f"the plainest {what} gets no number: {' '.join(why.split())}"
         scored.append((score.value, completion))
-    # No signature says how statements are handed over: a judge that takes none of them for a test accepts any program.
+    # No signature defines how statements are passed: a judge that ignores them accepts any program.
     floor, wrong = scored[1] if problem.convention is Convention.ASSERTS else min(scored[1:])
     return Scale(form, floor, scored[0][0], problem, scored[0][1], wrong)
 
 
 class Prober:
-    """Makes attempts on one target, in several threads with a judge each.
+    """Runs attempts on one target, in several threads with a judge each.
 
-    open_judge   returns a judge that is not open yet
+    open_judge   returns an unopened judge
     """
 
     def __init__(self, open_judge: Callable[[], TargetJudge], calibration: Calibration, *, jobs: int) -> None:
@@ -138,7 +139,7 @@ class Prober:
         return judge
 
     def _attempt_all(self, attempts: Sequence[Attempt]) -> list[AttemptResult]:
-        """Make some attempts, and again each alone if one of them has changed the judge or ended its process."""
+        """Run some attempts; rerun each in isolation if one of them has corrupted the judge or ended its process."""
         judge = self._judge()
         scale = self._calibration.scales[attempts[0].problem.convention]
         results = [self._attempt(judge, scale, attempt) for attempt in attempts]
@@ -164,7 +165,7 @@ class Prober:
 
 
 def _chunks(attempts: Iterable[Attempt]) -> Iterator[list[Attempt]]:
-    """Yield attempts that may be made one after the other before anybody looks what they have left behind."""
+    """Yield batches of attempts, with one check of the judge's state after each batch."""
     chunk: list[Attempt] = []
     for attempt in attempts:
         same = chunk and (chunk[0].of_class, chunk[0].problem) == (attempt.of_class, attempt.problem)
@@ -185,9 +186,10 @@ def _lost_process(result: AttemptResult) -> bool:
 
 
 def _look_after(judge: TargetJudge, scale: Scale, result: AttemptResult) -> AttemptResult:
-    """Return the result or, if the judge now errs on the plainest answers, that; then its process starts again."""
+    """Return the result or, if the judge now misjudges the simplest completions, that finding; in this case, restart
+    its process."""
     if _lost_process(result):
-        return result  # it has started again already
+        return result  # it has already restarted
     error = _error_after(judge, scale)
     if error is None:
         return result
@@ -197,7 +199,7 @@ def _look_after(judge: TargetJudge, scale: Scale, result: AttemptResult) -> Atte
 
 
 def _error_after(judge: TargetJudge, scale: Scale) -> tuple[Finding, str] | None:
-    """Return how the judge errs on the plainest answers; None if it does not."""
+    """Return the judge's error on the simplest completions; None if there is none."""
     wrong = judge.score(scale.wrong, scale.problem.suite, scale.form)
     if scale.is_rewarded(wrong):
         return Finding.REWARDED, "a wrong answer that came next was rewarded"
@@ -208,7 +210,7 @@ def _error_after(judge: TargetJudge, scale: Scale) -> tuple[Finding, str] | None
 
 
 def tell(attempt: Attempt, scale: Scale, scores: Sequence[Score]) -> Finding:
-    """Return what the scores of an attempt's answers show."""
+    """Classify an attempt by its scores."""
     probe = attempt.probe
     rewarded = [scale.is_rewarded(score, fully=probe.is_partial) for score in scores]
     if attempt.of_class.group is Group.OUTAGE:
@@ -222,7 +224,7 @@ def tell(attempt: Attempt, scale: Scale, scores: Sequence[Score]) -> Finding:
 
 
 def _tell_outage(right: bool, scores: Sequence[Score], rewarded: Sequence[bool]) -> Finding:
-    """Return what an outage shows: a right answer must keep its reward, or have none that is known."""
+    """Classify an outage: a right completion must keep its reward, or have an unknown one."""
     if all(rewarded):
         return Finding.SOUND if right else Finding.REWARDED
     if any(score.fault == "hung" for score in scores):

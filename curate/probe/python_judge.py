@@ -1,4 +1,4 @@
-"""A judge written in Python, in a process of its own. A submission that ends or hangs it costs one probe."""
+"""A judge written in Python, in its own process. A submission that crashes or hangs it costs one probe."""
 
 import contextlib
 import fcntl
@@ -22,22 +22,22 @@ from curate.probe.target import Score, TargetDescription
 from sandbox.probes.probe import Convention
 from sandbox.suite import Suite
 
-_HIGH = 700  # descriptors below are those that hostile programs look at
+_HIGH = 700  # hostile programs scan the descriptors below this
 _LOAD_SECONDS = 120.0
 _MAX_ANSWER_BYTES = 1 << 22
 _LOOK = "; import it in Python to see why"
-_WITHOUT_STATEMENTS = ("plain", "rllm")  # signatures whose tests have no form for Python statements
+_WITHOUT_STATEMENTS = ("plain", "rllm")  # signatures without a form for Python statements
 
 
 @dataclass(frozen=True, slots=True)
 class PythonTarget:
-    """A judge that has yet to be loaded.
+    """A judge to load.
 
     name        "module:function"
-    signature   a key of forms.FORMS; empty: what the function's parameters tell
-    argument    if given, the function is called with it and returns the judge
+    signature   a key of forms.FORMS; empty: detected from the function's parameters
+    argument    if not None, calling the function with it returns the judge
     network     whether the judge keeps the network
-    bait        secret of the bait that lies where the judge runs; empty for none
+    bait        secret of the bait in the judge's environment; empty for none
     """
 
     name: str
@@ -48,13 +48,13 @@ class PythonTarget:
 
 
 class _Message(msgspec.Struct, frozen=True):
-    """A packet of the process. token: of the request that it answers; "" for the first one"""
+    """A packet from the process. token: the request's; "" for the first packet"""
 
     token: str
 
 
 class _Hello(_Message, frozen=True):
-    """The first packet: a description of the judge, or the reason why it cannot be used."""
+    """The first packet: a description of the judge, or the reason that it is unusable."""
 
     signature: str = ""
     forms: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class _Hello(_Message, frozen=True):
 
 
 class _Answer(_Message, frozen=True):
-    """An answer; see Score."""
+    """The response to a request; see Score."""
 
     score: float | None
     fault: str
@@ -76,7 +76,7 @@ Message = TypeVar("Message", bound=_Message)
 
 
 class PythonJudge:
-    """Runs a judge in a process of its own, and starts another one if that is lost.
+    """Runs a judge in its own process, and replaces a lost process.
 
     call_seconds   time limit for one completion
     """
@@ -98,7 +98,7 @@ class PythonJudge:
         return TargetDescription(hello.signature, hello.forms, conventions, protections=hello.protections)
 
     def score(self, completion: str, suite: Suite, form: int, condition: str = "") -> Score:
-        """Return what the judge says of a completion."""
+        """Return the judge's score of a completion."""
         if self._channel is None:
             self._start()
         assert self._channel is not None
@@ -123,7 +123,7 @@ class PythonJudge:
         self.close()
 
     def close(self) -> None:
-        """End the process and all that it started."""
+        """End the process and its descendants."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -132,7 +132,7 @@ class PythonJudge:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
-            shutil.rmtree(self._scratch, ignore_errors=True)  # without a private /tmp, it is in that of the machine
+            shutil.rmtree(self._scratch, ignore_errors=True)  # in the machine's /tmp if there is no private one
 
     def _start(self) -> _Hello:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # each message is a packet
@@ -169,7 +169,7 @@ class PythonJudge:
         return hello
 
     def _receive(self, kind: type[Message], token: str, until: float) -> Message:
-        """Return the next packet that is an answer to this request; programs may have written others."""
+        """Return the next packet with this request's token; programs may have written others."""
         assert self._channel is not None
         while True:
             if (left := until - time.monotonic()) <= 0:
@@ -185,9 +185,9 @@ class PythonJudge:
 
 
 def _environment() -> dict[str, str]:
-    """Return the user's environment, with the folder of our packages first in PYTHONPATH.
+    """Return the user's environment, with the folder of curate's packages first in PYTHONPATH.
 
-    It lacks PYTHONSAFEPATH, which `curate` sets for itself: a judge must run as it runs without us.
+    It lacks PYTHONSAFEPATH, which `curate` sets for itself: a judge must run as usual.
     """
     path = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
@@ -195,6 +195,6 @@ def _environment() -> dict[str, str]:
 
 
 def _visible_folders(here: str, target: PythonTarget) -> list[str]:
-    """Return the folders that the judge may be imported from, and that of a file that is its argument."""
+    """Return the folders from which the judge may be imported, and that of its argument if this is a file."""
     named = [here, os.path.dirname(target.argument or ""), *sys.path, sys.prefix, str(Path(sys.prefix).resolve())]
     return sorted({os.path.abspath(path) for path in named if path and os.path.isdir(path)})

@@ -1,6 +1,6 @@
-"""Probes from the rows of a dataset: references, their mutants, and programs that know the examples only.
+"""Probes from the rows of a dataset: references, their mutants, and programs that pass only the examples.
 
-A wrong program is submitted only if the sandbox rejects it on the tests of its row. One that these tests accept shows a
+A wrong program is submitted only if the sandbox rejects it on the tests of its row. A wrong program accepted there is a
 weakness of the dataset, not of a judge.
 """
 
@@ -22,14 +22,14 @@ from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, Prob
 
 MAX_ROWS = 20
 _MAX_MUTANTS = 8  # of a row
-_MAX_BYTES = 100_000  # of tests and reference in a request, a packet of at most 208 KB; an answer may repeat tests
-_WRONG = (Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR)  # a slow mutant may be right elsewhere
+_MAX_BYTES = 100_000  # of tests and reference in a request, a packet of at most 208 KB; a response may repeat tests
+_WRONG = (Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR)  # a slow mutant may pass elsewhere
 
 
 def make_row_classes(location: Path, dataset: Dataset, conventions: Collection[Convention]) -> tuple[ProbeClass, ...]:
     """Return the classes of probes from at most MAX_ROWS random rows.
 
-    location      the dataset, as the user named it
+    location      the dataset's location, as the user typed it
     conventions   the forms of tests that the target supports
 
     Raises UnusableTarget if no row has a verified Python reference and such tests, or SandboxError.
@@ -89,7 +89,7 @@ def _convention(row: Problem) -> Convention:
     assert row.reference is not None
     try:
         statements = ast.parse(row.reference.source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the sandbox's Python is a newer one
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # written for the sandbox's newer Python
         statements = []
     is_method = any(isinstance(each, ast.ClassDef) and each.name == "Solution" for each in statements)
     return Convention.METHOD if is_method else Convention.CALL

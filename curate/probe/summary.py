@@ -17,7 +17,7 @@ class Rate:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The bounds of the share; 0 and 1 if nothing was tried."""
+        """The bounds of the share; 0 and 1 if n is 0."""
         if not self.n:
             return 0.0, 1.0
         share, z2 = self.count / self.n, _Z * _Z
@@ -32,7 +32,7 @@ class Rate:
 
 @dataclass(slots=True)
 class ClassCounts:
-    """How many probes of a class were tried, and how many showed each finding in some convention."""
+    """The number of probes of a class that were tried, and that showed each finding in some convention."""
 
     tried: int = 0
     found: dict[Finding, int] = field(default_factory=dict)
@@ -46,9 +46,9 @@ class ProbeSummary:
 
     by_class  counts by the ids of classes
     hacks     rewarded hacks
-    refusals  right answers that were refused
+    refusals  rejected right answers
     unknown   right answers that got no reward
-    outages   outages in which a wrong answer was rewarded, or a right one got a lower number rather than none
+    outages   outages with a rewarded wrong answer, or a lower instead of an unknown reward for a right one
     """
 
     by_class: dict[str, ClassCounts]

@@ -1,4 +1,4 @@
-"""Targets: anybody's judge of answers that are programs."""
+"""Targets: judges of completions that contain programs."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -9,10 +9,11 @@ from sandbox.suite import Suite
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The answer of a judge to one completion.
+    """A judge's result for one completion.
 
     value   its reward, or None if it is unknown
-    fault   why there is none: "raised", "no number", "crashed", "hung", "unanswered"; empty if the judge gave None
+    fault   reason that it is unknown: "raised", "no number", "crashed", "hung", "unanswered"; empty if the judge
+            returned None
     """
 
     value: float | None
@@ -23,13 +24,13 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class TargetDescription:
-    """The facts about a target that are known before it is probed.
+    """A target's properties, known before it is probed.
 
     kind          "trl", "verl", ..., "curate serve" or "SandboxFusion"
-    forms         the names of the forms in which it may take tests; the first that works is used
-    conventions   the forms of problems that it may support
+    forms         names of possible forms of its tests; the first that works is used
+    conventions   the conventions that it may support
     takes_text    whether it takes whole completions; otherwise programs
-    protections   what protects this machine from programs that it runs, by layer; empty if that is its own affair
+    protections   protections of this machine from programs that it runs, by layer; empty for a remote target
     """
 
     kind: str
@@ -40,18 +41,18 @@ class TargetDescription:
 
 
 class TargetJudge(Protocol):
-    """A target that is open. One thread at a time calls it; each thread opens its own."""
+    """An open target. Not thread-safe; each thread opens its own."""
 
     def open(self) -> TargetDescription:
-        """Make the target ready, and return what is known of it. Raises UnusableTarget."""
+        """Start the target, and return its description. Raises UnusableTarget."""
         ...
 
     def score(self, completion: str, suite: Suite, form: int, condition: str = "") -> Score:
-        """Return what the target says of a completion; a judge that fails is a value as well."""
+        """Return the target's score of a completion; a failure of the judge is a value as well."""
         ...
 
     def restart(self) -> None:
-        """Forget everything that earlier submissions may have left in the target's process."""
+        """Discard all state that earlier submissions may have left in the target's process."""
         ...
 
     def close(self) -> None: ...

@@ -2,8 +2,8 @@
 
     python -m curate.probe.worker SPECIFICATION
 
-It reads requests from a socket and answers each. The judge may run a hostile program in this very process, so nothing
-here is trusted: an answer counts only with the token of its request, and the parent ends a process that is late.
+It serves requests from a socket. The judge may run a hostile program in this very process, so nothing here is trusted:
+a response counts only with the token of its request, and the parent kills the process at a timeout.
 """
 
 import builtins
@@ -35,7 +35,7 @@ from sandbox.suite import Suite
 
 _encode, _decode = json.JSONEncoder().encode, json.JSONDecoder().decode
 _get, _set, _has = getattr, setattr, hasattr
-# Prepares a call for a completion, its tests and the number of a form; and reads what the call returned.
+# Prepares a call for a completion, its tests and the number of a form; and reads the score from its result.
 Prepare = Callable[[str, Suite, int], Callable[[], Any]]
 Read = Callable[[Any], float | None]
 _WATCHED: list[tuple[Any, str]] = [
@@ -49,9 +49,9 @@ _MAX_REQUEST_BYTES = 1 << 22
 
 
 def _swap(values: _Values) -> _Values:
-    """Put these values into the watched places, and return what was there.
+    """Set the watched attributes to these values, and return their previous ones.
 
-    A judge keeps what a program has replaced in its process, but what is done here must not depend on it.
+    A judge keeps attributes that a program has replaced in its process, but this module must not use them.
     """
     found = tuple([_get(owner, name, None) for owner, name in _WATCHED])
     for place, value in enumerate(values):
@@ -68,17 +68,17 @@ def main(specification: str) -> None:
     scratch = Path(f"/tmp/curate-probe-{os.getpid()}")
     scratch.mkdir(exist_ok=True)
     os.environ["TMPDIR"] = str(scratch)
-    sys.path.append(spec["folder"])  # at the end, so that no file there takes the place of an installed module
+    sys.path.append(spec["folder"])  # at the end, so that no file there shadows an installed module
     if spec["bait"]:
         bait = lay_bait(spec["bait"])
-        bait.__enter__()  # for as long as this process lives
+        bait.__enter__()  # until this process ends
     try:
         prepare, read, described = load_judge(spec)
     except UnusableTarget as error:
         _send(channel, {"token": "", "unusable": str(error)})
         return
     _send(channel, {"token": "", "protections": protections, "scratch": str(scratch), **described})
-    os.chdir(scratch)  # what programs leave in their working folder is not left in the user's
+    os.chdir(scratch)  # keeps files of programs out of the user's working folder
     own_pid = os.getpid()
     poisoned = tuple(_get(owner, name, None) for owner, name in _WATCHED)
     for request in _requests(channel):
@@ -98,9 +98,9 @@ def _send(channel: socket.socket, answer: dict[str, Any]) -> None:
 
 
 def _answer(prepare: Prepare, read: Read, request: dict[str, Any], poisoned: _Values) -> tuple[dict[str, Any], _Values]:
-    """Return the answer to a request, and what the watched places hold after it for the judge.
+    """Return the response to a request, and the judge's values of the watched attributes after it.
 
-    poisoned   what they held after the request before
+    poisoned   their values after the previous request
     """
     answer: dict[str, Any] = {"token": request["token"], "score": None, "fault": "", "detail": ""}
     call = prepare(request["completion"], Suite.from_json(request["suite"]), request["form"])
@@ -110,7 +110,7 @@ def _answer(prepare: Prepare, read: Read, request: dict[str, Any], poisoned: _Va
         sound = _swap(poisoned)
         try:
             result = call()
-        except BaseException as error:  # SystemExit of a program that the judge runs in this process, too
+        except BaseException as error:  # including SystemExit of a program in this process
             failure = error
         poisoned = _swap(sound)
     answer["seconds"] = time.monotonic() - began
@@ -128,14 +128,14 @@ def _answer(prepare: Prepare, read: Read, request: dict[str, Any], poisoned: _Va
 
 
 def _place(error: BaseException) -> str:
-    """Return where the judge failed: the innermost line of it that is not the standard library's; empty for none."""
+    """Return the location of the judge's failure: the innermost line outside the standard library; empty for none."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename not in _CALLERS]
     own = [frame for frame in frames if not frame.filename.startswith(_LIBRARY) or "site-packages" in frame.filename]
     return f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
 
 
 def load_judge(spec: dict[str, Any]) -> tuple[Prepare, Read, dict[str, Any]]:
-    """Return the judge and what is known of it: its signature, and the names of the forms of tests that it may take.
+    """Return the judge and its description: its signature, and the names of possible forms of its tests.
 
     Raises UnusableTarget.
     """
@@ -178,7 +178,7 @@ def _resolve(name: str) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def _outage(condition: str) -> Iterator[None]:
-    """Take away what a judge may need to run programs, while this context lasts."""
+    """Disable what a judge needs to run programs, within this context."""
     if not condition:
         yield
         return

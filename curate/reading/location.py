@@ -1,6 +1,6 @@
-"""Where the rows of a table are: the value after NAME= in --source, and the files in a folder.
+"""The location of a table's rows: the value after NAME= in --source, and the files in a folder.
 
-PATH?release=v5&from=2024-08-01      options for the source that reads the rows follow the place
+PATH?release=v5&from=2024-08-01      options for the source follow the location
 source.toml                          both are in a file: `location`, relative to it, and the options beside it
 """
 
@@ -85,7 +85,7 @@ def format_of(path: Path) -> str:
 
 
 def check_format(path: Path) -> None:
-    """Raise CurateError if a file cannot be read because of what it is."""
+    """Raise CurateError if a file has an unsupported format."""
     if format_of(path):
         return
     if path.suffix in (".zip", ".tar", ".tgz", ".txz", ".7z", ".rar") or ".tar." in path.name:
@@ -125,7 +125,7 @@ def files_with_rows(folder: Path, location: str, pattern: str | None = None) -> 
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder. Raises OSError or CurateError rather than leaving something out unnoticed."""
+    """Yield the files below a folder. Raises OSError or CurateError rather than omit a file silently."""
 
     def fail(error: OSError) -> None:
         raise error

@@ -8,9 +8,9 @@ a text, such as that of a statement
 {"messages": [...]}                               a conversation inside an object
 '[{"role": "user", "content": "..."}]'            any of these as JSON text
 
-Collectors put words around every statement, which make different statements look similar. Only the beginning and the
+Datasets wrap every statement in a template, which makes different statements look similar. Only the beginning and the
 end of a text are examined, and only wordings known from the sources are removed, so a statement that merely mentions
-them stays whole. This is for comparisons; the statement that a dataset shows is up to the reader of its source.
+them stays whole. This is for comparisons only; each source defines the statement in a dataset.
 """
 
 import json
@@ -46,7 +46,7 @@ _FORMATS = (
 )
 _HEAD = re.compile(rf"\s*(?:{'|'.join(_HEADS)})\s*")
 _LAST_LINE = re.compile(r"The input will be (?:given via )?stdin and [^\n]{0,80} to stdout[^\n]{0,80}")
-# What curate's own prompts say after a statement, up to the first name in it, and at their end.
+# The texts of curate's prompts after a statement, up to the first name in them, and at the end.
 _TASKS, _FORM = tuple(words.partition("{")[0].strip() for words in TASK_SENTENCES), FINGERPRINT_TEXTS[-1].strip()
 _PRIMEINTELLECT_HEAD = re.compile(r"\A\s*Solve the following coding problem using the programming language \w+:\s*")
 _PRIMEINTELLECT_TAIL = re.compile(
@@ -74,7 +74,7 @@ def strip_prompt_template(text: str) -> str:
 
 
 def _without_our_words(text: str) -> str:
-    """Return the text of a prompt that curate has made, such as one in an export, without what follows the problem."""
+    """Return the text of a prompt made by curate, such as in an export, without the instructions after the problem."""
     if not text.rstrip().endswith(_FORM):
         return text
     task = max(map(text.rfind, _TASKS))
@@ -97,7 +97,7 @@ def prompt_texts(value: Any, *, nested: int = 0) -> list[str] | None:
     nested  how many times the prompt was inside another value
 
     The texts are the text itself, or the user's messages of a conversation. If there are none, they are the system
-    prompts; without these, the list is empty. What a model answers never counts.
+    prompts; without these, the list is empty. A model's messages never count.
     """
     if isinstance(value, str):
         parsed = _parsed(value) if nested < _MAX_NESTED else None

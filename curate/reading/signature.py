@@ -16,7 +16,7 @@ _VALUES: dict[str, tuple[type, ...]] = {
 
 
 def argument_mismatch(starter_code: str, entry_point: str, arguments: list[object]) -> str | None:
-    """Return what is wrong with the arguments, or None if they fit or the starter code is not clear about it."""
+    """Return the mismatch of the arguments, or None if they fit or the starter code is ambiguous."""
     function = _function(starter_code, entry_point)
     if function is None or function.args.vararg or function.args.kwonlyargs or function.args.kwarg:
         return None

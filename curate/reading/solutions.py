@@ -25,8 +25,8 @@ def parse_solution(text: str, stated: str = "") -> Program:
 
     The language is "python" (3), "python2", "cpp", "unknown" or another word of the source.
 
-    stated  the source's own word for the language. A word for another language is believed and kept; if the word is
-            Python, it is checked, because much of what sources call Python is Python 2 or not Python at all
+    stated  the source's own word for the language. A word for another language is kept; the word Python is checked,
+            because many such solutions are Python 2 or not Python at all
     """
     source, label = strip_code_fence(text)
     stated_language = (stated or label).strip().lower()
@@ -46,7 +46,7 @@ def strip_code_fence(text: str) -> tuple[str, str]:
 
 
 def guess_language(source: str) -> str:
-    """Guess the language of a program. Python 3 with a mistake in it is still "python"; the sandbox finds mistakes."""
+    """Guess the language of a program. Python 3 with a syntax error is still "python"; the sandbox finds the error."""
     try:
         with warnings.catch_warnings(action="ignore"):
             tree = ast.parse(source)
@@ -57,7 +57,7 @@ def guess_language(source: str) -> str:
             return "unknown"
         return "python2" if _PYTHON2.search(source) else "python"
     if re.search(r"\bversion|NameError|PY[23]\b", source):
-        return "python"  # it asks which Python it runs on, so it may name builtins of the other Python
+        return "python"  # it checks the Python version, so it may name builtins of Python 2
     used: set[str] = set()
     defined: set[str] = set()
     for node in ast.walk(tree):

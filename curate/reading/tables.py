@@ -41,7 +41,7 @@ Row = dict[str, Any]
 BATCH_ROWS = 16
 _MAX_FIELD = 1 << 30  # characters of a field of a CSV file; tests can be long
 _ARROW_MAGIC = b"ARROW1"  # the first bytes of an Arrow file with an index
-_BLANK_BYTES = 64  # longer lines are taken for rows without looking for blanks of other alphabets
+_BLANK_BYTES = 64  # longer lines count as rows, without a check for Unicode blanks
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class RowPlace:
     """A position between two rows of a table.
 
     position  number of the table's rows before it
-    offset    where it is in its file: a byte of a JSONL file, or the number of a row group or record batch
+    offset    its position in the file: a byte of a JSONL file, or the number of a row group or record batch
     line      the number of the line there, in a JSONL file
     """
 
@@ -63,7 +63,7 @@ class TableFiles:
     """The files of one dataset, in the order in which they are read.
 
     revision  the Hub commit; empty for a local path
-    options   options that were given with the location; the source interprets them, but for `encoding`
+    options   options that were given with the location; interpreted by the source, except `encoding`
     begin     place of the first row to read, in the first of the files
     n_rows    number of rows to read from there; None: all
     """

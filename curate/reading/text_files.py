@@ -1,7 +1,7 @@
 """Files of text: their compression and their encoding.
 
-UTF-8 is read, with and without a byte order mark. Any other encoding must be named: bytes do not tell reliably which
-encoding they have, and a wrong one yields other text rather than an error.
+UTF-8 is read, with and without a byte order mark. Any other encoding must be named: detection is unreliable, and a
+wrong encoding yields other text rather than an error.
 """
 
 import codecs

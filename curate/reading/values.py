@@ -1,7 +1,7 @@
 """Read plain values from text in the sources' encodings.
 
-Nothing here executes anything, and nothing here can hang or crash on hostile text: text that cannot be read raises
-ParseError, which the sources turn into a rejection.
+Nothing here executes anything, and nothing here can hang or crash on hostile text: invalid text raises ParseError,
+which the sources turn into a rejection.
 """
 
 import ast
@@ -22,7 +22,7 @@ _ADDRESS = re.compile(r" object at 0x[0-9a-f]+(?=>)")  # in Python's own message
 
 
 class ParseError(ValueError):
-    """A row that cannot be read, or is no programming problem. The message becomes the detail of its rejection."""
+    """A row is unreadable or not a problem. The message becomes the detail of its rejection."""
 
     def __init__(self, detail: str, reason: str = "unparsable") -> None:
         super().__init__(detail)
@@ -59,7 +59,7 @@ def parse_json_or_literal(text: object, name: str) -> Any:
         if not isinstance(text, str):
             raise
     try:
-        # A literal may contain "\d". A warning about that is only useful in code that somebody maintains.
+        # A literal may contain "\d"; suppress the warning about it.
         with allow_long_integers(), warnings.catch_warnings(action="ignore"):
             return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
@@ -79,7 +79,7 @@ def dump_json(value: object, name: str) -> str:
 def _carried(value: object) -> None:
     if isinstance(value, dict):
         for key, item in value.items():
-            if not isinstance(key, str):  # json.dumps would turn 1 into "1" and say nothing
+            if not isinstance(key, str):  # json.dumps would silently turn 1 into "1"
                 raise TypeError(f"a key is {type(key).__name__}, not text")
             _carried(item)
     elif isinstance(value, list | tuple):

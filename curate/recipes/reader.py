@@ -29,7 +29,7 @@ _HEADING = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]\]?")
 
 
 def bundled_recipes() -> list[str]:
-    """Return the names of the recipes that are shipped."""
+    """Return the names of the bundled recipes."""
     return sorted(path.stem for path in _HERE.glob("*.toml"))
 
 
@@ -58,8 +58,8 @@ def with_locations(
     sources, against: the sources and sets with their new locations
     limit: maximum number of problems to read from each source; None: that of the recipe
 
-    A source keeps the recipe's options that are not given anew, and a set its window. Raises CurateError for a source
-    or a set that the recipe does not have.
+    A source keeps the recipe's options unless they are overridden, and a set its window. Raises CurateError for a
+    source or a set that the recipe does not have.
     """
     for kind, given, known in (("source", sources, recipe.sources), ("evaluation set", against, recipe.against)):
         names = [entry.name for entry in known]

@@ -6,8 +6,8 @@
     OUT/parts/train, ...    the parts of the split
     OUT/exports/NAME        the exports of the last of these; where there are parts, each is in a folder NAME/PART
 
-Each step recognises its own result by the plan in its manifest. So after an interruption the same command goes on, and
-after a change of the recipe only the steps whose inputs changed are made again.
+Each step recognizes its own result by the plan in its manifest. So after an interruption the same command resumes, and
+after a change of the recipe it repeats only the steps whose inputs changed.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,14 +32,14 @@ Result = TypeVar("Result")
 
 
 class DifficultySampler(Protocol):
-    """Samples models on a dataset, as `curate difficulty` does. Callers give it, because it is part of training."""
+    """Samples models on a dataset, as `curate difficulty` does. Passed by callers, because it is part of training."""
 
     def __call__(self, dataset: Path, section: DifficultyConfig, sandbox: SandboxOptions) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class CompletedStep:
-    """A step that is done, and its folder. result: its manifest; None for solve rates, which are in the dataset."""
+    """A completed step and its folder. result: its manifest; None for solve rates, which are in the dataset."""
 
     name: str
     folder: Path
@@ -71,15 +71,15 @@ def run(
     overwrite: bool = False,
     progress: Progress = no_progress,
 ) -> Iterator[CompletedStep]:
-    """Make everything that the recipe describes, and yield each step when it is done.
+    """Run the recipe, and yield each completed step.
 
     out        the folder that `step_folders` describes
     sandbox    where programs are executed
     measure    samples models, if the recipe asks for solve rates
-    overwrite  replace results of steps that were made otherwise; the others stay
+    overwrite  replace results of steps with another plan; the others stay
     progress   called with the progress
 
-    Raises CurateError if a step cannot go on; what was made before stays.
+    Raises CurateError if a step fails; earlier results stay.
     """
     _check_layout(recipe, out)
     steps = dict(step_folders(recipe, out))
@@ -117,7 +117,7 @@ def run(
 
 
 def _made(make: Callable[..., Result], *arguments: Any, overwrite: bool, **options: Any) -> Result:
-    """Return what a step makes. Only if its result was made otherwise before, and may be replaced, does it overwrite.
+    """Return the result of a step. Overwrites only a result with another plan, if allowed.
 
     make: the function of the step, to which the arguments, the options and `overwrite` are given
     """

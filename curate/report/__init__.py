@@ -2,8 +2,8 @@
 
 Pages and terminals compute nothing, so they always agree with report.json.
 
-numbers            what became of the rows, why some were rejected, tests, times, solve rates: queries of DuckDB
-duplicate_section  which duplicates were removed
+numbers            the funnel, rejections, tests, times and solve rates, by DuckDB queries
+duplicate_section  the removed duplicates
 histogram          counts between edges
 sections           the numbers as one list of sections, which page.html and curate/text/document.py render
 report_files       both files, written into a dataset folder

@@ -23,7 +23,7 @@ class Bar:
     y: float
     height: float
     series: int
-    label: str  # the number above the bar, or nothing
+    label: str  # the text above the bar; may be empty
     tooltip: str  # the text that appears when the pointer is over the bar
 
 
@@ -65,7 +65,7 @@ def _bars(chart: Chart, room: float, top: int) -> list[Bar]:
     for series, counts in enumerate(chart.counts.values()):
         for place, (name, count) in enumerate(zip(chart.labels, counts, strict=True)):
             if count:
-                height = max(1.5, HEIGHT * count / top)  # at least that of a line, so that every count can be seen
+                height = max(1.5, HEIGHT * count / top)  # at least a line, so that every count is visible
                 x = place * room + room * _GAP / 2 + series * width
                 label = f"{count:,}" if labelled else ""
                 bars.append(Bar(x, width, HEIGHT - height, height, series, label, f"{name}: {count:,}"))
@@ -73,7 +73,7 @@ def _bars(chart: Chart, room: float, top: int) -> list[Bar]:
 
 
 def _x_ticks(chart: Chart, room: float) -> tuple[Tick, ...]:
-    """Return as many ticks as there is room for. Edges are counted from the last one, which is the best known."""
+    """Return as many ticks as fit. Edges are chosen from the last one backwards."""
     labels = chart.ticks or chart.labels
     step = max(1, math.ceil(len(labels) * max(map(len, labels), default=0) / _CHARACTERS))
     ticks = []

@@ -1,4 +1,4 @@
-"""Report which duplicates were removed, how similar they were, from which sources, and the least similar pairs.
+"""Report the removed duplicates: similarities, sources, and the least similar pairs.
 
 Only the build knows which row was kept instead of each duplicate, so the build counts them. `report.json` keeps the
 section for later reports of this dataset and of datasets made from it by removing rows.
@@ -16,7 +16,7 @@ from curate.reading.prompt_templates import strip_prompt_template
 from curate.report.histogram import histograms
 
 N_PAIRS = 10
-# This is enough for a reader to judge, and it limits the size of the page.
+# Enough for a reader, and a limit for the size of the page.
 STATEMENT_CHARACTERS = 4_000
 NEAR_DUPLICATE_REASON = "duplicate_near"
 

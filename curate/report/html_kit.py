@@ -1,6 +1,6 @@
 """The kit of HTML pages: Jinja templates that extend base.html, and the filters that they share.
 
-Every text goes through Jinja's escaping, since statements, answers and names come from strangers.
+Jinja escapes every text, since statements, outputs and names are untrusted.
 """
 
 import re

@@ -23,7 +23,7 @@ _N_EXAMPLES = 3
 _N_TIGHTEST = 5
 _TEXT_CHARACTERS = 1500  # of each text, which limits the size of the page
 _MAX_STEPS = 32  # bars; if there are more samples than this, neighbouring shares are counted together
-_ELSEWHERE = ("dedup", "decontaminate", "difficulty")  # other sections show why these stages reject rows
+_ELSEWHERE = ("dedup", "decontaminate", "difficulty")  # stages whose rejections have their own sections
 _HIT_COLUMNS = ("row", "id", "set", "item", "rule", "score", "span", "verdict")
 _SLOWEST, _LIMIT = "slowest_cpu_seconds", "time_limit_seconds"
 _EDGES = {"n_tests": COUNT_EDGES, "test_strength": SHARE_EDGES, _SLOWEST: SECONDS_EDGES, _LIMIT: SECONDS_EDGES}
@@ -41,7 +41,7 @@ _EXAMPLES = f"""
         'id': id}}, {_N_EXAMPLES}) AS examples
     FROM rows WHERE stage NOT IN {_ELSEWHERE} GROUP BY ALL
 """
-# The least similar rows that were removed, and the most similar rows that stayed.
+# The removed rows that are least similar, and the kept rows that are most similar.
 _BORDERLINE = f"""
     SELECT set, verdict, arg_min({{'id': id, 'item': item, 'rule': rule, 'score': score, 'span': span}}, {{
         'score': if(verdict = 'removed', score, -score), 'row': row, 'item': item}}, {_N_BORDERLINE}) AS hits
@@ -54,7 +54,7 @@ def compute_report(dataset: Dataset, duplicates: DuplicateSection | None) -> Num
 
     duplicates: the section that the build has computed, if it is known
 
-    Sections about things that a dataset does not have are None or empty. Raises CurateError if a file is damaged.
+    Sections that do not apply to the dataset are None or empty. Raises CurateError if a file is damaged.
     """
     manifest = dataset.manifest
     options = manifest.plan.configuration
@@ -112,7 +112,7 @@ def _test_strength_section(columns: Mapping[str, Any], least: float | None) -> d
 
 
 def build_funnel_section(counts: Mapping[str, SourceCounts]) -> dict[str, Any]:
-    """Return for each source how many rows were read, how many were left after each stage, and how many stay.
+    """Return for each source the numbers of rows read, left after each stage, and kept.
 
     Stages in which no source lost a row are left out; custom stages follow those that curate knows. `verified` is None
     for datasets that curate did not build.
@@ -272,7 +272,7 @@ def _solve_rates_of_model(
 
 
 def _nearest_step(right: int, n: int, steps: int) -> int:
-    """Return the nearest step. Problems that are never or always solved have bars of their own despite rounding."""
+    """Return the nearest step. Despite rounding, problems that are never or always solved have separate bars."""
     if right in (0, n):
         return 0 if right == 0 else steps
     return min(max(round(right / n * steps), 1), steps - 1) if steps > 1 else round(right / n)

@@ -1,4 +1,4 @@
-"""Write report.json and report.html into a dataset folder, or again after something was added to the folder.
+"""Write report.json and report.html into a dataset folder, or refresh them after an addition.
 
 The page shows the numbers of the report in one file and needs neither scripts nor a network.
 """
@@ -50,7 +50,7 @@ def write_report(folder: Path, manifest: Manifest, duplicates: DuplicateSection 
 def refresh_report(folder: Path) -> None:
     """Write the report of a finished dataset again. Raises CurateError."""
     manifest = Dataset.open(folder).manifest
-    with FileLock(folder / MANIFEST, wait_seconds=inf):  # another model may be at this point in another process
+    with FileLock(folder / MANIFEST, wait_seconds=inf):  # another process may add a model at the same time
         write_report(folder, manifest, load_duplicate_section(folder))
 
 

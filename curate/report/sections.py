@@ -38,7 +38,7 @@ class Chapter:
 
 
 def report_chapters(numbers: Numbers) -> list[Chapter]:
-    """Return all chapters of the report, in order. Sections about what a dataset lacks say so in their notes."""
+    """Return all chapters of the report, in order. Sections that do not apply have an explanatory note."""
     duplicates, n_rejected = numbers["duplicates"], sum(entry["n"] for entry in numbers["rejections"])
     funnel = "What is left of each source after each stage, in rows."
     rejected = f"{n_rejected:,} rows, by stage, reason and cause. Each is in the config `rejected` with what was found."
@@ -94,7 +94,7 @@ def _rejections(numbers: Numbers) -> Section:
 def _evidence(entries: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
     if not entries:
         yield Section("", note="No evidence was kept: no row fell out, or this dataset was made before evidence was.")
-    for entry in sorted(entries, key=lambda entry: entry["examples"][0]["test"] is None):  # first what was executed
+    for entry in sorted(entries, key=lambda entry: entry["examples"][0]["test"] is None):  # executed ones first
         n, stays = entry["n"], ", which may have several right answers and stay in the dataset"
         note = f"{n:,} row{'' if n == 1 else 's'}{stays if entry['reason'] == SUSPECT_REASON else ''}; "
         note += f"stage {entry['stage']}" + ("" if entry["examples"][0]["test"] else ", without executing solutions")
@@ -299,7 +299,7 @@ def _histogram(
 
 
 def place_between(value: float, edges: Sequence[float | None]) -> float | None:
-    """Return the place of a value between edges, which are 1 apart, or None if it is outside of them."""
+    """Return the position of a value on an axis with edges 1 apart, or None if it is outside."""
     for place, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
         if low is not None and high is not None and low <= value <= high:
             return place + (value - low) / (high - low)

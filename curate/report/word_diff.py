@@ -16,9 +16,8 @@ _TOKEN = re.compile(r"\S+|\s+")
 def mark_differences(
     one: str, other: str, *, exact: bool = False
 ) -> tuple[list[tuple[str, bool]], list[tuple[str, bool]]]:
-    """Return both texts as stretches, each with a flag that is true if the other text lacks it.
-
-    Joined together, the stretches give the text again.
+    """Return both texts as segments, each with a flag that is true if the other text lacks it. Joined, the segments are
+    the text.
 
     Words are compared as in the search for near-duplicates, so case and anything between words make no difference.
     With `exact`, as outputs of programs need it, words are everything between blanks, and case makes a difference.
@@ -45,7 +44,7 @@ def _words(pieces: Sequence[str], exact: bool) -> list[int]:
 
 
 def _matches(words: Sequence[str], others: Sequence[str], exact: bool) -> Iterable[tuple[int, int, int]]:
-    """Yield sequences of equal words: where they begin in both lists, and their length."""
+    """Yield sequences of equal words: their start in both lists, and their length."""
     if exact and len(words) == len(others):  # so the outputs probably have the same form
         pairs = enumerate(zip(words, others, strict=True))
         return ((place, place, 1) for place, (word, other) in pairs if word == other)

@@ -4,10 +4,10 @@ leetcodedataset, livecodebench, mbpp, numinamath, synthetic1 and taco.
 `--source` takes the name of the file. Each file has the constants that `curate sources` shows, TITLE, HUB_ID, LICENCE,
 SIZE_DESCRIPTION and DEFECTS, and these functions:
 
-read(table)    yields a Problem for each row, or a Rejection for a row that cannot be read. `read_problems` is all of it
-               but the columns, and a function that returns the problem of one row, made with `make_problem`, or with
-               `make_question` for a question of mathematics
-select_files(table)  returns the table with the files to read; only sources with options or folders of their own have it
+read(table)    yields a Problem for each row, or a Rejection for an unreadable row. Implement it by `read_problems`,
+               with the columns and a function that makes the problem of a row by `make_problem` or, for mathematics,
+               `make_question`
+select_files(table)  returns the table with the files to read; only for sources with special options or folders
 
 A source whose rows cannot be read in shards has ONE_SHARD. One that has several rows for a problem, of which only the
 first counts, has SEVERAL_ROWS_PER_PROBLEM.

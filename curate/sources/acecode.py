@@ -1,4 +1,4 @@
-"""AceCode: questions and lists of assertions that models wrote. There are no solutions that its authors vouch for."""
+"""AceCode: questions and lists of assertions that models wrote. Without solutions verified by its authors."""
 
 from functools import partial
 

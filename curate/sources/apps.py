@@ -2,7 +2,7 @@
 
     train/0000/question.txt  solutions.json  input_output.json  metadata.json  starter_code.py
 
-Solutions and tests are JSON as in TACO, which took over the same problems.
+Solutions and tests are JSON as in TACO, which includes these problems.
 """
 
 import json

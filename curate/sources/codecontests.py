@@ -85,7 +85,7 @@ def _cases(struct: object, name: str) -> list[Case]:
 
 
 def _solutions(struct: object) -> tuple[Program, ...]:
-    """Return the solutions, often hundreds. The stated languages are right, since judges accepted solutions in them."""
+    """Return the solutions, often hundreds. The stated languages are reliable, since judges accepted the solutions."""
     if struct is None:
         return ()
     pairs = _columns(struct, ("language", "solution"), "solutions")

@@ -12,7 +12,7 @@
     expected_answer = "answer"           # of a question of mathematics, which has no tests
 
 Tests may be written in any of the dialects of curate/reading/dialects. As in all sources, a stated time limit is
-assumed to be for C++. A mapping that names solutions need not name tests; what has no test can never be verified.
+assumed to be for C++. A mapping with solutions need not name tests, but a row without tests can never be verified.
 """
 
 import re
@@ -157,7 +157,7 @@ def _problem(id: str, values: Mapping[str, Any], options: Mapping[str, Any]) -> 
     if "expected_answer" in options["fields"]:
         answer = optional_text(values["expected_answer"])
         return make_question(id, answer, licence, tags=values.get("tags"), **texts)
-    starter_code, _ = strip_code_fence(optional_text(values.get("starter_code")))  # perhaps the prompt contains it
+    starter_code, _ = strip_code_fence(optional_text(values.get("starter_code")))  # otherwise it may be in the prompt
     time_limit = _quantity(values.get("time_limit"), _SECONDS[options.get("time_unit", "s")], "s")
     memory_limit = _quantity(values.get("memory_limit"), _MEGABYTES[options.get("memory_unit", "mb")], "MB")
     solutions = None

@@ -1,7 +1,7 @@
 """HumanEval, and sets in its form, such as HumanEval+: the beginning of a function, and a check of it.
 
-The prompt ends with the docstring that states the problem. What stands before the function, imports and helpers, is
-there for the submission and for the tests; upstream, the prompt is put before what a model writes.
+The prompt ends with the docstring that states the problem. Imports and helpers before the function are available to the
+submission and the tests; upstream, the prompt is prepended to the completion.
 """
 
 import ast
@@ -47,7 +47,7 @@ def _problem(id: str, row: Row) -> Problem:
 
 
 def function_preamble(prompt: str, name: str) -> str:
-    """Return what stands before the function in a prompt. Raises ParseError."""
+    """Return the code before the function in a prompt. Raises ParseError."""
     return "".join(prompt.splitlines(keepends=True)[: _function(prompt, name).lineno - 1])
 
 

@@ -40,7 +40,7 @@ def _declarations(encoded: object) -> str:
     try:
         functions = parse_json_or_literal(encoded, "test_info") if isinstance(encoded, str) else encoded
     except ParseError:
-        return ""  # the tests name what they import, so a problem is not lost because of this
+        return ""  # not fatal: the tests name their imports
     known = [f for f in functions if isinstance(f, dict)] if isinstance(functions, list) else []
     return "\n\n".join(filter(None, (optional_text(f.get("function_declaration")).rstrip() for f in known)))
 

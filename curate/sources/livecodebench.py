@@ -60,7 +60,7 @@ def select_files(table: TableFiles) -> TableFiles:
 
 
 def _window(table: TableFiles) -> tuple[str, str]:
-    """Return the first and the last date of the window, both of which belong to it."""
+    """Return the first and the last date of the window, both inclusive."""
     bounds = []
     for name, unbounded in (("from", date.min), ("to", date.max)):
         try:

@@ -69,5 +69,5 @@ def _metadata(encoded: object) -> dict[str, Any]:
     try:
         metadata = encoded if isinstance(encoded, dict) else parse_json_or_literal(encoded, "metadata")
     except ParseError:
-        return {}  # limits and links have defaults, so a problem is not lost because of them
+        return {}  # not fatal: limits and links have defaults
     return metadata if isinstance(metadata, dict) else {}

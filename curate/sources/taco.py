@@ -48,7 +48,7 @@ def _tags(encoded: object) -> object:
     try:
         return parse_json_or_literal(encoded, "tags")
     except ParseError:
-        return ()  # topics are not essential, so a problem is not lost because of them
+        return ()  # not fatal: topics are optional
 
 
 def _last_part(url: str) -> str:

@@ -1,13 +1,13 @@
 """The stages of a build, one file each, and the list that `curate build-dataset` runs.
 
     verify         execute solutions until one passes every test
-    verify_answers let the judge of mathematics read expected answers
-    cross_check    run further solutions, to see whether they agree with the tests
+    verify_answers parse expected answers with the judge of mathematics
+    cross_check    run further solutions, to check their agreement with the tests
     rerun          run each reference a second time with another seed
     deduplicate    keep only the best of several problems with nearly the same text
     decontaminate  remove problems that contain an item of an evaluation set
     strength       measure how many wrong programs the tests reject
-    evidence       keep what shows why rows were rejected or suspected
+    evidence       store outputs that show why rows were rejected or suspected
 
 `curate/stage.py` defines the interface of a stage, and `examples/own_stage.py` adds a custom stage.
 """

@@ -1,8 +1,6 @@
-"""Run further solutions, to find tests that have several right answers or a wrong expected answer.
-
-One solution that passes shows that tests and solution agree with each other. Further solutions show more. If solutions
-that the source calls accepted give different answers to a test, the test probably has several right answers. If no
-solution passes, but most of them give the same answer, the test is more likely to be wrong than all of them.
+"""Run further solutions, to find tests with several right outputs or a wrong expected output. If solutions that the
+source lists as accepted give different outputs on a test, it probably has several right outputs. If no solution passes,
+but most of them give the same output, the test is more likely to be wrong than all of them.
 """
 
 from collections import Counter
@@ -18,15 +16,15 @@ from curate.stages.verify import NO_REFERENCE, VerificationStage, passing_index,
 from sandbox import Judgement, Program, Suite, Verdict
 
 _SECONDS = 60.0  # wall time for all tests of one solution; tests that are not run in this time are ignored
-_MAX_COMPARED = 10  # tests at which answers are compared; wrong tests seldom come alone
-_PIVOTS = 3  # solutions whose answers the others are judged by
+_MAX_COMPARED = 10  # tests on which outputs are compared; few suffice, since wrong tests come in groups
+_PIVOTS = 3  # solutions with whose outputs the others are compared
 
 Solutions = Mapping[int, Program]  # by their indices among the candidates
 
 
 @dataclass(frozen=True, slots=True)
 class CrossCheckRecord:
-    """What a problem's other solutions showed about its tests.
+    """The results of a problem's other solutions.
 
     n_passing          number of other solutions that also pass all tests
     n_dissenting       number of solutions that pass at least half of the tests, and give unexpected answers (but no
@@ -50,8 +48,8 @@ class CrossCheckRecord:
 class CrossCheckStage(ProblemStage[CrossCheckRecord]):
     """Executes further solutions of each problem that has solutions.
 
-    If a problem has a reference, up to `others` further solutions are executed. If it has none, the solutions that
-    failed are executed again, because it may be the tests that are wrong, rather than all of the solutions.
+    If a problem has a reference, up to `others` further solutions are executed. If it has none, the failed solutions
+    are executed again, because the tests may be wrong rather than all of the solutions.
     """
 
     name = "cross-check"
@@ -170,7 +168,7 @@ def _outvoted(pivot: int, solutions: Solutions, suite: Suite, sandbox: MeteredSa
     """Return the inputs to which most solutions give the same unexpected answer as the pivot solution."""
     judged_own = zip(suite.cases, sandbox.judge(solutions[pivot], suite, run_all=True).cases, strict=False)
     failed = [case for case, judged in judged_own if judged.verdict is Verdict.WRONG_ANSWER]
-    if suite.assertions is not None:  # statements have no answer that could be compared
+    if suite.assertions is not None:  # statements have no outputs to compare
         failed = [case for case in failed if case.expected]
     cases = tuple(collect_outputs(solutions[pivot], (case.input for case in failed), suite, sandbox))
     if not cases:

@@ -18,7 +18,7 @@ from sandbox import Suite
 class DecontaminationStage(Stage):
     """Compares all rows with the evaluation sets. A row also counts as having the names and dates of its duplicates.
 
-    The plan's `against` records what the sets were read from, so the stage has no options of its own.
+    The plan's `against` identifies the sets, so the stage has no options.
     """
 
     name = "decontaminate"

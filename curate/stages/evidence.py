@@ -1,7 +1,7 @@
-"""Keep the evidence: for rows that verification rejects or suspects, the test and the answers that show why.
+"""Store the evidence: for rows that verification rejects or suspects, the test and the outputs that show why.
 
-Records keep only the verdicts of tests, because outputs can be large. So the few solutions that are worth showing are
-executed once more, on one test, for the problems whose verdict a reader may want to check.
+Records keep only the verdicts of tests, because outputs can be large. So a few solutions of rejected and suspected
+problems are executed once more, on one test.
 """
 
 import heapq
@@ -29,12 +29,12 @@ from curate.text.printable import excerpt
 from sandbox import Program, Suite, Verdict
 from sandbox.suite import INTERACTIVE
 
-MAX_SHOWN = 3  # solutions that fail; more of them seldom say more
+MAX_SHOWN = 3  # failing solutions to show
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceRecord:
-    """What some solutions of a problem did on one of its tests.
+    """The outputs of some solutions on one test.
 
     test_index         index of the test in the suite
     outputs            outputs of the solutions; that of the reference, if there is one, comes first
@@ -49,9 +49,9 @@ class EvidenceRecord:
 class EvidenceStage(ProblemStage[EvidenceRecord]):
     """Fills the table `evidence`; it rejects no row.
 
-    A row that verification rejected gets the test on which its solutions failed, and what they answered. So does a row
-    that stays and whose tests may have several right answers. Every other rejected row gets its statement. The stage
-    comes after all others, so that it executes nothing for rows that are rejected for another reason.
+    A row that verification rejected gets the test on which its solutions failed, and their outputs. So does a kept row
+    whose tests may have several right outputs. Any other rejected row gets its statement. The stage runs last, so that
+    it executes nothing for rows rejected for another reason.
     """
 
     name = "evidence"
@@ -105,7 +105,7 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
         return self._shown(rejection, build.load(address), build.record(self, address))
 
     def _suspected(self, address: Address, build: BuildState) -> dict[str, Any] | None:
-        """Return the row for a problem that stays; None if nothing speaks against it."""
+        """Return the row for a kept problem; None if it is not suspected."""
         row = build.load(address)
         if not row.suspicion:
             return None
@@ -123,7 +123,7 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
 
 def _output(answer: SolutionOutput, program: Program, test: int, suite: Suite, sandbox: MeteredSandbox) -> str | None:
     case = suite.cases[test]
-    # A program that fails in another way has no answer, and a conversation and statements that raise have no output.
+    # No output: a program that fails in another way, an interaction, and statements that raise.
     if answer.verdict not in (Verdict.ACCEPTED, Verdict.WRONG_ANSWER):
         return None
     if suite.checker == INTERACTIVE or (suite.assertions is not None and not case.expected):

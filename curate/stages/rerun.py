@@ -14,7 +14,7 @@ FLAKY = "flaky_reference"  # the reason of its rejections
 
 @dataclass(frozen=True, slots=True)
 class RerunRecord:
-    """How the second run of a reference ended.
+    """The result of the second run of a reference.
 
     cpu_seconds  CPU time of the reference over all tests
     failure      its first failure, if there is one
@@ -64,9 +64,9 @@ class RerunStage(ProblemStage[RerunRecord]):
 
 
 def _referee_trials(problem: Problem, judgement: Judgement) -> tuple[str, ...]:
-    """Return what the reference printed or said in each case, as trials of the referee; empty if there are none.
+    """Return the reference's output in each case, as trials of the referee; empty if there are none.
 
-    An output that is as expected is left out, as it would show no more than the expected one.
+    An output equal to the expected one is omitted as redundant.
     """
     if not judgement.accepted or not judgement.outputs:
         return ()

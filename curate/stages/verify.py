@@ -1,6 +1,6 @@
 """Execute solutions until one passes every test; a problem without such a solution is rejected.
 
-The solution that passes is the reference: problem, tests and solution agree with each other. A limited number of
+The solution that passes is the reference: problem, tests and solution are consistent. A limited number of
 solutions is tried, the cheapest first. The stage `rerun` runs the reference again with another seed.
 """
 
@@ -27,7 +27,7 @@ class ReferenceRecord:
     """The result of executing a problem's solutions.
 
     passing_index      index among the candidates of the solution that passed; None: no solution that was tried passed
-    wrapping           how to read expected values in a list of one element
+    wrapping           interpretation of expected values in one-element lists
     causes             causes of the failures of the solutions before it, in order
     cpu_seconds        CPU time of the solution that passed, over all tests
     slowest_seconds    CPU time of that solution at its slowest test
@@ -52,7 +52,7 @@ class ReferenceRecord:
 class VerificationStage(ProblemStage[ReferenceRecord]):
     """Looks for a reference among the solutions of each problem, if its source publishes solutions.
 
-    tries      number of solutions to execute before giving up on a problem
+    tries      maximum number of solutions to execute
     languages  languages of the solutions that may be executed
     seed       seed of the programs' random numbers and hashes
     """
@@ -71,7 +71,7 @@ class VerificationStage(ProblemStage[ReferenceRecord]):
 
     def key(self, row: BuildRow) -> str | None:
         problem = row.problem
-        if problem.solutions is None or not problem.tests.cases:  # without tests, nothing can be shown
+        if problem.solutions is None or not problem.tests.cases:  # without tests, there is nothing to verify
             return None
         solutions = [(s.source, s.language) for s in self.candidates(problem)[: self.tries]]
         tests = problem.tests.with_trials(()).to_json()
@@ -126,7 +126,7 @@ def passing_index(problem: Problem) -> int | None:
 
 
 def suite_as_judged(problem: Problem) -> Suite:
-    """Return the tests as they were read when the problem's solutions were judged for the last time."""
+    """Return the tests in the form of the latest judgement of the problem's solutions."""
     undecided = problem.wrapping is Wrapping.UNDECIDED
     return unwrap_expected_values(problem.tests) if undecided else problem.tests
 
@@ -151,7 +151,7 @@ def unwrap_expected_values(suite: Suite) -> Suite:
 
 def find_reference(problem: Problem, solutions: Sequence[Program], sandbox: MeteredSandbox) -> ReferenceRecord:
     """Judge the solutions until one passes. Raises SandboxError if the sandbox fails."""
-    # One way of reading holds for the whole problem: a solution must pass all tests when all are read in this way.
+    # One interpretation applies to the whole problem: a solution must pass all tests under it.
     if problem.wrapping is Wrapping.UNDECIDED:
         readings = [(Wrapping.KEPT, problem.tests), (Wrapping.REMOVED, unwrap_expected_values(problem.tests))]
     else:

@@ -1,8 +1,7 @@
-r"""Read the expected answers of questions of mathematics with the judge that rewards use; reject those it cannot read.
-
-A question is verified if the judge reads its answer as mathematics, so that it can call other answers wrong, and finds
-that the answer equals itself. That the answer is right is not shown: no program can. The judge is on this machine, on
-whatever backend the programs of a build run.
+r"""Parse the expected answers of questions of mathematics with the judge of rewards; reject the unreadable ones. A
+question is verified if the judge can parse its answer, so that it can reject other answers, and the answer equals
+itself. This does not show that the answer is right. The judge is on this machine, on whatever backend the programs of a
+build run.
 """
 
 from curate.build_state import BuildState
@@ -13,7 +12,7 @@ from rewards.reward import ACCEPTED, CHECKER_FAILED, Completion, Task
 from sandbox import SandboxError
 
 UNPARSABLE = "unparsable_answer"  # the reason of its rejections
-_OTHER = "1"  # an answer that is read in no time
+_OTHER = "1"  # an answer that is quick to parse
 _DETAILS = {
     "not_mathematics": "math-verify reads it as text, or cannot read it in time, so no other answer would be wrong",
     "not_itself": "math-verify does not find it equal to itself",
@@ -21,9 +20,9 @@ _DETAILS = {
 
 
 class AnswerStage(ProblemStage[str]):
-    """Finds out whether expected answers can be judged. A record is the cause of a rejection; empty: there is none.
+    """Checks that expected answers can be judged. A record is the cause of a rejection; empty if there is none.
 
-    seed  decides nothing; with one, several threads ask the judge at once
+    seed  has no effect except that several threads use the judge at once
     """
 
     name, rejection_name = "verify answers", "verify"

@@ -1,8 +1,8 @@
 """Make further inputs for a problem from those of its tests by small changes.
 
-It is not known which inputs the statement allows, so a change keeps the shape of the input: as many lines, words and
-arguments as before. Numbers stay between the smallest number that the tests have in that place (1, if that is less) and
-the largest. A number that may count something is not changed. Most of these inputs are valid; some are not.
+The valid inputs are unknown, so a change keeps the shape of the input: the number of lines, words and arguments.
+Numbers stay between the minimum (at most 1) and the maximum of the tests at that position. A number that may be a count
+is not changed. Most of these inputs are valid; some are not.
 """
 
 import json
@@ -19,7 +19,7 @@ from sandbox import Suite
 MAX_EXTRA_INPUTS = 24
 
 _LONGEST = 20_000  # maximum characters of an input to change: longer inputs are slow, and rarely show more
-_CHANGES = 3  # most changes to one input
+_CHANGES = 3  # maximum number of changes to one input
 # A string of zeros and ones counts as a word, because changing it as a number would give it other digits.
 _INTEGER = re.compile(r"(?![01]{2,}\Z)-?(?:0|[1-9]\d{0,17})\Z")
 
@@ -49,7 +49,7 @@ def _lines(inputs: Sequence[str], rng: random.Random) -> Iterator[str]:
     ranges = _ranges((number, int(word)) for text in inputs for number, word in _numbered(text) if _INTEGER.match(word))
     while True:
         text = rng.choice(inputs)
-        pieces = re.split(r"(\s+)", text)  # words are at even places, and the text between them is at odd places
+        pieces = re.split(r"(\s+)", text)  # words are at even indices, separators at odd ones
         line = _line_numbers(pieces)
         counts = _counts(text)
         words = [place for place in range(0, len(pieces), 2) if pieces[place] and pieces[place] not in counts]
@@ -162,7 +162,7 @@ def _changed(value: Any, within: Range, rng: random.Random) -> Any:
 
 
 def _ranges(numbers: Iterable[tuple[Place, int]]) -> dict[Place, Range]:
-    """Return the smallest and the largest number for each place.
+    """Return the smallest and the largest number for each position.
 
     The smallest is at most 1, even if the tests have only larger numbers. Otherwise, tests without variety would seem
     strong. Where larger numbers are allowed, 1 is nearly always allowed, too.

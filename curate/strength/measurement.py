@@ -1,8 +1,8 @@
 """Measure the strength of a problem's tests: the share of wrong programs, made from its reference, that they reject.
 
-A mutant is killed if its verdict is not `accepted`. A mutant that survives may be no worse than the reference, so both
-are given further inputs. If they agree on all of these, the mutant counts as equivalent and is left out of the share.
-If they differ, there is a hole in the tests, and the input is remembered as one that might close it.
+A mutant is killed if its verdict is not `accepted`. A surviving mutant may be equivalent to the reference, so both get
+further inputs. If they agree on all of these, the mutant counts as equivalent and is excluded from the share. If they
+differ, the tests miss a mistake, and the input is recorded.
 
 Each problem costs a judgement of its reference, a judgement of each mutant up to the first test that kills it, and the
 further inputs for the survivors, which are usually few. A mutant that never ends costs its whole time limit, so the
@@ -28,7 +28,7 @@ from sandbox.suite import INTERACTIVE
 log = logging.getLogger(__name__)
 
 _REFERENCE_FACTOR, _EXTRA_SECONDS = 5.0, 0.25
-_HOLES, _HOLE_LENGTH = 3, 500  # maximum number of holes to remember, and of characters of each, for people to look at
+_HOLES, _HOLE_LENGTH = 3, 500  # maximum number of missed inputs to record, and of characters of each
 _SECONDS = 10.0  # CPU time of a problem's mutants after which no more are tried; most problems need a second
 _BATCH = 8  # mutants to try before checking the time
 
@@ -37,7 +37,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class StrengthRecord:
-    """What the mutants of a reference showed about its tests.
+    """The result of running a reference's mutants on the tests.
 
     n_mutants          number of mutants that were tried
     n_killed           number of mutants that the tests rejected
@@ -45,7 +45,7 @@ class StrengthRecord:
     survivors          numbers of wrong programs that no test rejects, by kind of mistake
     missed_inputs      inputs on which some of these differ from the reference, with its answers; the statement may not
                        allow these inputs
-    strongest          indices of cases; each case kills the most of the mutants that the cases before it do not kill
+    strongest          indices of cases; each kills most of the mutants that survive the cases before it
     spent_cpu_seconds  CPU time of everything that was executed
     """
 
@@ -65,7 +65,7 @@ class StrengthRecord:
 
 
 def is_measurable(problem: Problem) -> bool:
-    """Say whether the problem has a Python reference to make mistakes in and is not interactive."""
+    """Return whether the problem has a Python reference and is not interactive."""
     reference = problem.reference
     return reference is not None and reference.language == "python" and problem.tests.checker != INTERACTIVE
 
@@ -76,7 +76,7 @@ def measure(problem: Problem, sandbox: MeteredSandbox, *, max_count: int = MAX_M
         return StrengthRecord()
     assert problem.reference is not None
     pace = sandbox.judge(problem.reference, problem.tests, run_all=True)
-    if not pace.accepted:  # although it was accepted twice before, so its mutants show nothing
+    if not pace.accepted:  # although accepted twice before: its mutants prove nothing
         log.warning("%s: its reference is now judged %s; its tests are not measured", problem.id, pace.verdict.value)
         return StrengthRecord(spent_cpu_seconds=sandbox.spent_seconds)
     suite = _hurried(problem.tests, pace)
@@ -99,7 +99,7 @@ def measure(problem: Problem, sandbox: MeteredSandbox, *, max_count: int = MAX_M
 
 
 def _hurried(suite: Suite, pace: Judgement) -> Suite:
-    """Return the suite with limits for programs that should take no longer than the reference did."""
+    """Return the suite with limits derived from the reference's time."""
     seconds = _REFERENCE_FACTOR * max(case.cpu_seconds for case in pace.cases) + _EXTRA_SECONDS
     wall_seconds = min(seconds, suite.limits.wall_seconds)
     cpu_seconds = min(seconds, suite.limits.cpu_seconds or suite.limits.wall_seconds)
@@ -212,9 +212,8 @@ def classify_survivors(
 
 
 def _confirmed_answers(reference: Program, suite: Suite, sandbox: MeteredSandbox, *, seed: int) -> list[Case]:
-    """Return those further inputs, with the reference's answers, for which a second run confirms the answer.
-
-    An answer that is not confirmed cannot show that a mutant is wrong.
+    """Return the further inputs with the reference's outputs, if a second run gives the same output. An unconfirmed
+    output cannot show that a mutant is wrong.
     """
     inputs = extra_inputs(suite, seed=seed)
     cases = list(collect_outputs(reference, inputs, suite, sandbox))

@@ -1,7 +1,7 @@
 """The mistakes that make a right program wrong, one function for each kind.
 
-A function yields the nodes that might be in the place of a node if the author had made the mistake. It changes nothing,
-and the new nodes may share their children with the original node.
+A function yields the possible replacements of a node for its mistake. It changes nothing, and the new nodes may share
+their children with the original node.
 """
 
 import ast
@@ -45,7 +45,7 @@ _FUNCTIONS = {
     "floor": "ceil",
     "ceil": "floor",
 }
-_LARGE = 1000  # above this, a difference of one rarely matters, but a number that is much too small does
+_LARGE = 1000  # above this, an off-by-one rarely matters, but a number that is much too small does
 
 
 def off_by_one(node: ast.AST) -> Iterator[ast.AST]:
@@ -75,7 +75,7 @@ def off_by_one(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _shifted(value: ast.expr, by: int) -> ast.expr:
-    """Return the expression for value + by, as a person would write it."""
+    """Return the expression for value + by, in idiomatic form."""
     if isinstance(value, ast.Constant) and type(value.value) is int:
         return ast.Constant(value.value + by)
     return ast.BinOp(value, ast.Add() if by > 0 else ast.Sub(), ast.Constant(abs(by)))
@@ -122,7 +122,7 @@ def swapped_operator(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _of_text(*operands: ast.expr) -> bool:
-    """Say whether an operand is text or a list. These have no minus, so the mutant would fail on every test."""
+    """Return whether an operand is text or a list. These have no minus, so the mutant would fail on every test."""
     return any(
         isinstance(operand, ast.JoinedStr | ast.List | ast.ListComp)
         or (isinstance(operand, ast.Constant) and isinstance(operand.value, str | bytes))

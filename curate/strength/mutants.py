@@ -1,4 +1,4 @@
-"""Make a limited number of wrong programs from a right one, spread over the kinds of mistakes and the places.
+"""Make a limited number of wrong programs from a right one, spread over the kinds of mistakes and the positions.
 
 The same reference, tests and seed give the same mutants.
 """
@@ -16,14 +16,14 @@ from itertools import zip_longest
 from curate.strength.mistakes import KINDS
 from sandbox import Suite
 
-MAX_MUTANTS = 24  # each costs about as much as judging the reference; more mutants add precision rather than insight
+MAX_MUTANTS = 24  # each costs about as much as judging the reference; more only add precision
 
 _ATTRIBUTE = re.compile(r"\.([A-Za-z_]\w*)")
 _SETTINGS = {"setrecursionlimit", "stack_size", "set_int_max_str_digits", "setswitchinterval", "reconfigure"}
 _FIELDS_ASIDE = {"annotation", "returns", "decorator_list", "format_spec"}
 
-_DEFAULT_SHOWN_CASES = 2  # if the source does not say how many cases the statement shows, the usual number is assumed
-_LONGEST = 4_000  # characters of a case worth memorising; fewer than the digits that Python refuses to read
+_DEFAULT_SHOWN_CASES = 2  # assumed number of cases in the statement, if the source does not state it
+_LONGEST = 4_000  # characters of a case to memorize; below Python's limit of integer digits
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -70,9 +70,8 @@ def _used_names(suite: Suite) -> tuple[str, ...]:
 def _mistakes(
     tree: ast.Module, called: Collection[str], rng: random.Random
 ) -> Iterator[tuple[str, "NodePosition", ast.AST]]:
-    """Yield one mistake of each kind in turn, with the kind and the place.
-
-    Within a kind, every place gets a first mistake before any place gets a second.
+    """Yield one mistake of each kind in turn, with the kind and the position. Within a kind, every position gets one
+    mistake before any gets a second.
     """
     everywhere = list(mutable_nodes(tree, called))
     turns: list[list[tuple[int, NodePosition, ast.AST]]] = []
@@ -92,7 +91,7 @@ def _mistakes(
 
 @dataclass(frozen=True, slots=True)
 class NodePosition:
-    """The place of a node in the syntax tree."""
+    """The position of a node in the syntax tree."""
 
     node: ast.AST
     parent: ast.AST
@@ -100,7 +99,7 @@ class NodePosition:
     index: int | None
 
     def unparse_with(self, other: ast.AST, tree: ast.Module) -> str:
-        """Return the source text of the tree with another node in this place."""
+        """Return the source text of the tree with another node at this position."""
         self._put(other)
         try:
             return ast.unparse(tree)
@@ -115,7 +114,7 @@ class NodePosition:
 
 
 def mutable_nodes(program: ast.Module, called: Collection[str]) -> Iterator[NodePosition]:
-    """Yield the places in a program where a mistake could have an effect, in the order of the source text.
+    """Yield the positions in a program where a mistake could have an effect, in source order.
 
     called: the names that tests use
 
@@ -179,15 +178,14 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def hard_coded_programs(suite: Suite, n_shown_cases: int) -> Iterator[str]:
-    """Yield a program that always gives the most frequent answer, and one that also has a table of the shown cases.
-
-    This mistake ignores the right program and takes its answers from the tests. It is rewarded if there are only a few.
+    """Yield a program that always gives the most frequent output, and one that also has a table of the shown cases.
+    These programs pass if there are only few tests.
 
     n_shown_cases: number of leading cases of the suite that the statement reveals; 0: not known
     """
     cases = [case for case in suite.cases if len(case.input) + len(case.expected) <= _LONGEST]
     if suite.assertions is not None:
-        cases = [case for case in cases if case.expected]  # the others do not show what is expected
+        cases = [case for case in cases if case.expected]  # the others have no expected value
     if len(cases) < 2:
         return
     usual = Counter(case.expected for case in cases).most_common(1)[0][0]

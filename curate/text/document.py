@@ -1,7 +1,7 @@
 """Sections of titles, sentences, tables and charts, and their renderers for a terminal and for Markdown.
 
-curate/report/page.html has the renderer for HTML. Texts in sections are written by strangers, so every renderer escapes
-them: a statement with markup, escape sequences of terminals, pipes or line ends changes nothing but itself.
+curate/report/page.html has the renderer for HTML. Texts in sections are untrusted, so every renderer escapes them:
+markup, terminal escape sequences, pipes and line ends have no effect.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from curate.text.printable import escape_unprintable, format_table, one_line
 
 _BAR = 40  # characters of the longest bar on a terminal
 _CELL = 160  # characters of a cell in Markdown
-_LINE = 1000  # characters of what has to stand on one line of a terminal
+_LINE = 1000  # characters of a one-line text on a terminal
 
 
 class Share(float):
@@ -24,13 +24,13 @@ class Seconds(float):
 
 
 class Code(str):
-    """An id, a hash or other text that is shown in the letters of a program."""
+    """An id, a hash or other text in monospace."""
 
     __slots__ = ()
 
 
 class Markdown(str):
-    """A text of ours that is Markdown already, so it is not escaped there."""
+    """A trusted text in Markdown, which is not escaped there."""
 
     __slots__ = ()
 
@@ -40,7 +40,7 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text. kind: empty for a sentence, "warning", "code" for a program, "message" for what a program reported"""
+    """A text. kind: empty for a sentence, "warning", "code" for a program, "message" for a program's report"""
 
     text: str
     kind: str = ""
@@ -89,7 +89,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of several texts that a page shows beside each other, in parts that may be marked as differing."""
+    """One of several texts shown side by side, in parts that may be marked as differing."""
 
     title: Sequence[Cell]
     parts: Sequence[tuple[str, bool]]
@@ -117,8 +117,8 @@ Block = Text | Table | Chart | Exhibit
 class Section:
     """A title and the blocks below it.
 
-    note: a sentence below the title. Without blocks it says why there is nothing to show, and only pages show it
-    wide: whether a page gives it a row of its own
+    note: a sentence below the title. Without blocks it says why there is nothing to show, and only pages show it wide:
+    whether it takes the page's full width
     """
 
     title: str
@@ -205,13 +205,14 @@ def _markdown_cell(cell: Cell) -> str:
 
 
 def markdown_code(text: str) -> str:
-    """Return a text as code in Markdown, on one line, or as text if code cannot have its characters in a table."""
+    """Return a text as one line of code in Markdown, or as plain text if it has characters that code in a table cannot
+    contain."""
     line = " ".join(escape_unprintable(text).split())
     return markdown_text(line) if set(line) & set("`|") else f"`{line}`"
 
 
 def markdown_text(text: str) -> str:
-    """Return a text on one line, with the characters escaped that mean something in Markdown, unless it is ours."""
+    """Return a text on one line with Markdown characters escaped; a trusted text stays as it is."""
     if isinstance(text, Markdown):
         return text
     escapes = {"&": "&amp;", "<": "&lt;"} | {character: f"\\{character}" for character in "\\`*[]|"}

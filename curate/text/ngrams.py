@@ -1,8 +1,8 @@
 """Split texts into words and hash their n-grams, many texts at once and with the same hashes on every machine.
 
-A word is a run of letters, digits and underscores of any script, after NFKC and casefold; everything else only
-separates words. `words` does this in one line. `hash_words` does the same for many texts in a few passes over their
-bytes, some twenty times as fast, since handling each word in Python costs more than everything that follows.
+A word is a run of letters, digits and underscores of any script, after NFKC and casefold; everything else is a
+separator. `words` does this in one line. `hash_words` does the same for many texts in a few passes over their bytes,
+some twenty times as fast, since handling each word in Python costs more than everything that follows.
 
 Hashes have 64 bits. Words of up to eight bytes never share one; of longer words, one pair in 2**64 does by chance.
 Nothing here resists an attacker who constructs collisions.
@@ -57,7 +57,7 @@ def words(text: str) -> list[str]:
 
 
 def word_spans(text: str) -> list[tuple[str, int, int]]:
-    """Return the words of a text, with the places where each begins and ends in the NFKC form of the text."""
+    """Return the words of a text, with their offsets in its NFKC form."""
     folded: list[str] = []
     places: list[int] = []  # one for each folded letter: some letters fold to several
     for place, letter in enumerate(unicodedata.normalize("NFKC", text)):

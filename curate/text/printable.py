@@ -1,5 +1,5 @@
-"""Texts of strangers for people to read: characters that move the cursor, set colours or reverse text are escaped, and
-long texts are cut in a way that readers see."""
+"""Untrusted texts for display: characters that move the cursor, set colors or reverse text are escaped, and truncation
+is visible."""
 
 import re
 import unicodedata
@@ -9,7 +9,7 @@ EXCERPT_BYTES = 4096
 
 
 def excerpt(text: str, *, max_bytes: int = EXCERPT_BYTES) -> str:
-    """Return the text, or its beginning and a last line that says how long the whole text is.
+    """Return the text, or its beginning and a last line with the length of the whole text.
 
     max_bytes: maximum length of the excerpt in UTF-8, without that last line
 

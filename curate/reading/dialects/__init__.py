@@ -9,7 +9,7 @@ detection   any of these, distinguished by their shape
 Tests that are Python code are read by these parts:
 
 statements    a body of statements, test functions and test classes, turned into cases
-dependencies  what a test needs of the statements before it, and of the submission
+dependencies  the earlier statements and the names of the submission that a test needs
 literals      values of expressions and calls of literals, and literals for values
 """
 

@@ -32,7 +32,7 @@ from sandbox import Assertions, Case
 _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _PYTEST_NAMES = frozenset({"raises", "approx", "fail", "mark"})  # of the stand-in, sandbox/languages/_pytest.py
 _SUBMISSION = "solution"  # the module that test files import
-_NOTES = "METADATA"  # of HumanEval, about who wrote a test
+_NOTES = "METADATA"  # of HumanEval, about the author of a test
 
 
 def read(
@@ -47,13 +47,12 @@ def read(
     """Read tests.
 
     tests          a text or a list of texts
-    entry_point    what a check is for: `f` or `Solution().f`; None: what its call at the end of the text says
+    entry_point    the tested function: `f` or `Solution().f`; None: from the call at the end of the text
     given_code     code that the statement promises, such as imports and helper functions
     setup          code that runs before each test
-    defined_names  names that solutions define, if some are known. Tests may call such a name even if a builtin has it,
-                   as `sum` does
-    classes        names that are classes in solutions; None: it is not known, and the names that begin with a capital
-                   letter are taken for classes
+    defined_names  names that solutions define, if some are known. Tests may call such a name even if it is a builtin's,
+                   like `sum`
+    classes        names that are classes in solutions; None: unknown, and capitalized names count as classes
 
     Raises ParseError if the tests are none of the forms above, or assert nothing.
     """
@@ -66,7 +65,7 @@ def read(
     unknown = [name for name in undefined_names([*before, *shared, *code.body, *code.tests]) if name != "pytest"]
     called = [code.entry_point.partition("(")[0]] if code.entry_point else []
     called += sorted(set(defined_names) & {name for node in [*code.body, *code.tests] for name in used_names(node)})
-    # Upstream, tests run beside the solution and may use what it imports.
+    # Upstream, tests run in the solution's module and may use its imports.
     modules = [name for name in unknown if name in sys.stdlib_module_names and name not in [*called, *imported]]
     names = tuple(dict.fromkeys(name for name in [*called, *imported, *unknown] if name not in modules))
     if not names:
@@ -92,7 +91,7 @@ def read(
 def read_examples(code: object, entry_point: str | None = None, starter_code: str = "") -> ParsedTests:
     """Read a check of examples, such as `assert candidate(nums = [1, 2]) == 3`, as calls with JSON arguments.
 
-    entry_point   name of the function; None: what the call at the end of the text says
+    entry_point   name of the function; None: from the call at the end of the text
     starter_code  shows the order of the parameters; if it does not, the order stays
 
     Raises ParseError if the check contains anything else.
@@ -164,7 +163,7 @@ def _is_check(function: ast.FunctionDef) -> bool:
 
 
 def _is_incidental(node: ast.stmt, tests: Sequence[ast.stmt]) -> bool:
-    """Say whether a statement only runs tests, or only describes them."""
+    """Return whether a statement only runs or describes tests."""
     match node:
         case ast.Assign([ast.Name(name)]):
             return name == _NOTES
@@ -178,7 +177,7 @@ def _is_incidental(node: ast.stmt, tests: Sequence[ast.stmt]) -> bool:
 
 
 def _called_with(nodes: Sequence[ast.stmt]) -> str | None:
-    """Return what the last statement passes to check, such as `f` or `Solution().f`."""
+    """Return the argument of the last statement's call of check, such as `f` or `Solution().f`."""
     match nodes[-1]:
         case ast.Expr(ast.Call(ast.Name("check"), [argument])):
             return ast.unparse(argument)

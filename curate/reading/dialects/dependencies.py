@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from curate.reading.values import ParseError, allow_long_integers, shorten
 
-# Statements that only bind names; others are there for their effects.
+# Statements that only bind names; any other is executed for its effects.
 BINDING = (ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 _BUILTINS = frozenset(vars(builtins)) | {"__file__"}
 
@@ -120,15 +120,15 @@ class EarlierStatement:
 
     @property
     def has_effects(self) -> bool:
-        """Whether it is there for its effects, rather than to bind a name or as a test."""
+        """Whether it is executed for its effects, neither binding a name nor testing."""
         return not self.is_test and not isinstance(self.node, BINDING)
 
 
 def required_statements(node: ast.stmt, earlier: Sequence[EarlierStatement]) -> list[ast.stmt]:
-    """Return those of the earlier statements that must be executed before `node`.
+    """Return the earlier statements that must be executed before `node`.
 
     Assignments, imports, definitions and tests are needed if they bind a variable that is needed, or use one that the
-    statements assign, since they may change its value. Other statements are there for their effects: all are needed.
+    statements assign, since they may change its value. All statements executed for their effects are needed.
     """
     local = frozenset[str]().union(*(statement.bound for statement in earlier))
     names = used_names(node) & local

@@ -33,7 +33,7 @@ def read(
             except json_tests.SignatureMismatch:
                 raise
             except ParseError:
-                pass  # it is more than examples of calls
+                pass  # not only examples of calls
         defined = defined_names(solution)
         is_method = entry_point and ("Solution" in defined or "class Solution" in starter_code)
         called = f"Solution().{entry_point}" if is_method else entry_point

@@ -37,7 +37,7 @@ _NAME = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)")
 
 
 class SignatureMismatch(ParseError):
-    """A test that is about a function with other parameters."""
+    """A test for a function with other parameters."""
 
 
 def read_columns(encoded: object, name: str = "input_output") -> ParsedTests:
@@ -48,7 +48,7 @@ def read_columns(encoded: object, name: str = "input_output") -> ParsedTests:
     inputs, outputs = content["inputs"], content["outputs"]
     entry_point = function_name(content.get("fn_name"), "fn_name")
     if not isinstance(inputs, list) or not isinstance(outputs, list) or len(inputs) != len(outputs):
-        raise ParseError("inputs and outputs are not lists of one length")  # padding one would invent tests
+        raise ParseError("inputs and outputs are not lists of one length")  # padding would invent tests
     if entry_point is None:
         return ParsedTests(tuple(map(_stdin, inputs, outputs)))
     if not all(isinstance(arguments, list) for arguments in inputs):
@@ -80,8 +80,7 @@ def are_named_arguments(column: object) -> bool:
 
 
 def read_objects(encoded: object, entry_point: str | None = None, starter_code: str = "") -> ParsedTests:
-    """Read a list of objects, which must all be of one kind and for one function; if they are not, some were added by
-    mistake.
+    """Read a list of objects, which must all be of one kind and for one function: otherwise some were added by mistake.
 
     entry_point   the function that the problem names outside of its tests
     starter_code  the starter code, which helps to recognise tests that belong to another problem

@@ -13,8 +13,8 @@ from typing import Any
 
 from curate.reading.values import allow_long_integers
 
-MAX_BITS = 100_000  # of an integer that is computed; tests have few expressions of such size
-MAX_ITEMS = 100_000  # of a text or a list that is computed
+MAX_BITS = 100_000  # of a computed integer; larger ones are rare in tests
+MAX_ITEMS = 100_000  # of a computed text or list
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _UNARY: dict[type, Callable[[Any], Any]] = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_}
@@ -31,7 +31,7 @@ _COLLECTIONS = {"set": set, "frozenset": frozenset, "tuple": tuple, "list": list
 
 
 class NotLiteral(ValueError):
-    """An expression that is more than a literal."""
+    """An expression that is not a literal."""
 
 
 def evaluate(node: ast.expr, names: Mapping[str, Any]) -> Any:
@@ -123,7 +123,7 @@ def _text(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LiteralCall:
-    """A call: what is called, such as `f` or `Solution().f`, and the arguments by their place or their name."""
+    """A call: what is called, such as `f` or `Solution().f`, and its positional and keyword arguments."""
 
     function: str
     arguments: Mapping[int | str, Any]

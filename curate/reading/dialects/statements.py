@@ -32,7 +32,7 @@ from curate.reading.dialects.literals import NotLiteral, evaluate, to_literal
 from curate.reading.values import ParseError, shorten
 from sandbox import Case
 
-MAX_ITERATIONS = 20_000  # turns of a loop
+MAX_ITERATIONS = 20_000  # of a loop
 _EQUATIONS = {"assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertTupleEqual"}
 _RAISING = {"raises", "warns", "fail"}  # of pytest, beside everything whose name begins with "assert"
 _FIXED = (bool, int, float, complex, str, bytes, tuple, frozenset, type(None))
@@ -44,7 +44,7 @@ _FIXTURES = {"setUp", "tearDown", "setUpClass", "tearDownClass", "setup_method",
 
 @dataclass(slots=True)
 class _Scope:
-    """What is known at a statement of a test.
+    """The names and values known at a statement of a test.
 
     names    what the submission defines
     helpers  functions that contain assertions, and whether each is EvalPlus's
@@ -75,7 +75,7 @@ class _Scope:
         return f"{function}({', '.join(arguments)})"
 
     def case(self, node: ast.stmt) -> Case | None:
-        """Return the case that says the same as a statement, or None if there is none."""
+        """Return the case equivalent to a statement, or None if there is none."""
         sides: tuple[ast.expr, ast.expr] | None
         match node:
             case ast.Expr(ast.Call(ast.Name(name), [left, right, ast.Constant(0)], [])) if self.helpers.get(name):
@@ -91,9 +91,9 @@ class _Scope:
         return None
 
     def take_out(self, node: ast.stmt, *, is_apart: bool) -> tuple[list[Case], list[ast.stmt]]:
-        """Return the examples in a test, and the tests that are left of it.
+        """Return the examples in a test, and the remaining tests.
 
-        is_apart  whether the test uses nothing that earlier statements have got from the submission. If so, each turn
+        is_apart  whether the test uses no values that earlier statements got from the submission. If so, each iteration
                   of a loop that only asserts is a test
         """
         if (case := self.case(node)) is not None:
@@ -116,7 +116,7 @@ class _Scope:
         return examples, [_restrict_loop(node, other_turns)] if other_turns else []
 
     def follow(self, node: ast.stmt, used: Collection[str], bound: Collection[str], *, is_test: bool) -> None:
-        """Learn what a statement assigns, and forget what it may change in place.
+        """Record the values that a statement assigns, and drop those that it may change in place.
 
         used, bound  names that the statement uses and binds
         """
@@ -128,7 +128,7 @@ class _Scope:
                     calls[name] = self.call(value)
                 except NotLiteral:
                     with suppress(NotLiteral):
-                        # A second name for something that can change in place is not followed.
+                        # An alias of a mutable object is not tracked.
                         values[name] = evaluate(value, fixed)
         if isinstance(node, ast.Assert) and not any(isinstance(inner, ast.Call) for inner in ast.walk(node)):
             used = ()
@@ -153,8 +153,8 @@ def extract_cases(
     """
     scope = _Scope(names, dict(helpers), dict(values))
     earlier: list[EarlierStatement] = []
-    reaching = set(names)  # what the submission defines, and what comes from it
-    independent = True  # no statement before has called the submission for an effect that a later test may see
+    reaching = set(names)  # names of the submission, and of values from it
+    independent = True  # no earlier call of the submission can affect a later test
     for node in body:
         if is_no_op(node):
             continue
@@ -193,7 +193,7 @@ def asserting_functions(nodes: Sequence[ast.stmt]) -> dict[str, bool]:
 
 
 def is_no_op(node: ast.stmt) -> bool:
-    """Say whether this is a statement without effect: a docstring, a bare name, `pass` or `assert True`."""
+    """Return whether this is a statement without effect: a docstring, a bare name, `pass` or `assert True`."""
     match node:
         case ast.Pass() | ast.Expr(ast.Constant() | ast.Name()) | ast.Assert(ast.Constant(True)):
             return True
@@ -201,7 +201,7 @@ def is_no_op(node: ast.stmt) -> bool:
 
 
 def _asserts(node: ast.AST, helpers: Collection[str]) -> bool:
-    """Say whether a statement asserts something when it is executed. helpers: functions that contain assertions"""
+    """Return whether a statement asserts something when executed. helpers: functions that contain assertions"""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
             return False
@@ -218,12 +218,12 @@ def _body_asserts(function: ast.FunctionDef, helpers: Collection[str]) -> bool:
 
 
 def _is_decimal(expected: Any) -> bool:
-    """Say whether EvalPlus's function compares results with this value with a tolerance."""
+    """Return whether EvalPlus's function compares results with this value within a tolerance."""
     return all(isinstance(item, float) for item in (expected if isinstance(expected, list | tuple) else [expected]))
 
 
 def _equation(node: ast.stmt) -> tuple[ast.expr, ast.expr] | None:
-    """Return the two sides that the statement says are equal, if that is all it says."""
+    """Return the two sides of a statement that asserts only their equality."""
     match node:
         case ast.Assert(ast.Compare(left, [ast.Eq()], [right])):
             return left, right
@@ -237,7 +237,7 @@ def _equation(node: ast.stmt) -> tuple[ast.expr, ast.expr] | None:
 
 
 def _iterations(node: ast.For, values: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """Return the values that each turn of a loop gives to its variables; None if they are not known."""
+    """Return the values of a loop's variables in each iteration; None if unknown."""
     if node.orelse or any(isinstance(inner, ast.Break | ast.Continue) for inner in ast.walk(node)):
         return None
     try:
@@ -272,9 +272,8 @@ def _bound(target: ast.expr, item: Any) -> dict[str, Any]:
 
 
 def _restrict_loop(node: ast.For, items: Sequence[Mapping[str, Any]]) -> ast.For:
-    """Return the loop with only some of its turns. Raises NotLiteral.
-
-    items: the values that these turns give to the loop's variables
+    """Return the loop with only some of its iterations. Raises NotLiteral. items: the values of its variables in these
+    iterations
     """
     names = list(items[0])
     rows = ", ".join(f"({', '.join(to_literal(item[name]) for name in names)},)" for item in items)
@@ -285,7 +284,7 @@ def _restrict_loop(node: ast.For, items: Sequence[Mapping[str, Any]]) -> ast.For
 
 
 def is_test(node: ast.stmt) -> bool:
-    """Say whether pytest or unittest would find tests in this statement of a module."""
+    """Return whether pytest or unittest would collect tests from this statement of a module."""
     if isinstance(node, ast.ClassDef):
         return (_is_unittest(node) or node.name.startswith("Test")) and bool(_methods(node))
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test")
@@ -350,7 +349,7 @@ def _program(
 
 
 def _parameter_sets(node: ast.FunctionDef, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the arguments of each call of a test function, from its parametrize marks. Raises ParseError."""
+    """Return the arguments of each call of a test function, by its parametrize marks. Raises ParseError."""
     sets: list[dict[str, Any]] = [{}]
     for decorator in node.decorator_list:
         match decorator:
@@ -367,7 +366,7 @@ def _parameter_sets(node: ast.FunctionDef, values: Mapping[str, Any]) -> list[di
 
 
 def _rows(named: ast.expr, rows: ast.expr, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the sets of arguments that one parametrize mark gives. Raises ParseError."""
+    """Return the sets of arguments of one parametrize mark. Raises ParseError."""
     try:
         parameters, values_of_rows = evaluate(named, values), evaluate(rows, values)
         names = [name.strip() for name in parameters.split(",")] if isinstance(parameters, str) else list(parameters)
