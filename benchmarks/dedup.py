@@ -1,4 +1,4 @@
-"""Near-duplicate detection, from text to clusters: our engine compared with datasketch, rensa and gaoya.
+"""Near-duplicate detection, from text to clusters: curate compared with datasketch, rensa and gaoya.
 
     python -m benchmarks.dedup [--documents N ...] [--only ENGINE ...]     (default: 5000 and 100000, all engines)
 

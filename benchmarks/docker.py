@@ -1,4 +1,4 @@
-"""Measure a trivial test in our containers, in our local workers, and in one new container per test (`docker run`).
+"""Measure a trivial test in the docker backend, in the local backend, and in one new container per test (`docker run`).
 
     python -m benchmarks.docker [ROUNDS]        needs an engine and its image (make sandbox-image)
 
@@ -27,7 +27,7 @@ PROGRAM, ONE, FIFTY = Program(SOURCE), Suite([Case(TEXT, TEXT)]), Suite([Case(TE
 
 
 def docker_run() -> None:
-    """Run one test in a new container with the same limits as ours."""
+    """Run one test in a new container with the backend's limits."""
     bounds = ["--network=none", "--read-only", "--cap-drop=ALL", "--memory=512m", "--pids-limit=128", "--user=65534"]
     command = ["docker", "run", "--rm", "--interactive", *bounds, "--entrypoint=/usr/bin/python3", TAG, "-c", SOURCE]
     done = subprocess.run(command, input=TEXT, capture_output=True, text=True)

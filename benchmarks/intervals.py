@@ -5,13 +5,13 @@
 Solve rates of problems have Beta distributions, from equal rates (unevenness 0) to problems that are always or never
 solved (1); the unevenness is the correlation of two samples of a problem. Samples are drawn, and the 95% intervals of
 pass@1 and of the difference of two models are compared with the true means. Coverage is counted for each setting of
-mean rate, unevenness and difference; a table has its mean and its minimum over the settings. The usual interval, mean
-+- Student's t times the standard error, is beside it.
+mean rate, unevenness and difference; a table has its mean and its minimum over the settings. For comparison, it has the
+usual interval, mean +- Student's t times the standard error.
 
     single      mean rates from 0.02 to 0.5, of which those above are mirror images
     paired      mean rates from 0.02 to 0.98, differences of 0, 0.05 and 0.3. The second model has either unrelated
                 rates, or those of the first model with a part of the gap to 1 (or 0) closed
-    selection   how often one of the best models is significantly worse than the one that came out best
+    selection   how often one of the best models is significantly worse than the one ranked first
 
 The intervals are computed here for many evaluations at once; each run compares some with those of the product.
 """
@@ -61,7 +61,7 @@ def solve_rates(rng: np.random.Generator, mean: float, unevenness: float, shape:
 
 
 def solve_rate_bounds(shares: Values, samples: int) -> Bounds:
-    """Return what intervals.solve_rate_interval returns for each row."""
+    """Return intervals.solve_rate_interval of each row."""
     problems = shares.shape[1]
     mean, variance = shares.mean(1), shares.var(1, ddof=1) + intervals.UNSEEN_VARIANCE / problems
     n = np.clip(problems * mean * (1 - mean) / variance, problems - 1, problems * samples)
@@ -71,7 +71,7 @@ def solve_rate_bounds(shares: Values, samples: int) -> Bounds:
 
 
 def difference_bounds(differences: Values, samples: int) -> Bounds:
-    """Return what intervals.difference_interval returns for each row."""
+    """Return intervals.difference_interval of each row."""
     problems = differences.shape[1] + 2
     squares, unseen = (differences**2).sum(1), intervals.UNSEEN_DIFFERENCE
     unit = np.maximum(1 / samples, (squares + unseen) / (np.abs(differences).sum(1) + unseen))
@@ -147,7 +147,7 @@ def outcomes(rng: random.Random, rates: Sequence[float], samples: int) -> list[P
 
 
 def false_share(skills: Sequence[float], problems: int, samples: int, repeats: int) -> float:
-    """Return how often one of equally good models is significantly worse than the one that came out best."""
+    """Return how often one of equally good models is significantly worse than the one ranked first."""
     rng, n_false = random.Random(0), 0
     for _ in range(repeats):
         hardness = [rng.betavariate(1 / 3, 1 / 3) - 0.5 for _ in range(problems)]  # an unevenness of 0.6

@@ -1,4 +1,4 @@
-"""Measure how `curate train` changes a tiny model's pass@1 on problems that it has never seen.
+"""Measure the effect of `curate train` on a tiny model's pass@1 on held-out problems.
 
     python -m benchmarks.learn            # examples/learn/run.sh for three seeds, with comparisons: 40 minutes
     python -m benchmarks.learn --draw     # only read the results in runs/learn
@@ -64,7 +64,7 @@ def curve(run: Path) -> Curve:
 
 
 def evaluated(seed: int) -> dict[str, float]:
-    """Return the results of `curate evaluate` before and after training, with eight samples of each problem."""
+    """Return the results of `curate evaluate` before and after training, with eight samples per problem."""
     found = {}
     for name, when in (("warm", "before"), ("grpo_plus", "after")):
         path = RUNS / f"seed-{seed}" / "evaluated" / f"{name}.json"

@@ -42,7 +42,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "32B": {**_QWEN, "hidden_size": 5120, "intermediate_size": 27648, "num_hidden_layers": 64,
             "num_attention_heads": 40},
 }  # fmt: skip
-# The number of GPUs that share one copy of the weights, and what published runs of this size had.
+# The number of GPUs that share one copy of the weights, and the hardware of published runs of this size.
 CASES = {
     "1.5B": (1, "DeepCoder's 1.5B: 8 A100"),
     "7B": (4, "verl, fully asynchronous: 128 H20"),
@@ -58,7 +58,7 @@ def measure(model: ModelConfig, row_tokens: int, ranks: int) -> float:
     torch.set_num_threads(1)
     if ranks > 1:
         dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=ranks)
-        _mesh("cpu", 1, ranks)  # is kept: it cannot be made of tensors without data
+        _mesh("cpu", 1, ranks)  # cached, since FakeTensorMode cannot make it
     with FakeTensorMode():
         causal = model_without_data(load_hf_config(model.path), model)
         policy = Policy(causal, torch.bfloat16, 1.0, autocast=ranks == 1, exact_logits=True)

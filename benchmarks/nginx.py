@@ -1,4 +1,4 @@
-"""nginx before a service on this machine, with the configuration that a guide gives."""
+"""nginx in front of a local service, with the configuration of a guide."""
 
 import re
 import shutil
@@ -61,7 +61,7 @@ def running(port: int, guide: str = "serve.md", **chosen: str) -> Iterator[int]:
 
 
 def _site(guide: str, directives: dict[str, str]) -> str:
-    """Return the configuration of the guide with these directives in place of its own."""
+    """Return the configuration of the guide with these directives replaced."""
     found = re.search(r"^```nginx\n(.*?)^```$", (_GUIDES / guide).read_text(), re.MULTILINE | re.DOTALL)
     assert found is not None
     text = found[1]

@@ -7,8 +7,8 @@ fit into the memory even if all of their sequences have the longest length. Leng
 mean of 9,000 tokens, as in asynchrony/simulated.py. A minibatch is 128 prompts of 500 tokens with 4 answers each. The
 budget of a row is AReaL's 32,768 tokens, or twice as many.
 
-Nothing is trained. The tokens that each way computes, with padding and repeated prompts, stand for its time; each pass
-costs something in addition. The benchmark writes results/packing.json.
+Nothing is trained. The tokens computed by each way, with padding and repeated prompts, stand for its time; each pass
+has an overhead. The benchmark writes results/packing.json.
 """
 
 import json

@@ -52,7 +52,7 @@ WAYS = (STAGES, SYNC_WAY, "minibatch", "one-off")
 class Sampler:
     """A sampler whose completions finish one after another, the last one after SAMPLE seconds.
 
-    holds_back: whether it returns them only when all are finished
+    holds_back: whether to return them only when all are finished
     """
 
     def __init__(self, *, holds_back: bool) -> None:

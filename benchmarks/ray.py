@@ -109,7 +109,7 @@ def computing(cores: int, rounds: int = 5) -> dict[str, float]:
 
 
 class SleepingBox:
-    """Many workers that judge nothing: each sleeps as long as a judgement would take and then accepts."""
+    """A pool of workers without judging: each sleeps as long as a judgement would take and then accepts."""
 
     workers = LARGE
 
@@ -133,7 +133,7 @@ class SleepingBox:
 
 
 class SleepingSupervisor(NodeSupervisor):
-    """A node whose workers judge nothing."""
+    """A node with such workers."""
 
     def start(self, *about: Any) -> tuple[int, dict[str, str]]:
         self._box = SleepingBox()  # type: ignore[assignment]

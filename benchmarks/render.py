@@ -158,7 +158,7 @@ def soak_line(measured: dict[str, Any]) -> str:
 
 
 def build_tables(measured: dict[str, Any]) -> str:
-    """Return a line about a build with programs, a table about made-up rows, and one about a Ray cluster."""
+    """Return a line about a build with programs, a table about synthetic rows, and one about a Ray cluster."""
     parts = []
     if programs := measured.get("programs"):
         found = programs["measured"]
@@ -215,7 +215,7 @@ def _funnel_table(funnel: dict[str, Any]) -> str:
 
 
 def _whole_recipe(found: dict[str, Any]) -> str:
-    """Return what DeepCoder's training set would need, if all rows cost what the measured ones do."""
+    """Extrapolate the measured costs to DeepCoder's training set."""
     funnel = found["funnel"].items()
     to_read = sum(_DEEPCODER_ROWS[source] * counts["read"] / counts["kept"] for source, counts in funnel)
     n_kept = sum(_DEEPCODER_ROWS.values())
@@ -596,7 +596,7 @@ def overlap_table(measured: dict[str, Any]) -> str:
 
 
 def verification_tables(measured: dict[str, Any]) -> str:
-    """Return the rejected leases, and what a cheat can change within the thresholds, by the precision of both sides."""
+    """Return the rejected leases, and the undetected changes within the thresholds, by the precision of both sides."""
     pairs = measured["pairs"]
     heads = ("rejected", "banned", "wrong of 1,000")
     lines = [
@@ -708,7 +708,7 @@ def all_numbers() -> Iterator[str]:
 
 
 def chosen_numbers() -> Iterator[str]:
-    """Yield the README's table. All results that it shows must exist."""
+    """Yield the README's table. All its results must exist."""
     judge, soak, strength, dedup, learn, asynchrony = (
         json.loads((RESULTS / f"{name}.json").read_text())
         for name in ("sandbox", "soak", "strength", "dedup", "learn", "asynchrony")

@@ -1,11 +1,11 @@
-"""Measure a trivial test in our sandbox with full isolation, in a plain subprocess, and in a fork of an interpreter.
+"""Measure a trivial test in the sandbox with full isolation, in a plain subprocess, and in a fork of an interpreter.
 
     python -m benchmarks.sandbox [ROUNDS]
 
-They alternate in every round, so that other load on the machine affects them alike. Latency is measured one test
-at a time, from sending the input until the output is compared; `suite` is our latency per test of a
-submission with fifty tests; `landlock` and `landlock_suite` are the same where namespaces are refused. Throughput is
-measured with as many tests at once as there are cores.
+They alternate in every round, so that other load on the machine affects them alike. Latency is measured one test at a
+time, from sending the input until the output is compared; `suite` is the sandbox's latency per test of a submission
+with fifty tests; `landlock` and `landlock_suite` are the same without namespaces. Throughput is measured with as many
+tests at once as there are cores.
 """
 
 import json

@@ -7,7 +7,7 @@ through nginx with the configuration of docs/guides/serve.md.
     python -m benchmarks.service hostile       # only the last part, added to the existing results
 
 All clients are in one process with prepared requests (a selector over sockets, no HTTP library), because it shares the
-cores with the service and its workers. Each connection sends its next request as soon as the last one is answered.
+cores with the service and its workers. Each connection sends its next request upon the response to the last.
 Before and after, as many threads use the same Sandbox without a service, to compare rates.
 
 Each of the 64 clients, and the hostile one (benchmarks/hostile.py), has its own address. The rate of the 64 is measured

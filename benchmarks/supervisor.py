@@ -52,7 +52,7 @@ class _Recorder(Channel):
 
 
 def serve(listeners: list[socket.socket]) -> None:
-    """Answer the requests of all sockets until they are closed."""
+    """Serve the requests of all sockets until they are closed."""
     recorder = _Recorder()
     recorder.send_response(JUDGEMENT)
     missing = dict.fromkeys(listeners, 0)  # missing bytes of a request; 0: its length is also missing

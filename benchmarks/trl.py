@@ -1,13 +1,13 @@
 """Compare `curate train` with TRL's GRPOTrainer: the same tiny model, problems, batch, objective and rewards, on CPUs.
 
-    python -m benchmarks.trl        # after `make learn`; about ten minutes, on a machine that does nothing else
+    python -m benchmarks.trl        # after `make learn`; about ten minutes, on an idle machine
 
 Both train on STEPS batches with two updates each, in turn, ROUNDS times. TRL samples with transformers, as it does on
-CPUs; we sample with vLLM, in two ways: the pipeline "minibatch" trains on the first half of a batch while programs of
-the second are judged, which changes no result; "async" with a staleness of 1 samples while it trains. The benchmark
+CPUs; curate samples with vLLM, in two ways: the pipeline "minibatch" trains on the first half of a batch while programs
+of the second are judged, which changes no result; "async" with a staleness of 1 samples while it trains. The benchmark
 measures completion tokens per second and CPU seconds of whole steps, without the first, which also loads and warms up,
-and pass@1 on held-out problems after the same number of completions. Our runs are AHEAD steps longer than the measured
-part, so that later batches are sampled during every measured step. Rates are medians of the rounds. It writes
+and pass@1 on held-out problems after the same number of completions. Runs of curate are AHEAD steps longer than the
+measured part, so that later batches are sampled during every measured step. Rates are medians of the rounds. It writes
 results/trl.json.
 """
 

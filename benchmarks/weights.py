@@ -1,4 +1,4 @@
-"""The cost of transferring new weights to an engine and of proving them:  python -m benchmarks.weights
+"""The cost of transferring new weights to an engine and of verifying them:  python -m benchmarks.weights
 
 Two models in float32 with random weights, of the size of `make learn`'s and about eighty times as large, and one vLLM
 engine on CPUs. The learner publishes to shared memory; the engine reads from there, or fetches over loopback HTTP. Then
@@ -118,7 +118,7 @@ def served(folder: Path) -> Iterator[str]:
 def interrupted(model: Any, engine: Any, probe: Any) -> dict[str, float]:
     """Return medians, in seconds, of transfers in the middle of completions.
 
-    Another thread publishes and fetches while the engine samples; only loading and proving pause it.
+    Another thread publishes and fetches while the engine samples; only loading and verifying pause it.
     """
     from train.sampling.proof import prove
     from train.sampling.protocol import SamplingParams

@@ -2,8 +2,8 @@
 
     .venv/bin/python examples/check.py
 
-This runs our own solutions without isolation, the slow ones up to their time limit, which takes about a minute in all.
-It is independent of the pipeline: it relies on the marks of the samples, and shares no code with curate/.
+This runs the samples' solutions without isolation, the slow ones up to their time limit, in about a minute. It is
+independent of the pipeline: it uses the marks of the samples, and shares no code with curate/.
 """
 
 import json

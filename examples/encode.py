@@ -3,12 +3,12 @@
     .venv/bin/python examples/encode.py            # write examples/raw and examples/expected.jsonl
     .venv/bin/python examples/encode.py --check    # only compare: exit status 1 if they are out of date
 
-A problem is one Markdown file: settings in TOML, the statement, `## Tests` (Python that lists the inputs)
-and `## Solution: VERDICT` sections. Expected outputs are never typed: the trusted solution, which is the first
-one marked `accepted`, prints them. A solution marked `kept back` is used here but not rendered. LiveCodeBench has no
-column for solutions, so none of its solutions is rendered. examples/README.md lists the settings.
+A problem is one Markdown file: settings in TOML, the statement, `## Tests` (Python that lists the inputs) and `##
+Solution: VERDICT` sections. The trusted solution, the first one marked `accepted`, prints the expected outputs. A
+solution marked `kept back` is used here but not rendered. LiveCodeBench has no column for solutions, so none of its
+solutions is rendered. examples/README.md lists the settings.
 
-Solutions run here without isolation, since they are our own. Do not run others with this script.
+Solutions run here without isolation, since they are trusted. Do not run others with this script.
 """
 
 import argparse
@@ -121,7 +121,7 @@ def listed_inputs(code: str) -> tuple[Any, ...]:
 
 
 def read_samples() -> dict[str, Sample]:
-    """Return every sample with its tests under its place, in the order of sources and file names."""
+    """Return every sample with its tests by place, in the order of sources and file names."""
     paths = [path for source in RENDERERS for path in sorted((PROBLEMS / source).glob("*.md"))]
     samples = {sample.place: sample for sample in map(read_sample, paths)}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -177,7 +177,7 @@ def expected_outputs(sample: Sample) -> list[Any]:
 
 
 def statement(sample: Sample, samples: dict[str, Sample]) -> str:
-    """Return the statement as its source lays it out: the same sections under the headers of that source."""
+    """Return the statement in the layout of its source: the same sections under that source's headers."""
     if place := sample.settings.get("statement_of"):
         return statement(samples[place], samples)
     shown = sample.tests[: sample.settings.get("examples", 2)]
@@ -436,7 +436,7 @@ RENDERERS = {"taco": taco_rows, "synthetic1": synthetic1_rows, "livecodebench": 
 
 
 def expected_rows(samples: dict[str, Sample]) -> list[dict[str, Any]]:
-    """Return what the pipeline should do with each problem; `file` names the file that states the reason."""
+    """Return the expected fate of each problem in the pipeline; `file` names the file that states the reason."""
     rows = []
     for sample in samples.values():
         reason = sample.settings["expect"]

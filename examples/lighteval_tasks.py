@@ -1,4 +1,4 @@
-"""Evaluate suites in lighteval, with completions judged by our judges in our sandbox.
+"""Evaluate suites in lighteval, with curate's judges and sandbox.
 
 A file in the same folder, for `--custom-tasks`, needs two lines:
 
@@ -50,10 +50,10 @@ class SuiteRequest:
     """The suite of a task. It holds no tests: lighteval copies and prints it.
 
     suite     as behind `curate evaluate --suite`: NAME, NAME=LOCATION or NAME?option=value
-    window    FROM..TO, the first and the last day of contests, both included; empty: as the protocol says, or all
+    window    FROM..TO, the first and the last day of contests, both included; empty: the protocol's, or else all
     protocol  name of a protocol, see `curate evaluate --protocol`; empty: none. Its temperature and top_p have to be
               given to lighteval, as for every task
-    form      form of the prompt, see `curate evaluate --form`; empty: as the protocol says, or ours
+    form      form of the prompt, see `curate evaluate --form`; empty: the protocol's, or else curate's
     """
 
     suite: str
@@ -71,8 +71,8 @@ class SuiteRequest:
 def load_exercises(request: SuiteRequest) -> Mapping[str, Exercise]:
     """Return the exercises of a suite by their ids.
 
-    Raises CurateError if the suite cannot be read, and for forms in which the model continues a text that is already
-    begun, which lighteval cannot be relied on to ask for.
+    Raises CurateError if the suite cannot be read, and for forms in which the model continues a partial text, which
+    lighteval does not reliably support.
     """
     name, location = parse_suite(request.suite)
     settings = request.settings()
@@ -88,10 +88,10 @@ def load_exercises(request: SuiteRequest) -> Mapping[str, Exercise]:
 def lighteval_task(
     suite: str, *, n: int | None = None, window: str = "", protocol: str = "", form: str = "", name: str = ""
 ) -> LightevalTaskConfig:
-    """Return the task of a suite, with pass@1 by our judges as its metric.
+    """Return the task of a suite, with pass@1 by curate's judges as its metric.
 
-    n         the number of samples of each problem; None: as the protocol says, or as `curate evaluate` does
-    name      what users of lighteval type; empty: "curate_" and the name of the suite
+    n         number of samples per problem; None: the protocol's, or else that of `curate evaluate`
+    name      the task's name in lighteval; empty: "curate_" and the name of the suite
 
     The other arguments are those of SuiteRequest. lighteval reads problems from files, so ids and prompts are written
     to ~/.cache/curate. Raises CurateError for a suite that does not exist, and as load_exercises does.
@@ -123,7 +123,7 @@ def lighteval_task(
 class SolveRateMetric(SamplingMetric, SampleLevelComputation):
     """For each problem, the share of its samples that are right.
 
-    Samples without a verdict count neither as right nor as wrong. A problem without any verdict is left out of the
+    Samples without a verdict count neither as right nor as wrong. A problem without any verdict is excluded from the
     mean, and the standard error is then NaN.
     """
 
@@ -136,7 +136,7 @@ class SolveRateMetric(SamplingMetric, SampleLevelComputation):
         return self.n
 
     def compute(self, responses: Sequence[ModelResponse], docs: Sequence[Doc], **others: Any) -> list[float]:
-        """Judge the answers to all problems. Raises CurateError if the sandbox fails again and again."""
+        """Judge the completions of all problems. Raises CurateError if the sandbox fails repeatedly."""
         exercises = load_exercises(self.request)
         answers = [
             (place, exercises[doc.specific[_EXERCISE]], text)
@@ -151,7 +151,7 @@ class SolveRateMetric(SamplingMetric, SampleLevelComputation):
 
 
 def mean_judged_share(shares: Sequence[float]) -> float:
-    """Return the mean of the shares that are known; NaN if none is."""
+    """Return the mean of the known shares; NaN if there are none."""
     known = [share for share in shares if not math.isnan(share)]
     return sum(known) / len(known) if known else math.nan
 
@@ -197,5 +197,5 @@ def _write_rows(rows: list[dict[str, str]]) -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "curate" / "lighteval"
     folder = cache / hashlib.sha256(content.encode()).hexdigest()[:16]
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(folder / f"{_SPLIT}.jsonl", content)  # another process may be reading the file
+    write_atomic(folder / f"{_SPLIT}.jsonl", content)  # another process may read the file
     return folder

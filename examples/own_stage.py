@@ -30,7 +30,7 @@ class ShortStatements(ProblemStage[int]):
         return {"max_words": self._most}
 
     def key(self, row: BuildRow) -> str:
-        """Return a fingerprint of the statement, since the number of words depends on nothing else."""
+        """Return a fingerprint of the statement, the only input of the number of words."""
         return compute_fingerprint(row.problem.statement)
 
     def examine(self, row: BuildRow, sandbox: OpenSandbox) -> int:

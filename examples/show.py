@@ -1,4 +1,4 @@
-"""Show a dataset folder as the package `datasets` opens it:  python examples/show.py demo"""
+"""Show a dataset folder through the package `datasets`:  python examples/show.py demo"""
 
 import json
 import sys

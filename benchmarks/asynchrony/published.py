@@ -5,13 +5,13 @@
 AReaL (arXiv:2505.24298): hours and steps of table 1, speed by η of figure 5c, interruption of figure 6b, scaling of
 figure 4. It trains on batches of 512 x 16 completions of at most 27,648 tokens, in 4 minibatches, on a quarter of the
 H800, with a staleness bound of 8 for mathematics and 4 for code. The lengths of completions are not published. Table 1
-(590 s) and figure 5c (128,700 tokens/s) give 9,270 tokens for the 1.5B, prompts included; we assume that for
+(590 s) and figure 5c (128,700 tokens/s) give 9,270 tokens for the 1.5B, prompts included; this is assumed for
 mathematics, and 12,000 for code.
 
 INTELLECT-2 (arXiv:2505.07291): 256 x 16 completions, 8 minibatches, KL, a staleness bound of 2; 14 minutes for a
 broadcast, one each to upload and to verify a file, 22 from a broadcast to a whole batch, 22 to train on it; training :
-inference = 1 : 4.5. The numbers of GPUs and the lengths of completions are not published. We assume 16 and 72 H100, and
-the length for which training takes 22 minutes. It writes results/asynchrony.json.
+inference = 1 : 4.5. The numbers of GPUs and the lengths of completions are not published; assumed are 16 and 72 H100,
+and the length for which training takes 22 minutes. It writes results/asynchrony.json.
 """
 
 import json
@@ -40,7 +40,7 @@ _MINUTE = 60.0
 
 
 def areal(name: str, gpus: int, way: TrainingMode) -> SimulationResult:
-    """Simulate a run of AReaL: a quarter of the GPUs trains, or, in sync, all GPUs sample and train in turns."""
+    """Simulate a run of AReaL: a quarter of the GPUs trains; in sync, all GPUs sample and train in turn."""
     _, tensor_parallel, mean, *_ = _AREAL[name]
     model = qwen2_5(name, minibatches=4)
     learner_gpus = gpus if way == SYNC else gpus // 4

@@ -9,7 +9,7 @@ Assumptions and their sources:
   of DeepCoder's answers grew from 8K to 17.5K tokens, under limits of 16K and 32K
   GPU, engine, learner and rewards: train/planning/engine.py and simulate.py
 
-published.py compares with what others measured. It writes results/asynchrony.json.
+published.py compares with published measurements. It writes results/asynchrony.json.
 """
 
 import json

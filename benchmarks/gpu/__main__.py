@@ -26,7 +26,7 @@ SECONDS = {
 }  # fmt: skip
 GPUS = {"ranks": 2, "transfer": 2}  # all others need one
 _MIN_SECONDS = 20  # with less time left, a check is skipped
-_CPU_PATIENCE = 10  # factor of the time limits on CPUs
+_CPU_PATIENCE = 10  # multiple of the time limits on CPUs
 _TAIL_LINES = 12  # of a check's output
 _MARK = "figure: "  # see setup.py, which imports torch
 

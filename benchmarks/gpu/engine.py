@@ -88,7 +88,7 @@ class Pair:
         sampling = SamplingParams(1.0, 1.0, self.work.sizes.answer_tokens, logprobs=True)
         began = time.monotonic()
         answers = [answer for _, answer in self.sampler.sample(asked, sampling)]
-        seconds = time.monotonic() - began  # without waiting for what the learner does meanwhile
+        seconds = time.monotonic() - began  # without waiting for concurrent work of the learner
         drawn = [answer for answer in answers if isinstance(answer, SampledCompletion)]
         assert len(drawn) == len(asked), answers
         return sum(answer.n_tokens for answer in drawn) / seconds, drawn
@@ -104,7 +104,7 @@ class Pair:
         return Probe(tuple(self.prompts), tuple(tuple(logp_T.tolist()) for logp_T in by_learner))
 
     def take_turns(self, batch: Sequence[TrainingSequence], used: int, may_keep: float) -> None:
-        """Let the engine sleep during an update, and wake with the new weights.
+        """Put the engine to sleep during an update, and wake it with the new weights.
 
         used      bytes that the engine allocated at its start
         may_keep  bytes that a sleeping engine may keep, by the plan
@@ -134,7 +134,7 @@ class Pair:
         self.work.report(sampling_kept=kept[0], training_kept=kept[1], overlap_gain=sum(kept))
 
     def load_in_flight(self) -> None:
-        """Begin completions with noisy weights, and load the learner's when half of the tokens are sampled."""
+        """Start completions with noisy weights, and load the learner's when half of the tokens are sampled."""
         n_tokens, seconds = self.work.sizes.answer_tokens // 2, []
         sampling = SamplingParams(1.0, 1.0, n_tokens, logprobs=True)
 
@@ -154,7 +154,7 @@ class Pair:
 
         answers = [each for each in self.sampler._call(draw) if set(each.versions) == {3, 4}]  # a few end before
         by_learner = self.learner.logprobs([sequence(each.prompt_ids, each.token_ids) for each in answers])
-        errors: dict[int, list[list[float]]] = {3: [], 4: []}  # for each answer, of the tokens of each version
+        errors: dict[int, list[list[float]]] = {3: [], 4: []}  # by version, completion and token
         for answer, logp_T in zip(answers, by_learner, strict=True):
             drawn = list(zip(answer.versions, answer.logprobs, logp_T.tolist(), strict=True))
             for version, of_version in errors.items():

@@ -33,7 +33,7 @@ def main(work: Work) -> None:
 
 
 def make_update(model: Path, out: Path) -> None:
-    """Make the update as one rank; rank 0 writes what came out."""
+    """Make the update as one rank; rank 0 writes the result."""
     learner = open_learner(Work(model.parent, FULL, sys.executable).settings(model, row_tokens=512))
     if learner.rank:
         learner.serve_calls()

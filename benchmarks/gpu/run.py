@@ -70,7 +70,7 @@ def _kill_after_checkpoint(work: Work, command: list[str], folder: Path) -> list
         process.kill()
         process.wait()
     with (folder / ".lock").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # until nothing of it is left
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until its last process has ended
     steps = _steps(folder)
     work.report(
         killed_after_step=len(steps),

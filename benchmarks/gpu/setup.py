@@ -54,9 +54,9 @@ TINY = Sizes(
     },
     "float32", row_tokens=256, prompt_tokens=24, groups=2, group_answers=4, answer_tokens=24, run_engine="transformers",
 )  # fmt: skip
-# A model for updates that are compared between devices and numbers of ranks
+# For comparing updates between devices and numbers of ranks
 SMALL = TINY.shape | {"hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2}
-_LOGIT_STD = 1.5  # with less, the distribution would be nearly uniform whatever the model computes
+_LOGIT_STD = 1.5  # with less, the distribution would be nearly uniform for any weights
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def update(learner: Learner, batch: Sequence[TrainingSequence]) -> dict[str, flo
 
 
 def timed(call: Callable[[], Result]) -> tuple[float, Result]:
-    """Return the seconds of a call until the GPU is done, and what it returns."""
+    """Return the seconds of a call until the GPU is done, and its result."""
     began = time.monotonic()
     made = call()
     if torch.cuda.is_available():

@@ -1,4 +1,4 @@
-"""New weights for an engine on another GPU, through the memory of the machine and over NCCL, each proven."""
+"""New weights for an engine on another GPU, through the memory of the machine and over NCCL, each verified."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -48,9 +48,8 @@ def main() -> int:
 
 
 def _mount_apart() -> None:
-    """Share mounts only with our descendants, because mounts of other processes would otherwise be counted as ours.
-
-    An ordinary user cannot do this, but neither can an ordinary user make mounts that are visible here.
+    """Share mounts only with descendants, so that mounts of other processes are not counted. An ordinary user cannot do
+    this, nor make mounts that are visible here.
     """
     with contextlib.suppress(OSError):
         linux.unshare(linux.CLONE_NEWNS)

@@ -18,23 +18,23 @@ from benchmarks.soak.tally import Tally
 from sandbox import Sandbox
 
 _SUBMISSIONS_PER_VOLLEY = 12  # on average
-_APART_SECONDS = 0.02  # longest pause before each kill; the workers go on meanwhile
+_APART_SECONDS = 0.02  # maximum pause before each kill
 _REPORTED = 20  # maximum number of mistakes in the result
 
 
 def kill_workers(submissions: int, workers: int, seed: int) -> dict[str, Any]:
-    """Judge this many submissions while processes are killed, and return what was measured.
-
-    A sandbox gives up on a request that has lost three workers, so no request may be hit that often. A volley therefore
-    hits different workers, and the next volley waits until every request that this one may have hit is answered. A
-    request can find its worker dead and then lose the next one, but it cannot lose a third.
+    """Judge this many submissions while processes are killed, and return the measurements. A sandbox fails a request
+    that has lost three workers, so no request may be hit that often. A volley therefore hits different workers, and the
+    next volley waits until every request that this one may have hit is answered. A request can find its worker dead and
+    then lose the next one, but it cannot lose a third.
     """
     random, family, tally = Random(seed), ProcessFamily(psutil.Process()), Tally()
     kinds = cycle(("worker", "zygote", "judge"))
     kills: Counter[str] = Counter()
     hit: set[int] = set()
     mixed = mixture(seed)
-    # New workers hold less than old ones, so only the supervisor is compared: it must keep nothing of dead workers.
+    # New workers use less memory than old ones, so only the supervisor is compared: it must hold nothing of dead
+    # workers.
     of_supervisor = {name: measure for name, measure in resources.MEASURES.items() if "supervisor" in name}
     with Sandbox(workers) as box, tqdm(total=submissions, unit=" submissions", mininterval=5) as bar:
         list(tally.judge(box, islice(mixed, 4 * workers)))
@@ -58,7 +58,8 @@ def kill_workers(submissions: int, workers: int, seed: int) -> dict[str, Any]:
 
 
 def _volley(random: Random, family: ProcessFamily, kinds: Iterator[str]) -> list[str]:
-    """Kill one or two workers, or a zygote or judge in place of a worker, and return what was killed."""
+    """Kill one or two workers, or a zygote or judge in place of a worker, and return the kinds of the killed
+    processes."""
     workers, judges = family.workers(), family.judges()
     shot = []
     for worker in random.sample(list(workers), min(len(workers), random.choice((1, 2)))):

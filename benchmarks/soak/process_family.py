@@ -63,7 +63,7 @@ class ProcessFamily:
         return self._named((path for path in found if path.name.startswith(PREFIX)), self._seen)
 
     def left(self) -> list[str]:
-        """Return whatever outlives its owner and does not disappear in time."""
+        """Return resources that outlive their owner and do not disappear in time."""
 
         def still() -> list[str]:
             family = {self.head, *self.members()}

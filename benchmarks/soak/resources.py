@@ -46,7 +46,7 @@ class IdleSandbox:
 class ResourceMeasure:
     """A measured resource, and how far it may grow by the end.
 
-    allowed: the permitted growth. Counts must not grow; memory may, because allocators keep some of what is freed
+    allowed: the permitted growth. Counts must not grow; memory may, because allocators keep some freed memory
     """
 
     of: Callable[[IdleSandbox], float]
@@ -54,9 +54,8 @@ class ResourceMeasure:
 
 
 def sample(family: ProcessFamily, measures: Mapping[str, ResourceMeasure] | None = None) -> dict[str, float]:
-    """Take these measures, or all if none are given, once the last run has been cleaned up.
-
-    Measures that this user is not permitted to take are left out.
+    """Take these measures, or all if none are given, after the cleanup of the last run. Measures that this user is not
+    permitted to take are omitted.
     """
     measures = measures or MEASURES
     previous: dict[str, float] = {}
@@ -130,7 +129,7 @@ def _of(process: psutil.Process, name: str) -> str:
 
 
 def _charged_mb(idle: IdleSandbox) -> float:
-    """Return the memory that the kernel charges for the zygotes and for anything that runs have left behind."""
+    """Return the memory charged for the zygotes and for leftovers of runs."""
     files = (group / name for group in idle.family.cgroups() for name in ("memory.usage_in_bytes", "memory.current"))
     return sum(int(file.read_text()) for file in files if file.exists()) / _MB / len(idle.workers)
 

@@ -30,15 +30,15 @@ from sandbox.judge_record import Record
 _ROOT = Path(__file__).parents[2]
 _JUDGE = [sys.executable, "-c", "from cli import main; main()", "judge"]
 _ALONE, _WITH_ALL = "the command alone", "with all of its processes"
-_TOLD = 20  # mistakes
+_REPORTED = 20  # mistakes
 
 
 def restarts(records: int, kills: int, workers: int, seed: int) -> dict[str, Any]:
-    """Kill and restart the command this many times, and return what was measured.
+    """Kill and restart the command this many times, and return the measurements.
 
     Every third time, all processes of the command are killed at once, as when a container ends.
     """
-    linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # orphans become our children, so that every process is counted
+    linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # orphans become children of this process, so that all are counted
     try:
         with tempfile.TemporaryDirectory() as folder:
             return _restarts(_Command(Path(folder), workers, records, seed), kills, Random(seed))
@@ -73,7 +73,7 @@ def _restarts(command: "_Command", kills: int, random: Random) -> dict[str, Any]
         "good": not mistakes and not left,
         "records": command.count,
         "kills": dict(killed),
-        "mistakes": mistakes[:_TOLD],
+        "mistakes": mistakes[:_REPORTED],
         "gone_after_seconds": round(max(gone_after_seconds), 2),
         "directories_left_to_the_next_start": waiting,  # which removes them
         "left": left,
@@ -133,7 +133,7 @@ class _Command:
         return self._now.members()
 
     def differences(self, one: str, other: str) -> list[str]:
-        """Return wrong verdicts, and differences between the answers in two files; times and memory are ignored."""
+        """Return wrong verdicts, and differences between two files of verdicts; times and memory are ignored."""
         if not all(self._folder.joinpath(out).exists() for out in (one, other)):
             return [f"no verdicts: {self._folder.joinpath('words').read_text()[-1000:]}"]
         pairs = zip_longest(range(self.count), self._answers(one), self._answers(other))
@@ -151,7 +151,7 @@ class _Command:
 
 
 def _records(seed: int) -> Iterator[dict[str, Any]]:
-    """Yield records of those submissions of the mixture that a record can hold and that have a single right verdict."""
+    """Yield records of the submissions that a record can express and that have a single right verdict."""
     number = 0
     for submission in mixture(seed):
         program, suite = submission.program, submission.suite

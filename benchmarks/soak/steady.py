@@ -24,7 +24,7 @@ _REPORTED = 20  # mistakes
 
 
 def steady(runs: int, workers: int, seed: int) -> dict[str, Any]:
-    """Make about this many runs and return what was measured; `good` says whether all requirements were met."""
+    """Make about this many runs and return the measurements; `good`: all requirements are met."""
     family, tally, submissions = ProcessFamily(psutil.Process()), Tally(), mixture(seed)
     rounds = min(max(runs // _RUNS_PER_ROUND, _MIN_ROUNDS), _MAX_ROUNDS)
     samples, machine = [], []

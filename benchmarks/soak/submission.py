@@ -20,7 +20,7 @@ class SoakSubmission:
     expected_verdicts: tuple[Verdicts, ...]
 
     def mistake(self, answer: Judgement | Exception) -> str:
-        """Return what is wrong with an answer; "" if nothing is."""
+        """Return the mistake in a response; "" if there is none."""
         if isinstance(answer, Exception):
             return f"{self.kind}: no verdict: {type(answer).__name__}: {answer}"
         verdicts = [case.verdict for case in answer.cases]

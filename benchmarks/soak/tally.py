@@ -1,4 +1,4 @@
-"""Judge submissions, and record whether each is answered exactly once and correctly."""
+"""Judge submissions, and check that each gets exactly one, correct response."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ from sandbox import Judgement, Program, Sandbox, Suite
 class Tally:
     """Counts of runs, submissions and verdicts, and the mistakes.
 
-    waiting: submissions that are not yet answered, by index
+    waiting: submissions without a response, by index
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Tally:
         self.waiting: dict[int, SoakSubmission] = {}
 
     def judge(self, box: Sandbox, submissions: Iterable[SoakSubmission]) -> Iterator[SoakSubmission]:
-        """Yield the submissions as they are answered. Each executed case counts as a run."""
+        """Yield the submissions in order of completion. Each executed case counts as a run."""
 
         def pairs() -> Iterator[tuple[Program, Suite]]:
             for index, submission in enumerate(submissions):

@@ -80,7 +80,7 @@ def _span(random: Random, trap: bool) -> Case:
 
 
 def _stack(random: Random, trap: bool) -> Case:
-    """Make statements that use a stack. In a trap, one takes more than there is."""
+    """Make statements that use a stack. In a trap, one pops an empty stack."""
     items = [random.randrange(100) for _ in range(random.randrange(1, 20))]
     filled = f"stack, items = Stack(), {items}\nfor item in items: stack.push(item)\n"
     if trap:

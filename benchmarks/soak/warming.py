@@ -1,4 +1,4 @@
-"""Create in advance what a Sandbox creates once and then keeps, so that it is not mistaken for growth.
+"""Fill a Sandbox's caches in advance, so that they do not count as growth.
 
 It keeps compiled programs, and each worker keeps zygotes for numpy, for compilers, and for referees of outputs and of
 conversations.

@@ -1,7 +1,7 @@
 """The speed of weights through throttled relays:  python -m benchmarks.swarm.broadcast --shardcast PYTHON
 
 256 MB, cut into shards of 8 MiB, come from three relays of 20, 40 and 80 MB/s; from the fastest alone; and with one of
-the three corrupt. The same relays serve the same bytes to shardcast, by the Python of an environment that has it:
+the three corrupt. The same relays serve the same bytes to shardcast, by the Python of an environment with it installed:
 
     python -m venv sc && sc/bin/pip install shardcast==0.3.2
 
@@ -125,7 +125,7 @@ def fetch() -> None:
 
 
 def summary(seconds: list[float | None], size: int, ideal: float) -> dict[str, Any]:
-    """Return the median, and how much of the ideal bandwidth in MB/s was used."""
+    """Return the median, and and the share of the ideal bandwidth (MB/s) used."""
     there = [each for each in seconds if each is not None]
     if len(there) < len(seconds):
         return {"failed": len(seconds) - len(there), "of": len(seconds)}
@@ -178,7 +178,7 @@ def through_chains(folder: Path) -> dict[str, Any]:
         for number in range(_ROUNDS):
             with ExitStack() as stack:
                 options: dict[str, Any] = {"megabytes_per_second": CHAIN_SPEED, "folder": str(folder / "none")}
-                # All relays wait at an empty folder, and begin when the weights appear in it.
+                # All relays poll an empty folder, and start when the weights appear in it.
                 store = folder / f"of-{hops}-{number}"
                 store.mkdir()
                 url = stack.enter_context(relay({**options, "folder": str(store)}))
@@ -200,7 +200,7 @@ def through_chains(folder: Path) -> dict[str, Any]:
 
 
 def _after_publishing(made: Path, store: Path, client: subprocess.Popen[str]) -> float:
-    """Let the weights appear at the first relay, and return the seconds until the client has them."""
+    """Publish the weights at the first relay, and return the seconds until the client has them."""
     time.sleep(2.0)  # until all processes wait
     began = time.monotonic()
     (made / "runs").rename(store / "runs")

@@ -4,11 +4,12 @@
 
 The figures are those of INTELLECT-2 (32B): a broadcast of 65.6 GB at 590 Mb/s takes 14 minutes, a step of the trainer
 22, uploading and verifying a file one each. It reports 22 minutes from the end of a broadcast until a whole batch is
-verified. We read that in two ways: as the time of a usual group, and as that of the slowest, after which a lease runs
-out. Deltas have 4% of the bytes (train/swarm/broadcast/delta.py): 36 seconds. A node that joins needs a whole version.
+verified. We read that in two ways: as the time of a usual group, and as that of the slowest, after which a lease
+expires. Deltas have 4% of the bytes (train/swarm/broadcast/delta.py): 36 seconds. A node that joins needs a whole
+version.
 
 Nodes sample four groups at once and have a quarter more capacity than the trainer uses. Their speeds are log-normal
-(sigma 0.3), so is the time of groups on one node (sigma 0.2), and 5% of the nodes vanish in an hour. Three heartbeats
+(sigma 0.3), so is the time of groups on one node (sigma 0.2), and 5% of the nodes disappear per hour. Three heartbeats
 later, their groups are dispatched again. It writes results/overlap.json.
 """
 

@@ -1,6 +1,5 @@
-"""A discrete-event simulation of a swarm: a trainer, its broadcasts, and nodes that join and vanish. Groups are
-dispatched and batches taken by the product's own rules (train/asynchronous/staleness.py), and nodes follow
-train/swarm/node_lifecycle.py."""
+"""A discrete-event simulation of a swarm: a trainer, its broadcasts, and nodes that join and disappear. It dispatches
+groups and takes batches by train/asynchronous/staleness.py, and nodes follow train/swarm/node_lifecycle.py."""
 
 import random
 from collections import Counter
@@ -68,8 +67,8 @@ class Swarm:
     spare          spare capacity of the nodes; 0.25: they can sample a quarter more than the trainer uses
     speed_sigma    standard deviation of the logarithm of the nodes' speeds; their mean is 1
     length_sigma   the same for the time that a group takes on one node
-    churn          share of the nodes that vanish in an hour, replaced by as many others
-    lease_seconds  time after which a group is given to another node
+    churn          share of the nodes that disappear per hour, each replaced by another
+    lease_seconds  time after which a group is dispatched to another node
     """
 
     nodes: int
@@ -209,7 +208,7 @@ class _Run:
     # --- leases ---
 
     def _feed(self, node: _Node) -> None:
-        """Let a node lease groups; it first loads its newest weights if it samples nothing with older ones."""
+        """Lease groups to a node; if idle, it first loads its newest weights."""
         if node.has > node.loaded and not node.running:
             node.loaded = node.has
         if not node.there or node.has > node.loaded:

@@ -1,8 +1,8 @@
 """A relay with limited bandwidth:  python -m benchmarks.swarm.throttled_relay '{"folder": ...,
 "megabytes_per_second": ...}'
 
-One token bucket limits all that it sends. It serves a relay's files and, for the clients of other packages, any file
-of another folder. It prints its URL.
+One token bucket limits its total rate. It serves a relay's files and, for other packages' clients, any file of another
+folder. It prints its URL.
 """
 
 import asyncio

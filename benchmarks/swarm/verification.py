@@ -1,4 +1,4 @@
-"""The cost of commitments and their verification, their error rates, and what a cheat can change undetected.
+"""The cost of commitments and their verification, their error rates, and the changes that a cheat can make undetected.
 
     python -m benchmarks.swarm.verification     # a quarter of an hour on one core
 
@@ -273,7 +273,7 @@ def _per_1000(n_hits: int, n_leases: int) -> float:
 
 
 def max_turns(gaps: FloatArray, bars: Thresholds, n_answers: int, n_tokens: int) -> float:
-    """Return how many of 1,000 tokens a cheat can replace undetected, in leases of this size."""
+    """Return the number of tokens per 1,000 that a cheat can replace undetected, in leases of this size."""
     chosen = np.random.default_rng(0).choice(gaps, (n_answers, n_tokens))
     turned = 0.0
     for nearest in np.geomspace(1e-5, 2, 120):

@@ -1,8 +1,8 @@
 """The demonstrations that the model imitates before it learns from rewards: they are sometimes right.
 
-Of the demonstrations, 30 % are right, 45 % make a mistake that is always the same for the same task, and 25 % have
-something changed at random. A model that imitates them solves a third of the problems, and most problems in at
-least one of eight attempts, so rewards have something to reinforce.
+Of the demonstrations, 30 % are right, 45 % make a mistake specific to the task, and 25 % have a random change. A model
+that imitates them solves a third of the problems, and most problems in at least one of eight attempts, so rewards have
+something to reinforce.
 """
 
 import random
@@ -18,7 +18,7 @@ _OTHERS = ([str(c) for c in CONSTANTS], [f" {sign} " for sign in "+-*%"], [" < "
 
 
 def demonstration(problem: Problem, rng: random.Random) -> str:
-    """Return an answer to a prompt that asks for a program."""
+    """Return a completion for a prompt that asks for a program."""
     return answer(problem.task.program(body(problem.task, rng)))
 
 

@@ -98,7 +98,7 @@ def _line(reads: str, rng: random.Random, constants: tuple[int, ...]) -> str:
     length = {"n": 1, "a b": 2}.get(reads) or rng.choice(LENGTHS)
     numbers = [_number(rng, constants) for _ in range(length)]
     if reads == "a b" and constants and rng.random() < NEAR_A_CONSTANT:
-        numbers[1] = numbers[0] - rng.choice(constants) + rng.randint(-1, 1)  # where comparing the two matters
+        numbers[1] = numbers[0] - rng.choice(constants) + rng.randint(-1, 1)  # where the two are nearly equal
     return " ".join(map(str, numbers)) + "\n"
 
 
@@ -109,7 +109,7 @@ def _number(rng: random.Random, constants: tuple[int, ...]) -> int:
 
 
 def printed(program: str, stdin: str) -> str:
-    """Return what one of our own programs prints. It runs without isolation; a model's programs run in the sandbox."""
+    """Return the output of a trusted program, run without isolation; a model's programs run in the sandbox."""
     lines = iter(stdin.splitlines())
     with contextlib.redirect_stdout(io.StringIO()) as output:
         exec(program, {"__builtins__": {**vars(builtins), "input": lambda: next(lines)}})

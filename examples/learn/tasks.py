@@ -164,7 +164,7 @@ def _listed(elements: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _tests(which: str, c: int) -> tuple[str, str]:
-    """Return the test that the words mean, and another test that might be confused with it."""
+    """Return the test that the words describe, and another test that might be confused with it."""
     if which == "divisible by":
         return f"x % {c} == 0", f"x % {c} == 1"
     return f"x {_COMPARED[which]} {c}", f"x {_OPPOSITE[_COMPARED[which]]} {c}"
