@@ -72,7 +72,7 @@ class Plan:
 
     curate: version of the program
     inputs: files by source; those of a dataset that curate did not build are under `dataset`
-    configuration: options of the build and the order of its sources; for another dataset, how it was read
+    configuration: options of the build and the order of its sources; for another dataset, the options of reading it
     against: evaluation sets, in the order in which rows were compared with them
     content: content hash of the dataset from which a band of solve rates was taken
     solve_rate: the bands of solve rates that were applied, in order

@@ -178,7 +178,7 @@ MEASURED_COLUMNS = frozenset(
 # Values of columns that earlier versions did not write. The hashes leave out a column that has this value, so they are
 # those of the same rows without the column.
 DEFAULT_VALUES: dict[str, Any] = {"expected_answer": ""}
-TESTS = ("tests", "trial_outputs")  # the columns that tests_of reads
+TESTS = ("tests", "trial_outputs")  # the columns that tests_from_row reads
 
 # Rewards depend on these columns: on the tests or the expected answer, on what chooses tests and limits, and on what
 # decides whether a row counts (curate/trust.py, and curate/exports/verl.py for the slowest test). The reward hash

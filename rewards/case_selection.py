@@ -39,7 +39,7 @@ def select_cases(
 
 
 def check_strategy(strategy: str, budget: int, *, names: tuple[str, str] = ("how", "budget")) -> None:
-    """Check the options of `select_cases`. Raises ValueError or TypeError with the caller's `names` for them."""
+    """Check the options of `select_cases`. Raises ValueError or TypeError, with the parameter names `names`."""
     if strategy not in STRATEGIES:
         raise ValueError(f"{names[0]} must be one of {', '.join(STRATEGIES)}, not {strategy!r}")
     check_int(names[1], budget)

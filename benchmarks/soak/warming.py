@@ -1,7 +1,6 @@
 """Fill a Sandbox's caches in advance, so that they do not count as growth.
 
-It keeps compiled programs, and each worker keeps zygotes for numpy, for compilers, and for referees of outputs and of
-conversations.
+A Sandbox keeps compiled programs, and each worker keeps zygotes for numpy, for compilers and for referees.
 """
 
 from random import Random

@@ -35,7 +35,7 @@ STATE = "state.json"  # of a data set that `datasets` saved; it names the files 
 # Files beside the rows, which the tools of the Hub write.
 _DESCRIPTIONS = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json", STATE)
 
-# A text as above, or what such a TOML file contains, with a location that is relative to the working folder.
+# PATH?OPTIONS, or the content of such a TOML file, with a location relative to the working folder.
 LocationSpec = str | Mapping[str, Any]
 
 

@@ -130,7 +130,7 @@ def _made(make: Callable[..., Result], *arguments: Any, overwrite: bool, **optio
 
 
 def _up_to(section: str, recipe: Recipe) -> dict[str, Any]:
-    """Return the recipe without the sections after this one, as the manifest of the section's result has it."""
+    """Return the recipe up to this section, for the manifest of its result."""
     without_steps = Recipe(recipe.sources)
     later = STEPS[STEPS.index(section) + 1 :]
     return to_table(replace(recipe, **{name: getattr(without_steps, name) for name in later}))

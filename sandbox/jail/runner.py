@@ -1,10 +1,10 @@
 """Runs programs in zygotes, one at a time.
 
-run_spec.py         what a zygote is asked to do
-compiler.py      compiles the program before its first run
-zygote_pool.py  the zygotes that do it, and the cgroup around them
-run_files.py     what goes into a run and comes out of it
-run_classification.py       how it ended
+run_spec.py            what a zygote does with an input
+compiler.py            compiles the program before its first run
+zygote_pool.py         the zygotes, and the cgroup around them
+run_files.py           inputs and outputs of a run
+run_classification.py  the outcome of a run
 """
 
 import os

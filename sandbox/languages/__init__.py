@@ -7,28 +7,28 @@ The interface of a language:
     CALLABLE                                        whether single functions of its programs can be called
     toolchain() -> list of str                      host paths that compiling needs and running does not; raises
                                                     LookupError, naming the package, if a compiler is missing
-    shares(artifact) -> bool                        if CALLABLE: whether calls of a compiled program, by its descriptor,
+    may_share_process(artifact) -> bool             if CALLABLE: whether calls of a compiled program, by its descriptor,
                                                     may share a process
 Functions that run inside the jail: warm and prepare in the zygote, before any program; the others in a child forked
 for one run, never in a trusted process.
-    warm()                                          once; makes what all programs share and never give up
+    warm()                                          once; makes what all programs share
     prepare(path)                                   once; programs will find their text at `path`
     compile_source(source, path) -> artifact        once for a submission; raises SyntaxError or ValueError, or
-                                                    SystemExit if the compiler itself has said on stderr why
+                                                    SystemExit if the compiler's error is on stderr
     run(artifact, arguments) -> int                 becomes the program; returns its exit status. The artifact of an
                                                     EXECUTABLE language is a descriptor
-    call(artifact, entry_point, returned) -> int    if CALLABLE: calls one function of it with the arguments on stdin
-                                                    and writes the encoded value to descriptor `returned`
-    call_each(artifact, entry_point, returned, max_seconds) -> int
+    call(artifact, entry_point, result_fd) -> int   if CALLABLE: calls one function of it with the arguments on stdin
+                                                    and writes the encoded value to descriptor `result_fd`
+    call_each(artifact, entry_point, result_fd, max_seconds) -> int
                                                     if CALLABLE: calls it once for each list of arguments on stdin, for
-                                                    no more than about so many seconds
-    evaluate(artifact, given, returned) -> int      if CALLABLE: the same with the text of a call on stdin; `given` is
-                                                    the artifact of code that runs before
-    serve(artifact, given, names) -> int            if CALLABLE: does what the tests at the other end of its streams
-                                                    ask of the program
-    run_tests(artifact, given, statements, names, classes, report) -> int
+                                                    about max_seconds at most
+    evaluate(artifact, preamble, result_fd) -> int  if CALLABLE: the same with the text of a call on stdin; `preamble`
+                                                    is the artifact of code that runs first
+    serve(artifact, preamble, names) -> int         if CALLABLE: serves requests of the tests at the other end of its
+                                                    streams
+    run_tests(artifact, preamble, statements, names, classes, report) -> int
                                                     if CALLABLE: runs tests of the program at the other end
-    warm_for_tests()                                if CALLABLE: once, in a zygote for referees; loads what tests need
+    warm_for_tests()                                if CALLABLE: once, in a zygote for referees; preloads for tests
 """
 
 import os

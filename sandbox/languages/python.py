@@ -175,9 +175,9 @@ def call_each(artifact: bytes, entry_point: str, result_fd: int, max_seconds: fl
     CPU time. For each call that returns, write a line to descriptor `result_fd`: its CPU seconds and the encoded value.
     Returns 0.
 
-    The program must be one that `shares`. stdin has the JSON of each list after its length in bytes. Each call finds
-    the program as it is when it has just been executed. A call that fails ends the process without a line, and so does
-    one that takes far longer than max_seconds.
+    The program must satisfy `may_share_process`. stdin has the JSON of each list after its length in bytes. Each call
+    gets a freshly executed program. A call that fails ends the process without a line, and so does one that takes far
+    longer than max_seconds.
     """
     code, clock = _code(artifact), time.thread_time  # a timer does not make this clock coarse
     source = os.dup(0)

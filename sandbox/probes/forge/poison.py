@@ -1,4 +1,4 @@
-"""Leaves something behind for the answer that is judged next in the same process or folder."""
+"""Leaves state behind for the next submission in the same process or folder."""
 
 from sandbox.probes.probe import Group, ProbeClass, poisons
 

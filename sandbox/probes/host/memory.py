@@ -1,4 +1,4 @@
-"""Looks for the expected output in the memory of the process that started the answer's."""
+"""Searches for the expected output in the memory of the parent process."""
 
 from sandbox.probes.probe import Group, ProbeClass, finds
 from sandbox.probes.read.memory import SEARCH
