@@ -24,7 +24,7 @@ from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter, listener_url
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import MAX_CONCURRENT_FOR_RELAYS, RelaySelector
 
-_SHARD = re.compile(r".*/(shard_)?\d{5}(\.bin)?")
+_SHARD = re.compile(r".*/(shard_\d{5}\.bin|.*\.safetensors)")
 _BURST_SECONDS = 0.02
 _POLL_SECONDS = 0.1
 
@@ -56,21 +56,22 @@ class ThrottledApp:
 def main() -> None:
     options = json.loads(sys.argv[1])
     folder = Path(options["folder"])
-    files = RelayApp(folder, RelayRateLimiter(1e6, 1e12))
+    mirror = None
+    if "from" in options:
+        public = bytes.fromhex(options["public"])
+        relays = RelaySelector([options["from"]], at_once=MAX_CONCURRENT_FOR_RELAYS)
+        mirror = Mirror(folder, options["run"], public, RelayClient(relays, options["run"], public))
+    files = RelayApp(folder, RelayRateLimiter(1e6, 1e12), mirror.find_arriving if mirror else None)
     others = Mount("/other", StaticFiles(directory=options["other"])) if "other" in options else None
     app: ASGIApp = Starlette(routes=[others, Mount("/", files)]) if others else files
     shaped = ThrottledApp(app, options["megabytes_per_second"] * 1e6, corrupt=options.get("corrupt", False))
     listener = socket.create_server(("127.0.0.1", 0))
 
     def follow(stop: threading.Event) -> None:
-        if "from" not in options:
+        if mirror is None:
             stop.wait()
-            return
-        public = bytes.fromhex(options["public"])
-        download = RelayClient(
-            RelaySelector([options["from"]], at_once=MAX_CONCURRENT_FOR_RELAYS), options["run"], public
-        )
-        Mirror(folder, options["run"], public, download).sync_until_stopped(stop, every_seconds=_POLL_SECONDS)
+        else:
+            mirror.sync_until_stopped(stop, every_seconds=_POLL_SECONDS)
 
     serve(shaped, listener, follow, lambda: print(listener_url(listener), flush=True))
 

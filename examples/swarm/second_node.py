@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -122,27 +123,26 @@ class Relays:
 
     def __init__(self, invite: Any) -> None:
         self.urls, self.run, self.public = invite["relays"], invite["run"], invite["public"]
-        self.version, self.files = -1, list[bytes]()
+        self.version, self.files = -1, dict[str, bytes]()
 
     def newest(self) -> int:
         """Return the newest version that any relay offers."""
         return max(int(latest["version"]) for latest in self._each("latest", self._read("curate-latest-1")))
 
-    def fetch(self, version: int) -> list[bytes]:
-        """Return the files of a version."""
+    def fetch(self, version: int) -> dict[str, bytes]:
+        """Return the files of a version by their names."""
         if version == self.version:
             return self.files
         manifest = next(self._each(f"{version}/manifest", self._read("curate-weights-1", version=version)))
         base = None if manifest["base"] is None else self.fetch(manifest["base"])
-        body = b"".join(
-            next(self._each(f"{version}/{number:05d}", partial(intact, digest=digest)))
-            for number, digest in enumerate(manifest["shards"])
-        )
-        files = []
-        for number, file in enumerate(manifest["weights"]["files"]):
-            size = file["size"]
-            content, body = (body[:size], body[size:]) if base is None else apply_difference(base[number], body)
-            files.append(intact(content, bytes.fromhex(file["blake3"])))
+        files: dict[str, bytes] = defaultdict(bytes)
+        for name, start, length, digest in manifest["shards"]:
+            span = {"range": f"bytes={start}-{start + length - 1}"}
+            files[name] += next(self._each(f"{version}/{name}", partial(intact, digest=digest), span))
+        if base is not None:
+            files = {name: apply_difference(content, files[f"{name}.delta"]) for name, content in base.items()}
+        for file in manifest["weights"]["files"]:
+            intact(files[file["name"]], bytes.fromhex(file["blake3"]))
         self.version, self.files = version, files
         return files
 
@@ -155,14 +155,14 @@ class Relays:
 
         return read
 
-    def _each(self, name: str, read: Callable[[bytes], Any]) -> Iterator[Any]:
+    def _each(self, name: str, read: Callable[[bytes], Any], headers: dict[str, str] | None = None) -> Iterator[Any]:
         """Yield `read` of each relay's file of this name; retry all relays until one has it."""
         n_found = 0
         while not n_found:
             for url in self.urls:
                 try:
-                    reply = HTTP.request("GET", f"{url.rstrip('/')}/runs/{self.run}/{name}")
-                    found = read(reply.data) if reply.status == 200 else None
+                    reply = HTTP.request("GET", f"{url.rstrip('/')}/runs/{self.run}/{name}", headers=headers)
+                    found = read(reply.data) if reply.status in (200, 206) else None
                 except FAILURES as error:
                     print(f"{url}: {error!r}", flush=True)
                     continue
@@ -173,15 +173,14 @@ class Relays:
                 time.sleep(RETRY_SECONDS)
 
 
-def apply_difference(base: bytes, body: bytes) -> tuple[bytes, bytes]:
-    """Apply the first difference in `body` to `base`; return the new file, and the rest of `body`."""
-    end_of_gaps = 16 + int.from_bytes(body[:8], "little")
-    end = end_of_gaps + int.from_bytes(body[8:16], "little")
-    gaps = np.frombuffer(zlib.decompress(body[16:end_of_gaps]), np.uint8)
-    high, low = np.split(np.frombuffer(zlib.decompress(body[end_of_gaps:end]), np.uint8).astype(np.uint16), 2)
+def apply_difference(base: bytes, delta: bytes) -> bytes:
+    """Return the file that a difference makes of `base`."""
+    end_of_gaps = 16 + int.from_bytes(delta[:8], "little")
+    gaps = np.frombuffer(zlib.decompress(delta[16:end_of_gaps]), np.uint8)
+    high, low = np.split(np.frombuffer(zlib.decompress(delta[end_of_gaps:]), np.uint8).astype(np.uint16), 2)
     words, is_last = np.frombuffer(base + b"\0" * (len(base) % 2), "<u2").copy(), gaps != 255
     words[(np.cumsum(gaps, dtype=np.int64) + np.cumsum(is_last) - 1)[is_last]] = high << 8 | low
-    return words.tobytes()[: len(base)], body[end:]
+    return words.tobytes()[: len(base)]
 
 
 def mix(word: Any) -> Any:
@@ -256,7 +255,7 @@ class Node:
     def _load(self) -> None:
         """Load the newest weights."""
         if (newest := self.relays.newest()) != self.loaded:
-            for file in self.relays.fetch(newest):
+            for file in self.relays.fetch(newest).values():
                 self.model.load_state_dict(load(file), strict=False)  # files leave out tensors that are tied to others
             self.loaded = newest
             print(f"weights {newest}", flush=True)

@@ -1,6 +1,7 @@
 """Versions that an origin has published to a folder, and servers that pass them on, honest and not."""
 
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 PUBLIC = public_key_bytes(KEY)
 SHARD_BYTES = 10_000
 
-# What a server makes of a request: it gets the path and the honest content, and writes an answer.
+# What a server makes of a request: it gets the path and the honest content, or its range, and writes an answer.
 Behaviour = Callable[[BaseHTTPRequestHandler, bytes | None], None]
 
 
@@ -64,7 +65,7 @@ def honest(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
         handler.send_header("content-length", "0")
         handler.end_headers()
         return
-    handler.send_response(200)
+    handler.send_response(_status(handler))
     handler.send_header("content-length", str(len(content)))
     handler.end_headers()
     handler.wfile.write(content)
@@ -95,8 +96,11 @@ def relay(folder: Path, behaviour: Behaviour = honest) -> Iterator[str]:
 
         def do_GET(self) -> None:
             path = folder / "public" / self.path.lstrip("/")
+            content = path.read_bytes() if path.is_file() else None
+            if content is not None and (asked := re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("range", ""))):
+                content = content[int(asked[1]) : int(asked[2]) + 1]
             try:
-                behaviour(self, path.read_bytes() if path.is_file() else None)
+                behaviour(self, content)
             except (BrokenPipeError, ConnectionResetError):
                 self.close_connection = True
 
@@ -120,16 +124,16 @@ def download(*urls: str, seed: int = 0) -> RelayClient:
 
 def corrupting(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
     """Change one byte of every shard."""
-    if content is not None and _is_shard(handler):
+    if content is not None and is_shard(handler):
         content = content[:-1] + bytes([content[-1] ^ 1])
     honest(handler, content)
 
 
 def truncating(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
     """Promise everything, and hang up half-way."""
-    if content is None or not _is_shard(handler):
+    if content is None or not is_shard(handler):
         return honest(handler, content)
-    handler.send_response(200)
+    handler.send_response(_status(handler))
     handler.send_header("content-length", str(len(content)))
     handler.end_headers()
     handler.wfile.write(content[: len(content) // 2])
@@ -139,7 +143,7 @@ def truncating(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
 
 def endless(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
     """Never stop sending."""
-    handler.send_response(200)
+    handler.send_response(_status(handler))
     handler.end_headers()
     until = time.monotonic() + 20
     while time.monotonic() < until:
@@ -148,9 +152,9 @@ def endless(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
 
 def trickling(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
     """Send a byte now and then."""
-    if content is None or not _is_shard(handler):
+    if content is None or not is_shard(handler):
         return honest(handler, content)
-    handler.send_response(200)
+    handler.send_response(_status(handler))
     handler.send_header("content-length", str(len(content)))
     handler.end_headers()
     for byte in content:
@@ -184,12 +188,12 @@ def stalling(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
 
 def dripping(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
     """Send a head that never ends, one byte at a time."""
-    _drip(handler, b"HTTP/1.1 200 OK\r\nx-padding: ")
+    _drip(handler, f"HTTP/1.1 {_status(handler)} OK\r\nx-padding: ".encode())
 
 
 def dripping_chunks(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
     """Promise chunks, and send the length of the first one without end."""
-    handler.wfile.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+    handler.wfile.write(f"HTTP/1.1 {_status(handler)} OK\r\ntransfer-encoding: chunked\r\n\r\n".encode())
     _drip(handler, b"")
 
 
@@ -203,12 +207,12 @@ def continuing(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
 
 def longer(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
     """Send some bytes more than there are."""
-    honest(handler, content if content is None or not _is_shard(handler) else content + b"more")
+    honest(handler, content if content is None or not is_shard(handler) else content + b"more")
 
 
 def shorter(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
     """Send less than there is, as if it were all."""
-    honest(handler, content if content is None or not _is_shard(handler) else content[:-1])
+    honest(handler, content if content is None or not is_shard(handler) else content[:-1])
 
 
 def empty(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
@@ -218,7 +222,8 @@ def empty(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
 
 def senseless(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
     """Send a length that is none."""
-    handler.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: -5\r\ncontent-length: 7\r\n\r\nabc")
+    head = f"HTTP/1.1 {_status(handler)} OK\r\ncontent-length: -5\r\ncontent-length: 7\r\n\r\n"
+    handler.wfile.write(head.encode() + b"abc")
     handler.close_connection = True
 
 
@@ -237,6 +242,12 @@ def forging(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
     honest(handler, sign_latest(latest, Ed25519PrivateKey.from_private_bytes(bytes(32))) if is_latest else content)
 
 
+def ignoring_ranges(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
+    """Answer as if all had been asked for."""
+    del handler.headers["range"]
+    honest(handler, content)
+
+
 def lacking(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
     """Name the newest version, and have none of it."""
     honest(handler, content if handler.path.endswith("/latest") else None)
@@ -244,14 +255,14 @@ def lacking(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
 
 def slow(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
     """Send everything, and take a fifth of a second for each shard."""
-    if content is not None and _is_shard(handler):
+    if content is not None and is_shard(handler):
         time.sleep(0.2)
     honest(handler, content)
 
 
 def hanging_up(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
     """Hang up on everybody who asks for a shard."""
-    if content is not None and _is_shard(handler):
+    if content is not None and is_shard(handler):
         handler.close_connection = True
     else:
         honest(handler, content)
@@ -262,7 +273,7 @@ def serial(seconds: float) -> Behaviour:
     line = threading.Lock()
 
     def one_by_one(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
-        if content is not None and _is_shard(handler):
+        if content is not None and is_shard(handler):
             with line:
                 time.sleep(seconds)
         honest(handler, content)
@@ -271,11 +282,11 @@ def serial(seconds: float) -> Behaviour:
 
 
 def counting(behaviour: Behaviour, paths: list[str]) -> Behaviour:
-    """Return the same behaviour, with the paths of the shards that were asked for in a list."""
+    """Return the same behaviour, with the paths and ranges of the shards that were asked for in a list."""
 
     def counted(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
-        if _is_shard(handler):
-            paths.append(handler.path)
+        if is_shard(handler):
+            paths.append(f"{handler.path} {handler.headers['range']}")
         behaviour(handler, content)
 
     return counted
@@ -289,5 +300,10 @@ def _drip(handler: BaseHTTPRequestHandler, first: bytes) -> None:
         time.sleep(0.05)
 
 
-def _is_shard(handler: BaseHTTPRequestHandler) -> bool:
-    return handler.path.rpartition("/")[2].isdigit()
+def is_shard(handler: BaseHTTPRequestHandler) -> bool:
+    """Return whether a request is for a part of a file."""
+    return "range" in handler.headers
+
+
+def _status(handler: BaseHTTPRequestHandler) -> int:
+    return 206 if is_shard(handler) else 200

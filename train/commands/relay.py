@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ from train.errors import TrainError
 
 if TYPE_CHECKING:
     import threading
+
+    from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter
 
 
 @click.command("relay")
@@ -68,27 +71,28 @@ def command(
     """Serve a run's weights over HTTP as a relay.
 
     A relay keeps the newest versions in a folder, as files that nginx could serve as well. It needs neither torch nor a
-    GPU, and holds no secret, since the run signs the weights. With --controller it is the origin, which splits and
-    signs the weights that a trainer publishes. It runs until Ctrl-C or SIGTERM.
+    GPU, and holds no secret, since the run signs the weights. With --controller it is the origin, which signs the
+    weights that a trainer publishes. It runs until Ctrl-C or SIGTERM.
     """
     require_extra("relay")
     if bool(sources) + bool(invite) + bool(controller) != 1:
         raise click.UsageError("give one of --from, --invite and --controller")
     with report_user_errors(TrainError):
-        from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter, listener_url, open_listener, serve
+        from train.swarm.broadcast.relay import RelayRateLimiter, listener_url, open_listener, serve
 
         with open_listener(listen) as listener, ExitStack() as held:
             # Other machines cannot connect to a wildcard address.
             url = re.sub(r"//(0\.0\.0\.0|\[::\]):", f"//{gethostname()}:", listener_url(listener))
             if controller:
-                store, follow, greeting = _first(controller, key, run, folder, keep, url, held)
+                make_app, follow, greeting = _first(controller, key, run, folder, keep, url, held)
             else:
-                store, follow, greeting = _later(sources, invite, run, public_key, folder, keep, held)
-            files = RelayApp(store, RelayRateLimiter(requests_per_second, megabytes_per_second * 1e6))
+                make_app, follow, greeting = _later(sources, invite, run, public_key, folder, keep, held)
+            files = make_app(RelayRateLimiter(requests_per_second, megabytes_per_second * 1e6))
             serve(files, listener, follow, lambda: click.echo(f"{greeting}; serves on {url}"))
 
 
-_Parts = tuple[Path, "Callable[[threading.Event], None]", str]  # a relay's folder, its loop, and its greeting
+# What makes a relay's application, its loop, and its greeting.
+_Parts = tuple["Callable[[RelayRateLimiter], RelayApp]", "Callable[[threading.Event], None]", str]
 
 
 def _later(
@@ -97,6 +101,7 @@ def _later(
     """Return the parts of a relay that mirrors others. `held` gets the lock on its folder."""
     from train.swarm.broadcast.manifest import RUN_PATTERN
     from train.swarm.broadcast.mirror import POLL_SECONDS, Mirror
+    from train.swarm.broadcast.relay import RelayApp
     from train.swarm.broadcast.relay_client import RelayClient
     from train.swarm.broadcast.relay_selector import MAX_CONCURRENT_FOR_RELAYS, RelaySelector
     from train.swarm.folder import lock_folder
@@ -118,7 +123,7 @@ def _later(
     held.enter_context(lock_folder(folder, "relay", "--folder"))
     mirror = Mirror(folder, run, public, download, keep=keep, note=click.echo)
     return (
-        folder,
+        partial(RelayApp, folder, find_arriving=mirror.find_arriving),
         lambda stop: mirror.sync_until_stopped(stop, every_seconds=POLL_SECONDS),
         f"relay of {run}, which fetches from {', '.join(sources)}",
     )
@@ -131,6 +136,7 @@ def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int,
     from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
     from train.swarm.broadcast.manifest import sanitize_run_name
     from train.swarm.broadcast.origin import Origin
+    from train.swarm.broadcast.relay import RelayApp
     from train.swarm.folder import lock_folder
     from train.swarm.signatures import create_key_file, public_key_bytes, read_key
 
@@ -147,7 +153,7 @@ def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int,
     broadcaster = Broadcaster(client, source, origin, folder / "copies", note=click.echo)
     public = public_key_bytes(private).hex()
     return (
-        store,
+        partial(RelayApp, store),
         broadcaster.publish_until_stopped,
         f"first relay of {name}\nfurther relays: curate relay --from {url} --run {name} --public-key {public}\n"
         f"workers: curate rollout --controller {controller} --relay {url} --public-key {public}\nit is ready",

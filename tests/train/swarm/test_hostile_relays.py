@@ -12,6 +12,7 @@ from published_weights import (
     KEY,
     PUBLIC,
     RUN,
+    SHARD_BYTES,
     Behaviour,
     busy,
     continuing,
@@ -25,6 +26,7 @@ from published_weights import (
     forging,
     hanging_up,
     honest,
+    ignoring_ranges,
     lacking,
     limiting,
     longer,
@@ -51,7 +53,7 @@ from train.weights.manifest import WeightManifest
 
 BAD = [
     stalling, dripping, dripping_chunks, continuing, longer, shorter, empty, senseless, limiting, forging, lacking,
-    corrupting, truncating, endless, trickling, busy, redirecting,
+    corrupting, truncating, endless, trickling, busy, redirecting, ignoring_ranges,
 ]  # fmt: skip
 
 
@@ -150,7 +152,10 @@ def test_a_mirror_on_a_line_on_which_a_shard_outlasts_its_patience_gets_the_weig
                 mirror.sync_newest()
                 is_whole = True
     assert n_attempts > 1
-    assert len(list((tmp_path / "mirror" / "runs" / RUN / "0").glob("[0-9]*"))) == 14
+    files = {
+        path.name: path.stat().st_size for path in (tmp_path / "mirror" / "runs" / RUN / "0").glob("*.safetensors")
+    }
+    assert files == {"model-00000.safetensors": 12 * SHARD_BYTES, "model-00001.safetensors": 14_002}
 
 
 def test_a_relay_that_fails_is_asked_after_pauses_that_grow(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import forked
 import pytest
-from published_weights import PUBLIC, RUN, download, honest, publish, relay
+from published_weights import PUBLIC, RUN, SHARD_BYTES, counting, download, honest, is_shard, publish, relay
 
 from train.errors import TransferError
 from train.swarm.broadcast.mirror import Mirror
@@ -39,7 +39,7 @@ class Victim:
         self._lock = threading.Lock()
 
     def __call__(self, handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
-        if content is not None and handler.path.rpartition("/")[2].isdigit():
+        if content is not None and is_shard(handler):
             time.sleep(0.01)
             with self._lock:
                 self.left -= 1
@@ -103,25 +103,26 @@ def test_a_relay_that_is_killed_anywhere_serves_nothing_wrong_and_goes_on(tmp_pa
 
 def test_a_relay_that_starts_again_removes_what_is_damaged_and_fetches_only_that(tmp_path: Path) -> None:
     publish(tmp_path, range(2))
-    asked = []
-
-    def noting(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
-        asked.append(handler.path)
-        honest(handler, content)
-
+    asked = list[str]()
     folder = tmp_path / "relay"
-    with relay(tmp_path, noting) as url:
+    with relay(tmp_path, counting(honest, asked)) as url:
         Mirror(folder, RUN, PUBLIC, download(url)).sync_newest()
         place = folder / "runs" / RUN
-        (place / "0" / "00003").write_bytes(b"half of a shard, after the power was gone")
+        name = "model-00000.safetensors"
+        with (place / "0" / name).open("r+b") as file:
+            file.seek(3 * SHARD_BYTES)
+            file.write(b"half of a shard, after the power was gone")
         (place / "0" / ".new-abc").write_bytes(b"what was being written")
         (place / "7").mkdir()
         (place / "7" / "manifest").write_bytes(b"not signed")
         asked.clear()
         again = Mirror(folder, RUN, PUBLIC, download(url))
-        assert not (place / "0" / "00003").exists()
+        assert not (place / "0" / name).exists()
+        path = f"runs/{RUN}/0/{name}"
+        assert again.find_arriving(path, 3 * SHARD_BYTES - 1, 3 * SHARD_BYTES + 1) is None
+        assert again.find_arriving(path, 2 * SHARD_BYTES, 3 * SHARD_BYTES) is not None
         again.sync_newest()
-    assert [path for path in asked if path.rpartition("/")[2].isdigit()] == [f"/runs/{RUN}/0/00003"]
+    assert asked == [f"/{path} bytes={3 * SHARD_BYTES}-{4 * SHARD_BYTES - 1}"]
     assert {str(path.relative_to(folder)) for path in folder.rglob("*")} == {
         str(path.relative_to(tmp_path / "public")) for path in (tmp_path / "public").rglob("*")
     }
@@ -137,7 +138,7 @@ def test_a_relay_without_room_says_so_and_goes_on_when_there_is_some(tmp_path: P
             mirror.sync_newest()
         (tmp_path / "relay" / "runs").unlink()
         mirror.sync_newest()
-    assert (tmp_path / "relay" / "runs" / RUN / "0" / "00000").exists()
+    assert (tmp_path / "relay" / "runs" / RUN / "0" / "model-00000.safetensors").exists()
 
 
 def assert_same(found: Path, made: Path) -> None:

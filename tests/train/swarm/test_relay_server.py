@@ -2,6 +2,8 @@
 
 import random
 import socket
+import threading
+import time
 from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -9,14 +11,17 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from published_weights import RUN, SHARD_BYTES, download, honest, publish, relay, serving
+from published_weights import PUBLIC, RUN, SHARD_BYTES, download, honest, is_shard, publish, relay, serving
 
 from train.swarm.broadcast import request
-from train.swarm.broadcast.manifest import latest_path, shard_path
+from train.swarm.broadcast.manifest import file_path, latest_path
+from train.swarm.broadcast.mirror import Mirror
 from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter
 from train.swarm.broadcast.relay_source import VersionStore
 from train.swarm.broadcast.request import NotAvailable, RelayBusy, open_relay
 
+NAME = "model-00000.safetensors"
+PATH = f"/runs/{RUN}/0/{NAME}"
 SECRET = b"the key of the run"
 UPWARDS = [b"../", b"%2e%2e/", b"..%2f", b"..\\", b"%252e%252e/"]
 PLENTY = RelayRateLimiter(1e6, 1e12)
@@ -41,14 +46,17 @@ def test_no_path_leads_out_of_the_three_kinds_of_files(tmp_path: Path) -> None:
     run = tmp_path / "public" / "runs" / RUN
     for place in (tmp_path / "secret", tmp_path / "public" / "secret", run / "secret", run / "0" / ".new-secret"):
         place.write_bytes(SECRET)
-    (run / "0" / "00000.part").write_bytes(SECRET)
+    for name in (".model-00000.safetensors", "model.safetensors.part", "0.delta"):
+        (run / "0" / name).write_bytes(SECRET)
     base = f"/runs/{RUN}".encode()
     attempts = [
         b"/secret",
         base + b"/secret",
         base + b"/0/.new-secret",
-        base + b"/0/00000.part",
-        base + b"/0/00000%00",
+        base + b"/0/.model-00000.safetensors",
+        base + b"/0/model.safetensors.part",
+        base + b"/0/0.delta",
+        base + b"/0/model-00000.safetensors%00",
         base + b"/0",
         base + b"/0/",
         base,
@@ -62,8 +70,9 @@ def test_no_path_leads_out_of_the_three_kinds_of_files(tmp_path: Path) -> None:
         base + b"/latest/../secret",
         base + b"/latest%0a",
         base + b"/latest\xc2\xa0",
-        base + b"/0/\xd9\xa0\xd9\xa0\xd9\xa0\xd9\xa0\xd9\xa0",  # five digits, but not of ASCII
-        base + b"/0/00000/" + b"a" * 5000,
+        base + b"/\xd9\xa0/model-00000.safetensors",  # a digit, but not of ASCII
+        base + b"/0/model-00000.safetensors/" + b"a" * 5000,
+        base + b"/0/" + b"a" * 101 + b".safetensors",
         *(b"/runs/" + up * n + b"secret" for up in UPWARDS for n in (1, 2, 3)),
         *(base + b"/" + up + b"/manifest" for up in (b"..", b"%2e%2e", b"0/..", b".")),
     ]
@@ -75,15 +84,15 @@ def test_no_path_leads_out_of_the_three_kinds_of_files(tmp_path: Path) -> None:
         for method in (b"POST", b"PUT", b"DELETE", b"PATCH", b"OPTIONS"):
             assert b" 405 " in answer(port, get(base + b"/latest", method)), method
         assert b" 200 " in answer(port, get(base + b"/latest"))
-        assert answer(port, get(base + b"/0/00000", b"HEAD")).endswith(b"\r\n\r\n")
-        assert b"retry-after: 1" in answer(port, get(base + b"/1/00000"))
+        assert answer(port, get(base + b"/0/model-00000.safetensors", b"HEAD")).endswith(b"\r\n\r\n")
+        assert b"retry-after: 1" in answer(port, get(base + b"/1/model-00000.safetensors"))
 
 
 def test_any_bytes_are_answered_or_hung_up_on(tmp_path: Path) -> None:
     publish(tmp_path, range(1))
     (tmp_path / "secret").write_bytes(SECRET)
     rng = random.Random(0)
-    whole = get(f"/runs/{RUN}/0/00000".encode())
+    whole = get(PATH.encode())
     with serving(RelayApp(tmp_path / "public", PLENTY)) as port:
         for _ in range(100):
             request = bytearray(whole)
@@ -93,14 +102,55 @@ def test_any_bytes_are_answered_or_hung_up_on(tmp_path: Path) -> None:
         assert b" 200 " in answer(port, whole)
 
 
-def test_parts_of_a_shard_can_be_asked_for(tmp_path: Path) -> None:
+def test_parts_of_a_file_can_be_asked_for(tmp_path: Path) -> None:
     publish(tmp_path, range(1))
-    shard = (tmp_path / "public" / "runs" / RUN / "0" / "00000").read_bytes()
+    file = (tmp_path / "public" / PATH[1:]).read_bytes()
     with serving(RelayApp(tmp_path / "public", PLENTY)) as port:
-        request = get(f"/runs/{RUN}/0/00000".encode()).replace(b"\r\n\r\n", b"\r\nrange: bytes=100-199\r\n\r\n")
+        request = get(PATH.encode()).replace(b"\r\n\r\n", b"\r\nrange: bytes=100-199\r\n\r\n")
         said = answer(port, request)
+        assert b" 416 " in answer(port, request.replace(b"100-199", b"120000-120009"))
+        assert answer(port, request.replace(b"100-199", b"119990-120009")).endswith(b"\r\n\r\n" + file[-10:])
+        for unknown in (b"5-", b"-5", b"0-1,3-4", b"x", b"9" * 5000 + b"-1"):
+            assert answer(port, request.replace(b"100-199", unknown)).endswith(b"\r\n\r\n" + file)
     assert b" 206 " in said
-    assert said.endswith(shard[100:200])
+    assert f"content-range: bytes 100-199/{len(file)}\r\n".encode() in said
+    assert said.endswith(b"\r\n\r\n" + file[100:200])
+
+
+def test_what_has_arrived_of_a_file_is_passed_on_and_nothing_else(tmp_path: Path) -> None:
+    publish(tmp_path, range(1))
+    arrived, asked = threading.Event(), threading.Event()
+
+    def until_asked(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
+        if is_shard(handler) and handler.headers["range"] != f"bytes=0-{SHARD_BYTES - 1}":
+            assert asked.wait(30)
+        honest(handler, content)
+
+    def noting(line: str) -> None:
+        arrived.set()
+
+    folder = tmp_path / "mirror"
+    with relay(tmp_path, until_asked) as url:
+        mirror = Mirror(folder, RUN, PUBLIC, download(url), note=noting)
+        follower = threading.Thread(target=mirror.sync_newest)
+        with serving(RelayApp(folder, PLENTY, mirror.find_arriving)) as port:
+            follower.start()
+            first = ranged(0, SHARD_BYTES)
+            until = time.monotonic() + 30
+            while b" 206 " not in (said := answer(port, first)):
+                assert time.monotonic() < until
+            assert said.endswith((tmp_path / "public" / PATH[1:]).read_bytes()[:SHARD_BYTES])
+            assert not arrived.is_set()
+            for other in (get(PATH.encode()), ranged(0, SHARD_BYTES + 1), ranged(5 * SHARD_BYTES, SHARD_BYTES)):
+                assert b" 404 " in answer(port, other)
+            asked.set()
+            follower.join(30)
+            assert arrived.is_set()
+            assert answer(port, get(PATH.encode())).endswith((tmp_path / "public" / PATH[1:]).read_bytes())
+
+
+def ranged(start: int, length: int) -> bytes:
+    return get(PATH.encode()).replace(b"\r\n\r\n", f"\r\nrange: bytes={start}-{start + length - 1}\r\n\r\n".encode())
 
 
 def test_an_address_that_asks_for_too_much_is_told_to_wait_and_a_client_does(tmp_path: Path) -> None:
@@ -108,7 +158,7 @@ def test_an_address_that_asks_for_too_much_is_told_to_wait_and_a_client_does(tmp
     with serving(RelayApp(tmp_path / "public", RelayRateLimiter(1000, 4 * SHARD_BYTES))) as port:
         place, _ = VersionStore(tmp_path / "client", download(f"http://127.0.0.1:{port}")).fetch(0, seconds=60)
         assert (place / "model-00000.safetensors").stat().st_size == 12 * SHARD_BYTES
-        said = [answer(port, get(f"/runs/{RUN}/0/00000".encode())) for _ in range(12)]
+        said = [answer(port, ranged(0, SHARD_BYTES)) for _ in range(12)]
     refused = [each for each in said if b" 429 " in each]
     assert refused
     assert all(b"retry-after: " in each for each in refused)
@@ -169,7 +219,7 @@ def test_requests_one_after_another_need_one_connection_also_after_a_refusal(tmp
 
     with relay(tmp_path, noting) as url, closing(open_relay(url, 1)) as client:
         for _ in range(3):
-            assert request.get(client, shard_path(RUN, 0, 0), SHARD_BYTES, seconds=10)
+            assert request.get(client, file_path(RUN, 0, NAME), SHARD_BYTES, offset=0, seconds=10)
             with pytest.raises(NotAvailable):
-                request.get(client, shard_path(RUN, 1, 0), SHARD_BYTES, seconds=10)
+                request.get(client, file_path(RUN, 1, NAME), SHARD_BYTES, offset=0, seconds=10)
     assert len(connections) == 1

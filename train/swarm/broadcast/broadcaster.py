@@ -111,7 +111,7 @@ class Broadcaster:
                 kind = "whole" if broadcast.base is None else f"the difference from version {broadcast.base}"
                 seconds = time.monotonic() - start_time
                 self._note(
-                    f"version {weights.version} is published: {broadcast.body_bytes / 1e6:.1f} MB, {kind}, "
+                    f"version {weights.version} is published: {broadcast.n_bytes / 1e6:.1f} MB, {kind}, "
                     f"in {seconds:.1f} s"
                 )
                 published = weights

@@ -4,7 +4,7 @@ After a step of reinforcement learning, few weights differ in bfloat16: 3 to 9 %
 difference names the changed words and their new values. Values rather than differences of values: applying it twice
 changes nothing more, and no error can add up.
 
-    for each file: bytes of the gaps and bytes of the values, 8 bytes each, then both, compressed with zlib
+    bytes of the gaps and bytes of the values, 8 bytes each, then both, compressed with zlib
 
 A gap is the number of unchanged words before a changed one, as bytes that add up: 255 says that more follow. Values are
 written as their high bytes, then their low bytes, which compress better apart.
@@ -38,25 +38,21 @@ def make_delta(base: bytes, new: bytes) -> bytes:
     return len(gaps).to_bytes(8, "little") + len(packed).to_bytes(8, "little") + gaps + packed
 
 
-def apply_delta(base: bytes, deltas: memoryview) -> tuple[bytes, int]:
-    """Return the new file, and where its difference, the first of several, ends.
-
-    Raises BadDelta if it does not fit.
-    """
-    sizes = int.from_bytes(deltas[:8], "little"), int.from_bytes(deltas[8:_HEAD_BYTES], "little")
-    end = _HEAD_BYTES + sum(sizes)
-    if len(deltas) < end:
-        raise BadDelta("it is cut off")
+def apply_delta(base: bytes, delta: bytes) -> bytes:
+    """Return the new file. Raises BadDelta if the difference does not fit."""
+    view = memoryview(delta)
+    middle = _HEAD_BYTES + int.from_bytes(view[:8], "little")
+    if len(view) != middle + int.from_bytes(view[8:_HEAD_BYTES], "little"):
+        raise BadDelta("it is cut off, or longer than it says")
     words = _words(base).copy()
-    middle = _HEAD_BYTES + sizes[0]
-    gaps = np.frombuffer(_inflated(deltas[_HEAD_BYTES:middle], 2 * len(words) + 1), dtype=np.uint8)
-    high_low = np.frombuffer(_inflated(deltas[middle:end], 2 * len(words)), dtype=np.uint8)
+    gaps = np.frombuffer(_inflated(view[_HEAD_BYTES:middle], 2 * len(words) + 1), dtype=np.uint8)
+    high_low = np.frombuffer(_inflated(view[middle:], 2 * len(words)), dtype=np.uint8)
     places = _places(gaps)
     if len(high_low) != 2 * len(places) or (len(places) and places[-1] >= len(words)):
         raise BadDelta("it belongs to another file")
     high, low = high_low[: len(places)], high_low[len(places) :]
     words[places] = high.astype(np.uint16) << 8 | low
-    return words.tobytes()[: len(base)], end
+    return words.tobytes()[: len(base)]
 
 
 def _words(data: bytes) -> Words:

@@ -1,10 +1,9 @@
 """What a version of the weights consists of, as bytes that are checked before they are believed.
 
-    runs/RUN/latest             Latest, signed; changes with each version
-    runs/RUN/VERSION/manifest   BroadcastManifest, signed; never changes
-    runs/RUN/VERSION/NNNNN      shards: the body of the version, cut into pieces of equal length
-
-The body is the files of the weights, one after another, or their differences from the version `base`.
+runs/RUN/latest             Latest, signed; changes with each version
+runs/RUN/VERSION/manifest   BroadcastManifest, signed; never changes
+runs/RUN/VERSION/FILE       the files of a whole version, NAME.safetensors; or their differences from the version
+                            `base`, NAME.safetensors.delta. They never change, and are fetched by byte ranges
 """
 
 import re
@@ -21,7 +20,8 @@ from train.weights.manifest import WeightManifest
 
 _DOMAIN_OF_MANIFESTS, _DOMAIN_OF_LATEST = "curate-weights-1", "curate-latest-1"
 RUN_PATTERN = re.compile(r"\w[\w.-]{0,99}", re.ASCII)
-_FILE_PATTERN = re.compile(r"\w[\w.-]*", re.ASCII)  # names of files must not lead out of their folder
+DELTA = ".delta"
+_FILE_PATTERN = re.compile(r"\w[\w.-]{0,99}\.safetensors", re.ASCII)  # names must not lead out of their folder
 MAX_SHARD_BYTES = 64 * 2**20
 MAX_SHARDS = 100_000
 MAX_MANIFEST_BYTES = 64 * 2**20
@@ -29,12 +29,23 @@ MAX_LATEST_BYTES = 64 * 2**10
 _DIGEST_BYTES = 32
 
 
+class WeightShard(Struct, frozen=True, array_like=True):
+    """A byte range of a file of a version, with its blake3 digest: what one request fetches.
+
+    offset, length  bytes
+    """
+
+    file: str
+    offset: int
+    length: int
+    digest: bytes
+
+
 class BroadcastManifest(Struct, frozen=True):
     """One version, as it is broadcast.
 
-    base               version that the body is a difference from; None: the body is whole
-    body_bytes         length of the body; each shard but the last has shard_bytes
-    shard_digests      blake3 digest of each shard
+    base               version that the files are differences from; None: they are whole
+    shards             of all files, file by file, each from its beginning to its end
     weights            the files that result, with their digests
     next_full_version  the version that will be whole again, at the latest
     """
@@ -42,15 +53,14 @@ class BroadcastManifest(Struct, frozen=True):
     run: str
     version: int
     base: int | None
-    body_bytes: int
-    shard_bytes: int
-    shard_digests: tuple[bytes, ...] = field(name="shards")
+    shards: tuple[WeightShard, ...]
     weights: WeightManifest
     next_full_version: int = field(name="next_anchor")
 
-    def size_of(self, shard: int) -> int:
-        """Return the length of a shard."""
-        return min(self.shard_bytes, self.body_bytes - shard * self.shard_bytes)
+    @property
+    def n_bytes(self) -> int:
+        """The bytes that are broadcast."""
+        return sum(shard.length for shard in self.shards)
 
 
 class LatestVersion(Struct, frozen=True):
@@ -80,11 +90,6 @@ def latest_path(run: str) -> str:
     return f"runs/{run}/latest"
 
 
-def run_path(run: str) -> str:
-    """Return the path of the folder of a run."""
-    return f"runs/{run}"
-
-
 def version_path(run: str, version: int) -> str:
     """Return the path of the folder of a version."""
     return f"runs/{run}/{version}"
@@ -95,9 +100,9 @@ def manifest_path(run: str, version: int) -> str:
     return f"runs/{run}/{version}/manifest"
 
 
-def shard_path(run: str, version: int, shard: int) -> str:
-    """Return the path of a shard."""
-    return f"runs/{run}/{version}/{shard:05d}"
+def file_path(run: str, version: int, name: str) -> str:
+    """Return the path of a file, whole or a difference."""
+    return f"runs/{run}/{version}/{name}"
 
 
 def sign_manifest(manifest: BroadcastManifest, key: Ed25519PrivateKey) -> bytes:
@@ -164,18 +169,23 @@ def digest(data: bytes) -> bytes:
 
 def _fault(manifest: BroadcastManifest) -> str:
     """Return what is wrong with a manifest; "" if nothing is."""
-    n_shards = -(-manifest.body_bytes // manifest.shard_bytes) if manifest.shard_bytes > 0 else 0
-    files = manifest.weights.files
-    if not 0 < manifest.shard_bytes <= MAX_SHARD_BYTES or not 0 < n_shards <= MAX_SHARDS:
-        return "the size of its shards"
-    if len(manifest.shard_digests) != n_shards or any(len(one) != _DIGEST_BYTES for one in manifest.shard_digests):
-        return "the digests of its shards"
-    if not files or any(file.size < 0 or not _FILE_PATTERN.fullmatch(file.name) for file in files):
+    files, ends = manifest.weights.files, dict[str, int]()
+    if not files or any(file.size <= 0 or not _FILE_PATTERN.fullmatch(file.name) for file in files):
         return "its files"
     if len({file.name for file in files}) < len(files):
         return "a file that comes twice"
-    if manifest.base is None and sum(file.size for file in files) != manifest.body_bytes:
+    for shard in manifest.shards:
+        if not 0 < shard.length <= MAX_SHARD_BYTES or shard.offset != ends.get(shard.file, 0):
+            return "the size of its shards"
+        if len(shard.digest) != _DIGEST_BYTES:
+            return "the digests of its shards"
+        ends[shard.file] = shard.offset + shard.length
+    if len(manifest.shards) > MAX_SHARDS:
+        return "the number of its shards"
+    if manifest.base is None and ends != {file.name: file.size for file in files}:
         return "the size of its files"
+    if manifest.base is not None and ends.keys() != {file.name + DELTA for file in files}:
+        return "the files of its shards"
     if manifest.base is not None and not 0 <= manifest.base < manifest.version:
         return "its base"
     return ""

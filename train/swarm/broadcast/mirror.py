@@ -1,13 +1,11 @@
 """What a relay keeps: the versions of one run, shard by shard, as they arrive from other relays or from the origin.
 
-A shard is on the disk only after it was compared with its digest, and can be passed on at once, before the others are
+A shard is written only after it was compared with its digest, and can be passed on at once, before the others are
 there: so a chain of relays is hardly slower than one. A relay that is started again goes on with what it has.
 """
 
 import logging
-import os
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -17,17 +15,14 @@ from train.errors import TransferError
 from train.swarm.broadcast.manifest import (
     BroadcastManifest,
     LatestVersion,
-    digest,
     latest_path,
     manifest_path,
     read_manifest,
-    run_path,
-    shard_path,
     version_path,
     with_base_versions,
 )
 from train.swarm.broadcast.relay_client import RelayClient
-from train.swarm.broadcast.shard_download import TransferDeadline
+from train.swarm.broadcast.shard_download import ShardFiles, TransferDeadline
 from train.swarm.signatures import BadSignature
 
 log = logging.getLogger(__name__)
@@ -55,8 +50,8 @@ class Mirror:
     ) -> None:  # fmt: skip
         self.folder, self._run, self._download, self._keep, self._note = folder, run, download, keep, note
         self._manifests: dict[int, BroadcastManifest] = {}
+        self._files: dict[str, ShardFiles] = {}  # of each version, by its path
         self._sealed_latest = b""
-        self._whole: set[int] = set()  # versions of which all shards are here
         self._stall_seconds = _STALL_SECONDS
         self._take_up(public)
         download.load_last_seen(folder / latest_path(run))
@@ -88,9 +83,14 @@ class Mirror:
             self._drop()
             raise TransferError(f"cannot keep weights in {self.folder}: {error}. Make room there.") from error
 
+    def find_arriving(self, path: str, start: int, stop: int) -> Path | None:
+        """Return where the bytes [start, stop) of a file that lacks others are; None if they are not all here."""
+        version, _, name = path.rpartition("/")
+        return None if (files := self._files.get(version)) is None else files.find(name, start, stop)
+
     def _take_up(self, public: bytes) -> None:
         """Find what an earlier process has left. What is damaged, or has nothing to do with this run, is removed."""
-        place = self.folder / run_path(self._run)
+        place = (self.folder / latest_path(self._run)).parent
         for rest in place.rglob(f"{_NEW}*"):
             rest.unlink(missing_ok=True)
         for version in (int(each.name) for each in place.glob("*") if each.name.isdigit()):
@@ -100,11 +100,7 @@ class Mirror:
             except (OSError, BadSignature):
                 shutil.rmtree(self.folder / version_path(self._run, version), ignore_errors=True)
                 continue
-            self._manifests[version] = manifest
-            for shard, right in enumerate(manifest.shard_digests):
-                path = self.folder / shard_path(self._run, version, shard)
-                if path.exists() and digest(path.read_bytes()) != right:
-                    path.unlink()
+            self._open(manifest)
 
     def _fetch_manifests(self, latest: LatestVersion) -> None:
         """Fetch the manifests of a version and of all that it is a difference from."""
@@ -113,51 +109,44 @@ class Mirror:
             if wanted not in self._manifests:
                 manifest, sealed = self._download.fetch_manifest(wanted, seconds=_MANIFEST_SECONDS)
                 self._write(manifest_path(self._run, wanted), sealed)
-                self._manifests[wanted] = manifest
+                self._open(manifest)
             wanted = self._manifests[wanted].base
+
+    def _open(self, manifest: BroadcastManifest) -> None:
+        path = version_path(self._run, manifest.version)
+        self._files[path] = ShardFiles(self.folder / path, manifest.shards)
+        self._manifests[manifest.version] = manifest
 
     def _chain(self, version: int) -> set[int]:
         return with_base_versions([version], {number: manifest.base for number, manifest in self._manifests.items()})
 
     def _fetch_shards(self, manifest: BroadcastManifest) -> None:
-        version = manifest.version
-        if version in self._whole:
+        version, start_time = manifest.version, time.monotonic()
+        files = self._files[version_path(self._run, version)]
+        n_bytes = sum(manifest.shards[number].length for number in files.missing)
+        if not n_bytes:
             return
-        paths = [shard_path(self._run, version, shard) for shard in range(len(manifest.shard_digests))]
-        missing = [shard for shard, path in enumerate(paths) if not (self.folder / path).exists()]
-        if missing:
-            start_time = time.monotonic()
-            deadline = TransferDeadline(stall_seconds=self._stall_seconds)
-            self._stall_seconds = min(2 * self._stall_seconds, _MAX_STALL_SECONDS)
-            self._download.fetch_shards(
-                manifest, missing, lambda shard, content: self._write(paths[shard], content), deadline
-            )
-            self._stall_seconds = _STALL_SECONDS
-            n_bytes = sum(manifest.size_of(shard) for shard in missing)
-            kind = "whole" if manifest.base is None else f"the difference from version {manifest.base}"
-            self._note(
-                f"version {version} is here: {n_bytes / 1e6:.1f} MB, {kind}, in {time.monotonic() - start_time:.1f} s"
-            )
-        self._whole.add(version)
+        deadline = TransferDeadline(stall_seconds=self._stall_seconds)
+        self._stall_seconds = min(2 * self._stall_seconds, _MAX_STALL_SECONDS)
+        self._download.fetch_shards(manifest, files, deadline)
+        self._stall_seconds = _STALL_SECONDS
+        kind = "whole" if manifest.base is None else f"the difference from version {manifest.base}"
+        self._note(
+            f"version {version} is here: {n_bytes / 1e6:.1f} MB, {kind}, in {time.monotonic() - start_time:.1f} s"
+        )
 
     def _drop(self) -> None:
         """Remove the versions that no worker needs any more."""
         bases = {number: manifest.base for number, manifest in self._manifests.items()}
         for version in sorted(set(bases) - with_base_versions(sorted(bases)[-self._keep :], bases)):
             del self._manifests[version]
-            self._whole.discard(version)
+            self._files.pop(version_path(self._run, version), None)
             shutil.rmtree(self.folder / version_path(self._run, version), ignore_errors=True)
 
     def _write(self, path: str, content: bytes) -> None:
         """Write a file, whole or not at all."""
         place = self.folder / path
         place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=place.parent, prefix=_NEW, delete=False) as file:
-            try:
-                file.write(content)
-                os.fchmod(file.fileno(), 0o644)
-                file.flush()
-                os.replace(file.name, place)
-            except BaseException:
-                os.unlink(file.name)
-                raise
+        new = place.with_name(f"{_NEW}{place.name}")
+        new.write_bytes(content)
+        new.replace(place)

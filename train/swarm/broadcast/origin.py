@@ -1,30 +1,33 @@
 """The trainer's side: write versions of the weights to a folder or an object store.
 
-What is written are plain files (manifest.py has their paths), so that nginx or a bucket can serve them. `latest` names
+What is written are plain files (manifest.py has their paths), so nginx or a bucket can serve them. `latest` names
 a version when all of it is there. A manifest that was written is never written again, also after a restart: relays
 may have it.
 """
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec.structs import replace
 
 from train.errors import ConfigError, RunError, TransferError
 from train.swarm.broadcast.delta import make_delta
 from train.swarm.broadcast.manifest import (
+    DELTA,
     BroadcastManifest,
     LatestVersion,
+    WeightShard,
     digest,
+    file_path,
     has_same_weights,
     latest_path,
     manifest_path,
     read_latest,
     read_manifest,
-    shard_path,
     sign_latest,
     sign_manifest,
     version_path,
@@ -41,6 +44,7 @@ log = logging.getLogger(__name__)
 SHARD_BYTES = 8 * 2**20
 FULL_VERSION_INTERVAL = 10  # versions: a worker that joins takes the newest anchor and the differences after it
 RETAINED_VERSIONS = 5
+_Message = TypeVar("_Message")
 _WORTH_IT = 0.35  # share of the files above which a difference is not worth its trouble
 
 
@@ -66,7 +70,7 @@ class Origin:
         self._bases: dict[int, int | None] = {}  # of the versions that are kept
         self._anchor = 0
         self._ledger = b""
-        self._latest = self._stored_latest()
+        self._latest = self._stored(latest_path(run), lambda sealed: read_latest(sealed, run, self._public))
         if self._latest is not None:
             self._note_chain(self._latest.version)
 
@@ -95,7 +99,7 @@ class Origin:
         sealed = self._read(manifest_path(self._run, weights.version)) or b""
         self._before = weights, folder
         self._note(manifest)
-        self._latest = LatestVersion(self._run, weights.version, digest(sealed), time.time(), self._ledger)
+        self._latest = LatestVersion(self._run, weights.version, digest(sealed), time.time())
         self.renew()
         self._drop()
         return manifest
@@ -107,9 +111,7 @@ class Origin:
         """
         self._ledger = self._ledger if ledger_head is None else ledger_head
         if self._latest is not None:
-            self._latest = LatestVersion(
-                self._run, self._latest.version, self._latest.manifest_digest, time.time(), self._ledger
-            )
+            self._latest = replace(self._latest, issued_at=time.time(), ledger_head=self._ledger)
             self._put(latest_path(self._run), sign_latest(self._latest, self._key))
 
     def _published(self, weights: WeightManifest) -> BroadcastManifest | None:
@@ -123,40 +125,39 @@ class Origin:
         return manifest
 
     def _write(self, weights: WeightManifest, folder: Path) -> BroadcastManifest:
-        """Write the shards of a version, then its manifest."""
-        base, parts = self._body(weights, folder)
-        shards, n_bytes = [], 0
-        for number, shard in enumerate(_cut(parts, self._shard_bytes)):
-            self._put(shard_path(self._run, weights.version, number), shard)
-            shards.append(digest(shard))
-            n_bytes += len(shard)
+        """Write the files of a version, then its manifest."""
+        deltas = self._deltas(weights, folder)
+        shards = list[WeightShard]()
+        for number, file in enumerate(weights.files):
+            name = file.name if deltas is None else file.name + DELTA
+            content = (folder / name).read_bytes() if deltas is None else deltas[number]
+            for offset in range(0, len(content), self._shard_bytes):
+                shard = content[offset : offset + self._shard_bytes]
+                shards.append(WeightShard(name, offset, len(shard), digest(shard)))
+            self._put(file_path(self._run, weights.version, name), content)
+        base = None if deltas is None or self._before is None else self._before[0].version
         manifest = BroadcastManifest(
             run=self._run,
             version=weights.version,
             base=base,
-            body_bytes=n_bytes,
-            shard_bytes=self._shard_bytes,
-            shard_digests=tuple(shards),
+            shards=tuple(shards),
             weights=weights,
             next_full_version=(weights.version if base is None else self._anchor) + self._anchor_every,
         )
         self._put(manifest_path(self._run, weights.version), sign_manifest(manifest, self._key))
         return manifest
 
-    def _body(self, weights: WeightManifest, folder: Path) -> tuple[int | None, Iterator[bytes]]:
-        """Return the base, and the parts of the body: differences if they are small and the files are alike."""
-        whole = ((folder / file.name).read_bytes() for file in weights.files)
+    def _deltas(self, weights: WeightManifest, folder: Path) -> list[bytes] | None:
+        """Return the differences from the version before; None if it has other files, or if they are not small."""
         if self._before is None or weights.version >= self._anchor + self._anchor_every:
-            return None, whole
+            return None
         before, earlier = self._before
         if [(file.name, file.size) for file in before.files] != [(file.name, file.size) for file in weights.files]:
-            return None, whole
+            return None
         deltas = [
             make_delta((earlier / file.name).read_bytes(), (folder / file.name).read_bytes()) for file in weights.files
         ]
-        if sum(map(len, deltas)) > _WORTH_IT * sum(file.size for file in weights.files):
-            return None, whole
-        return before.version, iter(deltas)
+        return deltas if sum(map(len, deltas)) <= _WORTH_IT * sum(file.size for file in weights.files) else None
 
     def _note(self, manifest: BroadcastManifest) -> None:
         self._bases[manifest.version] = manifest.base
@@ -177,17 +178,14 @@ class Origin:
             del self._bases[version]
             self._remove(version)
 
-    def _stored_latest(self) -> LatestVersion | None:
-        sealed = self._read(latest_path(self._run))
-        try:
-            return None if sealed is None else read_latest(sealed, self._run, self._public)
-        except BadSignature as error:
-            raise RunError(f"the store holds weights of another run: {error}. Use a store of your own.") from error
-
     def _stored_manifest(self, version: int) -> BroadcastManifest | None:
-        sealed = self._read(manifest_path(self._run, version))
+        path = manifest_path(self._run, version)
+        return self._stored(path, lambda sealed: read_manifest(sealed, self._run, version, self._public))
+
+    def _stored(self, path: str, read: Callable[[bytes], _Message]) -> _Message | None:
+        sealed = self._read(path)
         try:
-            return None if sealed is None else read_manifest(sealed, self._run, version, self._public)
+            return None if sealed is None else read(sealed)
         except BadSignature as error:
             raise RunError(f"the store holds weights of another run: {error}. Use a store of your own.") from error
 
@@ -238,18 +236,3 @@ def _opened(url: str) -> "ObjectStore":
 def _first_line(error: Exception) -> str:
     """Return what obstore says, without the dump that follows."""
     return str(error).partition("\n")[0]
-
-
-def _cut(parts: Iterator[bytes], size: int) -> Iterator[bytes]:
-    """Yield the parts, one after another, as pieces of equal length; the last may be shorter."""
-    rest = bytearray()
-    for part in parts:
-        recomputation, start = memoryview(part), 0
-        while len(rest) + len(recomputation) - start >= size:
-            taken = size - len(rest)
-            yield bytes(rest) + bytes(recomputation[start : start + taken])
-            rest.clear()
-            start += taken
-        rest += recomputation[start:]
-    if rest:
-        yield bytes(rest)

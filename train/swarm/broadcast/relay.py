@@ -1,13 +1,14 @@
 """The HTTP server of a relay: three kinds of files, and nothing else.
 
-    GET /runs/RUN/latest  /runs/RUN/VERSION/manifest  /runs/RUN/VERSION/NNNNN
+    GET /runs/RUN/latest  /runs/RUN/VERSION/manifest  /runs/RUN/VERSION/NAME.safetensors[.delta]
 
-A relay holds no secret, and nothing that it sends is believed. What is not there yet is answered 404 with Retry-After,
-and an address that asks for too much 429.
+Of a file, one range of bytes can be asked for. A relay holds no secret, and nothing that it sends is believed. What is
+not there yet is answered 404 with Retry-After, and an address that asks for too much 429.
 """
 
 import logging
 import math
+import os
 import re
 import signal
 import socket
@@ -15,12 +16,14 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import uvicorn
-from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sandbox.service.listener import listen, raise_descriptor_limit
@@ -82,24 +85,28 @@ def retry_after(seconds: float) -> str:
     return str(max(1, math.ceil(seconds)))
 
 
-_PATH = re.compile(r"/runs/(\w[\w.-]{0,99})/(?:latest|(\d{1,9})/(?:manifest|\d{5}))", re.ASCII)
+_PATH = re.compile(
+    r"/runs/(\w[\w.-]{0,99})/(?:latest|\d{1,9}/(?:manifest|\w[\w.-]{0,99}\.safetensors(\.delta)?))", re.ASCII
+)
+_RANGE = re.compile(r"bytes=(\d{1,15})-(\d{1,15})", re.ASCII)
 _LATEST = "/latest"
 _IMMUTABLE = "public, max-age=31536000, immutable"
 _CHUNK_BYTES = 2**18
+_MAX_FILE_BYTES = 2**62
 
 
-class _Sent(FileResponse):
-    chunk_size = _CHUNK_BYTES
+FindArriving = Callable[[str, int, int], Path | None]
 
 
 class RelayApp:
     """The ASGI application.
 
-    folder  holds `runs/...`
+    folder         holds `runs/...`
+    find_arriving  Mirror.find_arriving, if one fills the folder; None: all files are complete
     """
 
-    def __init__(self, folder: Path, rates: RelayRateLimiter) -> None:
-        self._folder, self._rates = folder, rates
+    def __init__(self, folder: Path, rates: RelayRateLimiter, find_arriving: FindArriving | None = None) -> None:
+        self._folder, self._rates, self._find_arriving = folder, rates, find_arriving
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -111,17 +118,43 @@ class RelayApp:
         path = scope["path"]
         if _PATH.fullmatch(path) is None:
             return PlainTextResponse("a relay has no such path\n", 404)
-        file = self._folder / path[1:]
+        asked = _RANGE.fullmatch(Headers(scope=scope).get("range", ""))
+        start, stop = (int(asked[1]), int(asked[2]) + 1) if asked else (0, _MAX_FILE_BYTES)
         try:
-            status = file.stat()
+            file = self._open(path[1:], start, stop)
         except OSError:
             return PlainTextResponse("it is not here yet\n", 404, {"retry-after": "1"})
+        size = os.fstat(file.fileno()).st_size
+        stop = min(stop, size)
+        if asked and start >= stop:
+            file.close()
+            return PlainTextResponse("it has no such range\n", 416, {"content-range": f"bytes */{size}"})
         address = scope["client"][0] if scope.get("client") else ""
-        wait = self._rates.wait_seconds(address, status.st_size)
-        if wait:
+        if wait := self._rates.wait_seconds(address, stop - start):
+            file.close()
             return PlainTextResponse("too much for one address\n", 429, {"retry-after": retry_after(wait)})
-        kept = "no-cache" if path.endswith(_LATEST) else _IMMUTABLE
-        return _Sent(file, media_type="application/octet-stream", headers={"cache-control": kept}, stat_result=status)
+        headers = {
+            "accept-ranges": "bytes",
+            "cache-control": "no-cache" if path.endswith(_LATEST) else _IMMUTABLE,
+            "content-length": str(stop - start),
+        } | ({"content-range": f"bytes {start}-{stop - 1}/{size}"} if asked else {})
+        content = _chunks(file, start, stop if scope["method"] == "GET" else start)
+        return StreamingResponse(content, 206 if asked else 200, headers, "application/octet-stream")
+
+    def _open(self, path: str, start: int, stop: int) -> BinaryIO:
+        """Open a file, which may get its name meanwhile. Raises OSError if it does not have the range."""
+        if self._find_arriving and (arriving := self._find_arriving(path, start, stop)):
+            with suppress(OSError):
+                return arriving.open("rb")
+        return (self._folder / path).open("rb")
+
+
+def _chunks(file: BinaryIO, start: int, stop: int) -> Iterator[bytes]:
+    with file:
+        file.seek(start)
+        while content := file.read(min(_CHUNK_BYTES, stop - start)):
+            start += len(content)
+            yield content
 
 
 _HEAD_SECONDS, _RESPONSE_TIMEOUT_SECONDS, _KEEP_ALIVE_SECONDS, _STOP_SECONDS = 10.0, 60.0, 60, 2
@@ -155,7 +188,7 @@ def serve(
     """Serve until SIGINT or SIGTERM.
 
     background_loop  runs in a thread of its own until its event is set. If it ends with an error, so does the server
-    on_ready         is called when requests can be answered
+    on_ready         is called when connections are taken
     """
     raise_descriptor_limit()
     config = bounded_config(
@@ -166,7 +199,9 @@ def serve(
         stop_seconds=_STOP_SECONDS,
         max_connections=_MAX_CONNECTIONS,
     )
-    server, stop = _Server(config, on_ready), threading.Event()
+    server, stop = uvicorn.Server(config), threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again; a relay that stops has not failed
+        signal.signal(number, server.handle_exit)
     errors: list[BaseException] = []
 
     def run() -> None:
@@ -179,6 +214,7 @@ def serve(
     follower = threading.Thread(target=run, name="follower", daemon=True)
     follower.start()
     try:
+        on_ready()
         server.run(sockets=[listener])
     finally:
         stop.set()
@@ -186,25 +222,3 @@ def serve(
         follower.join(_FOLLOWER_SECONDS)
     if errors:
         raise errors[0]
-
-
-class _Server(uvicorn.Server):
-    """uvicorn's server. A relay that stopped when it was told to has not failed."""
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], object]) -> None:
-        super().__init__(config)
-        self._ready = ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._ready()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Handle SIGINT and SIGTERM, and do not raise them again at the end, as uvicorn would."""
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)

@@ -7,7 +7,6 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,12 +17,13 @@ from train.swarm.broadcast.manifest import (
     MAX_MANIFEST_BYTES,
     BroadcastManifest,
     LatestVersion,
+    WeightShard,
     digest,
+    file_path,
     latest_path,
     manifest_path,
     read_latest,
     read_manifest,
-    shard_path,
 )
 from train.swarm.broadcast.relay_selector import RelaySelector, Transfer
 from train.swarm.broadcast.request import (
@@ -34,7 +34,7 @@ from train.swarm.broadcast.request import (
     get,
     open_relay,
 )
-from train.swarm.broadcast.shard_download import ShardCallback, ShardDownload, TransferDeadline, format_reasons
+from train.swarm.broadcast.shard_download import ShardDownload, ShardFiles, TransferDeadline, format_reasons
 from train.swarm.signatures import BadSignature
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class RelayClient:
 
     def fetch_signed_latest(self) -> tuple[LatestVersion, bytes]:
         """Do the same, and return it also as it was signed."""
-        found, reasons = self._named()
+        found, reasons = self.ask_all()
         if not found or self._seen is None:
             raise TransferError(f"no relay names a version of {self._run}: {self._in_words(reasons)}")
         newest = self._seen[0]
@@ -96,7 +96,7 @@ class RelayClient:
                 self._relays.record_request_failure(url)
         return self._seen
 
-    def _named(self) -> tuple[dict[str, LatestVersion], dict[str, str]]:
+    def ask_all(self) -> tuple[dict[str, LatestVersion], dict[str, str]]:
         """Return what each relay names as the newest version, and why others name none. All are asked at once."""
         answers: queue.SimpleQueue[tuple[str, LatestVersion | Exception]] = queue.SimpleQueue()
         waited_for = {url: SocketInterrupt() for url in self._relays.available()}
@@ -208,23 +208,21 @@ class RelayClient:
         alone = self._relays.seconds_until_available()
         return format_reasons(reasons) + (f"; all relays are left alone for another {alone:.0f} s" if alone > 0 else "")
 
-    def fetch_shards(
-        self, manifest: BroadcastManifest, wanted: Iterable[int], on_shard: ShardCallback, deadline: TransferDeadline
-    ) -> None:
-        """Fetch shards.
+    def fetch_shards(self, manifest: BroadcastManifest, files: ShardFiles, deadline: TransferDeadline) -> None:
+        """Fetch the shards of a version that its files lack.
 
-        on_shard   is called with the number and the content of each, once, in one of several threads
-
-        Raises TransferError if they are not all there in time, and what `on_shard` raises.
+        Raises TransferError if they are not all there in time, and OSError if they cannot be written.
         """
-        ShardDownload(self._relays, manifest, wanted, on_shard, deadline, self._get).fetch(self._at_once)
 
-    def _get(self, transfer: Transfer, manifest: BroadcastManifest, shard: int) -> bytes:
-        client, path = self._clients[transfer.url], shard_path(self._run, manifest.version, shard)
-        return get(
-            client, path, transfer.n_bytes, seconds=transfer.deadline_seconds, interrupt=transfer.cancel,
-            on_progress=transfer.record_progress,
-        )  # fmt: skip
+        def fetch_one(transfer: Transfer, shard: WeightShard) -> bytes:
+            return get(
+                self._clients[transfer.url], file_path(self._run, manifest.version, shard.file), shard.length,
+                offset=shard.offset, seconds=transfer.deadline_seconds, interrupt=transfer.cancel,
+                on_progress=transfer.record_progress,
+            )  # fmt: skip
+
+        name = f"version {manifest.version} of {self._run}"
+        ShardDownload(self._relays, name, files, deadline, fetch_one).fetch(self._at_once)
 
 
 def _age(latest: LatestVersion) -> tuple[int, float]:

@@ -19,10 +19,16 @@ from blake3 import blake3
 from train.errors import TransferError
 from train.sampling.engine_spec import EngineSpec
 from train.swarm.broadcast.delta import BadDelta, apply_delta
-from train.swarm.broadcast.manifest import BroadcastManifest, LatestVersion, has_same_weights, sanitize_run_name
+from train.swarm.broadcast.manifest import (
+    DELTA,
+    BroadcastManifest,
+    LatestVersion,
+    has_same_weights,
+    sanitize_run_name,
+)
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import RelaySelector
-from train.swarm.broadcast.shard_download import TransferDeadline
+from train.swarm.broadcast.shard_download import ShardFiles, TransferDeadline
 from train.weights.manifest import WeightManifest
 from train.weights.source import TensorFiles
 from train.weights.version_folder import VersionFolder, default_folder
@@ -32,8 +38,6 @@ log = logging.getLogger(__name__)
 _MANIFEST_SECONDS = 30.0
 STALL_SECONDS = 600.0
 _RETAINED_VERSIONS = 2
-_HAVE = ".have"  # one byte for each shard of the body: 1 if it is there
-_DELTA = ".delta"
 
 
 class VersionStore:
@@ -110,18 +114,20 @@ class VersionStore:
         place = self._path(manifest.version)
         if _is_right(manifest, place):
             return False
-        shutil.rmtree(place, ignore_errors=True)
         part = self._folder.part_of(place.name)
         part.mkdir(exist_ok=True)
-        _Body(manifest, part).fetch(self._download, deadline)
+        for damaged in place.glob("*"):  # shards of it may be right
+            damaged.replace(part / damaged.name)
+        shutil.rmtree(place, ignore_errors=True)
+        self._download.fetch_shards(manifest, ShardFiles(part, manifest.shards), deadline)
         if manifest.base is not None:
             _apply(manifest, self._path(manifest.base), part)
         for file in manifest.weights.files:
             if _digest(part / file.name) != file.blake3:
                 shutil.rmtree(part)
                 raise BadDelta(f"{file.name} of version {manifest.version} is not what the run has signed")
-        for name in (_HAVE, _DELTA):
-            (part / name).unlink(missing_ok=True)
+        for delta in part.glob(f"*{DELTA}"):
+            delta.unlink()
         part.rename(place)
         return True
 
@@ -129,65 +135,17 @@ class VersionStore:
         return self._folder.path / _name(version)
 
 
-class _Body:
-    """The body of a version, as it arrives: the files themselves, or one file of differences."""
-
-    def __init__(self, manifest: BroadcastManifest, part: Path) -> None:
-        self._manifest = manifest
-        whole = [(part / file.name, file.size) for file in manifest.weights.files]
-        self._files = whole if manifest.base is None else [(part / _DELTA, manifest.body_bytes)]
-        self._have = part / _HAVE
-
-    def fetch(self, download: RelayClient, deadline: TransferDeadline) -> None:
-        """Fetch the shards that are not there."""
-        n_shards = len(self._manifest.shard_digests)
-        have = self._have.read_bytes() if self._have.exists() else b""
-        if len(have) != n_shards or not all(path.exists() for path, _ in self._files):
-            have = bytes(n_shards)
-            self._have.write_bytes(have)
-            for path, size in self._files:
-                with path.open("wb") as file:
-                    file.truncate(size)
-        missing = [shard for shard in range(n_shards) if not have[shard]]
-        download.fetch_shards(self._manifest, missing, self._keep, deadline)
-
-    def _keep(self, shard: int, content: bytes) -> None:
-        """Write a shard where it belongs, in one or several files, then note that it is there."""
-        start, recomputation = shard * self._manifest.shard_bytes, memoryview(content)
-        for path, size in self._files:
-            if start < size and recomputation:
-                written = recomputation[: size - start]
-                _write_at(path, start, written)
-                recomputation = recomputation[len(written) :]
-            start = max(start - size, 0)
-        _write_at(self._have, shard, b"\1")
-
-
 def _name(version: int) -> str:
     return f"{version:06d}"
 
 
-def _write_at(path: Path, place: int, content: bytes | memoryview) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        while content:
-            n = os.pwrite(descriptor, content, place)
-            content, place = content[n:], place + n
-    finally:
-        os.close(descriptor)
-
-
 def _apply(manifest: BroadcastManifest, base: Path, part: Path) -> None:
     """Put the files together from those of the base and the differences. Raises BadDelta if they do not fit."""
-    deltas = memoryview((part / _DELTA).read_bytes())
     for file in manifest.weights.files:
         if not (base / file.name).is_file():
             raise BadDelta(f"version {manifest.base} has no {file.name}")
-        content, end = apply_delta((base / file.name).read_bytes(), deltas)
-        (part / file.name).write_bytes(content)
-        deltas = deltas[end:]
-    if deltas:
-        raise BadDelta("it is longer than its files")
+        delta = (part / f"{file.name}{DELTA}").read_bytes()
+        (part / file.name).write_bytes(apply_delta((base / file.name).read_bytes(), delta))
 
 
 def _is_right(manifest: BroadcastManifest, place: Path) -> bool:

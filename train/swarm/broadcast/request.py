@@ -45,11 +45,12 @@ def open_relay(url: str, max_connections: int) -> HttpClient:
 
 
 def get(
-    client: HttpClient, path: str, max_bytes: int, *, seconds: float, interrupt: SocketInterrupt | None = None,
-    on_progress: Callable[[int], object] = lambda n_bytes: None,
+    client: HttpClient, path: str, max_bytes: int, *, offset: int | None = None, seconds: float,
+    interrupt: SocketInterrupt | None = None, on_progress: Callable[[int], object] = lambda n_bytes: None,
 ) -> bytes:  # fmt: skip
     """Return the content at a path, such as runs/RUN/latest. Redirects are not followed.
 
+    offset       ask for the `max_bytes` that begin there; None: for all
     seconds      time for all of it
     interrupt    ends the request earlier
     on_progress  called with the number of bytes that are here, from time to time
@@ -61,10 +62,13 @@ def get(
     timer = threading.Timer(seconds, interrupt)
     timer.daemon = True
     timer.start()
+    headers = {} if offset is None else {"range": f"bytes={offset}-{offset + max_bytes - 1}"}
     try:
         with (
             client.open_interrupt(interrupt),
-            client.open_reply("GET", f"/{path}", read_seconds=max(seconds, 0.001), unpack=False) as reply,
+            client.open_reply(
+                "GET", f"/{path}", read_seconds=max(seconds, 0.001), headers=headers, unpack=False
+            ) as reply,
         ):
             if reply.status in _RETRYABLE_STATUSES:
                 pause = parse_retry_after(reply.headers) or 1.0
@@ -73,7 +77,7 @@ def get(
                 if reply.length_remaining is not None and reply.length_remaining < _MAX_REFUSAL_BYTES:
                     reply.read()  # so that the connection can be used again
                 raise NotAvailable(f"{url} is not there")
-            if reply.status != 200:
+            if reply.status != (200 if offset is None else 206):
                 raise RelayError(f"{url} answers {reply.status}")
             content = bytearray()
             while chunk := reply.read1(_CHUNK_BYTES):

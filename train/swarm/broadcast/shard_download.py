@@ -1,4 +1,5 @@
-"""Fetch the shards of a version in several threads, each shard from the relay that should have sent it first.
+"""Fetch the shards of a version to its files in several threads, each shard from the relay that should have sent it
+first.
 
 A shard that is late is asked for a second time, from another relay, when no others wait; the first that is right wins.
 """
@@ -7,13 +8,15 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
+from os import SEEK_END
+from pathlib import Path
 
 from train.errors import TransferError
-from train.swarm.broadcast.manifest import BroadcastManifest, digest
+from train.swarm.broadcast.manifest import WeightShard, digest
 from train.swarm.broadcast.relay_selector import RelaySelector, Transfer
 from train.swarm.broadcast.request import NotAvailable, RelayBusy, RelayError, ResponseTooLarge
 
@@ -28,8 +31,7 @@ _JOIN_SECONDS = 2.0
 _MAX_WAIT_SECONDS = 60.0  # a condition cannot wait for an infinite time
 _WORTH_IT = 0.8  # a second relay is asked if it should need at most this share of what the first one still does
 
-ShardCallback = Callable[[int, bytes], None]
-FetchShard = Callable[[Transfer, BroadcastManifest, int], bytes]
+FetchShard = Callable[[Transfer, WeightShard], bytes]
 
 
 @dataclass(slots=True)
@@ -73,22 +75,90 @@ class _Backoff:
             self.times = min(self.times + 1, 20)
 
 
+class ShardFiles:
+    """The files that shards belong to. Several threads may write to them.
+
+    A file that lacks shards has a hidden name. Shards that an earlier process left count if their digests are right.
+
+    folder  has no other files of these names
+
+    Raises OSError if the files cannot be made.
+    """
+
+    def __init__(self, folder: Path, shards: Sequence[WeightShard]) -> None:
+        self._folder, self.shards, self._lock = folder, shards, threading.Lock()
+        self._missing: dict[str, dict[int, WeightShard]] = {}
+        for number, shard in enumerate(shards):
+            self._missing.setdefault(shard.file, {})[number] = shard
+        for name in self._missing:
+            self._open(name)
+
+    @property
+    def missing(self) -> list[int]:
+        """The numbers of the shards that are not there."""
+        with self._lock:
+            return [number for missing in self._missing.values() for number in missing]
+
+    def write(self, number: int, content: bytes) -> None:
+        """Write a shard, whose digest was compared. Raises OSError if the disk is full."""
+        shard = self.shards[number]
+        if number not in self._missing[shard.file]:
+            return
+        with self._hidden(shard.file).open("r+b") as file:
+            file.seek(shard.offset)
+            file.write(content)
+        with self._lock:
+            if self._missing[shard.file].pop(number, None) is not None:
+                self._finish(shard.file)
+
+    def find(self, name: str, start: int, stop: int) -> Path | None:
+        """Return where the bytes [start, stop) of a file that lacks shards are; None if they are not all there."""
+        with self._lock:
+            missing = self._missing.get(name)
+            if not missing or any(
+                shard.offset < stop and start < shard.offset + shard.length for shard in missing.values()
+            ):
+                return None
+            return self._hidden(name)
+
+    def _open(self, name: str) -> None:
+        """Make a file of the right size, and find the shards that are there."""
+        missing = self._missing[name]
+        if (self._folder / name).exists():
+            (self._folder / name).replace(self._hidden(name))
+        with self._hidden(name).open("a+b") as file:
+            is_new = file.seek(0, SEEK_END) == 0
+            file.truncate(sum(shard.length for shard in missing.values()))
+            for number, shard in () if is_new else tuple(missing.items()):
+                file.seek(shard.offset)
+                if digest(file.read(shard.length)) == shard.digest:
+                    del missing[number]
+        self._finish(name)
+
+    def _finish(self, name: str) -> None:
+        """Give a file its name if it is complete."""
+        if not self._missing[name]:
+            self._hidden(name).replace(self._folder / name)
+
+    def _hidden(self, name: str) -> Path:
+        return self._folder / f".{name}"
+
+
 class ShardDownload:
     """Shards that are being fetched.
 
-    wanted     their numbers; the first are asked for first
-    keep       is called with the number and the content of each, once, in one of several threads
+    name       of what they belong to, for messages
+    files      get them; the first that are missing are asked for first
     deadline   when they have to be there
     fetch_one  sends one request
     """
 
     def __init__(
-        self, relays: RelaySelector, manifest: BroadcastManifest, wanted: Iterable[int], keep: ShardCallback,
-        deadline: TransferDeadline, fetch_one: FetchShard,
-    ) -> None:  # fmt: skip
-        self._relays, self._manifest, self._keep, self._deadline = relays, manifest, keep, deadline
-        self._fetch_one = fetch_one
-        self._waiting = dict.fromkeys(wanted)
+        self, relays: RelaySelector, name: str, files: ShardFiles, deadline: TransferDeadline, fetch_one: FetchShard
+    ) -> None:
+        self._relays, self._name, self._files, self._deadline = relays, name, files, deadline
+        self._shards, self._fetch_one = files.shards, fetch_one
+        self._waiting = dict.fromkeys(files.missing)
         self._missing = set(self._waiting)
         self._unkept = set(self._waiting)
         self._running: dict[int, list[Transfer]] = defaultdict(list)
@@ -102,7 +172,7 @@ class ShardDownload:
         self._lies: dict[str, str] = {}
 
     def fetch(self, max_concurrent: int) -> None:
-        """Fetch them all. Raises TransferError if they are not there in time, and what `keep` raises."""
+        """Fetch them all. Raises TransferError if they are not there in time, and OSError if they cannot be written."""
         threads = [
             threading.Thread(target=self._work, name=f"shards-{number}", daemon=True)
             for number in range(min(max_concurrent, len(self._missing)))
@@ -121,8 +191,7 @@ class ShardDownload:
             raise self._error
         if self._unkept:
             raise TransferError(
-                f"{len(self._unkept)} of {len(self._manifest.shard_digests)} shards of version "
-                f"{self._manifest.version} of {self._manifest.run} have not come in time: "
+                f"{len(self._unkept)} of {len(self._shards)} shards of {self._name} have not come in time: "
                 f"{format_reasons(self._reasons | self._lies)}"
             )
 
@@ -156,7 +225,7 @@ class ShardDownload:
                 if chosen is not None:
                     shard, url = chosen
                     self._waiting.pop(shard, None)
-                    transfer = self._relays.start_transfer(url, self._manifest.size_of(shard))
+                    transfer = self._relays.start_transfer(url, self._shards[shard].length)
                     self._running[shard].append(transfer)
                     return shard, transfer
                 self._changed.wait(_POLL_SECONDS)
@@ -166,7 +235,7 @@ class ShardDownload:
         """Return a waiting shard and a relay that may have it."""
         able = self._relays.available()
         for shard in islice(self._waiting, _LOOKED_AT):
-            if url := self._relays.choose(self._manifest.size_of(shard), self._asked_for(shard, able)):
+            if url := self._relays.choose(self._shards[shard].length, self._asked_for(shard, able)):
                 return shard, url
         return None
 
@@ -180,7 +249,7 @@ class ShardDownload:
             remaining = running[0].expected_seconds - passed
             remaining = remaining if remaining > 0 else passed  # it is late: as long again is a guess
             others = [url for url in self._asked_for(shard, able) if url != running[0].url]
-            size = self._manifest.size_of(shard)
+            size = self._shards[shard].length
             url = self._relays.choose(size, others)
             if url is not None and self._relays.expected_seconds(url, size) < _WORTH_IT * remaining:
                 best = max(best or (0.0, 0, ""), (remaining, shard, url))
@@ -200,7 +269,7 @@ class ShardDownload:
     def _try(self, shard: int, transfer: Transfer) -> None:
         url = transfer.url
         try:
-            content = self._fetch_one(transfer, self._manifest, shard)
+            content = self._fetch_one(transfer, self._shards[shard])
         except NotAvailable as error:
             self._relays.record_cancelled(transfer)
             self._note_absence(shard, url, error)
@@ -216,8 +285,8 @@ class ShardDownload:
             if isinstance(error, ResponseTooLarge):
                 self._note_lie(url, str(error))
             return
-        if digest(content) != self._manifest.shard_digests[shard]:
-            log.warning("%s sends a damaged shard %d of version %d", url, shard, self._manifest.version)
+        if digest(content) != self._shards[shard].digest:
+            log.warning("%s sends a damaged shard %d of %s", url, shard, self._name)
             transfer.arrived_bytes = 0  # anything can be sent fast
             self._relays.record_failure(transfer)
             self._note_lie(url, "it sends damaged shards")
@@ -233,7 +302,7 @@ class ShardDownload:
             if is_first:
                 self._missing.discard(shard)
         if is_first:
-            self._keep(shard, content)
+            self._files.write(shard, content)
             with self._changed:
                 self._unkept.discard(shard)
                 self._deadline.record_progress()
