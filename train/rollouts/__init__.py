@@ -1,6 +1,6 @@
-"""Batches of scored completions, and new weights for the sampler.
+"""Batches of scored completions, and weight updates of the sampler.
 
-Begin with prompt_dataset.py, the prompts, and rewards.py, the rewards of completions; reward_model.py has those of a
-model. groups.py says what scored groups teach; weight_sync.py hands over weights and proves that the sampler uses them.
-context_schedule.py has the stages that lengthen answers.
+Begin with prompt_dataset.py (prompts) and rewards.py (rewards of completions); reward_model.py is a learned reward.
+groups.py turns scored groups into training sequences. weight_sync.py updates the sampler's weights and verifies them.
+context_schedule.py has the stages that lengthen completions.
 """

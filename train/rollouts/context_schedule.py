@@ -1,7 +1,7 @@
-"""Iterative context lengthening: a run's stages, each with its own answer length, and the rules that switch them.
+"""Iterative context lengthening: stages with a completion length each, and the rules that switch them.
 
-DeepCoder trained with 16K tokens and went on with 32K once answers were cut off too often; DeepScaleR with 8K, 16K and
-24K. A stage ends after a step, or when the mean share of cut-off answers over some steps has reached a bound.
+DeepCoder began with 16K tokens and continued with 32K once too many completions were truncated; DeepScaleR used 8K, 16K
+and 24K. A stage ends after a step, or when the mean truncated share over some steps reaches a bound.
 """
 
 from collections import deque
@@ -11,11 +11,11 @@ from train.config import StageConfig
 
 
 class ContextSchedule:
-    """The position of a run in its stages.
+    """The current stage of a run.
 
-    index             index of the current stage; it is saved in checkpoints, as is `recent_truncated`
-    recent_truncated  the share of cut-off answers in each of the last steps
-    ahead             whether batches are sampled one step early; if so, the first batch of a stage still has the old
+    index             index of the current stage; saved in checkpoints, as is `recent_truncated`
+    recent_truncated  truncated share of each recent step
+    ahead             whether batches are sampled one step early: the first batch of a stage then has the previous
                       length
     """
 
@@ -32,7 +32,7 @@ class ContextSchedule:
         return self._stages[self.index].max_tokens
 
     def advance(self, step: int, clipped_ratio: float) -> bool:
-        """Note the share of answers that were cut off in this step, and return whether the next stage begins."""
+        """Record a step's truncated share, and return whether the next stage begins."""
         stage = self._stages[self.index]
         self.recent_truncated.append(clipped_ratio)
         of_stage = list(self.recent_truncated)[int(self._ahead and self.index > 0) :][-stage.over_steps :]

@@ -1,7 +1,6 @@
-"""Groups of completions with their rewards: what a group teaches, and what the learner sees of it.
+"""Groups of rollouts, their learning signal, and the training sequences made of them.
 
-The learner sees a sequence for each answer, with the advantage of each token. Where the steps of an answer have rewards
-of their own, rewards count characters of its text, and the learner counts tokens.
+Rewards give the ends of steps in characters; the learner needs them in tokens.
 """
 
 import hashlib
@@ -19,7 +18,7 @@ from train.config import ObjectiveConfig
 from train.learning.objectives import outcome_advantages, step_reward_advantages
 from train.learning.sequences import TrainingSequence
 
-StepRewards = tuple[tuple[int, float], ...]  # the end of each step, and its reward
+StepRewards = tuple[tuple[int, float], ...]  # (end of the step, its reward) for each step
 
 
 def steps_in_tokens(
@@ -27,11 +26,11 @@ def steps_in_tokens(
 ) -> StepRewards:
     """Return the steps with their ends in tokens instead of characters.
 
-    text    the text of all tokens
-    decode  returns the text of some tokens, without special ones
+    text    text of all tokens
+    decode  returns the text of tokens, without special ones
 
-    A step ends with the token that completes its text; one that reaches the end of the text takes all tokens, also the
-    one that ended the answer. A character that is split between tokens can move an end by as many tokens.
+    A step ends with the token that completes its text; the last step includes any end token. A character that is split
+    over n tokens can shift an end by up to n tokens.
     """
 
     def end_in_tokens(end: int) -> int:
@@ -42,29 +41,28 @@ def steps_in_tokens(
     return tuple((end_in_tokens(end), value) for end, value in steps)
 
 
-# Takes an answer and its task; the reward comes later.
 SubmitForReward = Callable[[Completion, Task], "Future[Reward]"]
 
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One completion of a problem's prompt, with its reward and the version of the weights that drew each token.
+    """A completion with its reward, and the weight version that sampled each token.
 
-    source             where the problem comes from: the column `source` of its dataset
-    reward_components  name and value of each reward function, before its weight; nan where it is unknown
-    step_rewards       for each step that has a reward of its own, the number of tokens up to its end, and that reward
-    sampled_mask       for each token, whether the model drew it; empty: it drew all of them. Others, such as the output
-                       of a tool between two turns, are read but not learned
+    source             column `source` of the problem's dataset
+    reward_components  name and unweighted value of each reward function; nan if unknown
+    step_rewards       (number of tokens up to the end, reward) of each step that has its own reward
+    sampled_mask       whether the model sampled each token; empty: all. Other tokens, such as tool output, are not
+                       trained on
     """
 
     problem_id: str
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
-    logprobs: tuple[float, ...]  # those of the sampler, after temperature
+    logprobs: tuple[float, ...]  # of the sampler, after temperature
     versions: tuple[int, ...]
     truncated: bool
     text: str
-    reward: float  # nan: no signal
+    reward: float  # nan if unknown
     verdict: str
     reward_seconds: float
     source: str = ""
@@ -77,22 +75,22 @@ Group = tuple[Rollout, ...]
 
 
 def group_rewards(group: Group, *, count_truncated: bool = True) -> list[float]:
-    """Return the reward of each completion; nan where it is unknown.
+    """Return the reward of each completion; nan if unknown.
 
-    count_truncated: whether the reward of a completion that was cut off counts; otherwise it is unknown.
+    count_truncated: whether rewards of truncated completions count; otherwise they are unknown
     """
     return [rollout.reward if count_truncated or not rollout.truncated else math.nan for rollout in group]
 
 
 def step_rewards_of(rollout: Rollout) -> tuple[tuple[int, float], ...]:
-    """Return the rewards of the steps of a completion. Without such rewards, all of it is one step."""
+    """Return the completion's step rewards; without any, the whole completion is one step."""
     return rollout.step_rewards or ((len(rollout.token_ids), rollout.reward),)
 
 
 def group_signal(group: Group, *, count_truncated: bool = True, use_step_rewards: bool = False) -> str:
-    """Classify the group's learning signal: "some" if its task rewards differ, or why it teaches nothing.
+    """Classify the group's learning signal: "some" if task rewards differ, else why there is none.
 
-    use_step_rewards: whether the rewards of steps teach, instead of those of whole answers.
+    use_step_rewards: compare the rewards of steps instead of those of completions
     """
     return signal_from_rewards(
         [(task_reward(rollout.reward, rollout.reward_components), rollout.truncated) for rollout in group],
@@ -104,21 +102,20 @@ def group_signal(group: Group, *, count_truncated: bool = True, use_step_rewards
 def signal_from_rewards(
     rewards: Sequence[tuple[float, bool]], *, count_truncated: bool = True, step_rewards: Sequence[Sequence[float]] = ()
 ) -> str:
-    """Return what `group_signal` says of a group, given each completion's task reward and whether it was cut off.
+    """Compute `group_signal` from each completion's task reward and whether it is truncated.
 
-    step_rewards: the rewards of the steps of each completion, if they teach instead of the others; without any, the
-    completion is one step.
+    step_rewards: rewards of each completion's steps, compared instead; a completion without any is one step
     """
-    places = [
-        place
-        for place, (reward, truncated) in enumerate(rewards)
+    indices = [
+        index
+        for index, (reward, truncated) in enumerate(rewards)
         if not math.isnan(reward) and (count_truncated or not truncated)
     ]
-    if not places:
+    if not indices:
         return "unknown" if all(math.isnan(reward) for reward, _ in rewards) else "cut_off"
-    known = {rewards[place][0] for place in places}
+    known = {rewards[index][0] for index in indices}
     taught = (
-        {value for place in places for value in step_rewards[place] or (rewards[place][0],)} if step_rewards else known
+        {value for index in indices for value in step_rewards[index] or (rewards[index][0],)} if step_rewards else known
     )
     if len(taught) > 1:
         return "some"
@@ -126,13 +123,13 @@ def signal_from_rewards(
 
 
 def sample_seed(seed: int, position: int, number: int) -> int:
-    """Return the seed of one sample: never the same twice in a run, always the same when the run is repeated."""
+    """Return the seed of one sample, unique within a run and reproducible."""
     digest = hashlib.sha256(f"{seed} {position} {number}".encode()).digest()
     return int.from_bytes(digest[:4]) >> 1
 
 
 def to_training_sequences(group: Group, objective: ObjectiveConfig) -> list[TrainingSequence]:
-    """Return what the learner sees of a group. Completions whose reward is unknown are left out."""
+    """Convert a group to training sequences, without completions whose reward is unknown."""
     rewards = group_rewards(group, count_truncated=objective.overlong != "unknown")
     known = [(rollout, reward) for rollout, reward in zip(group, rewards, strict=True) if not math.isnan(reward)]
     advantages = _advantages(known, objective)
@@ -151,7 +148,7 @@ def to_training_sequences(group: Group, objective: ObjectiveConfig) -> list[Trai
 
 
 def _advantages(known: Sequence[tuple[Rollout, float]], objective: ObjectiveConfig) -> list[list[float]]:
-    """Return the advantage of each token of these completions of a group, which come with their rewards."""
+    """Return the advantage of each token of these completions."""
     lengths = [len(rollout.token_ids) for rollout, _ in known]
     if objective.supervision == "process":
         steps = [step_rewards_of(rollout) for rollout, _ in known]

@@ -14,11 +14,11 @@ from train.rollouts.rewards import open_scorer
 
 _open = ExitStack()  # until the process ends
 _ON_SERVERS = ("http", "ray")
-_UNUSED = "unused"  # model and dataset, which no reward looks at and which may be options of `curate train`
+_UNUSED = "unused"  # placeholder for model and dataset, which no reward reads
 
 
 def needs_network(path: str) -> bool:
-    """Return whether the run of a configuration file has its programs run by a server. Raises UnusableTarget."""
+    """Return whether a server runs the programs of this configuration. Raises UnusableTarget."""
     return _read(path).sandbox.backend in _ON_SERVERS
 
 
@@ -34,9 +34,9 @@ def _unusable(path: str, error: Exception) -> UnusableTarget:
 
 
 def open_reward(path: str) -> Callable[[str, Suite], float | None]:
-    """Return what the run of a configuration file gives for a completion to a problem with tests.
+    """Return a function that scores a completion of a problem with tests as the configured run does.
 
-    Raises UnusableTarget if there is no such configuration, or its sandbox cannot be opened.
+    Raises UnusableTarget if the configuration is invalid, or its sandbox cannot be opened.
     """
     config = _read(path)
     try:

@@ -1,16 +1,15 @@
-"""The problems of a run as prompts: those of each dataset once in an epoch of it, in an order that the seed decides.
+"""The prompts of a run: each dataset once per epoch, in an order that the seed determines.
 
-A position counts prompts over all datasets and epochs, so a checkpoint needs to remember nothing else about the data.
-Positions come in blocks. Within a block, the datasets have their shares almost exactly: the block is divided as evenly
-as a comb that the seed shifts, so that over all blocks each share is right, however small it is. The order within a
-block is shuffled.
+A position counts prompts over all datasets and epochs, so it is all that a checkpoint stores about the data. Positions
+are divided into blocks. In each block, every dataset gets its share up to rounding; a random shift makes the expected
+share exact, however small. The order within a block is shuffled.
 
-A dataset is one that curate built, or a file of prompts in any form that curate reads (JSONL, Parquet, CSV):
+A dataset is one that curate built, or a file of prompts (JSONL, Parquet, CSV) with these columns:
 
-    prompt   what the model is asked: a text, or a list of messages with role and content. It is used as it is
-    answer   the expected answer, for reward.math or a function of one's own; may be missing
+    prompt   a text, or a list of messages with role and content, used as it is
+    answer   expected answer, for reward.math or a custom reward function; optional
     id       name of the row; by default, its number
-    source   where it comes from, for the metrics; by default, the name of the file
+    source   origin, for metrics; by default, the name of the file
 """
 
 import hashlib
@@ -45,21 +44,21 @@ from train.sampling.text import tokenize_prompt
 log = logging.getLogger(__name__)
 
 _BLOCK = 128  # positions
-_MAX_CACHED_BLOCKS = 64  # a batch takes positions from a few
+_MAX_CACHED_BLOCKS = 64  # a batch spans few blocks
 
 
 class Mixture:
-    """Divides positions among datasets. weights: of each dataset, above 0; only their proportions matter."""
+    """Assigns positions to datasets. weights: positive proportions, one per dataset."""
 
     def __init__(self, weights: Sequence[float], *, seed: int) -> None:
         self._seed = seed
         *self._bounds, _ = (bound / sum(weights) for bound in accumulate(weights))
         self._block = lru_cache(_MAX_CACHED_BLOCKS)(self._new_block)
-        self._lock = threading.Lock()  # several threads ask
-        self._before = [(0,) * len(weights)]  # for each block, how many prompts of each dataset come before it
+        self._lock = threading.Lock()
+        self._before = [(0,) * len(weights)]  # for each block, the number of earlier prompts of each dataset
 
     def locate(self, position: int) -> tuple[int, int]:
-        """Return the number of the dataset, and how many prompts of this dataset come before this position."""
+        """Return the dataset's number, and the number of its prompts before this position."""
         if not self._bounds:
             return 0, position
         number, offset = divmod(position, _BLOCK)
@@ -76,10 +75,9 @@ class Mixture:
         return before[number]
 
     def _new_block(self, number: int) -> list[int]:
-        """Return the number of the dataset for each position of a block."""
         draw = random.Random(f"{self._seed} {number} mixture")
         shift = draw.random()
-        block = [bisect_right(self._bounds, (place + shift) / _BLOCK) for place in range(_BLOCK)]
+        block = [bisect_right(self._bounds, (index + shift) / _BLOCK) for index in range(_BLOCK)]
         draw.shuffle(block)
         return block
 
@@ -93,7 +91,7 @@ _ROLES = ("system", "user", "assistant")
 
 @dataclass(frozen=True, slots=True)
 class ProblemKinds:
-    """What some problems come with: tests, an expected answer, or neither."""
+    """Kinds of problems in a dataset: with tests, with an expected answer, or with neither."""
 
     tests: bool = False
     answers: bool = False
@@ -105,10 +103,10 @@ class ProblemKinds:
 
 @dataclass(frozen=True, slots=True)
 class TrainingProblem:
-    """A problem as a chat, with what is needed to judge an answer to it.
+    """A chat, and what is needed to score completions of it.
 
-    tests            JSON text of a Suite; empty if there are none
-    expected_answer  the expected answer; empty if there is none
+    tests            JSON text of a Suite; empty if none
+    expected_answer  empty if none
     """
 
     id: str
@@ -139,21 +137,21 @@ def read_problems(
 ) -> Iterator[TrainingProblem]:
     """Yield the problems of a dataset.
 
-    prompt             the form in which programs are asked for; of a file's prompts, it adds only the system prompt
-    excluded_counts    counts the rows that are not trusted, by reason
-    unverified_counts  counts the rows that are yielded although they are unverified, by source
+    prompt             format of program prompts; only its system prompt applies to a file of prompts
+    excluded_counts    incremented for untrusted rows, by reason
+    unverified_counts  incremented for unverified rows that are yielded, by source
 
-    Raises CurateError if this is not a dataset or was altered, and ConfigError for a row that is not a prompt.
+    Raises CurateError if this is not a dataset or was altered, and ConfigError for an invalid row.
     """
     if is_prompt_file(dataset):
-        return _of_file(Path(dataset).expanduser(), prompt)
-    return _curated(dataset, trust, prompt, excluded_counts, unverified_counts)
+        return _read_file(Path(dataset).expanduser(), prompt)
+    return _read_curated(dataset, trust, prompt, excluded_counts, unverified_counts)
 
 
 def describe_unverified_rows(counts: Mapping[str, int], include: Sequence[str]) -> str:
-    """Return a sentence about the unverified rows that a run trains on, and what to type to leave them out.
+    """Describe the unverified rows that a run trains on, and how to exclude them.
 
-    counts   numbers of rows, by source
+    counts   number of rows by source
     include  data.include of the run
     """
     of_each = ", ".join(f"{source} {n:,}" for source, n in sorted(counts.items()))
@@ -164,7 +162,7 @@ def describe_unverified_rows(counts: Mapping[str, int], include: Sequence[str]) 
     )
 
 
-def _curated(
+def _read_curated(
     dataset: str, trust: TrustPolicy, prompt: PromptFormat, left_out: Counter[str], unverified: Counter[str]
 ) -> Iterator[TrainingProblem]:
     folder = resolve_dataset_folder(dataset)
@@ -191,7 +189,7 @@ def _curated(
             )
 
 
-def _of_file(path: Path, prompt: PromptFormat) -> Iterator[TrainingProblem]:
+def _read_file(path: Path, prompt: PromptFormat) -> Iterator[TrainingProblem]:
     for number, row in enumerate(read_rows(locate(str(path)), [], ["prompt", "answer", "id", "source"]), 1):
         if isinstance(row, UnreadableRow):
             raise ConfigError(f"{row.location}: {row.detail}. Correct that line.")
@@ -220,7 +218,7 @@ def _of_file(path: Path, prompt: PromptFormat) -> Iterator[TrainingProblem]:
 
 
 def _chat(prompt: Any) -> Chat | None:
-    """Return a prompt as messages, or None if it is neither a text nor messages."""
+    """Return a prompt as messages; None if invalid."""
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     if not isinstance(messages, list) or not messages:
         return None
@@ -234,35 +232,35 @@ def _chat(prompt: Any) -> Chat | None:
 
 @dataclass(frozen=True, slots=True)
 class TrainingPrompt:
-    """A problem as the tokens of a prompt, and the task by which an answer to it is judged."""
+    """A tokenized prompt with the task that scores its completions."""
 
     id: str
     prompt_ids: tuple[int, ...]
     task: Task
-    source: str = ""  # where the problem comes from: the column of this name
+    source: str = ""  # column `source` of the dataset
 
 
 @dataclass(slots=True)
 class _Dataset:
-    """The problems of one dataset. offsets: where the line of each begins in the cache."""
+    """One dataset. offsets: byte offset of each problem's line in the cache."""
 
     name: str
     offsets: list[int] = field(default_factory=list)
-    order: tuple[int, list[int]] = (-1, [])  # an epoch, and the order of its problems
+    order: tuple[int, list[int]] = (-1, [])  # (epoch, its shuffled order)
 
 
 class PromptDataset:
-    """The trusted problems of a run's datasets whose prompts are short enough, and a digest of them.
+    """The trusted problems of a run with sufficiently short prompts, and a digest of them.
 
-    prompt     the form in which the model is asked
-    tokenizer  a tokenizer of transformers with a chat template
-    cache      the file that holds the problems, whose tests can be too large for memory
+    prompt     format of the prompts
+    tokenizer  a transformers tokenizer with a chat template
+    cache      file for the problems, whose tests may exceed memory
 
-    `n_too_long` counts the prompts that were left out, and `left_out` the rows that are not trusted, by reason.
-    `kinds` says what the problems come with.
+    `n_too_long` counts the prompts that are too long, `left_out` the untrusted rows by reason. `kinds` has the kinds of
+    problems.
 
-    Raises CurateError if a folder is not a dataset or was altered, and ConfigError if the model has no chat template
-    or no problem of a dataset is left.
+    Raises CurateError if a folder is not a dataset or was altered, and ConfigError if the model has no chat template or
+    a dataset has no usable problem.
     """
 
     def __init__(self, data: DataConfig, prompt: PromptFormat, tokenizer: Any, *, seed: int, cache: Path) -> None:
@@ -288,13 +286,12 @@ class PromptDataset:
         self.digest = digest.hexdigest()
 
     def __len__(self) -> int:
-        """Return the number of problems in all datasets."""
         return sum(len(dataset.offsets) for dataset in self._datasets)
 
     def prompt_at(self, position: int) -> TrainingPrompt:
-        """Return the question at this position. Several threads may ask at the same time."""
-        number, place = self._mixture.locate(position)
-        problem = self._read(self._datasets[number], place)
+        """Return the prompt at this position. Thread-safe."""
+        number, offset = self._mixture.locate(position)
+        problem = self._read(self._datasets[number], offset)
         target = None
         if self._targets:
             target = random.Random(f"{self._seed} {position} target").choice(self._targets)
@@ -312,7 +309,7 @@ class PromptDataset:
         return TrainingPrompt(problem.id, tuple(ids), task, problem.source)
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """Return the text of some tokens, without special ones."""
+        """Decode tokens, without special ones."""
         text: str = self._tokenizer.decode(token_ids, skip_special_tokens=True)
         return text
 
@@ -352,8 +349,8 @@ class PromptDataset:
         self.n_too_long += n_too_long
         return digest.digest()
 
-    def _read(self, dataset: _Dataset, place: int) -> TrainingProblem:
-        epoch, number = divmod(place, len(dataset.offsets))
+    def _read(self, dataset: _Dataset, offset: int) -> TrainingProblem:
+        epoch, number = divmod(offset, len(dataset.offsets))
         known, order = dataset.order
         if known != epoch:
             order = list(range(len(dataset.offsets)))

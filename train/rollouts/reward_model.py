@@ -1,11 +1,11 @@
-"""A reward model: a classifier that scores completions, or their steps, in batches on a device of its own.
+"""A reward model: a classifier that scores completions, or their steps, in batches on its own device.
 
-The classifier has one output. A sequence classifier scores a whole completion. A token classifier scores its steps, for
-process supervision: a step is a line that is not blank, and its value is the output at the last token of that line.
-Only a newline ends a line: other separators of Unicode make no steps.
+The classifier has one output. A sequence classifier scores whole completions. A token classifier scores steps, for
+process supervision: a step is a nonblank line, and its score is the output at the line's last token. Only a newline
+ends a line, not the other Unicode separators.
 
-A score depends on the completion alone, not on the rest of its batch, so that a run can be repeated to the last bit: a
-CPU scores rows one by one, and on a GPU the shape of a batch follows from the length of its rows, which is rounded up.
+A score does not depend on the other completions of a batch, so runs are bit-exactly repeatable: a CPU scores rows one
+by one, and on a GPU only the rounded-up row length determines the shape of a batch.
 """
 
 import io
@@ -37,15 +37,15 @@ _SCORED = "scored"
 _ROWS, _BATCH_TOKENS = 16, 4096  # upper bounds of a batch on a GPU; a longer row is a batch of its own
 _CLOSE_SECONDS = 60.0  # time limit for the last batches
 _MIN_LENGTH = 64  # lengths are rounded up to a multiple of this, and longer ones by at most a quarter
-_ANSWER = "\ue000answer\ue000"  # stands for the completion where the chat template is applied
+_ANSWER = "\ue000answer\ue000"  # placeholder for the completion in the rendered chat template
 
 
 def check_reward_model(path: str, *, trained: bool = False) -> None:
-    """Raise ConfigError unless this is a classifier with one output and a tokenizer of its own; empty: none is wanted.
+    """Raise ConfigError unless this is a classifier with one output and its own tokenizer; an empty path is valid.
 
-    trained: whether the model will be trained on rankings, which are of whole completions
+    trained: whether the model will be trained on rankings, which compare whole completions
 
-    Weights are not read.
+    Does not read weights.
     """
     if path:
         _configuration(path, trained=trained)
@@ -69,8 +69,8 @@ def _configuration(path: str, *, trained: bool = False) -> Any:
     _classifier_class(settings)
     if settings.num_labels != 1:
         raise ConfigError(
-            f"reward.model: {path} has {settings.num_labels} outputs, and a reward is one. Give a classifier that was "
-            "trained with num_labels = 1."
+            f"reward.model: {path} has {settings.num_labels} outputs, but a reward needs one. Use a classifier trained "
+            "with num_labels = 1."
         )
     if trained and _is_process_model(settings):
         raise ConfigError(
@@ -82,7 +82,7 @@ def _configuration(path: str, *, trained: bool = False) -> Any:
 
 @contextmanager
 def _explain_loading() -> Iterator[None]:
-    """Raise ConfigError, which names the key, for a model that cannot be loaded."""
+    """Translate loading errors to ConfigError with the key `reward.model`."""
     try:
         yield
     except (LearnerError, SamplerError) as error:
@@ -111,7 +111,7 @@ def _classifier_class(settings: Any) -> Any:
 
 
 class _ChatTokenizer:
-    """Tokenizes a prompt and its completion as a chat. Raises ConfigError if the tokenizer is not that of the model."""
+    """Tokenizes a prompt and its completion as a chat. Raises ConfigError if the tokenizer does not fit the model."""
 
     def __init__(self, path: str) -> None:
         from transformers import AutoTokenizer
@@ -123,8 +123,8 @@ class _ChatTokenizer:
         largest = max(self._tokenizer.get_vocab().values(), default=0)
         if largest >= (n_words := settings.get_text_config().vocab_size):
             raise ConfigError(
-                f"reward.model: {path} has the tokenizer of another model: token {largest} has no embedding, of which "
-                f"there are {n_words}. Copy the files of its own tokenizer there."
+                f"reward.model: {path} has the tokenizer of another model: token {largest} exceeds its {n_words} "
+                f"embeddings. Copy the files of its own tokenizer there."
             )
         if not self._tokenizer.is_fast:
             raise ConfigError(f"reward.model: {path} has no tokenizer.json, which is needed to find the ends of steps.")
@@ -138,12 +138,12 @@ class _ChatTokenizer:
         self.pad_id: int = next(token for token in tokens if token is not None)
 
     def encode(self, prompt: str, answer: str) -> "Row":
-        """Return the chat as the model reads it. Several threads may call this.
+        """Tokenize the chat. Thread-safe.
 
-        What looks like a special token in the answer is text, so that no answer can end its own turn.
+        Special tokens in the completion are tokenized as plain text, so a completion cannot end its own turn.
         """
         before, _, behind = self._render(prompt).rpartition(_ANSWER)
-        with self._lock:  # whether special tokens are split is a state of the tokenizer
+        with self._lock:  # splitting of special tokens is mutable state of the tokenizer
             start: list[int] = self._tokenizer(before, add_special_tokens=False)["input_ids"]
             end: list[int] = self._tokenizer(behind, add_special_tokens=False)["input_ids"]
             read = self._tokenizer(
@@ -168,7 +168,7 @@ class _ChatTokenizer:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A chat to score: its tokens, and the end of each step, in characters of the answer and as a token's index."""
+    """A tokenized chat, with the end of each step as a character offset in the completion and as a token index."""
 
     ids: list[int]
     steps: list[tuple[int, int]]
@@ -182,16 +182,17 @@ class _Request:
 
 
 class RewardModel(Closeable):
-    """Scores completions; a thread of its own forms batches of those that wait.
+    """Scores completions; a background thread batches waiting requests.
 
     path      folder of a classifier, or its name on the Hub
-    device    "cpu", "cuda:7"; empty: the first GPU, or the CPU
-    trained   whether the weights will be trained: then they are float32 on a GPU, too
-    max_rows  rows of a batch; None: 16 on a GPU, and 1 on a CPU, where a batch is no faster
+    device    "cpu" or "cuda:7"; empty: the first GPU, or the CPU
+    trained   whether the weights will be trained; they are then float32 on a GPU, too
+    max_rows  rows of a batch; None: 16 on a GPU and 1 on a CPU, where batches are no faster
 
-    The reward is unknown, never 0, for a completion longer than the model can read, if the model fails, or if it gives
-    no finite number. A completion without any step is unknown to a token classifier, too. A completion of several steps
-    is worth its worst one, as in Math-Shepherd.
+    A completion of several steps scores as its worst step, as in Math-Shepherd. The reward is unknown, never 0, if the
+    completion exceeds the model's length, the model fails, its output is not finite, or a token classifier gets no
+    steps.
+
     Raises ConfigError if there is no such model or device, or the model cannot be trained on whole completions.
     """
 
@@ -213,11 +214,11 @@ class RewardModel(Closeable):
         self._thread.start()
 
     def __call__(self, answer: Completion, task: Task) -> Reward:
-        """Return the score of a completion. Many threads call this at once, and wait for the same batch."""
+        """Score a completion. Thread-safe; concurrent calls share batches."""
         start_time = time.perf_counter()
         try:
             row = self._tokenizer.encode(task.prompt, answer.text)
-        except Exception as error:  # of a chat template
+        except Exception as error:  # raised by a chat template
             return self._failure(error)
         if len(row.ids) > self._max_length:
             detail = f"{len(row.ids)} tokens, and the reward model reads {self._max_length}"
@@ -227,12 +228,12 @@ class RewardModel(Closeable):
         return future.result()
 
     def close(self) -> None:
-        """Wait until the thread has scored what was asked for before, and has ended."""
+        """Wait for pending requests, then stop the thread."""
         self._requests.put(None)
         self._thread.join(_CLOSE_SECONDS)
 
     def batches(self, prompt: str, answers: Sequence[str]) -> list[tuple[list[int], list[Row]]]:
-        """Return batches of the answers to a prompt: their numbers, and the rows. Too long ones are in none."""
+        """Batch the completions of a prompt: their numbers, and their rows. Too long ones are omitted."""
         by_length: dict[int, list[tuple[int, Row]]] = {}
         for number, answer in enumerate(answers):
             row = self._tokenizer.encode(prompt, answer)
@@ -246,11 +247,11 @@ class RewardModel(Closeable):
         return [([number for number, _ in chunk], [row for _, row in chunk]) for chunk in chunks]
 
     def outputs(self, rows: Sequence[Row]) -> Tensor:
-        """Return the outputs of the classifier for a batch, on the CPU: (B,), or (B, L) for each token."""
+        """Return the classifier's outputs for a batch, on the CPU: (B,), or (B, L) for each token."""
         length = self._batch_length(rows[0])
         ids_BL = torch.full((self._n_rows(length), length), self._tokenizer.pad_id)
         mask_BL = torch.zeros_like(ids_BL)
-        mask_BL[:, 0] = 1  # also of rows that are not used, or their attention would be empty
+        mask_BL[:, 0] = 1  # unused rows as well, whose attention would otherwise be empty
         for number, row in enumerate(rows):
             ids_BL[number, : len(row.ids)] = torch.tensor(row.ids)
             mask_BL[number, : len(row.ids)] = 1
@@ -260,7 +261,7 @@ class RewardModel(Closeable):
         return logits[: len(rows), ..., 0]
 
     def _batch_length(self, row: Row) -> int:
-        """Return the tokens of each row of the batches that this row can be in."""
+        """Return the padded length for this row."""
         length = len(row.ids)
         if self._max_rows == 1:
             return length
@@ -271,16 +272,16 @@ class RewardModel(Closeable):
         return max(1, min(self._max_rows, _BATCH_TOKENS // length))
 
     def parameters(self) -> list[torch.nn.Parameter]:
-        """Return the weights, to train them while nothing is scored."""
+        """Return the weights for training. Score nothing meanwhile."""
         return list(self._model.parameters())
 
     def save_pretrained(self, folder: Path) -> None:
-        """Write the model and its tokenizer into a new folder."""
+        """Write the model and its tokenizer to a new folder."""
         self._model.save_pretrained(folder)
         self._tokenizer.save_pretrained(folder)
 
     def load_weights(self, folder: Path) -> None:
-        """Continue with the weights that `save_pretrained` wrote. Raises ConfigError if they cannot be read."""
+        """Load weights that `save_pretrained` wrote. Raises ConfigError if they cannot be read."""
         read = _load_weights(str(folder), _configuration(str(folder)), torch.float32)
         self._model.load_state_dict(read.state_dict())
 
@@ -305,7 +306,7 @@ class RewardModel(Closeable):
         try:
             with torch.inference_mode():
                 outputs = self.outputs([request.row for request in batch])
-        except Exception as error:  # many types of exceptions: no memory, a fault of the device
+        except Exception as error:  # out of memory, device faults, and others
             failure = self._failure(error)
             for request in batch:
                 request.future.set_result(failure)
@@ -314,7 +315,6 @@ class RewardModel(Closeable):
             request.future.set_result(self._reward(request, output))
 
     def _reward(self, request: _Request, output: Tensor) -> Reward:
-        """Return the reward for an output of the classifier: a number, or one for each token."""
         seconds = time.perf_counter() - request.start_time
         steps: tuple[tuple[int, float], ...] = ()
         if self._scores_steps:
@@ -344,7 +344,7 @@ def _load_weights(path: str, settings: Any, dtype: torch.dtype) -> Any:
 
 
 def _device(name: str) -> torch.device:
-    """Return the device of this name. Raises ConfigError if it is not there."""
+    """Return the device of this name. Raises ConfigError if there is none."""
     if not name:
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     if name == "cpu" or name.removeprefix("cuda:") in map(str, range(torch.cuda.device_count())):

@@ -1,11 +1,11 @@
-"""The rewards that a run's configuration asks for: a weighted sum, computed while further completions are sampled.
+"""A run's rewards: a weighted sum, computed while sampling continues.
 
-A reward function of one's own is named by reward.function = "module:function":
+reward.function = "module:function" names a custom reward function:
 
     def brevity(answer: Completion, task: Task) -> Reward | float | None
 
-It is called by many threads at once. None says that nothing is known about the answer. An exception is a mistake in the
-function, so it ends the run, with words; the last whole step is kept.
+It is called from many threads. None means unknown. An exception ends the run with a message; the last complete step is
+kept.
 """
 
 import math
@@ -39,19 +39,19 @@ SCORED, UNKNOWN = "scored", "unknown"
 
 
 class CustomReward:
-    """Calls the function that a configuration names. Raises ConfigError if there is no such function."""
+    """A custom reward function. Raises ConfigError if there is none of this name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._module, self._function = _resolved(name)
+        self._module, self._function = _resolve(name)
 
     def __call__(self, answer: Completion, task: Task) -> Reward:
         start_time = time.perf_counter()
         try:
             made = self._function(answer, task)
-        except (Exception, SystemExit) as error:  # a function that ends the program would end a thread only
+        except (Exception, SystemExit) as error:  # SystemExit would end only this thread
             raise RolloutError(
-                f"reward.function = {self._name!r} failed on an answer to {task.id}: {_said(error, self._module)}. "
+                f"reward.function = {self._name!r} failed on an answer to {task.id}: {_describe(error, self._module)}. "
                 "Correct the function, then --resume. For an answer that it cannot score, it returns None."
             ) from error
         reward = self._reward(made, task)
@@ -73,16 +73,16 @@ class CustomReward:
 
 
 def check_custom_reward(name: str) -> None:
-    """Raise ConfigError if there is no function of this name, "module:function"; empty: none is wanted."""
+    """Raise ConfigError unless this is empty or names a function as "module:function"."""
     if name:
-        _resolved(name)
+        _resolve(name)
 
 
-def _resolved(name: str) -> tuple[ModuleType, Callable[[Completion, Task], Any]]:
+def _resolve(name: str) -> tuple[ModuleType, Callable[[Completion, Task], Any]]:
     module_name, _, function_name = name.partition(":")
     here = os.getcwd()
     if here not in sys.path:
-        sys.path.append(here)  # at the end, so that no file here takes the place of an installed module
+        sys.path.append(here)  # last, so a local file does not shadow an installed module
     try:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
@@ -94,7 +94,7 @@ def _resolved(name: str) -> tuple[ModuleType, Callable[[Completion, Task], Any]]
         raise ConfigError(f"reward.function = {name!r}: {module_name} cannot be imported: {error}.") from error
     except (Exception, SystemExit) as error:
         raise ConfigError(
-            f"reward.function = {name!r}: {module_name} cannot be imported: {_said(error, None)}. Correct it."
+            f"reward.function = {name!r}: {module_name} cannot be imported: {_describe(error, None)}. Correct it."
         ) from error
     function = getattr(module, function_name, None)
     if not callable(function):
@@ -106,19 +106,19 @@ def _resolved(name: str) -> tuple[ModuleType, Callable[[Completion, Task], Any]]
     return module, function
 
 
-def _said(error: BaseException, module: ModuleType | None) -> str:
-    """Return what an error says, with its place: the last line of the module that is on the way to it."""
+def _describe(error: BaseException, module: ModuleType | None) -> str:
+    """Describe an error with the last line of the module in its traceback."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if module is not None and frame.filename == module.__file__] or frames
     place = f" ({own[-1].filename}, line {own[-1].lineno})" if own and not isinstance(error, SyntaxError) else ""
     return f"{type(error).__name__}: {error}{place}"
 
 
-_Part = tuple[float, RewardCallable, str]  # weight, reward, name
+_WeightedReward = tuple[float, RewardCallable, str]  # weight, reward, name
 
-_MIN_CONCURRENT = 64  # completions that are scored at the same time
+_MIN_CONCURRENT = 64  # completions scored concurrently
 _CONCURRENT_PER_WORKER = 3
-_UNBOUNDED_MB = 2**24  # more than any machine has, so that its own memory is the bound
+_UNBOUNDED_MB = 2**24  # more than any machine has, so the actual memory is the bound
 
 
 @contextmanager
@@ -131,35 +131,35 @@ def open_scorer(
     kinds: ProblemKinds,
     model: RewardCallable | None = None,
 ) -> Iterator[AsyncRewards]:
-    """Yield the configured rewards. For each task, only those are computed that apply to it.
+    """Open the configured rewards; each task gets only those that apply to it.
 
     settings        the rewards and their weights
     sandbox_config  where programs run
-    max_limits      upper limits for one run
-    seed            the seed of random rewards
-    kinds           what the problems come with
-    model           the reward model of the settings, if it is loaded already
+    max_limits      upper limits of one program run
+    seed            seed of random rewards
+    kinds           kinds of problems to score
+    model           reward model of the settings, if loaded already
 
-    Raises ConfigError if there are none for a kind of problem, or the reward model cannot be loaded, and SandboxError
+    Raises ConfigError if no reward applies to a kind of problem or the reward model cannot be loaded, and SandboxError
     if no sandbox can be opened.
     """
     check_scorable(settings, kinds)
     with ExitStack() as stack:
-        at_once = _MIN_CONCURRENT
-        code: list[_Part] = []
+        max_concurrent = _MIN_CONCURRENT
+        code: list[_WeightedReward] = []
         if kinds.tests and settings.code and not settings.random:
             sandbox = stack.enter_context(open_sandbox(sandbox_config, max_limits))
-            at_once = max(at_once, _CONCURRENT_PER_WORKER * sandbox.workers)
+            max_concurrent = max(max_concurrent, _CONCURRENT_PER_WORKER * sandbox.workers)
             code.append((settings.code, _code_reward(sandbox, settings), "code"))
-        math: list[_Part] = []
+        math: list[_WeightedReward] = []
         if kinds.answers and settings.math and not settings.random:
             math.append((settings.math, stack.enter_context(_math_reward()), "math"))
         learned = [*_function(settings), *_model(settings, model, stack)]
         always = list(_always(settings, seed))
-        of_kind = [
+        scorers = [
             WeightedReward([*own, *learned, *always]) if own or learned or always else None for own in (code, math, [])
         ]
-        yield stack.enter_context(AsyncRewards(_ByKind(*of_kind), max_concurrent=at_once))
+        yield stack.enter_context(AsyncRewards(_ByKind(*scorers), max_concurrent=max_concurrent))
 
 
 class _ByKind:
@@ -172,12 +172,12 @@ class _ByKind:
 
     def __call__(self, answer: Completion, task: Task) -> Reward:
         score = self._tests if task.tests is not None else self._answer if task.expected else self._neither
-        assert score is not None  # check_judged has refused such problems
+        assert score is not None  # check_scorable refused such problems
         return score(answer, task)
 
 
 def check_scorable(settings: config.RewardConfig, kinds: ProblemKinds) -> None:
-    """Raise ConfigError for a kind of problem whose answers nothing would judge."""
+    """Raise ConfigError for a kind of problem that no reward scores."""
     judged = bool(settings.function and settings.function_weight) or settings.uses_model or settings.random
     always = settings.format or settings.length_budget or settings.overlong
     if kinds.tests and not (settings.code or judged or always):
@@ -194,20 +194,20 @@ def check_scorable(settings: config.RewardConfig, kinds: ProblemKinds) -> None:
         )
 
 
-def _function(settings: config.RewardConfig) -> Iterator[_Part]:
+def _function(settings: config.RewardConfig) -> Iterator[_WeightedReward]:
     if settings.function and settings.function_weight and not settings.random:
         yield settings.function_weight, CustomReward(settings.function), function_name(settings.function)
 
 
-def _model(settings: config.RewardConfig, loaded: RewardCallable | None, stack: ExitStack) -> Iterator[_Part]:
+def _model(settings: config.RewardConfig, loaded: RewardCallable | None, stack: ExitStack) -> Iterator[_WeightedReward]:
     if settings.uses_model:
-        from train.rollouts.reward_model import RewardModel  # it imports torch
+        from train.rollouts.reward_model import RewardModel  # imports torch
 
         model = loaded or stack.enter_context(RewardModel(settings.model, settings.model_device))
         yield settings.model_weight, model, "model"
 
 
-def _always(settings: config.RewardConfig, seed: int) -> Iterator[_Part]:
+def _always(settings: config.RewardConfig, seed: int) -> Iterator[_WeightedReward]:
     """Yield the rewards that apply to every task."""
     if settings.random:
         yield 1.0, _RandomReward(seed), "random"
@@ -241,7 +241,7 @@ def _code_reward(sandbox: Sandbox, settings: config.RewardConfig) -> CodeReward:
 def open_sandbox(settings: config.SandboxConfig, max_limits: config.ProgramLimitsConfig) -> Sandbox:
     """Open the sandbox of a run.
 
-    Raises SandboxError, and ConfigError for bounds that make no sense or if the packages are not those of the run.
+    Raises SandboxError, and ConfigError for invalid limits or if the packages differ from those of the run.
     """
     box = settings.options().open(max_limits=_bounds(max_limits))
     if settings.packages_sha256 not in ("", fingerprint(box.packages)):
@@ -263,7 +263,7 @@ def _bounds(most: config.ProgramLimitsConfig) -> Limits:
 
 
 class _RandomReward:
-    """A control experiment: a reward that does not depend on the answer cannot teach anything."""
+    """A control experiment: a random reward, independent of the completion."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)

@@ -1,9 +1,9 @@
-"""New weights for the sampler, and the proof that it uses them.
+"""Weight updates of the sampler, and the proof that it uses them.
 
-train/sampling/proof.py compares what the sampler holds with what the learner sent, and its log-probabilities of answers
-to the last batch with the learner's. Of an engine that has just been started there are no answers yet: it samples some,
-and the learner must agree with the log-probabilities of what it drew. That also detects log-probabilities before
-temperature, and options that change the distribution. `check_mismatch` compares the two over the tokens of a batch.
+train/sampling/proof.py compares the sampler's checksums, and its log-probabilities on a probe, with the learner's. A
+new engine has no completions to probe with: it samples some, and the learner compares log-probabilities over those.
+That also detects log-probabilities before temperature, and options that change the distribution. `check_mismatch`
+compares both over the tokens of a batch.
 """
 
 import logging
@@ -21,8 +21,8 @@ from train.weights.manifest import Probe
 
 log = logging.getLogger(__name__)
 
-_ANSWERS = 4  # with which sampler and learner are compared
-_ANSWER_TOKENS = 64  # of each of them
+_ANSWERS = 4  # compared between sampler and learner
+_ANSWER_TOKENS = 64  # compared of each completion
 
 Metrics = dict[str, float]
 
@@ -31,15 +31,15 @@ def publish(
     learner: Learner, sampler: UpdatableSampler, version: int, probe: Probe | None, *, max_error: float,
     seconds: float = 1800.0,
 ) -> Metrics:  # fmt: skip
-    """Hand the learner's weights to the sampler, prove that they have arrived, and return the metrics of the proof.
+    """Update the sampler's weights, prove that it uses them, and return the metrics of the proof.
 
-    version    the number of these weights
-    probe      of `make_probe`; None: no log-probabilities are compared
-    max_error  upper bound of the mean of exp |log-probability by the learner - by the sampler| over the tokens;
-               NeMo-RL calls this token_mult_prob_error and bounds it by 1.05
-    seconds    time limit for the sampler to load the weights and answer
+    version    number of these weights
+    probe      result of `make_probe`; None: compare no log-probabilities
+    max_error  upper bound of the mean of exp |learner's - sampler's log-probability| over the tokens; NeMo-RL calls
+               this token_mult_prob_error and bounds it by 1.05
+    seconds    time limit for loading the weights and computing the probe
 
-    Raises ParityError if the two differ by more, and SamplerError if the weights are not loaded in time.
+    Raises ParityError above `max_error`, and SamplerError after `seconds`.
     """
     weights = learner.export_weights()
     late = SamplerError(f"the engine did not load weights version {version} and prove them within {seconds:g} s")
@@ -50,10 +50,10 @@ def compare_samples(
     learner: Learner, sampler: Sampler, version: int, prompts: Sequence[tuple[int, ...]], *, temperature: float,
     max_error: float, seconds: float = 1800.0,
 ) -> Metrics:  # fmt: skip
-    """Let the sampler answer prompts, compare its log-probabilities with the learner's, and return their differences.
+    """Sample completions, and return how the sampler's log-probabilities differ from the learner's.
 
-    prompts      their token ids
-    temperature  the temperature at which it samples
+    prompts      token ids of each prompt
+    temperature  the sampling temperature
 
     Raises ParityError and SamplerError as `publish` does.
     """
@@ -72,7 +72,7 @@ def compare_samples(
     error = metrics[PARITY_METRIC]
     if not error <= max_error:
         raise ParityError(
-            f"weights {version} arrived, but what the sampler draws with them is not what it says: the mean of exp "
+            f"weights {version} are loaded, but the sampler's log-probabilities do not match its samples: mean exp "
             f"|difference of log-probabilities| to the learner's is {error:.4f}, and engine.parity allows "
             f"{max_error:g}. Options of the engine change the distribution, or the log-probabilities are those before "
             "temperature. Compare engine.options, rollout.temperature and model.dtype."
@@ -81,10 +81,10 @@ def compare_samples(
 
 
 def make_probe(learner: Learner, groups: Sequence[Group]) -> Probe | None:
-    """Return the beginnings of answers to the last batch with the learner's log-probabilities, before temperature.
+    """Return truncated completions of the last batch with the learner's log-probabilities, before temperature.
 
-    In half precision, tokens that were sampled differ less than those of prompts, which are improbable. None if there
-    are no answers.
+    Sampled tokens differ less in half precision than prompt tokens, which are improbable. None if there are no
+    completions.
     """
     rollouts = [group[0] for group in groups if group[0].token_ids][:_ANSWERS]
     sequences = [_sequence(each.prompt_ids, each.token_ids[:_ANSWER_TOKENS]) for each in rollouts]
@@ -96,17 +96,15 @@ def make_probe(learner: Learner, groups: Sequence[Group]) -> Probe | None:
 
 
 def check_mismatch(metrics: Mapping[str, float], *, step: int, alarm: float, fail_above: float) -> None:
-    """Look at the mismatch of sampler and learner over a batch that was drawn with the learner's own weights.
+    """Check the mismatch of sampler and learner over a batch sampled with the learner's current weights.
 
-    metrics     those of the batch's first update
-    alarm       of mismatch/kl, above which a warning is logged
-    fail_above  of mismatch/kl, above which the run ends
-
-    Raises ParityError above `fail_above`, or if the figure is not a number.
+    metrics     metrics of the batch's first update
+    alarm       bound of mismatch/kl above which to log a warning
+    fail_above  bound of mismatch/kl above which to raise ParityError, as for nan
     """
     kl = metrics.get("mismatch/kl", 0.0)
     words = (
-        f"step {step}: sampler and learner differ about the tokens of the batch, which both know with the same weights:"
+        f"step {step}: sampler and learner differ on the tokens of the batch, under the same weights:"
         f" mismatch/kl is {kl:.4g}, the 99th percentile of the differences of log-probabilities "
         f"{metrics.get('sampling/sampling_logp_difference/p99', nan):.4g}"
     )
@@ -116,7 +114,7 @@ def check_mismatch(metrics: Mapping[str, float], *, step: int, alarm: float, fai
             "checkpoints before this step are good."
         )
     if kl > alarm:
-        log.warning("%s. engine.mismatch_alarm is %g; training goes on", words, alarm)
+        log.warning("%s. engine.mismatch_alarm is %g; training continues", words, alarm)
 
 
 def _sequence(prompt_ids: tuple[int, ...], token_ids: tuple[int, ...]) -> TrainingSequence:

@@ -203,7 +203,7 @@ def test_a_folder_that_is_no_reward_model_is_explained_before_weights_are_read(c
 
 def test_models_that_score_nothing_or_twice_are_explained(tmp_path, tiny_model, whole):
     two = reward_models.folder(tmp_path / "two", tiny_model, outputs=2)
-    with pytest.raises(ConfigError, match="has 2 outputs, and a reward is one. Give a classifier .* num_labels = 1"):
+    with pytest.raises(ConfigError, match="has 2 outputs, but a reward needs one. Use a classifier .* num_labels = 1"):
         check_reward_model(two)
     with pytest.raises(ConfigError, match="is a Qwen2ForCausalLM, which scores nothing. Give a model for sequence"):
         check_reward_model(str(tiny_model))

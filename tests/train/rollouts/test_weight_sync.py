@@ -69,7 +69,9 @@ def test_a_sampler_whose_log_probabilities_are_at_another_temperature_is_detecte
     publish(learner, sampler, 0, None, max_error=1.001)
     figures = compare_samples(learner, sampler, 0, prompts, temperature=0.7, max_error=1.001)
     assert figures["parity/token_mult_prob_error"] == pytest.approx(1, abs=1e-3)
-    with pytest.raises(ParityError, match="weights 0 arrived, but what the sampler draws with them is not what it"):
+    with pytest.raises(
+        ParityError, match="weights 0 are loaded, but the sampler's log-probabilities do not match its samples"
+    ):
         compare_samples(learner, sampler, 0, prompts, temperature=1.4, max_error=1.001)
 
 
