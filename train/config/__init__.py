@@ -1,4 +1,4 @@
-"""The configuration of a run: a TOML file becomes one frozen Config, or an error that names the wrong key.
+"""The configuration of a run: converts TOML to one frozen Config; ConfigError names an invalid key.
 
     preset = "deepcoder-16k"         # presets/deepcoder-16k.toml has what differs from the defaults
     [model]
@@ -6,11 +6,11 @@
     [data]
     dataset = "datasets/taco"
 
-Values in the file replace those of its preset, and options of the command replace both: --model, --data, and
-`--set section.key=value`.
+Values in the file override those of its preset; command-line options (--model, --data, `--set section.key=value`)
+override both.
 
-Begin with sections.py, which has all keys with their defaults, units and reasons, and read.py, which converts a table
-to a Config. presets/ has the values of published recipes.
+Begin with sections.py, which has all keys with defaults, units and reasons, and read.py, which converts a table to a
+Config. presets/ has the values of published recipes.
 """
 
 from train.config.read import as_table, from_table, presets, read_config, with_overrides, with_sandbox

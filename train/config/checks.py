@@ -1,4 +1,4 @@
-"""The conditions on the values of a configuration: each function yields a message for every fault of its sections."""
+"""Checks across configuration keys: each function yields a message for every invalid value of its sections."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,13 +10,13 @@ from train.errors import ConfigError
 if TYPE_CHECKING:
     from train.config.sections import Config
 
-_MAX_MEMORY_OF_ENGINES = 0.9  # share of a GPU for the engine of a run and the one that evaluates beside it
-_MAX_TOKENS_PER_SECOND = 1000  # of one answer; no engine draws faster
-_MAX_PROVEN_STALENESS = 4  # AReaL's runs lose quality above this
+_MAX_MEMORY_OF_ENGINES = 0.9  # share of a GPU for the run's engine and the one that evaluates
+_MAX_TOKENS_PER_SECOND = 1000  # of one completion; no engine is faster
+_MAX_PROVEN_STALENESS = 4  # above it, AReaL's runs lose quality
 BUILTIN_REWARDS = ("code", "math", "model", "format", "length_budget", "overlong", "random")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _GPU = re.compile(r"cuda:\d{1,3}")
-CONFIG_KEY_OF_OPTION = {  # options of vLLM that other keys of the configuration decide -> these keys
+CONFIG_KEY_OF_OPTION = {  # vLLM options that other configuration keys determine
     "dtype": "model.dtype", "revision": "model.path", "tokenizer": "model.path",
     "concurrency": "engine.concurrency", "max_num_seqs": "engine.concurrency",
     "max_model_len": "engine.max_model_len",
@@ -26,23 +26,23 @@ CONFIG_KEY_OF_OPTION = {  # options of vLLM that other keys of the configuration
 
 
 def function_name(function: str) -> str:
-    """Return the name of a function "module:function"."""
+    """Return the function's part of "module:function"."""
     return function.rpartition(":")[2]
 
 
 def check_config(config: "Config") -> None:
-    """Raise ConfigError for the first value that makes no sense."""
+    """Raise ConfigError for the first invalid value."""
     for faults in (_sampling, _engine, _workers, _reward, _learning, _evaluation):
         for message in faults(config):
             raise ConfigError(message)
 
 
 def config_warnings(config: "Config") -> Iterator[str]:
-    """Yield what may be meant as it is but deserves a second thought, for plans and logs."""
+    """Yield warnings about valid but questionable values."""
     if config.rollout.pipeline == "async" and config.rollout.staleness > _MAX_PROVEN_STALENESS:
         yield (
             f"rollout.staleness = {config.rollout.staleness}: AReaL's models became worse above "
-            f"{_MAX_PROVEN_STALENESS}, and a wider window gains little speed. To be on the safe side: "
+            f"{_MAX_PROVEN_STALENESS}, and a wider window gains little speed. Safer: "
             f"--set rollout.staleness={_MAX_PROVEN_STALENESS}"
         )
     engine, evaluation, pipeline = config.engine, config.evaluation, config.rollout.pipeline
@@ -62,7 +62,7 @@ def config_warnings(config: "Config") -> Iterator[str]:
 
 
 def _sampling(config: "Config") -> Iterator[str]:
-    """Yield the faults of [[stages]] and [rollout]."""
+    """Check [[stages]] and [rollout]."""
     if not config.stages:
         yield "give at least one [[stages]]"
     if any(stage.until_step == 0 and stage.until_clipped == 0 for stage in config.stages[:-1]):
@@ -75,7 +75,7 @@ def _sampling(config: "Config") -> Iterator[str]:
     if rollout.pipeline == "minibatch" and objective.old == "learner":
         yield (
             'rollout.pipeline = "minibatch" needs objective.old = "sampler": the weights that a later minibatch was '
-            "sampled with are gone when the learner comes to it"
+            "sampled with are replaced before the learner trains on it"
         )
     longest = max(stage.max_tokens for stage in config.stages)
     if rollout.max_seconds < longest / _MAX_TOKENS_PER_SECOND:
@@ -152,14 +152,14 @@ def _workers(config: "Config") -> Iterator[str]:
 
 
 def _reward(config: "Config") -> Iterator[str]:
-    """Yield the faults of [reward] and [sandbox]."""
+    """Check [reward] and [sandbox]."""
     reward = config.reward
     if reward.least_wall_seconds > reward.most_wall_seconds:
         yield "reward.least_wall_seconds must be at most reward.most_wall_seconds"
     if reward.function and not _FUNCTION.fullmatch(reward.function):
         yield f'reward.function must have the form "module:function", not {reward.function!r}'
     if function_name(reward.function) in BUILTIN_REWARDS:
-        yield f"reward.function: {function_name(reward.function)} is a reward of ours. Give yours another name"
+        yield f"reward.function: {function_name(reward.function)} is a built-in reward. Choose another name"
     if reward.model_device not in ("", "cpu") and not _GPU.fullmatch(reward.model_device):
         yield f'reward.model_device must be "cpu" or the name of a GPU such as "cuda:7", not {reward.model_device!r}'
     if reward.model_gpu in (*config.engine.gpus, *config.evaluation.gpus):
@@ -190,14 +190,14 @@ def _reward(config: "Config") -> Iterator[str]:
 
 
 def _learning(config: "Config") -> Iterator[str]:
-    """Yield the faults of [objective] and [optimizer]."""
+    """Check [objective] and [optimizer]."""
     objective, optimizer = config.objective, config.optimizer
     if objective.delta is not None and objective.delta < 1 + objective.clip_high:
-        yield "objective.delta must be at least 1 + clip_high: below that it would clip what is meant to be learned"
+        yield "objective.delta must be at least 1 + clip_high: below that it would clip the intended updates"
     if objective.reference_steps > 0 and not objective.kl:
         yield "objective.reference_steps needs objective.kl: without it there is no reference"
     if objective.reference_mix < 1 and not objective.reference_steps:
-        yield "objective.reference_mix needs objective.reference_steps: without it the reference stays what it is"
+        yield "objective.reference_mix needs objective.reference_steps: without it the reference never changes"
     if objective.mismatch_high < objective.mismatch_low:
         yield "objective.mismatch_high must be at least mismatch_low: no completion would be left"
     for name in ("mismatch_high", "truncation"):

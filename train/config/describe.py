@@ -1,6 +1,5 @@
-"""The keys of a configuration with their types, defaults and comments, and a file in which every key is explained.
-
-Types, defaults and comments are those in the source of sections.py.
+"""Configuration keys with types, defaults and comments, read from the source of sections.py, and a commented
+template.
 """
 
 import ast
@@ -16,17 +15,17 @@ from curate.recipes.toml_writer import toml_value
 from train.config.read import as_table, preset_header, preset_table
 from train.config.sections import Config
 
-_WIDTH = 120  # of a line in the file
+_WIDTH = 120  # of a template line
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
     """A key of a section.
 
-    kind      type of its value in words
-    default   as a plain value, in which "none" stands for None; None if the key is required
-    meaning   comment beside it or above it
-    choices   texts that it can be, if not all can
+    kind      its type in words
+    default   plain value, with "none" for None; None if required
+    meaning   comment on its line or above it
+    choices   the allowed texts; empty: any
     """
 
     name: str
@@ -38,7 +37,7 @@ class ConfigKey:
 
     @property
     def comment(self) -> str:
-        """Return the meaning, with the values to choose from unless it explains each of them."""
+        """Return the meaning, followed by the choices unless it explains each of them."""
         if all(f'"{choice}"' in self.meaning for choice in self.choices):
             return self.meaning
         words = f"{'any' if self.kind.startswith('list') else 'one'} of {', '.join(self.choices)}"
@@ -46,12 +45,12 @@ class ConfigKey:
 
     @property
     def help(self) -> str:
-        """Return the comment as a sentence that also says whether the key is required."""
+        """Return the comment as a sentence, marked if the key is required."""
         words = f"{self.comment[:1].upper()}{self.comment[1:].removesuffix('.')}." if self.comment else ""
         return f"{words}  [required]" if self.required else words
 
     def lines(self, values: Mapping[str, Any]) -> Iterator[str]:
-        """Yield the key with its value, its comment beside it or, if the line would be too long, above it.
+        """Yield the key with its value, its comment on the same line or, if too long, above it.
 
         values: those of the section that differ from the defaults
         """
@@ -69,7 +68,7 @@ class ConfigKey:
 
 @dataclass(frozen=True, slots=True)
 class ConfigSection:
-    """A section of the configuration. If it is repeated, there can be several, and the file has them as [[name]]."""
+    """A section of the configuration; a repeated one is an array of tables, [[name]]."""
 
     name: str
     repeated: bool
@@ -82,13 +81,12 @@ class ConfigSection:
 
 
 def describe_sections() -> Iterator[ConfigSection]:
-    """Yield all sections in their order."""
     for name, hint in get_type_hints(Config).items():
         repeated = get_origin(hint) is tuple
         kind: Any = get_args(hint)[0] if repeated else hint
         types, comments = get_type_hints(kind), dict(_comments(kind))
         about = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0]
-        if about.startswith(f"{kind.__name__}("):  # the signature that dataclasses put there
+        if about.startswith(f"{kind.__name__}("):  # the signature that dataclasses insert
             about = ""
         keys = []
         for field in fields(kind):
@@ -101,7 +99,7 @@ def describe_sections() -> Iterator[ConfigSection]:
 
 
 def _words(hint: Any) -> str:
-    """Return the name of a type for people."""
+    """Describe a type in words."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is tuple:
         return f"list of {' and '.join(dict.fromkeys(_words(kind) for kind in inner if kind is not Ellipsis))}"
@@ -119,7 +117,7 @@ def _choices(hint: Any) -> tuple[str, ...]:
 
 
 def _comments(kind: type) -> Iterator[tuple[str, str]]:
-    """Yield the name of each field with the comments above it and beside it."""
+    """Yield the name of each field with the comments above it and on its line."""
     source = textwrap.dedent(inspect.getsource(kind))
     lines = source.splitlines()
     (definition,) = ast.parse(source).body
@@ -133,9 +131,9 @@ def _comments(kind: type) -> Iterator[tuple[str, str]]:
 
 
 def template_lines(preset: str | None = None) -> Iterator[str]:
-    """Yield the lines of a configuration file with all keys and their comments. Required keys are commented out.
+    """Yield the lines of a configuration file with all keys and comments. Required keys are commented out.
 
-    preset: name of the preset whose values the file has; None: the defaults
+    preset: name of the preset that supplies the values; None: the defaults
 
     Raises ConfigError for an unknown preset.
     """

@@ -1,7 +1,7 @@
-"""A configuration read from its TOML file, its preset and the command line, and as a table of plain values.
+"""Conversion of TOML, presets and command-line values to a Config, and back to a table.
 
-Options of the command replace values of the file, which replace those of a preset. msgspec converts values to the types
-of sections.py; this module refuses unknown keys, and explains what msgspec refuses by the names of keys.
+Command-line options override the file, which overrides its preset. msgspec converts values to the types of sections.py;
+this module also rejects unknown keys, and rewrites msgspec's errors in terms of keys.
 """
 
 import re
@@ -21,13 +21,13 @@ from curate.prompt import read_prompt
 from train.config.sections import Config, EngineConfig
 from train.errors import ConfigError
 
-_MAX = 2**63 - 1  # what TOML, files of tensors and random generators know as an integer
+_MAX = 2**63 - 1  # largest integer in TOML, safetensors and random generators
 _REFUSAL = re.compile(r"Expected `(.*?)`(?: ([<>]=?|of length) ([^,]+))?(?:, got .*)? - at `\$\.(.*)`")
 _BOUNDS = {">=": "at least", ">": "more than", "<=": "at most", "<": "less than"}
 
 
 def as_table(value: Any) -> Any:
-    """Return a section or a whole configuration as dictionaries, lists and values; keys that are None are left out."""
+    """Convert a section or configuration to dictionaries, lists and values, without keys that are None."""
     if is_dataclass(value) and not isinstance(value, type):
         items = ((field.name, as_table(getattr(value, field.name))) for field in fields(value))
         return {name: item for name, item in items if item is not None}
@@ -37,7 +37,7 @@ def as_table(value: Any) -> Any:
 
 
 def from_table(table: Mapping[str, Any]) -> Config:
-    """Return the configuration in a table as as_table returns it. Raises ConfigError, which names the wrong key."""
+    """Convert a table of the form of `as_table` to a Config. Raises ConfigError, which names an invalid key."""
     checked = _checked(Config, table, "")
     try:
         return msgspec.convert(checked, Config)
@@ -46,7 +46,7 @@ def from_table(table: Mapping[str, Any]) -> Config:
 
 
 def _checked(kind: Any, value: Any, name: str) -> Any:
-    """Return the value with None for "none". Raises ConfigError for what msgspec does not refuse, or not in full."""
+    """Convert "none" to None. Raises ConfigError for what msgspec accepts or explains poorly."""
     if is_dataclass(kind):
         return _checked_section(kind, value, name)
     if get_origin(kind) is tuple and isinstance(value, list):
@@ -77,7 +77,7 @@ def _checked_section(kind: Any, table: Any, name: str) -> dict[str, Any]:
 
 
 def _explain(refusal: str, table: Any) -> str:
-    """Return a message of msgspec with the name and the value of the key, as a configuration file has them."""
+    """Rewrite an error of msgspec with the name and value of the key."""
     found = _REFUSAL.fullmatch(refusal)
     if found is None:
         return refusal
@@ -110,19 +110,19 @@ def read_config(
     engine: Mapping[str, Any] = _NOTHING,
     machine: Sequence[str] = (),
 ) -> Config:
-    """Return the configuration in a TOML file, in a preset, or in both.
+    """Read a configuration from a TOML file, a preset, or both.
 
-    Of several values for a key, the last of these holds: its default, the preset, `machine`, the file, the parameters
-    `model` to `engine`, `changes`.
+    For each key, later sources override earlier ones: default, preset, `machine`, file, the parameters `model` to
+    `engine`, `changes`.
 
-    path     the file, None for a preset alone
-    changes  further values, of the form section.key=value
-    preset   name of the preset; None: the one that the file names, if any
+    path     the file; None for a preset alone
+    changes  values of the form section.key=value
+    preset   name of the preset; None: the one named in the file, if any
     model    value of model.path
     dataset  value of data.dataset
-    prompt   further values of the section [prompt]
-    engine   further values of the section [engine]
-    machine  values for the machine, of the form section.key=value
+    prompt   values of the section [prompt]
+    engine   values of the section [engine]
+    machine  machine-dependent values of the form section.key=value
 
     Raises ConfigError.
     """
@@ -146,12 +146,12 @@ def read_config(
     for section, key, option in (("model", "path", "--model"), ("data", "dataset", "--data")):
         if isinstance(values := table.get(section, {}), Mapping) and key not in values:
             raise ConfigError(f"{section}.{key} is missing. Give {option}, or a file with {key} in [{section}].")
-    if isinstance(table.get("prompt"), Mapping):  # names of files become their contents, which the run keeps
+    if isinstance(table.get("prompt"), Mapping):  # replace file names by contents, so the run stores them
         try:
             table["prompt"] = read_prompt(table["prompt"]).as_table()
         except CurateError as error:
             raise ConfigError(str(error)) from error
-    if isinstance(engine_table := table.get("engine"), dict):  # options of vLLM may stand in [engine] itself
+    if isinstance(engine_table := table.get("engine"), dict):  # vLLM options may be given directly in [engine]
         for key in [key for key in engine_table if key not in get_type_hints(EngineConfig)]:
             engine_table.setdefault("options", {})[key] = engine_table.pop(key)
     return from_table(table)
@@ -165,13 +165,13 @@ def _read_file(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}. Give the path of a TOML file.") from error
     table = _parse(text, str(path))
-    if isinstance(table.get("reward"), str):  # short for a function of one's own and no other task's reward
+    if isinstance(table.get("reward"), str):  # short for a custom reward function alone
         table["reward"] = {"code": 0.0, "math": 0.0, "function": table["reward"]}
     return table
 
 
 def with_overrides(config: Config, changes: Sequence[str]) -> Config:
-    """Return the configuration with further values, of the form section.key=value. Raises ConfigError."""
+    """Override values, given as section.key=value. Raises ConfigError."""
     table = as_table(config)
     for change in changes:
         _apply(table, change)
@@ -179,10 +179,9 @@ def with_overrides(config: Config, changes: Sequence[str]) -> Config:
 
 
 def with_sandbox(config: Config, given: Mapping[str, Any]) -> Config:
-    """Return the configuration with these options in its section [sandbox]. Raises ConfigError.
+    """Override options of the section [sandbox]. Raises ConfigError.
 
-    If another backend is given, the old address and image are dropped, which belong to the old backend. If packages are
-    given, the hash of the old ones is dropped.
+    Another backend resets address and image; other packages reset their hash.
     """
     dropped = {"address": "", "image": ""} if "backend" in given else {}
     if "packages" in given:
@@ -191,19 +190,18 @@ def with_sandbox(config: Config, given: Mapping[str, Any]) -> Config:
 
 
 def presets() -> list[str]:
-    """Return the names of the presets."""
     return sorted(path.stem for path in _PRESETS.glob("*.toml"))
 
 
 def preset_table(name: object) -> dict[str, Any]:
-    """Return the contents of a preset's file. Raises ConfigError for an unknown name."""
+    """Return a preset as a table. Raises ConfigError for an unknown name."""
     if name not in presets():
         raise ConfigError(f"unknown preset {name!r}; known are {', '.join(presets())}")
     return _parse((_PRESETS / f"{name}.toml").read_text(encoding="utf-8"), f"preset {name}")
 
 
 def preset_header(name: str) -> list[str]:
-    """Return the comment lines with which the file of a preset begins: the source of its values."""
+    """Return the comment lines at the top of a preset's file: the source of its values."""
     lines = (_PRESETS / f"{name}.toml").read_text(encoding="utf-8").splitlines()
     return list(takewhile(lambda line: line.startswith("#"), lines))
 
@@ -216,7 +214,7 @@ def _parse(text: str, source: str) -> dict[str, Any]:
 
 
 def _merge(table: dict[str, Any], over: Mapping[str, Any]) -> None:
-    """Replace values of the table with those of `over`, in place and key by key."""
+    """Merge `over` into the table recursively, in place."""
     for key, value in over.items():
         if isinstance(value, dict) and isinstance(table.get(key), dict):
             _merge(table[key], value)
@@ -233,12 +231,12 @@ def _apply(table: dict[str, Any], change: str) -> None:
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text.strip()  # a bare word is a string, so that nobody has to quote twice in a shell
+        value = text.strip()  # unquoted text, to spare users shell quoting
     place: Any = table
     for section in sections:
         if isinstance(place, list):
             if not section.isdecimal() or int(section) >= len(place):
-                raise ConfigError(f"--set {change}: the number of stages is {len(place)}, counted from 0")
+                raise ConfigError(f"--set {change}: there are {len(place)} stages, numbered from 0")
             place = place[int(section)]
         else:
             place = place.setdefault(section, [{}] if section == "stages" else {})
