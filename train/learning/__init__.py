@@ -1,8 +1,8 @@
-"""From scored completions to better weights.
+"""The learner: scored completions in, updated weights out.
 
-Begin with learner.py: minibatches in, better weights out, on one rank or several. sequences.py packs completions into
-rows; loss.py is the objective of a minibatch, made of the formulas of objectives.py. policy.py is the model, with
-packed rows in (attention.py) and log-probabilities out (logprob.py); model_files.py reads and writes its files. On
-several GPUs: ranks.py and heartbeats.py. sharded_state.py: checkpoints, and moments on the CPU. flops.py: what training
-costs.
+Begin with learner.py: one optimizer step per minibatch, on one rank or several. sequences.py packs completions into
+rows; loss.py is the objective of a minibatch, composed of the formulas of objectives.py. policy.py wraps the model,
+with packed attention (attention.py) and chunked log-probabilities (logprob.py); model_files.py reads and writes its
+files. ranks.py and heartbeats.py are for several GPUs. sharded_state.py has checkpoints, and optimizer moments on the
+CPU. flops.py estimates the cost of training.
 """

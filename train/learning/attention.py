@@ -1,13 +1,11 @@
-"""Attention of each token of a row to its own prompt and answer and to nothing else, without a (row x row) mask.
+"""Packed attention: each token attends to its own prompt and completion only, without an (L, L) mask.
 
-transformers calls packed_attention instead of its own attention once a model's implementation is "packed". On a GPU in
-half precision, one kernel handles sequences of all lengths; elsewhere the sequences go one after another through
-torch's own attention. Queries of a prompt are computed once. Its keys and values are computed once as well, and copied
-for each of its answers.
+transformers calls packed_attention if a model's attention implementation is "packed". On a GPU in half precision, one
+variable-length kernel handles all sequences; otherwise each sequence goes through torch's attention by itself. Queries,
+keys and values of a prompt are computed once; its keys and values are then copied for each completion.
 
-Context parallelism (Ulysses): several ranks can share a row, each with a contiguous part of it (sequences.shard_row).
-Here they exchange tokens for heads: each gets all tokens of the row for its share of the heads, and gives the attended
-values back.
+Context parallelism (Ulysses): ranks can share a row, each with a contiguous part (sequences.shard_row). An all-to-all
+gives each rank all tokens for its share of the heads, and a second one reverses that.
 """
 
 from collections.abc import Sequence
@@ -23,7 +21,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 PACKED = "packed"
 
-# For each prompt of a row, its own tokens followed by those of each of its answers (sequences.PackedRow).
+# For each prompt of a row, its own length followed by those of its completions (sequences.PackedRow).
 Lengths = tuple[tuple[int, ...], ...]
 
 
@@ -33,16 +31,16 @@ def packed_attention(
 ) -> tuple[Tensor, None]:  # fmt: skip
     """Return the attended values, of shape (1, L, H, E), and None.
 
-    context: the group of ranks that share the row, each with a part of it; None: this rank has all of it
+    context: process group of the ranks that share the row; None: this rank has all of it
 
-    There are H query heads and K heads for keys and values, and the lengths add up to the tokens of the row. Raises
-    ValueError if a model's attention does more than softmax(q k), since the rest would be left out silently.
+    There are H query heads and K key-value heads; the lengths add up to L. Raises ValueError if a model's attention
+    does more than softmax(q k), since the rest would be omitted silently.
     """
     if rest.get("softcap") is not None or rest.get("s_aux") is not None or rest.get("position_bias") is not None:
         raise ValueError("its attention has soft caps, sinks or biases")
     device = query_1HLE.device.type
     if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
-        dtype = torch.get_autocast_dtype(device)  # rotary embeddings have made them float32
+        dtype = torch.get_autocast_dtype(device)  # rotary embeddings made them float32
         query_1HLE, key_1KLE, value_1KLE = (tensor.to(dtype) for tensor in (query_1HLE, key_1KLE, value_1KLE))
     if context is not None:
         query_1HLE, key_1KLE, value_1KLE = (
@@ -57,7 +55,7 @@ def _one_by_one(
     query_1HLE: Tensor, key_1KLE: Tensor, value_1KLE: Tensor, lengths: Lengths, scaling: float | None,
     sliding_window: int | None,
 ) -> Tensor:  # fmt: skip
-    if query_1HLE.is_cuda:  # with fewer heads for keys, only the kernel that keeps the whole matrix of scores would do
+    if query_1HLE.is_cuda:  # with grouped heads, only the kernel that materializes the score matrix would apply
         key_1KLE, value_1KLE = repeat_heads(key_1KLE, value_1KLE, heads=query_1HLE.shape[1])
     each = [length for part in lengths for length in part]
     queries, keys, values = (iter(torch.split(tensor, each, dim=2)) for tensor in (query_1HLE, key_1KLE, value_1KLE))
@@ -77,15 +75,15 @@ def _one_by_one(
 
 
 def repeat_heads(key_1KLE: Tensor, value_1KLE: Tensor, *, heads: int) -> tuple[Tensor, Tensor]:
-    """Return keys and values with a head for each of the queries' `heads`, of which several share one."""
+    """Repeat keys and values to one head for each query head."""
     times = heads // key_1KLE.shape[1]
     return key_1KLE.repeat_interleave(times, dim=1), value_1KLE.repeat_interleave(times, dim=1)
 
 
 def _mask(n_queries: int, n_keys: int, sliding_window: int | None, device: torch.device) -> Tensor | None:
-    """Return (queries, keys), to which keys the last `n_queries` tokens of a sequence of `n_keys` attend.
+    """Return the mask (queries, keys) of the last `n_queries` tokens of a sequence of `n_keys`.
 
-    Return None if the queries are the whole sequence and each attends to all tokens up to itself.
+    None if the queries are the whole sequence and attention is plainly causal.
     """
     if n_queries == n_keys and (sliding_window is None or n_keys <= sliding_window):
         return None
@@ -105,11 +103,11 @@ def _one_kernel(
         tensor[0].transpose(0, 1).contiguous() for tensor in (query_1HLE, key_1KLE, value_1KLE)
     )
     if keys is not None:
-        # Not by index: embedding adds up the gradient of a key in float32, and in the same order each time.
+        # Not by indexing: the backward of embedding sums gradients in float32, in a fixed order.
         key_LKE, value_LKE = (
             F.embedding(keys, tensor.flatten(1)).reshape(-1, *tensor.shape[1:]) for tensor in (key_LKE, value_LKE)
         )
-    # The last query of a sequence belongs to its last key, also where there are more keys than queries.
+    # The last query of a sequence aligns with its last key, also if there are more keys than queries.
     window_size = (-1 if sliding_window is None else sliding_window - 1, 0)
     attended = varlen_attn(
         query_LHE, key_LKE, value_LKE, query_ends, key_ends, max_query_length, max_key_length, scale=scaling,
@@ -119,12 +117,12 @@ def _one_kernel(
     return attended[None]
 
 
-@lru_cache(maxsize=2)  # all layers ask for the same
+@lru_cache(maxsize=2)  # the same for all layers
 def _sequence_ends(lengths: Lengths, device: torch.device) -> tuple[Tensor, Tensor, int, int, Tensor | None]:
-    """Return where the queries and the keys of each sequence end, the most of each, and the indices of the keys.
+    """Return the ends of each sequence in queries and keys, both maximum lengths, and the indices of the keys.
 
-    The indices are None if they are those of the row. A prompt is a sequence, and each of its answers is one whose keys
-    begin with those of the prompt.
+    The indices are None if keys are those of the row. A prompt is a sequence; so is each completion, whose keys begin
+    with those of the prompt.
     """
     n_queries = [length for part in lengths for length in part]
     spans = (range(*span) for span in pairwise([0, *accumulate(n_queries)]))
@@ -142,9 +140,9 @@ def _sequence_ends(lengths: Lengths, device: torch.device) -> tuple[Tensor, Tens
 
 
 def gather_seq_scatter_heads(tensor_1HLE: Tensor, group: Any) -> Tensor:
-    """Exchange all heads of a part of the row for a share of the heads of the whole row."""
+    """Exchange all heads of a part of the row for a share of the heads of the whole row, by all-to-all."""
     ranks = group.size()
-    if tensor_1HLE.shape[1] < ranks:  # several ranks need the same head for keys
+    if tensor_1HLE.shape[1] < ranks:  # several ranks need the same key head
         tensor_1HLE = tensor_1HLE.repeat_interleave(ranks // tensor_1HLE.shape[1], dim=1)
     _, heads, tokens, width = tensor_1HLE.shape
     sent = tensor_1HLE.reshape(ranks, heads // ranks, tokens, width).contiguous()
@@ -153,7 +151,7 @@ def gather_seq_scatter_heads(tensor_1HLE: Tensor, group: Any) -> Tensor:
 
 
 def gather_heads_scatter_seq(attended_1LHE: Tensor, group: Any) -> Tensor:
-    """Exchange a share of the heads of the whole row for all heads of this rank's part of it."""
+    """Exchange a share of the heads of the whole row for all heads of this rank's part, by all-to-all."""
     ranks = group.size()
     _, tokens, heads, width = attended_1LHE.shape
     sent = attended_1LHE.reshape(ranks, tokens // ranks, heads, width).contiguous()

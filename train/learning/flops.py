@@ -1,7 +1,7 @@
-"""Floating-point operations of products of matrices, from the model's configuration alone.
+"""Floating-point operations of matrix products, from the model's configuration alone.
 
-A forward pass takes 2 for each weight that a token is multiplied by. Causal attention takes 4 x layers x heads x width
-of a head for each pair of tokens, and T tokens have T²/2 pairs (FlashAttention-2, arXiv:2307.08691, section 4.1; PaLM,
+A forward pass takes 2 for each weight that multiplies a token. Causal attention takes 4 x layers x heads x head width
+for each pair of tokens, and T tokens have T²/2 pairs (FlashAttention-2, arXiv:2307.08691, section 4.1; PaLM,
 arXiv:2204.02311, appendix B, counts T² pairs). A backward pass takes twice as many; for frozen weights, once as many.
 """
 
@@ -10,23 +10,23 @@ from typing import Any, NamedTuple
 
 from train.config import Config
 
-Lengths = tuple[int, Sequence[int]]  # tokens of a prompt, and of each of its answers
+Lengths = tuple[int, Sequence[int]]  # tokens of a prompt, and of each of its completions
 
 
 def attention_pairs(prompt: int, answers: Iterable[int]) -> float:
-    """Return the pairs of tokens that causal attention compares in answers to one prompt, which is computed once."""
+    """Return the token pairs of causal attention over the completions of one prompt, which is computed once."""
     return prompt**2 / 2 + sum(answer * prompt + answer**2 / 2 for answer in answers)
 
 
 class Flops(NamedTuple):
-    """Operations by what they are needed for."""
+    """Floating-point operations by purpose."""
 
-    per_token: float  # layers: each token
-    per_prediction: float  # the head: only tokens that predict others
-    per_pair: float  # attention: each pair of tokens
+    per_token: float  # layers, per token
+    per_prediction: float  # head, per predicted token
+    per_pair: float  # attention, per pair of tokens
 
     def total(self, groups: Iterable[Lengths]) -> float:
-        """Return the operations for groups of answers, each with its prompt computed once."""
+        """Return the operations for groups of completions, each prompt computed once."""
         return sum(
             self.per_token * (prompt + sum(answers))
             + self.per_prediction * sum(answers)
@@ -36,7 +36,7 @@ class Flops(NamedTuple):
 
 
 def forward_flops(hf_config: Any) -> Flops:
-    """Return the operations of a forward pass of a language model with this configuration of transformers."""
+    """Return the operations of a forward pass of a model with this transformers configuration."""
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -57,13 +57,13 @@ def forward_flops(hf_config: Any) -> Flops:
 
 
 def training_flops(forward: Flops, config: Config, *, recomputed: bool = False) -> Flops:
-    """Return the operations of training on a batch, with the forward passes that its objective needs besides.
+    """Return the operations of training on a batch, including the extra forward passes of its objective.
 
-    recomputed: whether what backward computes again counts: layers under activation checkpointing, the head always, and
-    the scores of attention, which are half of it
+    recomputed: whether to count what backward recomputes: layers under activation checkpointing, the head always, and
+    attention scores, which are half of the attention
 
-    The first update takes the old log-probabilities of its own minibatch from its own forward pass (`Learner.update`),
-    unless a mask of whole completions needs all of them before.
+    The first update takes old log-probabilities from its own forward pass (`Learner.update`), unless a mask of whole
+    completions needs them earlier.
     """
     objective, epochs = config.objective, config.optimizer.epochs
     old = 1.0 if objective.mismatch_high else 1 - 1 / config.optimizer.minibatches

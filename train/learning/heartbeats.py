@@ -1,9 +1,9 @@
-"""Heartbeats of the ranks, by which a lost rank is detected and named within about a minute.
+"""Heartbeats of the ranks, which detect and name a lost rank within about a minute.
 
-torchrun's agent does not notice a rank that hangs, and it ends the others without telling them which rank has failed.
-Here each rank's thread counts up a number in the store of torchrun every few seconds. Rank 0 watches all others, and
-they watch rank 0. Waiting for a call of rank 0, which may sample for hours, therefore needs no time limit of its own. A
-rank that is stuck in a call with a lost one cannot be woken up: its process is ended.
+torchrun's agent does not detect a hanging rank, and ends the others without naming the one that failed. Here a thread
+of each rank increments a counter in torchrun's store every few seconds. Rank 0 watches all others, and they watch rank
+0. So waiting for a call of rank 0, which may sample for hours, needs no time limit. A collective with a lost rank
+cannot be interrupted: the process exits.
 """
 
 import logging
@@ -23,23 +23,23 @@ from train.errors import LearnerError
 
 log = logging.getLogger(__name__)
 
-LOST_SECONDS = 60.0  # a rank that has not been heard from for so long is lost
+LOST_SECONDS = 60.0  # silence after which a rank is lost
 _HEARTBEAT_SECONDS, _WATCH_SECONDS = 2.0, 0.5
-FAILURE_GRACE_SECONDS = 30  # time for a call to fail by itself after a rank was lost
+FAILURE_GRACE_SECONDS = 30  # time for a call to fail by itself after the loss of a rank
 _ADVICE = ". --resume continues the run."
 _FIRST_POLLS, _SHORT_POLL_SECONDS, _POLL_SECONDS = 200, 0.005, 0.1
 
 
 class Heartbeats:
-    """The beats of this rank and of those that it watches. There is one of these for each process.
+    """The heartbeats of this rank and of those that it watches; one instance for each process.
 
-    ends_process: whether the loss of a rank ends this process, if need be from outside the main thread
+    ends_process: whether the loss of a rank ends this process, if necessary from another thread than the main one
     """
 
     def __init__(self, rank: int, size: int) -> None:
         self._rank, self._size, self._lost_seconds = rank, size, LOST_SECONDS
         self._watched = [other for other in range(size) if other != rank] if rank == 0 else [0]
-        # Keys of an attempt that torchrun has started again do not count.
+        # Ignore keys of earlier torchrun attempts.
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         self._stores = [dist.PrefixStore(f"curate-{attempt}", _store()) for _ in range(2)]  # type: ignore[attr-defined]
         self._hosts: dict[int, tuple[str, int]] = {}  # machine and process of each rank
@@ -53,7 +53,7 @@ class Heartbeats:
 
     @contextmanager
     def guard_call(self) -> Iterator[None]:
-        """Do in this block what waits for other ranks."""
+        """Mark this block as waiting for other ranks."""
         self._is_in_call = True
         try:
             yield
@@ -61,18 +61,18 @@ class Heartbeats:
             self._is_in_call = False
 
     def stop(self) -> None:
-        """Send no more beats."""
+        """Stop sending heartbeats."""
         self.ends_process = False
         self._ended.set()
 
     def announce_call(self) -> None:
-        """Let `wait_for_call` of the other ranks return. Raises LearnerError if a rank is lost."""
+        """Release `wait_for_call` of the other ranks. Raises LearnerError if a rank is lost."""
         self._check()
         self._calls += 1
-        self._stores[0].set("calls", str(self._calls))  # one key, so that the store does not grow
+        self._stores[0].set("calls", str(self._calls))  # a single key, so the store does not grow
 
     def wait_for_call(self) -> None:
-        """Wait until rank 0 announces its next call. Raises LearnerError if rank 0 is lost or has failed."""
+        """Wait until rank 0 announces its next call. Raises LearnerError if rank 0 is lost or failed."""
         self._calls += 1
         store, polls = self._stores[0], 0
         while not store.check(["calls"]) or int(store.get("calls")) < self._calls:
@@ -85,12 +85,12 @@ class Heartbeats:
             raise LearnerError(self._lost_reason)
 
     def announce_failure(self, reason: str) -> None:
-        """Tell the other ranks why this one ends."""
-        with suppress(RuntimeError):  # the store may be gone, too
+        """Report to the other ranks why this one ends."""
+        with suppress(RuntimeError):  # the store may be unreachable
             self._stores[0].set(f"failed/{self._rank}", " ".join(reason.split()))
 
     def find_lost_rank(self) -> str:
-        """Wait until a rank is found lost, after a call has failed; return words that name it, or none."""
+        """After a failed call, wait for a lost rank to be detected; return the reason, or "" if there is none."""
         deadline = time.monotonic() + self._lost_seconds + 2 * _HEARTBEAT_SECONDS
         while not self._lost_reason and time.monotonic() < deadline:
             time.sleep(_SHORT_POLL_SECONDS)
@@ -99,13 +99,13 @@ class Heartbeats:
     def _exchange_heartbeats(self) -> None:
         last_heartbeats = {rank: ("", 0) for rank in self._watched}
         while not self._ended.wait(_HEARTBEAT_SECONDS):
-            self._n_heartbeats += 1  # counts the time, since a job that was suspended as a whole has lost nobody
+            self._n_heartbeats += 1  # counts time; a job that was suspended as a whole has lost no rank
             try:
                 self._stores[1].set(f"beat/{self._rank}", str(self._n_heartbeats))
                 self._pass_on_signals()
                 loss = next(filter(None, (self._loss_reason(rank, last_heartbeats) for rank in self._watched)), "")
             except RuntimeError as error:
-                # The store is a thread of rank 0 or of torchrun. If it is gone, so are they.
+                # The store is a thread of rank 0 or torchrun, which has ended if the store is unreachable.
                 reason = (str(error).strip() or type(error).__name__).splitlines()[0]
                 loss = f"{self._name(0)} is lost, or its machine cannot be reached ({reason})"
             if loss:
@@ -113,14 +113,14 @@ class Heartbeats:
                 return
 
     def _watch(self) -> None:
-        """End this process if a rank is lost. The other thread may be waiting for the store of a silent rank 0."""
+        """End this process if a rank is lost. The other thread may block on the store of a silent rank 0."""
         n_heartbeats, silent_seconds = 0, 0.0
         while not self._lost_reason and not self._ended.wait(_WATCH_SECONDS):
             silent_seconds = silent_seconds + _WATCH_SECONDS if n_heartbeats == self._n_heartbeats else 0.0
             n_heartbeats = self._n_heartbeats
             if silent_seconds > self._lost_seconds + _HEARTBEAT_SECONDS:
                 self._lost_reason = self._lost_reason or f"{self._name(0)} is lost: {self._silence}{_ADVICE}"
-        if self.ends_process and self._rank == 0 and not self._is_in_call:  # it samples, which can take hours
+        if self.ends_process and self._rank == 0 and not self._is_in_call:  # it samples, possibly for hours
             interrupts.request_interrupt(LearnerError(self._lost_reason))
         stuck_seconds = 0.0
         while self.ends_process and not self._ended.wait(_WATCH_SECONDS):
@@ -130,7 +130,7 @@ class Heartbeats:
                 os._exit(1)
 
     def _loss_reason(self, rank: int, last_heartbeats: dict[int, tuple[str, int]]) -> str:
-        """Return what has happened to a rank, or nothing if it lives."""
+        """Return why a rank is lost; "" if it is alive."""
         store = self._stores[1]
         if store.check([f"failed/{rank}"]):
             return f"{self._name(rank)} has failed: {store.get(f'failed/{rank}').decode()}"
@@ -148,7 +148,7 @@ class Heartbeats:
         return ""
 
     def _pass_on_signals(self) -> None:
-        """Let rank 0, which saves, know that this rank was asked to end."""
+        """Forward an interrupt of this rank to rank 0, which saves the run."""
         if self._rank and interrupts.interrupt_requested():
             self._stores[1].set("asked to end", "")
         elif not self._rank and self._stores[1].check(["asked to end"]):
@@ -160,13 +160,13 @@ class Heartbeats:
 
 
 def _store() -> Any:
-    """Return a connection of its own to the store of these ranks: a thread that waits would block the others'."""
+    """Open a separate connection to the store: a blocked thread would block others on a shared one."""
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     return dist.TCPStore(host, port, is_master=False, wait_for_workers=False)  # type: ignore[attr-defined]
 
 
 def _machine() -> str:
-    """Return a name of this machine, and of the part of it in which its process numbers count."""
+    """Return an identifier of this machine and its PID namespace."""
     return f"{socket.gethostname()} {os.readlink('/proc/self/ns/pid')}"
 
 

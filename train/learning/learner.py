@@ -1,7 +1,7 @@
-"""The learner: minibatches of scored completions in, better weights out.
+"""The learner: minibatches of scored completions in, updated weights out.
 
-An update is one optimizer step. Its gradient is that of the whole minibatch: it does not depend on how sequences are
-packed into rows, or rows divided among ranks. With several ranks, rank 0 calls and all others `serve_calls`.
+An update is one optimizer step on the gradient of a whole minibatch, independent of how sequences are packed and
+divided among ranks. With several ranks, rank 0 calls the methods, and all others run `serve_calls`.
 """
 
 import math
@@ -33,18 +33,18 @@ from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows
 from train.learning.sharded_state import step_in_shards
 
 _Key = tuple[tuple[int, ...], tuple[int, ...]]  # identifies a completion by the token ids of its prompt and of itself
-# Beginnings of the names in a state.
+# Prefixes of names in a state.
 _WEIGHTS, _MOMENTS, _REFERENCE, _UPDATES = "weights/", "moments/", "reference/", "updates"
 _FREED = ("_policy", "_causal", "_optimizer", "_trained", "_reference", "_snapshot", "_saved", "_old", "_of_reference")
 _MOMENT_NAMES = ("step", "exp_avg", "exp_avg_sq")  # of AdamW
-_BUCKET_BYTES = 256 * 2**20  # bytes of the part of the model that is whole at a time, while it is handed over
+_BUCKET_BYTES = 256 * 2**20  # bytes of the bucket that is gathered at a time during export
 
 
 class Learner:
-    """A model, its optimizer, and what the objective needs from one update to the next.
+    """A model, its optimizer, and what the objective keeps between updates.
 
-    temperature      that of the sampler
-    total_updates    number of updates in the run, after which the cosine of the learning rate ends
+    temperature      the sampler's
+    total_updates    updates in the run, over which the cosine schedule decays
     timeout_seconds  how long a rank waits for another one within a call
 
     Raises LearnerError if the model cannot be loaded, or the settings contradict each other.
@@ -86,7 +86,7 @@ class Learner:
             weight_decay=optimizer.weight_decay, fused=self._device.type == "cuda",
         )  # fmt: skip
         if self._device.type == "cuda" and not optimizer.offload:
-            # Before anything else takes the memory: an engine that wakes later needs the rest in large pieces.
+            # Allocate these first: an engine that wakes later needs the rest in large pieces.
             for weight in trained:
                 self._optimizer.state[weight] = {name: self._empty_moment(weight, name) for name in _MOMENT_NAMES}
         self._updates = 0
@@ -96,34 +96,34 @@ class Learner:
         self._writing.set_result(None)
         self._reference: dict[str, Tensor] = {}
         self._snapshot: dict[str, Tensor] = {}
-        self._saved: dict[str, Tensor] = {}  # the copy that was written last, whose memory the next one can have
+        self._saved: dict[str, Tensor] = {}  # previous copy, whose memory the next one reuses
         self._batch: dict[_Key, TrainingSequence] = {}  # of `begin_batch`
-        self._old: dict[_Key, Tensor] = {}  # empty until the first step on the batch
+        self._old: dict[_Key, Tensor] = {}  # empty before the first update on the batch
         self._of_reference: dict[_Key, Tensor] = {}
         if objective.kl:
             self._refresh_reference()
 
     def serve_calls(self) -> None:
-        """Repeat each call of rank 0 until rank 0 closes. All other ranks call this.
+        """Repeat each call of rank 0 until it closes, on every other rank.
 
-        Raises LearnerError if rank 0 raises it or is gone.
+        Raises LearnerError if rank 0 raises it or is lost.
         """
         with self._ranks.translate_errors():
             for name, arguments in iter(self._ranks.receive_call, None):
-                with suppress(UpdateError):  # rank 0 raises it, too, and says what to do
+                with suppress(UpdateError):  # rank 0 raises it, too, and reports it
                     getattr(self, name)(*arguments)
             self._free()
 
     def logprobs(self, sequences: Sequence[TrainingSequence], temperature: float | None = None) -> list[Tensor]:
-        """Return each sequence's completion log-probabilities. Without a temperature, that of the sampler counts."""
+        """Return each sequence's completion log-probabilities. temperature: by default, the sampler's."""
         logprobs: list[Tensor] = self._everywhere("_logprobs", sequences, temperature)
         return logprobs
 
     def begin_batch(self, sequences: Sequence[TrainingSequence]) -> None:
         """Compute what the objective needs under the weights at the beginning of a batch, before its minibatches.
 
-        The previous batch is forgotten. The first update computes the old log-probabilities: those of its own minibatch
-        come from its own forward pass.
+        Discards the previous batch. The first update computes the old log-probabilities, those of its own minibatch in
+        its own forward pass.
         """
         keys = _keys(sequences)
         self._batch = dict(zip(keys, sequences, strict=True))
@@ -134,10 +134,10 @@ class Learner:
     def update(self, sequences: Sequence[TrainingSequence], *, max_tokens: int = 0) -> dict[str, float]:
         """Make one optimizer step on a minibatch, and return its metrics under TRL's names.
 
-        max_tokens: the longest answer that was allowed; the aggregation "constant_length" divides by it.
+        max_tokens: maximum completion length, by which the aggregation "constant_length" divides
 
-        If no token counts, there is no step and `skipped` is 1. Raises LearnerError before any weight is changed if
-        the loss or the gradient is not finite.
+        Without any token in the loss, there is no step and `skipped` is 1. Raises LearnerError before any weight is
+        changed if the loss or the gradient is not finite.
         """
         if self._objective.aggregation == "constant_length" and max_tokens < 1:
             raise LearnerError(
@@ -147,7 +147,7 @@ class Learner:
         if (needs_old or self._objective.kl) and not self._batch.keys() >= set(keys):
             raise LearnerError("a minibatch has completions that were not given to begin_batch")
         is_first = needs_old and not self._old
-        # Only a mask of whole completions needs the old log-probabilities before the forward pass that computes them.
+        # Only a mask of whole completions needs old log-probabilities before the forward pass that computes them.
         own = set(keys) if is_first and not self._objective.mismatch_high else set()
         known = self._old
         if is_first and (others := {key: each for key, each in self._batch.items() if key not in own}):
@@ -161,47 +161,49 @@ class Learner:
         return metrics
 
     def export_weights(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield (name, tensor) as samplers need them: named as on the Hub, whole, with LoRA merged in, in `dtype`.
+        """Yield (name, tensor) for samplers: Hub names, full tensors, LoRA merged, in `dtype`.
 
-        A part of the model is put together at a time, just before it is yielded, so that at most that part is whole.
-        Make no updates meanwhile. The tensors may be the learner's own: copy those that you keep.
+        Gathers one bucket of parameters at a time. Make no updates meanwhile. The tensors may be the learner's own:
+        copy those that you keep.
         """
         if self._device.type == "cuda":
-            torch.cuda.empty_cache()  # a sampler on the same GPU needs it next
+            torch.cuda.empty_cache()  # for a sampler on the same GPU
         for names in bucket_parameter_names(self._causal, self._dtype, _BUCKET_BYTES):
-            # All of them, before the first is yielded: gathering between a sampler's own collectives would deadlock.
+            # The whole bucket before the first tensor is yielded: gathering between a sampler's own collectives would
+            # deadlock.
             yield from self._everywhere("_gathered", names)
 
     def update_reference(self) -> None:
         """Make the current weights the reference of the objective's k3, as in DeepSeekMath's iterative GRPO.
 
-        With objective.reference_mix = a, it becomes a * weights + (1 - a) * reference, as in TR-DPO (arXiv 2404.09656).
+        With objective.reference_mix = a, the reference becomes a * weights + (1 - a) * reference, as in TR-DPO (arXiv
+        2404.09656).
         """
         self._everywhere("_refresh_reference")
 
     @property
     def all_ranks_alive(self) -> bool:
-        """Whether all ranks are there, to make calls and to write their parts of the state."""
+        """Whether all ranks are available for calls and checkpoints."""
         return self._open or self.n_ranks == 1
 
     def snapshot(self) -> None:
-        """Keep a copy of the present state on the CPU, so that it can be saved after further updates, whole or not."""
+        """Copy the current state to the CPU, so it can be saved after further updates, complete or not."""
         self._everywhere("_hold")
 
     def save_state(self, folder: Path, *, from_snapshot: bool = False) -> Future[None]:
-        """Begin to write all that the next update depends on into a new folder, for any number of ranks to continue.
+        """Begin to write the learner's state to a new folder, from which any number of ranks can continue.
 
-        folder         its parent exists, and all ranks see it
-        from_snapshot  whether to write the state that `snapshot` has kept instead of the present one
+        folder         its parent exists and is shared by all ranks
+        from_snapshot  write the state that `snapshot` copied instead of the current one
 
-        The state is copied before this returns, so training can go on. The future ends when all ranks have written; it
-        raises CheckpointError if one of them could not. The state has no random numbers, because updates have none.
+        Training may continue once this returns, since the state is copied. The future completes when all ranks have
+        written; it raises CheckpointError if one failed. Updates use no random numbers, so the state has none.
         """
         self._everywhere("_save_state", folder, from_snapshot)
         return self._writing
 
     def load_state(self, folder: Path) -> None:
-        """Continue from a state that `save_state` wrote.
+        """Load a state that `save_state` wrote.
 
         Raises CheckpointError if it is damaged, and LearnerError if it belongs to another model.
         """
@@ -214,9 +216,9 @@ class Learner:
         self._everywhere("_load_state", folder, sorted(outline))
 
     def save_pretrained(self, folder: Path) -> None:
-        """Write the model and its tokenizer, in `dtype`, as transformers and vLLM read them.
+        """Write the model and its tokenizer, in `dtype`, for transformers and vLLM.
 
-        The folder is written completely or not at all. Raises LearnerError if it cannot be written.
+        Writes the folder atomically. Raises LearnerError if it cannot be written.
         """
         adapter = (lambda: self._everywhere("_adapter")) if self._model.lora_rank else None
         model_files.write_model(folder, self.export_weights(), adapter, self._causal, self._model)
@@ -232,8 +234,8 @@ class Learner:
         self._free()
 
     def _everywhere(self, name: str, *arguments: Any) -> Any:
-        # One call at a time, since weights are handed over in a thread. A rank that is not told of a call, or leaves it
-        # early, is lost.
+        # One call at a time, since another thread exports weights. A rank that misses a call, or leaves it early, is
+        # lost.
         with defer_interrupts(), self._turn:
             if not self.all_ranks_alive:
                 raise LearnerError("the other ranks have ended or are lost; see the messages before")
@@ -244,7 +246,7 @@ class Learner:
             except UpdateError:
                 raise
             except BaseException:
-                self._open = False  # the other ranks have failed as well, or wait for calls that will not come
+                self._open = False  # the other ranks failed as well, or wait for calls that will not come
                 raise
 
     def _empty_model(self) -> Any:
@@ -257,7 +259,7 @@ class Learner:
 
     def _free(self) -> None:
         with self._ranks.translate_errors():
-            wait([self._writing])  # if it has failed, rank 0 raises that where it asks for the result
+            wait([self._writing])  # a failure is raised on rank 0 by the future's result
         self._ranks.close()
         for name in _FREED:
             self.__dict__.pop(name, None)
@@ -271,11 +273,11 @@ class Learner:
 
     @torch.no_grad()
     def _gathered(self, names: list[str]) -> list[tuple[str, Tensor]]:
-        self._ranks.use_device()  # rank 0 may be in the thread that hands over the weights
+        self._ranks.use_device()  # rank 0 may be in the thread that exports weights
         return list(export_tensors(self._causal, self._dtype, names))
 
     def _state(self) -> dict[str, Tensor]:
-        """Return this rank's part of the state: the tensors themselves, which the next update changes."""
+        """Return this rank's shards of the state, not copied."""
         state = {_UPDATES: torch.tensor(self._updates)}
         for name, weight in self._trained.items():
             state[f"{_WEIGHTS}{name}"] = weight.detach()
@@ -288,7 +290,7 @@ class Learner:
     def _hold(self) -> None:
         copies = self._snapshot or (self._saved if self._writing.done() else {})
         self._snapshot = self._saved = {}
-        # The reference is not copied yet: `update_reference` replaces its tensors and leaves these as they are.
+        # The reference is not copied yet: `update_reference` replaces its tensors without changing them.
         with self._ranks.copies_to_host():
             self._snapshot = {
                 name: value if name.startswith(_REFERENCE) else copy_to_host(value, copies.get(name))
@@ -304,7 +306,7 @@ class Learner:
         copied, self._snapshot = self._snapshot, {}
         self._ranks.wait_for_copies(on_host=True)
         for name in [name for name in copied if name.startswith(_REFERENCE)]:
-            copied[name] = copy_to_device(copied[name], torch.device("cpu"))  # `_swap` changes it while this is written
+            copied[name] = copy_to_device(copied[name], torch.device("cpu"))  # `_swap` changes it during the write
         self._writing = sharded_state.write_in_background(
             copied, folder, self._ranks.background_group, begin=self._ranks.use_device
         )
@@ -325,7 +327,7 @@ class Learner:
         self._updates = int(state[_UPDATES])
 
     def _empty_moment(self, weight: Tensor, name: str) -> Tensor:
-        """Return a value of AdamW's state before the first update."""
+        """Return an initial value of AdamW's state."""
         if name == "step":
             return torch.zeros((), device=self._device)
         moment = torch.zeros_like(weight.detach())
@@ -365,7 +367,7 @@ class Learner:
     def _update(
         self, sequences: Sequence[TrainingSequence], old: Logprobs, reference: Logprobs, max_tokens: int
     ) -> tuple[dict[str, float], list[Tensor]]:
-        """Make the step; return its metrics and each sequence's log-probabilities under the weights before it.
+        """Make the step; return its metrics and each sequence's log-probabilities before it.
 
         old: None if the ratio is to the sampler's, or to the log-probabilities of this update's own forward pass
         """
@@ -410,9 +412,9 @@ class Learner:
     def _backward(
         self, sequences: Sequence[TrainingSequence], batch: Minibatch, *, uses_own: bool
     ) -> tuple[Tensor, Tensor]:
-        """Accumulate the gradient of the loss; return log-probability and entropy of each token over all ranks.
+        """Accumulate the gradient of the loss; return each token's log-probability and entropy, from all ranks.
 
-        uses_own: whether the old log-probabilities are those of this forward pass
+        uses_own: whether this forward pass supplies the old log-probabilities
         """
         logp_T, entropy_T = torch.zeros_like(batch.old_logp_T), torch.zeros_like(batch.old_logp_T)
         for row in self._rows(sequences):
@@ -428,7 +430,7 @@ class Learner:
 
 
 def check_heads(query_heads: int, key_heads: int, ranks: int) -> None:
-    """Raise LearnerError if the attention heads cannot be divided among the ranks that share a row."""
+    """Raise LearnerError if the ranks that share a row cannot divide the attention heads."""
     if query_heads % ranks or (key_heads % ranks and ranks % key_heads):
         raise LearnerError(
             f"ranks.context = {ranks}: the model's {query_heads} attention heads, {key_heads} of them for keys, cannot "
@@ -445,10 +447,9 @@ def _split_by_sequence(values_T: Tensor, sequences: Sequence[TrainingSequence]) 
 
 
 def learning_rate(update: int, optimizer: config.OptimizerConfig, *, total_updates: int) -> float:
-    """Return the learning rate of an update; updates are numbered from 0.
+    """Return the learning rate of an update, counted from 0.
 
-    It rises linearly over the first `warmup_steps` updates. Then it is constant, or follows half a cosine that would
-    reach 0 after the last update.
+    Linear over `warmup_steps`, then constant, or a half cosine that would reach 0 after the last update.
     """
     if update < optimizer.warmup_steps:
         return optimizer.learning_rate * (update + 1) / optimizer.warmup_steps

@@ -1,7 +1,7 @@
-"""Log-probabilities of given tokens without ever holding (tokens x vocabulary) logits.
+"""Log-probabilities of given tokens without materializing (tokens x vocabulary) logits.
 
-The logits are computed for some tokens at a time, reduced to three numbers per token, and discarded; backward computes
-them again. Peak memory is chunk x vocabulary instead of tokens x vocabulary, at the price of computing them twice.
+Logits are computed for a chunk of tokens, reduced to three numbers per token, and discarded; backward recomputes them.
+Peak memory is chunk x vocabulary instead of tokens x vocabulary, for twice the computation.
 """
 
 from typing import Any
@@ -16,12 +16,12 @@ def logprob_and_entropy(
     hidden_TD: Tensor, head_VD: Tensor, target_T: Tensor, *, temperature: float = 1.0, entropy_gradient: bool = False,
     chunk_tokens: int = CHUNK_TOKENS, exact: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return two float32 tensors of shape (T,): log-probabilities and entropies.
+    """Return the float32 log-probabilities and entropies, both of shape (T,).
 
-    The log-probability is that of each target under softmax(hidden @ head.T / temperature), with a gradient to hidden
-    and head. The entropy is that of the same distribution, in nats, with a gradient only where it is wanted.
-    `temperature` must be the sampler's, whose log-probabilities are reported after temperature. If `exact`, products of
-    matrices in half precision are not rounded to half precision again, as in an engine with a head in float32.
+    The log-probability of each target is under softmax(hidden @ head.T / temperature), with a gradient to hidden and
+    head. The entropy of that distribution is in nats, with a gradient only if `entropy_gradient`. `temperature` must be
+    the sampler's, which reports log-probabilities after temperature. `exact` keeps half-precision matrix products in
+    float32, as in an engine with a float32 head.
     """
     made: tuple[Tensor, Tensor] = _Chunked.apply(  # type: ignore[no-untyped-call]
         hidden_TD, head_VD, target_T, temperature, entropy_gradient, chunk_tokens, exact
@@ -43,7 +43,7 @@ class _Chunked(torch.autograd.Function):
             logits_CV = _product(hidden_TD[part], head_VD.T, exact) / temperature
             normaliser_T[part] = logits_CV.logsumexp(1)
             logp_T[part] = logits_CV.gather(1, target_T[part, None])[:, 0] - normaliser_T[part]
-            # H = log Z - E[logit]: one pass, and no (chunk x vocabulary) log-probabilities beside the logits
+            # H = log Z - E[logit]: one pass, without (chunk x vocabulary) log-probabilities in addition to the logits
             p_CV = (logits_CV - normaliser_T[part, None]).exp()
             entropy_T[part] = normaliser_T[part] - (p_CV * logits_CV).sum(1)
         ctx.save_for_backward(hidden_TD, head_VD, target_T, normaliser_T, entropy_T)
@@ -59,7 +59,7 @@ class _Chunked(torch.autograd.Function):
         grad_T, grad_entropy_T = gradients
         wants_hidden, wants_head = ctx.needs_input_grad[:2]
         grad_hidden_TD = torch.empty_like(hidden_TD) if wants_hidden else None
-        # float32, since small parts would be lost in a sum over many chunks
+        # float32, since a sum over many chunks would lose small terms
         grad_head_VD = torch.zeros_like(head_VD, dtype=torch.float32) if wants_head else None
         for at in range(0, len(target_T), ctx.chunk_tokens):
             part = slice(at, at + ctx.chunk_tokens)
@@ -81,9 +81,9 @@ class _Chunked(torch.autograd.Function):
 
 
 def _product(left: Tensor, right: Tensor, exact: bool) -> Tensor:
-    """Return the product in float32; unless `exact`, it is rounded to the precision of its factors first."""
+    """Return the product in float32; unless `exact`, first rounded to the precision of its factors."""
     if not exact:
         return (left @ right).float()
     if left.device.type == "cuda" and left.dtype != torch.float32:
-        return torch.mm(left, right, out_dtype=torch.float32)  # the factors need no copies in float32
+        return torch.mm(left, right, out_dtype=torch.float32)  # no float32 copies of the factors
     return left.float() @ right.float()

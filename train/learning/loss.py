@@ -1,7 +1,7 @@
-"""The objective of a minibatch: which tokens count, what the loss is, and the metrics that people watch.
+"""The objective of a minibatch: its masks, loss and metrics.
 
-A run's `[objective]` says which parts of objectives.py it consists of. All values are ordered by place (sequences.py),
-so the loss of a row is that of its tokens, and metrics do not depend on how tokens were packed into rows and ranks.
+A run's `[objective]` selects the parts of objectives.py. All values are indexed by token (sequences.py), so the loss of
+a row is that of its tokens, and metrics do not depend on packing or ranks.
 """
 
 import math
@@ -35,9 +35,9 @@ class Minibatch:
     """The tensors of a minibatch of T completion tokens and N completions.
 
     has_sampler_logprob_T  1.0 where the sampler gave a finite log-probability
-    denominator_mask_T     1.0 for tokens that are in the denominators
-    loss_mask_T            1.0 for those of them that are also in the sum
-    max_tokens             the longest answer that was allowed, for the aggregation "constant_length"
+    denominator_mask_T     1.0 for tokens counted in the denominators
+    loss_mask_T            1.0 for those of them that are summed, too
+    max_tokens             maximum completion length, for the aggregation "constant_length"
     """
 
     sample_index_T: Tensor
@@ -55,11 +55,10 @@ class Minibatch:
     max_tokens: int
 
     def select(self, indices: Tensor) -> "Minibatch":
-        """Return a minibatch of only the tokens with these indices, with the denominators of the whole minibatch."""
+        """Select tokens by index, keeping the denominators of the whole minibatch."""
         return self._with_tensors("_T", lambda tensor: tensor[indices])
 
     def to(self, device: torch.device | str) -> "Minibatch":
-        """Return the minibatch with its tensors on a device."""
         return self._with_tensors(("_T", "_N"), lambda tensor: tensor.to(device))
 
     def _with_tensors(self, suffix: str | tuple[str, ...], change: Callable[[Tensor], Tensor]) -> "Minibatch":
@@ -74,13 +73,12 @@ def minibatch(
 ) -> Minibatch:  # fmt: skip
     """Convert the sequences to tensors over their tokens.
 
-    old        the learner's own log-probabilities; None if the ratio is to the sampler's, or `replace_old_logprobs`
-               supplies them later
-    reference  the log-probabilities of the reference, or None if there is no reference
+    old        the learner's log-probabilities; None if the ratio is to the sampler's, or `replace_old_logprobs`
+               supplies them
+    reference  the reference's log-probabilities; None without a reference
 
-    A token without a finite log-probability of the sampler does not count if that number is needed. Completions that
-    `mismatch_low` and `mismatch_high` leave out stay in the denominators, as in AReaL, so that the others do
-    not gain weight.
+    Tokens without a finite sampler log-probability are masked if it is needed. Completions masked by `mismatch_low` and
+    `mismatch_high` stay in the denominators, as in AReaL, so the others gain no weight.
     """
     lengths_N = torch.tensor([len(sequence.token_ids) for sequence in sequences], dtype=torch.int64)
     samples = torch.arange(len(sequences)).repeat_interleave(lengths_N)
@@ -117,7 +115,7 @@ def minibatch(
 
 
 def replace_old_logprobs(batch: Minibatch, old_logp_T: Tensor, objective: ObjectiveConfig) -> Minibatch:
-    """Return the minibatch with other log-probabilities of the learner. `mismatch_high` needs those of `minibatch`."""
+    """Replace the learner's old log-probabilities. `mismatch_high` needs them in `minibatch` already."""
     weight_T = batch.weight_T
     if objective.truncation:
         weight_T = truncated_importance_weights(old_logp_T, batch.sampler_logp_T, cap=objective.truncation)
@@ -125,9 +123,9 @@ def replace_old_logprobs(batch: Minibatch, old_logp_T: Tensor, objective: Object
 
 
 def loss(logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -> Tensor:
-    """Return the part of these tokens in the minibatch's loss, a scalar.
+    """Return these tokens' contribution to the minibatch's loss, a scalar.
 
-    The weights that correct the sampler's mismatch apply to the policy's term only, as in TRL.
+    The importance weights that correct the sampler's mismatch apply to the policy term only, as in TRL.
     """
     low, high, delta = objective.clip_low, objective.clip_high, objective.delta
     clipped_T = clipped_loss(logp_T, batch.old_logp_T, batch.advantage_T, low=low, high=high, delta=delta)
@@ -148,7 +146,7 @@ def loss(logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: Objecti
 def minibatch_metrics(
     logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: ObjectiveConfig
 ) -> dict[str, float]:
-    """Return the metrics of an update under TRL's names, over the tokens that count."""
+    """Return the metrics of an update under TRL's names, over the tokens in the denominators."""
     mask_T = batch.denominator_mask_T
     metrics = {
         "loss": loss(logp_T, entropy_T, batch, objective).item(),
@@ -163,7 +161,7 @@ def minibatch_metrics(
         squares = batch.n_tokens * weight_T.square().sum().item()
         metrics["mismatch/weight_mean"] = _mean(batch.weight_T, mask_T)
         metrics["mismatch/weight_truncated"] = _mean((batch.weight_T >= objective.truncation).float(), mask_T)
-        # The effective sample size is 1 for equal weights, and falls towards 0 as a few of them outweigh the others.
+        # The effective sample size is 1 for equal weights, and approaches 0 as a few outweigh the others.
         metrics["mismatch/weight_ess"] = weight_T.sum().item() ** 2 / squares if squares else 0.0
     if objective.mismatch_high:
         metrics["mismatch/kept"] = batch.loss_mask_T.sum().item() / batch.n_tokens
@@ -173,8 +171,7 @@ def minibatch_metrics(
 def _clip_ratios(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -> dict[str, float]:
     """Return the shares of clipped tokens.
 
-    TRL takes low_min and high_max over processes. Here they are taken over completions, so that they do not depend on
-    the number of processes.
+    TRL takes low_min and high_max over processes; over completions, they do not depend on the number of processes.
     """
     ratio_T, mask_T = ratio(logp_T, batch.old_logp_T), batch.denominator_mask_T
     low_T = ((ratio_T < 1 - objective.clip_low) & (batch.advantage_T < 0)).float() * mask_T

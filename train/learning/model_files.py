@@ -1,11 +1,10 @@
-"""The files of a model: each rank reads its parts of the weights, and rank 0 writes what was trained.
+"""The files of a model: each rank reads its shards of the weights, and rank 0 writes the trained model.
 
-With several ranks, no process reads, or ever holds, the whole model. It is built without memory (on torch's meta
-device), divided among the ranks, and filled: each rank reads from the safetensors files only the slices that are its
-own. transformers converts names, and joins experts, as it does for whole models.
+With several ranks, no process ever holds the whole model. It is built on torch's meta device, sharded, and loaded: each
+rank reads only its slices of the safetensors files. transformers converts names and joins experts as for whole models.
 
-A trained model is written as transformers and vLLM read it, in files of bounded size. With LoRA, its folder also has
-the layers alone, for those who keep many adapters of one model.
+A trained model is written for transformers and vLLM, in files of bounded size. With LoRA, its folder also has the
+adapter alone.
 """
 
 import copy
@@ -36,14 +35,14 @@ from train.learning.policy import (
 from train.learning.ranks import full_tensor
 from train.weights.source import copy_to_cpu
 
-ADAPTER = "adapter"  # the folder of the LoRA layers within that of the model
-FILE_BYTES = 2 * 2**30  # bytes of a file, unless a single tensor has more; as many are in memory while it is written
-_PREFIX, _NAME = "base_model.model.", ".default"  # what peft puts before the names of modules, and its name of a layer
+ADAPTER = "adapter"  # subfolder of the LoRA layers
+FILE_BYTES = 2 * 2**30  # bytes of a file, unless a single tensor is larger; writing buffers one file
+_PREFIX, _NAME = "base_model.model.", ".default"  # peft's prefix of module names, and its name of an adapter
 _PROBE_VOCABULARY = 64
 
 
 def empty_model(config: ModelConfig) -> Any:
-    """Return the model on the meta device, with LoRA layers if the configuration asks for them.
+    """Return the model on the meta device, with LoRA layers if configured.
 
     Raises LearnerError if there is no such model, or it is quantized.
     """
@@ -60,7 +59,7 @@ def empty_model(config: ModelConfig) -> Any:
 
 
 def load_shards(causal: Any, config: ModelConfig, *, seed: int, device: torch.device) -> None:
-    """Read this rank's parts of the weights into an empty model that is divided already.
+    """Read this rank's shards of the weights into an empty model that is sharded already.
 
     Raises LearnerError if files or weights are missing, or do not fit.
     """
@@ -82,7 +81,7 @@ def load_shards(causal: Any, config: ModelConfig, *, seed: int, device: torch.de
         init_lora(causal, seed, device)
         loading.missing_keys = {name for name in loading.missing_keys if not is_lora(name)}
         for weight in causal.parameters():
-            weight._is_hf_initialized = True  # otherwise transformers would draw the weights of LoRA layers anew
+            weight._is_hf_initialized = True  # otherwise transformers would reinitialize LoRA layers
         loading = type(causal)._finalize_model_loading(causal, how, loading)
     for name, weight in causal.named_parameters():
         weight.requires_grad_(name in trained)
@@ -90,9 +89,9 @@ def load_shards(causal: Any, config: ModelConfig, *, seed: int, device: torch.de
 
 
 def check_packing_support(path: str) -> None:
-    """Raise LearnerError if the model's family does not work with packed rows and plain logits.
+    """Raise LearnerError if the model's family does not support packed rows and plain logits.
 
-    This is tried on a model with the same configuration but random weights, few layers and few words.
+    Tests a model of the same configuration with random weights, few layers and a small vocabulary.
     """
     from transformers import AutoModelForCausalLM
 
@@ -106,7 +105,7 @@ def check_packing_support(path: str) -> None:
     text.pad_token_id = text.bos_token_id = text.eos_token_id = None
     try:
         shallow = AutoModelForCausalLM.from_config(settings, dtype=torch.float32)  # type: ignore[no-untyped-call]
-    except Exception as error:  # many types of exceptions, as when a whole model is loaded
+    except Exception as error:  # many types, as when a whole model is loaded
         raise LearnerError(f"{path}: a model of its family cannot be built ({error}). Choose another.") from error
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -118,9 +117,9 @@ def check_packing_support(path: str) -> None:
 
 
 class _Slices:
-    """A tensor in a file, of which parts are read, as safetensors' get_slice returns it.
+    """A lazily read tensor of a file, with the interface of safetensors' get_slice.
 
-    The parts are copies, since safetensors returns views of the file, which may be deleted while the run lasts.
+    Returns copies: safetensors returns views of the file, which may be deleted during the run.
     """
 
     def __init__(self, in_file: Any) -> None:
@@ -132,7 +131,7 @@ class _Slices:
 
 
 def _open(path: str) -> list[Any]:
-    """Return the model's safetensors files, opened. Those of a model on the Hub are fetched if they are not here."""
+    """Open the model's safetensors files, fetched from the Hub if necessary."""
     from safetensors import safe_open
     from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
     from transformers.utils.hub import cached_file, get_checkpoint_shard_files
@@ -156,10 +155,10 @@ def write_model(
     folder: Path, weights: Iterable[tuple[str, Tensor]], adapter: Callable[[], Mapping[str, Tensor]] | None,
     causal: Any, config: ModelConfig,
 ) -> None:  # fmt: skip
-    """Write a model and its tokenizer as transformers and vLLM read them, completely or not at all.
+    """Write a model and its tokenizer atomically, for transformers and vLLM.
 
-    weights  whole tensors in the precision of the computation
-    adapter  returns those of `adapter_weights`; called after the weights were read; None without LoRA
+    weights  full tensors in the precision of the computation
+    adapter  returns `adapter_weights`; called after the weights were read; None without LoRA
 
     Raises LearnerError if they cannot be written.
     """
@@ -190,7 +189,7 @@ def _write_settings(folder: Path, causal: Any, config: ModelConfig) -> None:
 
     path = str(Path(config.path).expanduser())
     settings = copy.deepcopy(causal.config)
-    settings.dtype = getattr(torch, config.dtype)  # the configuration says float32, as the trained weights are
+    settings.dtype = getattr(torch, config.dtype)  # the configuration says float32, the dtype of trained weights
     settings.architectures = [type(causal).__name__]
     settings.save_pretrained(folder)
     generation = cached_file(path, GENERATION_CONFIG_NAME, _raise_exceptions_for_missing_entries=False)
@@ -200,7 +199,7 @@ def _write_settings(folder: Path, causal: Any, config: ModelConfig) -> None:
 
 
 def adapter_weights(causal: Any) -> dict[str, Tensor]:
-    """Return the whole tensors of the LoRA layers, by peft's names. If ranks share the model, all must call this."""
+    """Return the full tensors of the LoRA layers under peft's names. All ranks that share the model must call this."""
     lora = {name: weight for name, weight in causal.named_parameters() if is_lora(name)}
     return {_PREFIX + name.replace(_NAME, ""): full_tensor(weight).cpu() for name, weight in lora.items()}
 
@@ -221,7 +220,7 @@ def write_adapter(weights: Mapping[str, Tensor], config: ModelConfig, folder: Pa
 
 
 def write_weights(weights: Iterable[tuple[str, Tensor]], folder: Path, file_bytes: int = FILE_BYTES) -> None:
-    """Write the tensors as they come: one file, or several with an index, under the names that transformers expects.
+    """Write a stream of tensors to one file, or several with an index, under transformers' file names.
 
     Raises OSError or SafetensorError if they cannot be written.
     """

@@ -1,7 +1,7 @@
-"""A causal language model of transformers as the learner needs it: packed rows in, log-probabilities out.
+"""A causal language model of transformers as the learner uses it: packed rows in, log-probabilities out.
 
-Weights that are trained and their gradients are float32, and it computes in `dtype`. There is no attention between the
-sequences of a row (attention.py), and logits are never all in memory (logprob.py).
+Trained weights and gradients are float32; computation is in `dtype`. Sequences of a row do not attend to each other
+(attention.py), and logits are never all in memory (logprob.py).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,18 +22,18 @@ from train.learning.ranks import full_tensor, replicate, shard_like
 from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows
 from train.weights.source import split_by_bytes
 
-_PROBE = ((3, (5, 3)), (2, (4,)))  # lengths of the two prompts of the probe, each with those of its answers
+_PROBE = ((3, (5, 3)), (2, (4,)))  # of the probe's two prompts, each with those of its completions
 _PROBE_ROW_TOKENS = 64  # enough for all of them
-_TOLERANCE = 1e-3  # log-probabilities in float32 differ by less, unless attention leaks or the head does more
+_TOLERANCE = 1e-3  # of float32 log-probabilities; larger differences mean that attention leaks or the head does more
 
 
 class Policy(nn.Module):
-    """Maps a PackedRow to two tensors of shape (R,): the log-probability of the token at each place after temperature,
-    and the entropy there in nats.
+    """Maps a PackedRow to two (R,) tensors: the log-probability of each predicted token after temperature, and the
+    entropy there in nats.
 
-    autocast     compute in `dtype` although weights are float32; not needed if weights arrive in `dtype`, as from FSDP
-    exact_logits compute logits in float32 from hidden states and a head in `dtype`, as vLLM does with a float32 head
-    context      the group of ranks that share each row (attention.py)
+    autocast      compute in `dtype` from float32 weights; not needed if weights arrive in `dtype`, as from FSDP
+    exact_logits  compute float32 logits from hidden states and a head in `dtype`, as vLLM does with a float32 head
+    context       process group of the ranks that share each row (attention.py)
     """
 
     def __init__(
@@ -70,18 +70,18 @@ class Policy(nn.Module):
 
 
 def _rows(matrix: Tensor, indices: Tensor) -> Tensor:
-    """Return rows of a matrix.
+    """Select rows of a matrix.
 
-    Not by index: answers that share a prompt share its last row, whose gradient is a sum, and on CPUs several threads
-    would add it up in another order each time. embedding has the same order always.
+    Not by indexing, whose backward on CPUs sums in nondeterministic order if completions share a prompt's last row.
+    embedding has a fixed order.
     """
     return F.embedding(indices, matrix)
 
 
 def load_causal_lm(config: ModelConfig, *, seed: int = 0) -> Any:
-    """Load the model in float32 on the CPU, with LoRA layers if the configuration asks for them.
+    """Load the model in float32 on the CPU, with LoRA layers if configured.
 
-    Raises LearnerError if there is no such model, or if its family does not work with packed rows and plain logits.
+    Raises LearnerError if there is no such model, or its family does not support packed rows and plain logits.
     """
     from transformers import AutoModelForCausalLM
 
@@ -118,12 +118,12 @@ def load_hf_config(path: str) -> Any:
 
 @contextmanager
 def translate_loading_errors(path: str) -> Iterator[None]:
-    """Raise LearnerError for what transformers and its libraries raise while a model is loaded."""
+    """Translate errors of transformers and its libraries during loading to LearnerError."""
     try:
         yield
     except LearnerError:
         raise
-    except Exception as error:  # many types of exceptions: no such repository, no network, damaged files
+    except Exception as error:  # many types: no such repository, no network, damaged files
         raise LearnerError(f"{path} cannot be loaded: {str(error).strip() or type(error).__name__}") from error
 
 
@@ -134,7 +134,7 @@ def check_complete(path: str, missing: Iterable[str]) -> None:
 
 
 def check_trained_experts(causal: Any, path: str) -> None:
-    """Raise LearnerError if autocast would leave trained experts in float32, since it does not know their product."""
+    """Raise LearnerError if trained experts would stay in float32, since autocast does not cover their product."""
     if any(weight.requires_grad and weight.ndim == 3 for weight in causal.parameters()):
         raise LearnerError(
             f"{path} is a mixture of experts: on a single GPU, training all of its weights would compute the experts "
@@ -143,54 +143,54 @@ def check_trained_experts(causal: Any, path: str) -> None:
 
 
 def set_train_mode(causal: Any) -> None:
-    """Put a model into the mode for training, without dropout."""
+    """Set the model to training mode, without dropout."""
     for module in causal.modules():
         if isinstance(module, nn.Dropout):
-            module.p = 0.0  # the sampler has no dropout, and an update depends on its minibatch alone
+            module.p = 0.0  # the sampler has no dropout, and an update must depend on its minibatch alone
     causal.train()  # otherwise activation checkpointing does nothing
 
 
 def add_lora_and_checkpointing(causal: Any, config: ModelConfig) -> None:
-    """Insert LoRA layers and checkpoint activations, if the configuration asks for that."""
+    """Insert LoRA layers and enable activation checkpointing, if configured."""
     if config.lora_rank:
         for weight in causal.parameters():
             weight.data = weight.data.to(base_dtype(config))
         insert_lora_layers(causal, config)
         for name, weight in causal.named_parameters():
-            if is_lora(name):  # peft gives them the precision of the layer that they belong to
+            if is_lora(name):  # peft gives them the precision of their base layer
                 weight.data = weight.data.float()
     if config.activation_checkpointing:
         causal.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 
 
 def base_dtype(config: ModelConfig) -> torch.dtype:
-    """Return the precision of the weights that were loaded: float32 if they are trained, or that of the computation.
+    """Return the precision of loaded weights: float32 if trained, else that of the computation.
 
-    Weights that LoRA leaves as they are would gain nothing from float32, in which they take twice the memory.
+    float32 would only double the memory of weights frozen under LoRA.
     """
     return torch.bfloat16 if config.lora_rank and config.dtype == "bfloat16" else torch.float32
 
 
 def layers(causal: Any) -> list[nn.Module]:
-    """Return the layers. Each is sharded by itself, and is whole only while it computes."""
+    """Return the decoder layers. FSDP shards each by itself, and gathers it only while it computes."""
     kinds = causal._no_split_modules or ()
     return [module for module in causal.modules() if type(module).__name__ in kinds]
 
 
 def bucket_parameter_names(causal: Any, dtype: torch.dtype, max_bytes: int) -> list[list[str]]:
-    """Return the names of the parameters, in groups that have at most so many bytes in `dtype`, or one parameter."""
+    """Group the parameter names into buckets of at most `max_bytes` in `dtype`, or one parameter."""
     sizes = {name: weight.numel() * dtype.itemsize for name, weight in causal.named_parameters() if not is_lora(name)}
     return list(split_by_bytes(sizes, sizes.__getitem__, max_bytes))
 
 
 def export_tensors(causal: Any, dtype: torch.dtype, names: Sequence[str] | None = None) -> Iterator[tuple[str, Tensor]]:
-    """Yield whole tensors with the names and shapes that they have in the model's files, LoRA merged in.
+    """Yield full tensors with the names and shapes of the model's files, LoRA merged.
 
-    names: the parameters to yield; None: all of them
+    names: parameters to yield; None: all
 
-    There, each expert has its own tensor, whereas transformers joins the experts of a layer into one. Tensors that were
-    not converted are the learner's own, so copy those that you keep. If ranks share the model, all of them must call
-    this and read to the end; each converts its part before the parts are put together.
+    Files have one tensor per expert, whereas transformers joins a layer's experts. Unconverted tensors are the
+    learner's own: copy those that you keep. All ranks that share the model must call this and exhaust it; each converts
+    its shard before gathering.
     """
     from transformers.core_model_loading import revert_weight_conversion
 
@@ -206,7 +206,6 @@ def export_tensors(causal: Any, dtype: torch.dtype, names: Sequence[str] | None 
 
 
 def is_lora(name: str) -> bool:
-    """Return whether the parameter of this name belongs to a LoRA layer."""
     return ".lora_" in name
 
 
@@ -223,9 +222,9 @@ def insert_lora_layers(causal: Any, config: ModelConfig) -> None:
 
 
 def init_lora(causal: Any, seed: int, device: torch.device | str) -> None:
-    """Set the weights of the LoRA layers as peft does: random A, and B = 0, so that the model is what it was.
+    """Initialize LoRA as peft does: random A, and B = 0, so the model is unchanged.
 
-    They depend on the seed alone, and not on the number of ranks that share them.
+    Depends on the seed alone, not on the number of ranks.
     """
     generator = torch.Generator().manual_seed(seed)
     for module in causal.modules():
@@ -239,9 +238,9 @@ def init_lora(causal: Any, seed: int, device: torch.device | str) -> None:
 
 @torch.no_grad()
 def enable_packed_attention(causal: Any, path: str) -> None:
-    """Switch to packed attention, and check that answers in one row get the same log-probabilities as alone.
+    """Switch to packed attention, and check that packed completions get the same log-probabilities as alone.
 
-    They differ if anything but attention passes along the row, or if the logits are not a plain matrix product.
+    They differ if anything but attention carries state along the row, or if logits are not a plain matrix product.
     """
     settings = causal.config.get_text_config()
     soft = [name for name in ("final_logit_softcapping", "attn_logit_softcapping") if getattr(settings, name, None)]

@@ -1,6 +1,6 @@
-"""The processes that share one learner: a single one, or those of torchrun, each with a part of the model (FSDP2).
+"""The processes that share one learner: a single one, or those of torchrun with FSDP2 shards of the model.
 
-Rank 0 tells the others each of its calls, and they make the same call, so that all take part in its collectives.
+Rank 0 broadcasts each of its calls, and the others repeat it, so all take part in its collectives.
 """
 
 import atexit
@@ -20,12 +20,12 @@ from train import config
 from train.errors import LearnerError, UpdateError
 from train.learning.heartbeats import Heartbeats
 
-CALL_SECONDS = 900.0  # within a call, all ranks do the same work, so none should be so far behind the others
+CALL_SECONDS = 900.0  # within a call, all ranks do the same work in about the same time
 _FILES_SECONDS = 3600.0  # ranks may read and write files at different speeds
 _SHUTDOWN_SECONDS = 0.3
-_ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")  # with which users choose for themselves
-# Engine and learner take turns with the memory of a GPU, in blocks of different sizes. Pinned memory would be rounded
-# up to powers of two, a quarter more for the state of a learner; eight threads pin it four times as fast as one.
+_ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")  # user settings take precedence
+# Engine and learner alternately use GPU memory, in blocks of different sizes. Pinned memory would be rounded up to
+# powers of two, a quarter more for a learner's state; eight threads pin it four times as fast as one.
 _ALLOCATOR_SETTINGS = (
     "expandable_segments:True,pinned_max_round_threshold_mb:16,pinned_max_cached_size_mb:16,"
     "pinned_use_cuda_host_register:True,pinned_num_register_threads:8"
@@ -33,27 +33,27 @@ _ALLOCATOR_SETTINGS = (
 
 
 class RankGroup:
-    """The ranks, as this process sees them.
+    """All ranks, from the perspective of this process.
 
-    timeout_seconds: how long a rank waits for another one within a call. Between two calls, in which rank 0 samples, it
-    waits as long as rank 0 lives.
+    timeout_seconds: how long a rank waits for another one within a call. Between calls, while rank 0 samples, there is
+    no time limit.
 
-    Raises LearnerError if the other ranks do not start, or cannot be divided as the settings say.
+    Raises LearnerError if the other ranks do not start, or their number does not fit the settings.
     """
 
     def __init__(self, settings: config.ParallelismConfig, timeout_seconds: float = CALL_SECONDS) -> None:
         self.size = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ.get("RANK", "0"))
-        # With its index: in a thread of a library, "cuda" alone is the first GPU of the machine.
+        # With an index: in a library's thread, "cuda" alone is the machine's first GPU.
         local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         self.device = torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu")
         self.use_device()
-        self._copies: Any = None  # the stream of copies to the CPU; None: there is no GPU
+        self._copies: Any = None  # stream of copies to the CPU; None without a GPU
         if self.device.type == "cuda":
             self._copies = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             if not any(name in os.environ for name in _ALLOCATOR_VARIABLES):
                 torch._C._accelerator_setAllocatorSettings(_ALLOCATOR_SETTINGS)
-        self._shard = settings.shard or self.size  # ranks that have one copy of the weights together
+        self._shard = settings.shard or self.size  # ranks that together hold one copy of the weights
         self.context = settings.context  # ranks that share each row
         for key, n_ranks in (("ranks.shard", self._shard), ("ranks.context", self.context)):
             if self.size % n_ranks:
@@ -63,7 +63,7 @@ class RankGroup:
                 )
         if self.size > 1 and not dist.is_initialized():
             backends = "cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo"
-            # The group lasts as long as the process: a second group in one process sometimes waits for ever.
+            # The group lasts as long as the process: a second one sometimes hangs.
             try:
                 dist.init_process_group(backends, timeout=timedelta(seconds=timeout_seconds))
             except RuntimeError as error:
@@ -72,7 +72,7 @@ class RankGroup:
                     f"({error})"
                 ) from error
             atexit.register(_leave)
-        # For a thread in the background, whose messages would get mixed up with those of the others. None: one rank.
+        # For a background thread, whose messages must not interleave with others. None for one rank.
         self.background_group = _background_group() if self.size > 1 else None
         self._heartbeats = _heartbeats(self.rank, self.size) if self.size > 1 else None
         if self._heartbeats:
@@ -90,12 +90,12 @@ class RankGroup:
             raise LearnerError(failure)
 
     def shard(self, policy: nn.Module, layers: list[nn.Module], dtype: torch.dtype) -> None:
-        """Give each rank its part of every weight; a layer is whole, and in dtype, while it computes.
+        """Shard every weight over the ranks; FSDP gathers each layer, in dtype, while it computes.
 
-        With `ranks.shard`, each group of so many successive ranks has a copy of all weights. Only gradients are sent
-        between the groups, so groups should be those of a machine.
+        With `ranks.shard`, each group of that many successive ranks has a copy of all weights. Only gradients cross
+        groups, so a group should be one machine.
 
-        Gradients are added up in float32, not averaged: each rank computes its part of the minibatch's loss.
+        Gradients are summed in float32, not averaged: each rank computes its part of the minibatch's loss.
         """
         from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
@@ -106,8 +106,8 @@ class RankGroup:
             cast_forward_inputs=False,  # angles of rotary embeddings stay float32
         )
         for module in (*layers, policy):
-            # Reshard after forward, at the root too. Otherwise a forward pass without a backward leaves weights whole,
-            # and the next one computes with them although they have changed since.
+            # Reshard after forward, at the root too: after a forward without backward, gathered weights would become
+            # stale.
             fully_shard(module, mesh=mesh, mp_policy=precision, reshard_after_forward=True)
         for module in policy.modules():
             if isinstance(module, FSDPModule):
@@ -115,43 +115,42 @@ class RankGroup:
                 module.set_force_sum_reduction_for_comms(True)  # gloo supports no other
 
     def context_group(self) -> Any:
-        """Return the group of the ranks that share this rank's rows; None if it is alone."""
+        """Return the process group that shares this rank's rows; None if it is alone."""
         if self.context == 1:
             return None
         mesh = _mesh(self.device.type, self.size // self.context, self.context)
         return mesh.get_group(mesh.ndim - 1)
 
     def broadcast_call(self, call: Any) -> None:
-        """Send a call from rank 0 to all other ranks, which receive it with `receive_call`."""
+        """Send a call from rank 0 to `receive_call` of all other ranks."""
         if self._heartbeats:
             self._heartbeats.announce_call()
             _broadcast(call)
 
     def receive_call(self) -> Any:
-        """Wait for the next call that rank 0 sends with `broadcast_call`, and return it."""
+        """Wait for the next `broadcast_call` of rank 0, and return the call."""
         assert self._heartbeats is not None, "there is only one rank"
         self._heartbeats.wait_for_call()
         return _broadcast()
 
     def all_reduce_sum(self, tensor: Tensor) -> None:
-        """Add up the tensors of all ranks, in place."""
+        """Sum a tensor over all ranks, in place."""
         if self.size > 1:
             dist.all_reduce(tensor)
 
     def all_true(self, mine: bool) -> bool:
-        """Return whether it is true on all ranks."""
         disagreeing = torch.tensor(float(not mine))
         self.all_reduce_sum(disagreeing)
         return disagreeing.item() == 0
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
-        """Raise LearnerError instead of the errors that full memory and lost ranks cause."""
+        """Translate errors of exhausted memory and lost ranks to LearnerError."""
         try:
             with nullcontext() if self._heartbeats is None else self._heartbeats.guard_call():
                 yield
         except UpdateError:
-            raise  # on all ranks, which go on
+            raise  # on all ranks, which continue
         except LearnerError as error:
             self.announce_failure(str(error))
             raise
@@ -172,13 +171,13 @@ class RankGroup:
             raise LearnerError(loss) from error
 
     def use_device(self) -> None:
-        """Make this rank's GPU that of the current thread: CUDA gives the first GPU to every new thread."""
+        """Select this rank's GPU in the current thread; CUDA gives new threads the first GPU."""
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
 
     @contextmanager
     def copies_to_host(self) -> Iterator[None]:
-        """Let what is copied to pinned memory in here be copied while the GPU goes on; see `wait_for_copies`."""
+        """Copy to pinned memory asynchronously in this block; see `wait_for_copies`."""
         if self._copies is None:
             yield
             return
@@ -187,19 +186,19 @@ class RankGroup:
             yield
 
     def wait_for_copies(self, *, on_host: bool) -> None:
-        """Wait for these copies: this thread if `on_host`, or else only what the GPU does from now on."""
+        """Wait for these copies: this thread if `on_host`, else the GPU's subsequent work."""
         if self._copies is not None and on_host:
             self._copies.synchronize()
         elif self._copies is not None:
             torch.cuda.current_stream().wait_stream(self._copies)
 
     def announce_failure(self, reason: str) -> None:
-        """Tell the other ranks why this one ends."""
+        """Report to the other ranks why this one ends."""
         if self._heartbeats:
             self._heartbeats.announce_failure(reason)
 
     def close(self) -> None:
-        """Expect no further calls, so that the other ranks may end."""
+        """Allow the other ranks to end; no further calls follow."""
         if self._heartbeats:
             self._heartbeats.ends_process = False
 
@@ -235,15 +234,15 @@ def _background_group() -> Any:
 def _leave() -> None:
     """Wait a moment, then leave the group.
 
-    A thread of gloo needs the interpreter's lock to free the tensors of the last call. If it asked for the lock while
-    the interpreter ends, the process would abort although its work is done.
+    A gloo thread takes the GIL to free the tensors of the last call; taking it during interpreter shutdown aborts the
+    process.
     """
     time.sleep(_SHUTDOWN_SECONDS)
     dist.destroy_process_group()
 
 
 def shard_like(tensor: Tensor, *, like: Any) -> Tensor:
-    """Return this rank's part of a whole tensor that all ranks have, divided as another one; or all, if that is."""
+    """Shard a tensor that all ranks have in full like another one; return it unchanged if that one is not sharded."""
     if not hasattr(like, "device_mesh"):
         return tensor
     from torch.distributed.tensor import distribute_tensor
@@ -252,17 +251,17 @@ def shard_like(tensor: Tensor, *, like: Any) -> Tensor:
 
 
 def local_shard(tensor: Any) -> Tensor:
-    """Return this rank's part of a tensor as a plain one, which shares its memory; or the tensor, if it is whole."""
+    """Return this rank's shard as a plain tensor that shares its memory; an unsharded tensor is its own shard."""
     shard: Tensor = tensor.detach().to_local() if hasattr(tensor, "device_mesh") else tensor.detach()
     return shard
 
 
 def copy_to_host(tensor: Any, into: Any = None) -> Any:
-    """Return a copy of this rank's part of a tensor in the CPU's memory, pinned if the tensor is on a GPU.
+    """Copy this rank's shard to CPU memory, pinned if the tensor is on a GPU.
 
-    into: an earlier copy, whose memory is used again
+    into: an earlier copy, whose memory is reused
 
-    A copy from a GPU is complete only once its stream is.
+    A copy from a GPU completes with its stream.
     """
     if into is None:
         shard = local_shard(tensor)
@@ -272,12 +271,12 @@ def copy_to_host(tensor: Any, into: Any = None) -> Any:
 
 
 def copy_to_device(tensor: Any, device: torch.device) -> Tensor:
-    """Return a copy of this rank's part of a tensor on another device, still marked as a part."""
+    """Copy this rank's shard to another device, as a shard."""
     return _as_part_of(tensor, local_shard(tensor).to(device, copy=True))
 
 
 def _as_part_of(tensor: Any, shard: Tensor) -> Tensor:
-    """Mark a plain tensor as this rank's part of a whole one, if the other tensor is one."""
+    """Wrap a plain tensor as this rank's shard like `tensor`, if that one is sharded."""
     if not hasattr(tensor, "device_mesh"):
         return shard
     from torch.distributed.tensor import DTensor
@@ -288,7 +287,7 @@ def _as_part_of(tensor: Any, shard: Tensor) -> Tensor:
 
 
 def replicate(tensor: Any) -> Any:
-    """Return a tensor of which each rank has all, but which can be multiplied with one of which each has a part."""
+    """Gather a tensor on every rank as a replicated DTensor, which can be multiplied with sharded ones."""
     if not hasattr(tensor, "device_mesh"):
         return tensor
     from torch.distributed.tensor import Replicate
@@ -297,6 +296,6 @@ def replicate(tensor: Any) -> Any:
 
 
 def full_tensor(tensor: Tensor) -> Tensor:
-    """Return the whole tensor, put together from the parts of all ranks; all ranks must call this."""
+    """Gather the full tensor from all ranks; all ranks must call this."""
     mine: Tensor = tensor.detach()
     return mine.full_tensor() if hasattr(mine, "full_tensor") else mine

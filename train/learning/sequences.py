@@ -1,11 +1,10 @@
-"""What the learner sees of completions, and how they are packed into rows.
+"""Training sequences, and packing them into rows.
 
-A row is one forward pass over prompts and their answers, one after another, without padding. A prompt is in a row once,
-before all of its answers in that row, so that it is computed once for all of them. Attention of a token goes to its
-prompt and to its own answer (attention.py).
+A row is one forward pass over prompts and their completions, concatenated without padding. A prompt is computed once
+for all of its completions in the row. A token attends to its prompt and its own completion (attention.py).
 
-The completion tokens of a minibatch, one completion after another, are numbered from 0 to T - 1. Values of a token are
-stored at this index, whichever row computes them.
+The T completion tokens of a minibatch, concatenated, are indexed from 0. Values of a token are stored at this index,
+whichever row computes them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,9 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# At this length attention costs as much as everything else: of the order of 6 times the width for a dense model.
+# Length at which attention costs as much as the rest: about 6 times the width of a dense model
 _SQUARE_TOKENS = 12_000
-# Attention holds a prompt's keys and values once for each answer: at most so many for each token that fits into a row.
+# Attention copies a prompt's keys and values for each completion: at most this many per token of row capacity.
 KEYS_PER_TOKEN = 2
 
 
@@ -28,11 +27,10 @@ KEYS_PER_TOKEN = 2
 class TrainingSequence:
     """A prompt and one completion of it.
 
-    sampler_logprobs  one for each of token_ids, after temperature; nan or infinite where the sampler gave none
-    advantages        one for each of token_ids
-    reward            nan if there was no signal
-    sampled_mask      for each of token_ids, whether the policy sampled it; empty: all of them. The loss leaves the
-                      others out, such as the output of a tool between two turns
+    sampler_logprobs  one per token, after temperature; nan or infinite where the sampler gave none
+    advantages        one per token
+    reward            nan if unknown
+    sampled_mask      whether the policy sampled each token; empty: all. The loss excludes others, such as tool output
     """
 
     prompt_ids: tuple[int, ...]
@@ -59,19 +57,18 @@ class TrainingSequence:
 
 @dataclass(frozen=True, slots=True)
 class PackedRow:
-    """The input of one forward pass: prompts, each followed by its answers in this row, L tokens in all, with U
-    completion tokens to predict, which are R tokens of the minibatch.
+    """The input of one forward pass: L tokens of prompts, each followed by its completions in this row.
 
-    The last token of each answer is left out, since nothing is predicted from it. The positions of an answer's tokens
-    continue those of its prompt. Answers that are the same token by token are in the row once, so U may be less than R.
-    An empty row has one token and predicts nothing.
+    It predicts U tokens, which are R tokens of the minibatch: identical completions are in the row once, so U may be
+    less than R. The last token of each completion is omitted, since it predicts nothing. Positions of a completion
+    continue those of its prompt. An empty row has one token and predicts nothing.
 
-    lengths         for each prompt, its own tokens followed by those of each of its answers; a prompt with a single
-                    answer is one sequence
-    source_index_U  the position in the row from which each completion token is predicted
-    targets_U       the completion tokens themselves
-    token_index_R   the indices, in T, of the tokens that this row predicts
-    unique_index_R  the index, in U, of each of these tokens
+    lengths         for each prompt, its own length followed by those of its completions; a prompt with a single
+                    completion is one sequence
+    source_index_U  index in L that predicts each token
+    targets_U       the predicted tokens
+    token_index_R   index in T of each predicted token of the minibatch
+    unique_index_R  index in U of each of these tokens
     """
 
     token_ids_L: Tensor
@@ -93,8 +90,7 @@ def pack_into_rows(
 ) -> Iterator[PackedRow]:
     """Yield this rank's share of the rows; all ranks get equally many.
 
-    If a sequence is longer than row_tokens, rows become as long as that sequence, so that a batch that took an hour to
-    sample is not thrown away.
+    Rows grow to the longest sequence if it exceeds row_tokens, so a batch that took an hour to sample is not lost.
     """
     of_prompt: dict[tuple[int, ...], dict[tuple[int, ...], list[int]]] = {}
     for number, each in enumerate(sequences):
@@ -142,7 +138,7 @@ def _row(
 
 
 def shard_row(row: PackedRow, *, ranks: int, rank: int) -> PackedRow:
-    """Return a rank's part of a row, which is filled up with a sequence that predicts nothing.
+    """Return a rank's part of a row, padded with a sequence that predicts nothing.
 
     `lengths` remain those of the whole row.
     """
@@ -170,11 +166,10 @@ def shard_row(row: PackedRow, *, ranks: int, rank: int) -> PackedRow:
 
 @dataclass(frozen=True, slots=True)
 class PackedPrompt:
-    """A prompt, and those of its answers that are in the same row.
+    """A prompt with its completions in the same row.
 
     prompt_tokens  tokens of the prompt
-    completions    for each answer, its numbers in the minibatch, and its tokens that are read; answers that are the
-                   same token by token are one answer with several numbers
+    completions    for each distinct completion, its indices in the minibatch and its number of input tokens
     """
 
     prompt_tokens: int
@@ -186,22 +181,24 @@ class PackedPrompt:
 
     @property
     def n_attention_keys(self) -> int:
-        """Return how many keys attention holds."""
+        """Return the number of attention keys, prompts repeated."""
         return sum(self.prompt_tokens + tokens for _, tokens in self.completions)
 
     @property
     def cost(self) -> float:
-        """Return the work of this part in that of a token; attention makes it grow with squared lengths."""
+        """Return the cost of this part in units of one token without attention, whose cost grows with squared
+        lengths.
+        """
         square = self.prompt_tokens * self.prompt_tokens
         squares = square + sum((self.prompt_tokens + tokens) ** 2 - square for _, tokens in self.completions)
         return self.tokens + squares / _SQUARE_TOKENS
 
 
 def pack(prompts: Sequence[PackedPrompt], *, row_tokens: int) -> list[list[PackedPrompt]]:
-    """Divide prompts with all of their answers over rows of at most `row_tokens`; return the parts of each row.
+    """Pack prompts with their completions into rows of at most `row_tokens`; return the parts of each row.
 
-    Rows grow to hold the longest prompt with its longest answer. Answers that do not fit into a row with all others of
-    their prompt are divided over several, and the prompt is repeated.
+    Rows grow to hold the longest prompt and completion. Completions of a prompt that do not fit into one row are split
+    over several, which repeat the prompt.
     """
     lengths = (each.prompt_tokens + tokens for each in prompts for _, tokens in each.completions)
     capacity = max(row_tokens, max(lengths, default=0))
@@ -217,10 +214,10 @@ def pack(prompts: Sequence[PackedPrompt], *, row_tokens: int) -> list[list[Packe
 
 
 def first_fit_decreasing(sizes: Sequence[tuple[int, int]], capacity: tuple[int, int]) -> list[list[int]]:
-    """Return the indices of the items, bin by bin; neither sum of a bin's sizes is above `capacity`.
+    """Pack items into bins; return each bin's indices. Neither sum of sizes in a bin exceeds its capacity.
 
-    The largest are placed first: with one size, this needs at most 11/9 of the fewest bins possible, plus one. Raises
-    ValueError for an item that is larger than a bin.
+    The largest come first: with one size, this needs at most 11/9 of the optimal bins plus one. Raises ValueError for
+    an item larger than a bin.
     """
     packed: list[list[int]] = []
     remaining: list[tuple[int, int]] = []
@@ -238,9 +235,9 @@ def first_fit_decreasing(sizes: Sequence[tuple[int, int]], capacity: tuple[int, 
 
 
 def split_across_ranks(packed: Sequence[list[PackedPrompt]], *, ranks: int) -> list[list[list[PackedPrompt]]]:
-    """Return the rows of each rank. All ranks get equally many, since they compute in step; empty rows fill the gaps.
+    """Return the rows of each rank, equally many for all, since ranks compute in step; empty rows fill the gaps.
 
-    To balance the work, the longest rows are assigned first, each to the rank with the least work so far.
+    The longest rows are assigned first, each to the least loaded rank.
     """
     costs = [sum(part.cost for part in row) for row in packed]
     max_rows = -(-len(packed) // ranks)

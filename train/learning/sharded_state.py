@@ -1,7 +1,7 @@
-"""The learner's state in files, and optimizer moments that stay on the CPU.
+"""The learner's state in files, and optimizer moments on the CPU.
 
-torch.distributed.checkpoint writes the files: each rank writes and reads its own parts only. A state is a dictionary of
-tensors, of which each rank holds its parts. It can be read by another number of ranks.
+torch.distributed.checkpoint writes and reads each rank's shards; another number of ranks can read them. A state is a
+dictionary of tensors.
 """
 
 import threading
@@ -24,8 +24,8 @@ from train.errors import CheckpointError
 from train.learning.ranks import copy_to_device, local_shard
 from train.weights.source import split_by_bytes
 
-_SHARD_BYTES = 512 * 2**20  # of moments that are on the GPU at once
-_STEP = "step"  # the number of updates, which stays where it is
+_SHARD_BYTES = 512 * 2**20  # of moments on the GPU at once
+_STEP = "step"  # the number of updates, which is not moved
 
 State = Mapping[str, Tensor]
 
@@ -33,12 +33,12 @@ State = Mapping[str, Tensor]
 def write_in_background(
     state: State, folder: Path, group: Any, *, begin: Callable[[], None] = lambda: None
 ) -> Future[None]:
-    """Write a state that does not change meanwhile, in a thread of its own; the files are flushed to the disk.
+    """Write and fsync a state in a background thread. The state must not change meanwhile.
 
-    group  the ranks, which all call this, and which do nothing else with this group meanwhile; None: there is only one
-    begin  is called in that thread before it writes
+    group  process group of all ranks, which all call this and use it for nothing else meanwhile; None for one rank
+    begin  called in that thread before it writes
 
-    The future ends when all ranks have written. It raises CheckpointError if one of them has failed.
+    The future completes when all ranks have written. It raises CheckpointError if one of them failed.
     """
     written: Future[None] = Future()
 
@@ -50,17 +50,17 @@ def write_in_background(
             with _translate_errors():
                 save(dict(state), storage_writer=writer, process_group=group, no_dist=group is None)
             written.set_result(None)
-        except BaseException as error:  # whatever it is, it must reach those who wait for the future
+        except BaseException as error:  # of any type: it must reach those who wait for the future
             written.set_exception(error)
 
     _expect_no_ranks()
-    # A daemon, since a process whose other ranks are lost must not wait for them when it ends.
+    # A daemon: after the loss of other ranks, a process must exit without waiting for them.
     threading.Thread(target=write, name="checkpoint", daemon=True).start()
     return written
 
 
 class _Writer(FileSystemWriter):
-    """Raises the OSError of a full disk, for example, which torch's own error about its file format hides."""
+    """Raises the OSError (of a full disk, say) that torch hides behind an error about its file format."""
 
     def write_data(self, plan: Any, planner: Any) -> Any:
         try:
@@ -72,7 +72,9 @@ class _Writer(FileSystemWriter):
 
 
 def read(state: State, folder: Path, group: Any) -> None:
-    """Read this rank's parts into the tensors of `state`, in place. Raises CheckpointError if the files are damaged."""
+    """Read this rank's shards into the tensors of `state`, in place. Raises CheckpointError if the files are
+    damaged.
+    """
     _expect_no_ranks()
     reader = FileSystemReader(folder)
     with _translate_errors():
@@ -80,17 +82,17 @@ def read(state: State, folder: Path, group: Any) -> None:
 
 
 def tensor_shapes(folder: Path) -> dict[str, Size]:
-    """Return the names and whole shapes of the tensors in a folder. Raises CheckpointError if it is damaged."""
+    """Return the names and full shapes of the tensors in a folder. Raises CheckpointError if it is damaged."""
     try:
         tensors = FileSystemReader(folder).read_metadata().state_dict_metadata
-    except Exception as error:  # many types of exceptions, as for everything that is read with pickle
+    except Exception as error:  # many types, as for everything read with pickle
         raise CheckpointError(f"{folder} is damaged ({type(error).__name__}: {error})") from error
     return {name: tensor.size for name, tensor in tensors.items() if isinstance(tensor, TensorStorageMetadata)}
 
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Raise CheckpointError for the first rank that has failed; torch raises a BaseException with all tracebacks."""
+    """Translate the first failed rank's error to CheckpointError; torch raises a BaseException with all tracebacks."""
     try:
         yield
     except CheckpointException as error:
@@ -99,19 +101,19 @@ def _translate_errors() -> Iterator[None]:
 
 
 def _expect_no_ranks() -> None:
-    # torch warns if there is only one process, but one is enough. The threads that write share the list of filters.
+    # torch warns about a single process, which is enough here. Its writer threads share the list of filters.
     warnings.filterwarnings("ignore", message="torch.distributed is disabled, unavailable or uninitialized")
 
 
 def step_in_shards(optimizer: torch.optim.Optimizer, weights: Iterable[Any], shard_bytes: int = _SHARD_BYTES) -> None:
-    """Make the optimizer's step, and remove the gradients. The numbers are those of `optimizer.step()`.
+    """Make the optimizer's step shard by shard, with the result of `optimizer.step()`, and clear the gradients.
 
-    weights: all that the optimizer trains; those without a gradient stay as they are
+    weights: all that the optimizer trains; those without a gradient stay unchanged
     """
     gradients = {weight: weight.grad for weight in weights if weight.grad is not None}
     for weight in gradients:
         weight.grad = None
-    # AdamW has two moments. The list is made first, since gradients are taken out of the mapping meanwhile.
+    # AdamW has two moments. The list is a copy: the loop removes gradients from the mapping.
     for shard in split_by_bytes(list(gradients), lambda weight: 2 * local_shard(weight).nbytes, shard_bytes):
         at_home = {weight: optimizer.state.get(weight, {}) for weight in shard}
         for weight in shard:
@@ -129,7 +131,7 @@ def step_in_shards(optimizer: torch.optim.Optimizer, weights: Iterable[Any], sha
 
 @torch.no_grad()
 def _copy_to_cpu(state: dict[str, Tensor], home: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Copy the moments to the memory of the CPU, to where they were before if they were there."""
+    """Copy the moments to CPU memory, in place where they were there before."""
     for key in state.keys() & home.keys() - {_STEP}:
         local_shard(home[key]).copy_(local_shard(state[key]))
     return {
