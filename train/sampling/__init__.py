@@ -1,4 +1,4 @@
-"""Prompts in, completions out.
+"""Samplers: prompts in, completions out.
 
 Begin with protocol.py, the interfaces of samplers and engines, and open_engine.py, which opens them. A model is in this
 process (vllm.py; transformers.py for tests), in processes on other GPUs (engine_processes.py), or behind an

@@ -1,10 +1,10 @@
 """Commitments to hidden states (TOPLOC): computed by an untrusted worker, and compared by a verifier.
 
-The K largest absolute values of each chunk of 32 tokens become a polynomial through (index, bits of the value), over
-the integers modulo PRIME. On the wire, a chunk is the modulus of the indices and K coefficients, each two bytes, big-
-endian. A verifier evaluates the polynomial at the indices of its own largest values.
+The K largest absolute values of each chunk of 32 tokens define a polynomial through (index, bits of the value), over
+the integers modulo PRIME. On the wire, a chunk is the modulus of the indices and K coefficients, two big-endian bytes
+each. A verifier evaluates the polynomial at the indices of its own largest values.
 
-Letters in names are shapes: C chunks, K values of each, T tokens, H the width of the model.
+Letters in names are shapes: C chunks, K values of each, T tokens, H hidden size.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 Int64Array = NDArray[np.int64]
-Bfloat16Bits = NDArray[np.uint16]  # numbers in bfloat16, as their bits
+Bfloat16Bits = NDArray[np.uint16]  # bit patterns of bfloat16 numbers
 
 CHUNK_TOKENS = 32  # of a chunk; the last chunk of a completion may have fewer
 K = 128  # values committed for each chunk
-PRIME = 65497  # the largest prime below 2^16 that TOPLOC uses, so that a coefficient fits into two bytes
-_MIN_MODULUS = 2**15  # honest commitments are far above: indices collide under few moduli
-# Of bfloat16. The bits without the sign are ordered, as integers, as the absolute values are.
+PRIME = 65497  # largest prime below 2^16 that TOPLOC uses: a coefficient fits into two bytes
+_MIN_MODULUS = 2**15  # honest commitments are far above: indices rarely collide
+# Bit masks of bfloat16. Without the sign, bits compare as integers like absolute values.
 MAGNITUDE, _EXPONENT_SHIFT, _EXPONENT, _MANTISSA = 0x7FFF, 7, 0xFF, 0x7F
 
 
@@ -33,7 +33,7 @@ class MalformedCommitment(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TopValues:
-    """The largest values of a chunk: their indices in it, and the bits of each."""
+    """The largest values of a chunk: their indices in it, and their bits."""
 
     indices: Int64Array
     bits: Bfloat16Bits
@@ -41,10 +41,10 @@ class TopValues:
 
 @dataclass(frozen=True, slots=True)
 class CommitmentDistance:
-    """The comparison of one chunk, over the largest values of the verifier.
+    """The comparison of one chunk, over the verifier's largest values.
 
     exponent_mismatches  number of values with another exponent in the commitment
-    mantissa_mean        mean of |difference of mantissas| over the others; infinite if there are none
+    mantissa_mean        mean |difference of mantissas| of the others; infinite if there are none
     """
 
     exponent_mismatches: int
@@ -52,9 +52,9 @@ class CommitmentDistance:
 
 
 def commit_top_values(chunks: Sequence[TopValues]) -> bytes:
-    """Return the commitments to the K largest values of each chunk."""
+    """Return the encoded commitments to the K largest values of each chunk."""
     content = b""
-    # Chunks with fewer values than K have polynomials of a lower degree.
+    # Chunks with fewer values than K have polynomials of lower degree.
     for n_values, together in groupby(chunks, lambda chunk: len(chunk.indices)):
         group = list(together)
         moduli_C1 = np.array([[injective_modulus(chunk.indices)] for chunk in group])
@@ -65,9 +65,9 @@ def commit_top_values(chunks: Sequence[TopValues]) -> bytes:
 
 
 def decode_commitments(data: bytes, n_tokens: int) -> Int64Array:
-    """Return the commitments to a completion of n tokens: for each chunk a row of the modulus and the coefficients.
+    """Decode the commitments to a completion of n tokens: one row per chunk, the modulus and the coefficients.
 
-    Raises MalformedCommitment, and nothing else, whatever the bytes are.
+    Raises only MalformedCommitment, for any bytes.
     """
     n_chunks = -(-n_tokens // CHUNK_TOKENS)
     wanted = n_chunks * 2 * (1 + K)
@@ -82,7 +82,7 @@ def decode_commitments(data: bytes, n_tokens: int) -> Int64Array:
 
 
 def commitment_distances(commitments: Int64Array, hidden_TH: Bfloat16Bits) -> tuple[CommitmentDistance, ...]:
-    """Compare commitments with the verifier's hidden states in bfloat16. There is one commitment for each 32 tokens."""
+    """Compare commitments, one for each 32 tokens, with the verifier's hidden states in bfloat16."""
     distances = []
     for commitment, start in zip(commitments, range(0, len(hidden_TH), CHUNK_TOKENS), strict=True):
         bits = hidden_TH[start : start + CHUNK_TOKENS].ravel()
@@ -98,7 +98,7 @@ def commitment_distances(commitments: Int64Array, hidden_TH: Bfloat16Bits) -> tu
 def top_k_indices(bits: Bfloat16Bits, k: int) -> Int64Array:
     """Return the indices of the k largest absolute values, or all indices if there are fewer.
 
-    Ties are broken by the lower index, so that the same bits give the same indices.
+    Ties go to the lower index, so equal bits give equal indices.
     """
     magnitudes = bits & MAGNITUDE
     if len(magnitudes) <= k:
@@ -120,7 +120,8 @@ def injective_modulus(indices: Int64Array) -> int:
 def interpolate(x_CK: Int64Array, y_CK: Int64Array) -> Int64Array:
     """Return the coefficients of the polynomials of degree < K through the points, the constant term first.
 
-    Rows of x_CK must have distinct values. Newton's divided differences, then Horner's scheme: 3 K^2 operations a row.
+    Each row of x_CK must have distinct values. Newton's divided differences, then Horner's scheme: 3 K^2 operations a
+    row.
     """
     n_points = x_CK.shape[1]
     divided_CK = y_CK % PRIME
@@ -129,19 +130,19 @@ def interpolate(x_CK: Int64Array, y_CK: Int64Array) -> Int64Array:
         run = x_CK[:, order:] - x_CK[:, :-order]
         divided_CK[:, order:] = rise % PRIME * _inverses()[run % PRIME] % PRIME
     coefficients_CK = np.zeros_like(divided_CK)
-    for place in reversed(range(n_points)):
+    for index in reversed(range(n_points)):
         shifted_CK = np.zeros_like(coefficients_CK)
         shifted_CK[:, 1:] = coefficients_CK[:, :-1]
-        coefficients_CK = (shifted_CK - x_CK[:, place : place + 1] * coefficients_CK) % PRIME
-        coefficients_CK[:, 0] = (coefficients_CK[:, 0] + divided_CK[:, place]) % PRIME
+        coefficients_CK = (shifted_CK - x_CK[:, index : index + 1] * coefficients_CK) % PRIME
+        coefficients_CK[:, 0] = (coefficients_CK[:, 0] + divided_CK[:, index]) % PRIME
     return coefficients_CK
 
 
 def evaluate(coefficients_CK: Int64Array, x_CJ: Int64Array) -> Int64Array:
     """Return the values of each polynomial at its J points."""
     values_CJ = np.zeros_like(x_CJ)
-    for place in reversed(range(coefficients_CK.shape[1])):
-        values_CJ = (values_CJ * x_CJ + coefficients_CK[:, place : place + 1]) % PRIME
+    for index in reversed(range(coefficients_CK.shape[1])):
+        values_CJ = (values_CJ * x_CJ + coefficients_CK[:, index : index + 1]) % PRIME
     return values_CJ
 
 

@@ -1,7 +1,7 @@
 """vLLM engines in child processes, on other GPUs than the trainer's. New weights arrive in shared memory or by NCCL.
 
-A dead engine is restarted with the newest weights, and samples what is still missing, with the same seeds. If engines
-die too often, the run ends with a SamplerError.
+An engine that exits is restarted with the newest weights, and samples the missing completions with the same seeds. Too
+many restarts end the run with a SamplerError.
 """
 
 import logging
@@ -28,7 +28,7 @@ from train.weights.source import SharedMemoryTransport
 
 log = logging.getLogger(__name__)
 
-_POLL_SECONDS = 1.0  # interval of checks that silent engines are alive
+_POLL_SECONDS = 1.0  # interval of liveness checks while engines are silent
 
 
 class EngineProcesses:
@@ -38,7 +38,7 @@ class EngineProcesses:
         size = settings.tensor_parallel
         self._settings = settings
         self._arguments = [(model, gpus, options) for gpus in split_gpus_by_engine(settings.gpus, size)]
-        self._memory = SharedMemoryTransport(kept=1)  # all engines have read a version when `update_weights` returns
+        self._memory = SharedMemoryTransport(kept=1)  # when `update_weights` returns, all engines have read a version
         self._manifest: WeightManifest | None = None  # of the newest weights
         self._version = 0  # of the weights being sent by NCCL
         self._sender: NcclSender | None = None
@@ -60,7 +60,7 @@ class EngineProcesses:
     def sample(
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
-        """Yield (index, completion) as completions finish; see protocol.py. All prompts are read at once."""
+        """Yield (index, completion) as completions finish; see protocol.py. Reads all prompts first."""
         missing: list[dict[int, SeededPrompt]] = [{} for _ in self._engines]
         for index, prompt in enumerate(prompts):
             missing[index % len(missing)][index] = prompt
@@ -92,11 +92,11 @@ class EngineProcesses:
     def update_weights(
         self, weights: Iterable[tuple[str, Tensor]], version: int, probe: Probe | None, max_error: float
     ) -> dict[str, float]:
-        """Load and verify weights in every process; see train/sampling/protocol.py."""
+        """Load and verify weights in every process; see protocol.py."""
         try:
             if self._sender is None or self._manifest is None:
                 self._manifest = self._memory.publish(weights, version, probe, max_error)
-            else:  # the first transfer has established names and shapes, and verified the rest
+            else:  # the first transfer established names and shapes, and verified the rest
                 self._version = version
                 sent = self._sender.send(weights, self._manifest.tensors)
                 self._manifest = WeightManifest(version, tensors=tuple(sent), probe=probe, max_error=max_error)
@@ -124,7 +124,7 @@ class EngineProcesses:
             engine.expect("received", self._settings.sync_seconds)
 
     def sleep(self) -> None:
-        """Do nothing: the engines share no GPU with the trainer."""
+        """Do nothing: engines and trainer share no GPU."""
 
     def close(self) -> None:
         """End the processes."""
@@ -136,13 +136,13 @@ class EngineProcesses:
         self._memory.close()
 
     def _restart(self, number: int, error: SamplerError) -> list[dict[str, float]]:
-        """Restart an engine. Return the metrics of its proof, or nothing if it has no weights to load."""
+        """Restart an engine; return the metrics of its proof, if it has weights to load."""
         if self._closed:  # another thread closed the engines: not a failure
             raise error
         if self._sender is not None and self._manifest is not None and not self._manifest.files:
             raise SamplerError(
-                f'an engine failed, and with engine.transfer = "nccl" the others cannot go on without it: {error}. The '
-                "same command with --resume continues."
+                f'an engine failed, and with engine.transfer = "nccl" the others cannot continue without it: {error}. '
+                "The same command with --resume continues."
             ) from error
         if not self._restarts.spend(time.monotonic()):
             raise SamplerError(
@@ -162,7 +162,7 @@ class EngineProcesses:
 
 
 class _Engine:
-    """The trainer's handle of an engine process."""
+    """Handle of an engine process."""
 
     def __init__(self, model: str, gpus: Sequence[int], options: dict[str, Any]) -> None:
         context = multiprocessing.get_context("spawn")
@@ -176,16 +176,16 @@ class _Engine:
         try:
             self.connection.send(message)
         except OSError:
-            log.debug("an engine is gone; the caller that waits for its reply will notice")
+            log.debug("an engine has exited; waiting for its reply will fail")
 
     def expect(self, kind: str, seconds: float) -> list[Any]:
-        """Return the engine's next message. Raises SamplerError if it is not of this kind or does not come in time."""
+        """Wait for the engine's next message. Raises SamplerError for another kind of message, or after a timeout."""
         deadline = time.monotonic() + seconds
         while not self.connection.poll(_POLL_SECONDS):
             if not self.process.is_alive():
                 raise SamplerError(f"its process has ended with status {self.process.exitcode}")
             if time.monotonic() > deadline:
-                raise SamplerError(f"timed out: it did not say {kind!r} within {seconds:g} s")
+                raise SamplerError(f"timed out: it did not send {kind!r} within {seconds:g} s")
         return self.receive(kind)
 
     def receive(self, kind: str) -> list[Any]:
@@ -199,7 +199,7 @@ class _Engine:
         if message_kind == "failed":
             raise SamplerError(str(content[0]))
         if message_kind != kind:
-            raise SamplerError(f"it said {message_kind!r} instead of {kind!r}")
+            raise SamplerError(f"it sent {message_kind!r} instead of {kind!r}")
         return content
 
     def end(self) -> None:
@@ -211,9 +211,9 @@ class _Engine:
 
 
 def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dict[str, Any]) -> None:
-    """Run an engine in this process, and execute the trainer's messages until the connection is closed."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # Ctrl-C and torchrun reach all processes of a run, but the
-        signal.signal(number, signal.SIG_IGN)  # trainer needs this one until it has saved, and ends it then
+    """Run an engine in this process, and execute the trainer's messages until it closes the connection."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # Ctrl-C and torchrun signal all processes of a run, but the
+        signal.signal(number, signal.SIG_IGN)  # trainer needs this one until it has saved, and then ends it
     threading.Thread(target=_end_with_parent, daemon=True).start()
     clear_trainer_environment()
     try:
@@ -226,7 +226,7 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
             try:
                 kind, *content = connection.recv()
             except (EOFError, OSError):
-                return  # the run is over
+                return  # the run ended
             if kind in ("load", "prove"):
                 (manifest,) = content
                 if kind == "load":
@@ -242,13 +242,13 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
     except ParityError as error:
         connection.send(("differs", str(error)))
     except ConnectionError:
-        return  # the run is over
+        return  # the run ended
     except (SamplerError, TransferError, OSError) as error:
         connection.send(("failed", str(error)))
 
 
 def _end_with_parent() -> None:
-    """End this process once the trainer is gone, even in the middle of a long completion."""
+    """Exit once the trainer exits, even in the middle of a long completion."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

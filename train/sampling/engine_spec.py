@@ -1,6 +1,6 @@
-"""The engine spec of a run: how an engine for it must be started; and the start in a separate process.
+"""The engine spec of a run: how to start its engines, in this process or a separate one.
 
-Such a process sees only the engine's GPUs, and no variables that would make it a rank of the trainer.
+A separate process sees only the engine's GPUs, and none of the variables that make it a rank of the trainer.
 """
 
 import os
@@ -20,12 +20,12 @@ _TORCHRUN = ("TORCHELASTIC_", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"
 
 
 class EngineSpec(Struct, frozen=True):
-    """Read from a run's configuration by train/sampling/open_engine.py.
+    """Options to start an engine, derived from a run's configuration by open_engine.py.
 
     run             name of the run
-    model           a folder or a name on the Hub; the run's weights replace its weights before sampling
+    model           folder or Hub name; the run's weights replace its weights before sampling
     context_tokens  tokens of prompt and completion together
-    vllm            options of vLLM, by vLLM's names
+    vllm            vLLM's options, by vLLM's names
     whole_leases    whether new weights are loaded only between leases
     sampling        sampling params for training and, unless evaluation has its own engine, evaluation
     """
@@ -44,7 +44,7 @@ def start_engine(
 ) -> Engine:
     """Start an engine in this process.
 
-    model       a folder or a name on the Hub; default: the spec's
+    model       folder or Hub name; default: the spec's
     engine      options of the section [engine] that override the spec's
     verifiable  whether the engine will sample verifiable completions
 
@@ -62,10 +62,10 @@ def start_engine(
 
 
 def clear_trainer_environment() -> None:
-    """Prepare this process for an engine: remove the trainer's rank, and keep vLLM's engine core in this process."""
+    """Remove the trainer's rank from the environment, and keep vLLM's engine core in this process."""
     for name in [name for name in os.environ if name.startswith(_TORCHRUN)]:
         del os.environ[name]
-    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # weights change between two steps of the engine
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # to change weights between two steps of the engine
 
 
 def split_gpus_by_engine(gpus: Sequence[int], tensor_parallel: int) -> list[tuple[int, ...]]:

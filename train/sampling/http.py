@@ -1,16 +1,16 @@
 """A sampler for a model behind an OpenAI-compatible server: `vllm serve`, any other server, or a provider.
 
-There is one request per sample, and many at once, so that each completion arrives as soon as it is finished.
+Each sample is one request, and many run concurrently, so completions arrive as they finish.
 
     reply                                              effect
     a completion                                       the sample
-    400, 413, 422 with the server's reason             the prompt is refused, the others go on
+    400, 413, 422 with the server's reason             the prompt is refused; others continue
     401, 402, 403, 404 and other 4xx                   SamplerError with the server's reason
-    408, 409, 425, 429, 5xx, no reply, a reply that    another attempt, with backoff and after the time that the server
-    is late, broken, empty, or an error with 200       requests, until a limit; then SamplerError
+    408, 409, 425, 429, 5xx, no reply, a reply that    retry with backoff, at least Retry-After, until a deadline;
+    is late, broken, empty, or an error with 200       then SamplerError
 
-Replies are decoded into types that ignore unknown fields. A choice that does not fit its type is a permanent error:
-another attempt would cost as much and give the same.
+Replies are decoded into types that ignore unknown fields. A choice that does not fit its type is a permanent error: a
+retry would cost as much and give the same.
 """
 
 import json
@@ -34,9 +34,9 @@ from train.sampling.text import NO_ARGUMENTS, truncate_at_stop
 try:
     from sandbox.http_client import HttpClient, HttpReply, ServerUnreachable
 except ImportError as error:
-    raise SamplerError(f"cannot ask a server: {error}. Type: {install_command('http')}") from error
+    raise SamplerError(f"cannot call a server: {error}. Type: {install_command('http')}") from error
 
-MAX_CONCURRENT_REQUESTS = 64  # by default; a provider that allows fewer responds with status 429
+MAX_CONCURRENT_REQUESTS = 64  # default; a provider that allows fewer responds with status 429
 _RETRYABLE_STATUSES = {408, 409, 425, 429}
 _RATE_LIMITED = 429
 _PERMANENT_SERVER_ERRORS = {501, 505}  # others, such as 503 and 524, may be transient
@@ -49,7 +49,7 @@ _CONNECT_SECONDS = 10
 _MAX_BACKOFF_SECONDS = 20  # between attempts, unless the server sends Retry-After
 _MAX_REPLY_BYTES = 1 << 28
 _GET_ATTEMPTS = 3
-# Switches off the defaults that `vllm serve` takes from the model's generation_config.json, and asks for token ids.
+# Disables the defaults that `vllm serve` takes from the model's generation_config.json, and requests token ids.
 _VLLM_OPTIONS = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "return_token_ids": True}
 _CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}  # the last message is a prefill
 _MAX_STOPS = 4  # in OpenAI's interface; vLLM takes any number
@@ -58,7 +58,7 @@ _TRUNCATED = {"length", "max_tokens", "model_length"}  # finish reasons of sever
 
 
 class _Part(Struct):
-    """A part of a message: a text, or thinking, which is a text or has parts."""
+    """A part of a message: a text, or thinking, which is a text or has parts itself."""
 
     text: str | None = None
     thinking: "str | list[_Part] | None" = None
@@ -106,7 +106,7 @@ class _ErrorReply(Struct):
 
 
 class _Model(Struct):
-    """An entry of the list of models, which is the value of `data` or, at some providers, the whole reply."""
+    """An entry of the list of models: the reply's `data` or, at some providers, the whole reply."""
 
     id: Any = None
     owned_by: Any = None
@@ -126,12 +126,12 @@ class _TransientFailure(Exception):
 
 
 def is_transient(status: int) -> bool:
-    """Return whether the same request may get another status later."""
+    """Return whether a retry may get another status."""
     return status in _RETRYABLE_STATUSES or (status >= 500 and status not in _PERMANENT_SERVER_ERRORS)
 
 
 def get_with_retries(client: HttpClient, path: str, max_seconds: float) -> HttpReply:
-    """Return the reply to a GET, after a few attempts if need be. Raises ServerUnreachable."""
+    """Send a GET, with a few retries. Raises ServerUnreachable."""
     attempt = 0
     while True:
         attempt += 1
@@ -148,11 +148,11 @@ def get_with_retries(client: HttpClient, path: str, max_seconds: float) -> HttpR
 
 
 class HttpSampler:
-    """A model behind a server. If the server needs a key, it is taken from OPENAI_API_KEY.
+    """A model behind a server, with the API key of OPENAI_API_KEY, if set.
 
-    base_url            the address as OpenAI's clients take it, with /v1
-    concurrency         maximal number of concurrent requests
-    template_arguments  further arguments of the model's chat template, as vLLM's server takes them
+    base_url            address with /v1, as for OpenAI's clients
+    concurrency         maximum number of concurrent requests
+    template_arguments  further arguments of the model's chat template, for vLLM's server
     options             further fields of each request, and its time limit
     retry_seconds       deadline for retries of a request; after status 429, counted from the last success of any
                         request
@@ -177,17 +177,17 @@ class HttpSampler:
         self._model, self._url, self._template_arguments = model, self._client.url, dict(template_arguments)
         self._concurrency, self._options, self._retry_seconds = concurrency, options, retry_seconds
         self._closed = threading.Event()
-        self._last_success = 0.0  # of any request, by time.monotonic()
+        self._last_success = 0.0  # time of any request's last success, by time.monotonic()
         self._limit_name = _LIMIT
         about = self._describe_model()
         self._is_vllm = about.owned_by == "vllm"
         context = about.max_model_len
-        self._context = context if isinstance(context, int) else None  # in tokens; None if the server does not state it
+        self._context = context if isinstance(context, int) else None  # in tokens; None if unknown
 
     def sample(
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
-        """Yield (index, completion) as completions finish; see train/sampling/protocol.py."""
+        """Yield (index, completion) as completions finish; see protocol.py."""
         asked = map_results(lambda prompt: self._ask(*prompt, sampling), prompts, threads=self._concurrency)
         for index, answer in asked:
             if isinstance(answer, Exception) and not isinstance(answer, ValueError):
@@ -208,7 +208,7 @@ class HttpSampler:
             ) from error
         if reply.status in (401, 403):
             raise self._permanent_error(reply.status, reply)
-        if reply.status != 200 and not is_transient(reply.status):  # no list of models: the first request will tell
+        if reply.status != 200 and not is_transient(reply.status):  # no list of models: the first request decides
             return _Model()
         try:
             models = msgspec.convert(reply.json_object().get("data", reply.json()), list[_Model])
@@ -226,10 +226,10 @@ class HttpSampler:
         return known[self._model]
 
     def _ask(self, prompt: Prompt, seed: int, sampling: SamplingParams) -> SampledCompletion:
-        """Return the completion. Raises ValueError if the server refuses the prompt, SamplerError if it fails."""
+        """Request a completion, with retries. Raises ValueError for a refused prompt, SamplerError for a failure."""
         path, request = self._request(prompt, sampling.max_tokens)
         request |= {"model": self._model, "temperature": sampling.temperature, "top_p": sampling.top_p, "seed": seed}
-        # Stops left out of a request still end the text of the completion.
+        # Stops left out of a request still truncate the text.
         if stops := sampling.stop if self._is_vllm else sampling.stop[:_MAX_STOPS]:
             request["stop"] = stops
         if self._is_vllm:
@@ -274,22 +274,22 @@ class HttpSampler:
             return _completion(content, sampling, self._url)
         error, status = _stated_error(content), reply.status
         if status == 200 and error is not None and isinstance(error.code, int) and 400 <= error.code < 600:
-            status = error.code  # of a gateway that had already sent status 200
+            status = error.code  # a gateway had already sent status 200
         if status == 400 and limit_name == _LIMIT and error is not None and _wants_new_limit(error):
             self._limit_name = _NEW_LIMIT
             return self._attempt(path, request, sampling)
         if status in _REFUSED_PROMPT and (status != 400 or error is not None):
-            raise ValueError(f"{status}, {_words(reply)}")
+            raise ValueError(f"{status}, {_reason(reply)}")
         if status in (200, 400) or is_transient(status):
             raise _TransientFailure(
-                f"{status}, {_words(reply)}",
+                f"{status}, {_reason(reply)}",
                 is_rate_limit=status == _RATE_LIMITED,
                 retry_after_seconds=reply.retry_after_seconds,
             )
         raise self._permanent_error(status, reply)
 
     def _permanent_error(self, status: int, reply: HttpReply) -> SamplerError:
-        return SamplerError(f"the server at {self._url} answered {status}, {_words(reply)}.{_ADVICE.get(status, '')}")
+        return SamplerError(f"the server at {self._url} answered {status}, {_reason(reply)}.{_ADVICE.get(status, '')}")
 
     def _request(self, prompt: Prompt, max_tokens: int) -> tuple[str, dict[str, Any]]:
         """Return the path for this type of prompt, and the request's fields for prompt and length."""
@@ -302,8 +302,7 @@ class HttpSampler:
                 asked["chat_template_kwargs"] = arguments
             if self._is_vllm and is_prefilled(prompt):
                 asked |= _CONTINUE
-            # The server would refuse more than its context. Without a number, a completion may use all that the prompt
-            # leaves of it.
+            # The server would refuse more than its context; without a number, a completion may use the rest of it.
             if self._context is None or max_tokens < self._context:
                 asked["max_tokens"] = max_tokens
             return "/chat/completions", asked
@@ -314,12 +313,12 @@ class HttpSampler:
             if left < 1:
                 raise ValueError(f"the prompt has {len(prompt)} tokens, the model takes {self._context}")
             max_tokens = min(max_tokens, left)
-        # Without a number, a server would sample 16 tokens. vLLM's stops at the end of its context.
+        # Without a number, servers sample 16 tokens. vLLM stops at the end of its context.
         return "/completions", {"prompt": prompt, "max_tokens": max_tokens}
 
 
 def _completion(body: Mapping[str, Any], sampling: SamplingParams, url: str) -> SampledCompletion:
-    """Return the completion in a body with choices.
+    """Decode the completion in a body with choices.
 
     Raises _TransientFailure if the server failed while generating, SamplerError if the body has another form.
     """
@@ -337,7 +336,7 @@ def _completion(body: Mapping[str, Any], sampling: SamplingParams, url: str) -> 
     prompt_ids = content.prompt_token_ids or choice.prompt_token_ids or ()
     n_tokens = len(ids) or int(usage.completion_tokens or 0)
     reached_limit = choice.finish_reason in _TRUNCATED if choice.finish_reason else n_tokens >= sampling.max_tokens
-    # The newer name first; some servers send both, with the same text.
+    # the newer name first; some servers send both, with the same text
     reasoning = _text(message.reasoning) or _text(message.reasoning_content)
     if isinstance(message.content, list):
         reasoning = reasoning or "".join(_text(part.thinking) for part in message.content)
@@ -353,7 +352,7 @@ def _completion(body: Mapping[str, Any], sampling: SamplingParams, url: str) -> 
 
 
 def _text(content: str | list[_Part] | None) -> str:
-    """Return a content that may be null or in parts as text."""
+    """Join a content that may be null or in parts."""
     return "".join(part.text or "" for part in content) if isinstance(content, list) else content or ""
 
 
@@ -374,5 +373,5 @@ def _wants_new_limit(error: _Error) -> bool:
     return is_unsupported or _NEW_LIMIT in (error.message or "")
 
 
-def _words(reply: HttpReply) -> str:
+def _reason(reply: HttpReply) -> str:
     return " ".join(reply.message().split()).rstrip(".")

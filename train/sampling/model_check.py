@@ -6,18 +6,18 @@ from pathlib import Path
 
 from train.errors import SamplerError
 
-_PATH_PREFIXES = (".", "/", "~")  # anything else may be the name of a model on the Hub
+_PATH_PREFIXES = (".", "/", "~")  # any other name may be on the Hub
 _HUB_SECONDS = 10.0
 _TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json")
 
 
 def check_model(model: str, revision: str | None = None) -> None:
-    """Raise SamplerError unless there is a model of this name: in a folder here, or on the Hub.
+    """Raise SamplerError unless a model of this name exists: a folder here, or on the Hub.
 
     revision: of a model on the Hub; None: the newest
 
-    If the Hub's cache on this machine has the model, the Hub is not asked.
+    Does not contact the Hub if its cache on this machine has the model.
     """
     check_folder(model)
     if not Path(model).expanduser().exists():
@@ -25,18 +25,18 @@ def check_model(model: str, revision: str | None = None) -> None:
 
 
 def check_folder(model: str) -> None:
-    """Raise SamplerError if the name can only be that of a folder, and there is no model in it."""
+    """Raise SamplerError if the name must be a folder's, and it has no model."""
     folder = Path(model).expanduser()
     is_path = model.startswith(_PATH_PREFIXES) or model.count("/") > 1 or folder.exists()
     if is_path and not folder.is_file() and not (folder / "config.json").is_file():
         raise SamplerError(
-            f"{model} is not the folder of a model: it has no config.json.{_near(folder)} Give such a folder, or a "
+            f"{model} is not the folder of a model: it has no config.json.{_hint(folder)} Give such a folder, or a "
             "Hub id."
         )
 
 
 def check_tokenizer(model: str) -> None:
-    """Raise SamplerError if a folder has no tokenizer: transformers would invent an empty one."""
+    """Raise SamplerError if a folder has no tokenizer: transformers would create an empty one."""
     folder = Path(model).expanduser()
     if folder.is_dir() and not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         raise SamplerError(
@@ -46,10 +46,9 @@ def check_tokenizer(model: str) -> None:
 
 
 def check_chat_template(model: str, revision: str | None = None) -> None:
-    """Raise SamplerError if a model's files have no chat template, as those of base models.
+    """Raise SamplerError if a model has no chat template, like base models, or a folder no tokenizer.
 
-    Nothing is loaded or downloaded: a model on the Hub that is not in the cache is not checked. A folder without a
-    tokenizer is refused.
+    Loads and downloads nothing: does not check a model on the Hub that is not cached.
     """
     check_tokenizer(model)
     settings = _file(model, "tokenizer_config.json", revision)
@@ -61,8 +60,8 @@ def check_chat_template(model: str, revision: str | None = None) -> None:
         return  # the engine will report the error
     if not template:
         raise SamplerError(
-            f"{model} has no chat template, so it cannot be asked in a chat: it is a base model. Give "
-            "--mode complete, --prompt-format base, or the tokenizer of a model of chat: --engine tokenizer=NAME."
+            f"{model} has no chat template, so it cannot take chats: it is a base model. Give "
+            "--mode complete, --prompt-format base, or the tokenizer of a chat model: --engine tokenizer=NAME."
         )
 
 
@@ -73,27 +72,27 @@ def _check_hub(model: str, revision: str | None) -> None:
         if _file(model, "config.json", revision) is None:
             get_hf_file_metadata(hf_hub_url(model, "config.json", revision=revision), timeout=_HUB_SECONDS)
     except Exception as error:
-        near = _near(Path(model).expanduser())
+        hint = _hint(Path(model).expanduser())
         problems: dict[type[Exception], str] = {  # subclasses before their bases
-            errors.HFValidationError: f"{model} is neither a folder here nor the name of a model on the Hub.{near}",
+            errors.HFValidationError: f"{model} is neither a folder here nor the name of a model on the Hub.{hint}",
             errors.GatedRepoError: f"{model} is gated: accept its conditions on the Hub, then type: hf auth login, or "
             "set HF_TOKEN.",
-            errors.RepositoryNotFoundError: f"{model} is neither a folder here nor a model on the Hub.{near} If it is "
+            errors.RepositoryNotFoundError: f"{model} is neither a folder here nor a model on the Hub.{hint} If it is "
             "private, set HF_TOKEN.",
             errors.RevisionNotFoundError: f"the Hub has {model}, but not its revision {revision}. Give another one, "
             "or leave it out.",
             errors.EntryNotFoundError: f"the Hub has {model}, but it is not a model: it has no config.json. Give the "
             "Hub id of a model.",
             errors.OfflineModeIsEnabled: f"{model} is neither a folder here nor in the Hub's cache, and "
-            f"HF_HUB_OFFLINE is set.{near}",
+            f"HF_HUB_OFFLINE is set.{hint}",
             # The client raises the errors of its HTTP library.
-            Exception: f"{model} is not a folder here, and the Hub cannot be reached to look for it.{near} ({error})",
+            Exception: f"{model} is not a folder here, and the Hub cannot be reached to look for it.{hint} ({error})",
         }
         raise SamplerError(next(text for kind, text in problems.items() if isinstance(error, kind))) from error
 
 
 def _file(model: str, name: str, revision: str | None) -> Path | None:
-    """Return a file of a model; None if it is not on this machine."""
+    """Return the path of a model's file; None if it is not on this machine."""
     folder = Path(model).expanduser()
     if folder.is_dir():
         return folder / name if (folder / name).is_file() else None
@@ -107,8 +106,8 @@ def _file(model: str, name: str, revision: str | None) -> Path | None:
     return Path(found) if isinstance(found, str) else None
 
 
-def _near(folder: Path) -> str:
-    """Return a question that suggests the folder of a model with a similar name; "" if there is none."""
+def _hint(folder: Path) -> str:
+    """Suggest the folder of a model with a similar name; "" if there is none."""
     if not folder.parent.is_dir():
         return ""
     models = [path.name for path in folder.parent.iterdir() if (path / "config.json").is_file()]

@@ -1,4 +1,4 @@
-"""Openers of samplers: of a run's engine, by its configuration, and of a command's model or server."""
+"""Openers of samplers: a run's engine from its configuration, or a command's model or server."""
 
 import os
 from collections.abc import Mapping
@@ -29,9 +29,9 @@ def open_sampler(
 ) -> Sampler:  # fmt: skip
     """Load the model in this process or, given a URL, use the model of this name at an OpenAI-compatible server.
 
-    engine: options of vLLM, or those of the requests to a server
+    engine: options of vLLM, or of the requests to a server
 
-    Raises SamplerError, and ConfigError for options that a server does not take.
+    Raises SamplerError, and ConfigError for options that a server does not accept.
     """
     if base_url is not None:
         from train.sampling.http import MAX_CONCURRENT_REQUESTS, HttpSampler
@@ -47,7 +47,7 @@ def open_sampler(
 
 
 def open_engine(config: Config) -> UpdatableSampler:
-    """Start the engine. Raises SamplerError if it cannot be started, and ConfigError if its settings are impossible."""
+    """Start the run's engine. Raises SamplerError if that fails, and ConfigError for impossible settings."""
     if config.engine.kind == "vllm" and config.engine.gpus:
         from train.sampling.engine_processes import EngineProcesses
 
@@ -59,7 +59,7 @@ def open_engine(config: Config) -> UpdatableSampler:
 
 
 def open_engine_in_process(config: Config) -> "TransformersSampler | VllmSampler":
-    """Start the engine in this process, in the thread in which it will sample; see sampler_thread.py.
+    """Start the engine in this process and the current thread, in which it must sample; see sampler_thread.py.
 
     Raises SamplerError and ConfigError as `open_engine` does.
     """
@@ -76,13 +76,13 @@ def open_engine_in_process(config: Config) -> "TransformersSampler | VllmSampler
         return TransformersSampler(
             spec.model, context_tokens=spec.context_tokens, template_arguments=config.prompt.chat_arguments
         )
-    # An engine core in a separate process could not take tensors of this process.
+    # An engine core in a separate process could not read tensors of this process.
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     import torch
 
     from train.sampling.vllm import VllmSampler
 
-    # Trainer and engine can take turns with the memory of one GPU only if nothing is sampled during training.
+    # Trainer and engine can alternate on one GPU's memory only if nothing is sampled during training.
     takes_turns = config.rollout.pipeline == "sync" and config.evaluation.where != "idle"
     options = {**_vllm_options(config, spec), "enable_sleep_mode": torch.cuda.is_available() and takes_turns}
     return VllmSampler(spec.model, **options)
@@ -110,7 +110,6 @@ def engine_spec(config: Config, run: str = "") -> EngineSpec:
 
 
 def _sampling(config: Config) -> tuple[SamplingParams, ...]:
-    """Return the sampling params of this run's workers."""
     evaluation, longest = config.evaluation, max(stage.max_tokens for stage in config.stages)
     training = SamplingParams(config.rollout.temperature, 1.0, longest, logprobs=True)
     if evaluation.where == "own" or not (evaluation.dataset or evaluation.suites):
@@ -125,12 +124,12 @@ def _vllm_options(config: Config, spec: EngineSpec) -> dict[str, Any]:
 
 
 def _context_tokens(config: Config, path: str) -> int:
-    """Return the engine's context, prompt and completion together. Raises ConfigError if the model's is too short."""
+    """Return the tokens of prompt and completion together. Raises ConfigError if the model's context is too short."""
     longest_of_stages = max(stage.max_tokens for stage in config.stages)
     longest = max(longest_of_stages, config.evaluation.max_tokens if config.evaluation.where != "own" else 0)
     if 0 < config.engine.max_model_len <= longest_of_stages:
         raise ConfigError(
-            f"engine.max_model_len = {config.engine.max_model_len} leaves no room for a prompt beside answers of "
+            f"engine.max_model_len = {config.engine.max_model_len} leaves no room for a prompt with completions of "
             f"{longest_of_stages} tokens. Give the tokens of both together, or 0"
         )
     wanted = config.engine.max_model_len or config.data.max_prompt_tokens + longest

@@ -1,10 +1,10 @@
 """The proof, after every transfer, that an engine has the weights that the learner sent.
 
 1. The engine reports the manifest's version.
-2. Every tensor that the engine computes with has the checksum of the tensor that the learner sent. So no tensor is
-   missing, stale, partial, swapped or altered.
-3. The log-probabilities of fixed tokens equal the learner's, within a tolerance. This covers what checksums do not: the
-   layout that the engine assumes, caches, precision, and differences of configuration.
+2. Every tensor that the engine computes with has the checksum that the learner sent: none is missing, stale, partial,
+swapped or altered.
+3. The log-probabilities of the probe equal the learner's within a tolerance. This covers what checksums do not: layout,
+caches, precision and configuration.
 """
 
 import logging
@@ -20,10 +20,10 @@ from train.weights.source import Weights, with_checksums
 log = logging.getLogger(__name__)
 
 PARITY_METRIC = "parity/token_mult_prob_error"  # mean of exp |difference of log-probabilities|, NeMo-RL's name
-CHECKED_SHARE_METRIC = "parity/checked"  # metric: the share of the weights with compared checksums
+CHECKED_SHARE_METRIC = "parity/checked"  # share of the weights with compared checksums
 _MAX_NAMED = 3  # tensors in one message
 _REMEDY = (
-    "Nothing is sampled with them. Type the same command again, curate train with --resume: the engine starts anew, "
+    "Nothing is sampled with them. Type the same command again, curate train with --resume: the engine restarts, "
     "and the last checkpoint is good. If it happens again, try another engine.transfer, and other engine.options"
 )
 
@@ -31,7 +31,7 @@ _REMEDY = (
 def load_and_prove(
     engine: Engine, weights: Weights, version: int, probe: Probe | None, max_error: float
 ) -> dict[str, float]:
-    """Load tensors into an engine of this process, one after another, and prove the result.
+    """Load tensors into an engine of this process one by one, and prove the result.
 
     Returns the metrics of the proof. Raises ParityError and SamplerError, as `prove` does.
     """
@@ -41,7 +41,7 @@ def load_and_prove(
 
 
 def prove(engine: Engine, manifest: WeightManifest) -> dict[str, float]:
-    """Compare an engine's weights with those that the learner sent, and return the metrics of the comparison.
+    """Compare an engine's weights with the learner's, and return the metrics of the comparison.
 
     Raises ParityError if they differ, and SamplerError if the engine fails.
     """
@@ -62,13 +62,13 @@ def prove(engine: Engine, manifest: WeightManifest) -> dict[str, float]:
     if unknown := [name for name in sizes if not found.get(name)]:
         log.debug("checksums not known: %s", ", ".join(unknown))
     checked = sum(size for name, size in sizes.items() if found.get(name))
-    figures = {CHECKED_SHARE_METRIC: checked / max(sum(sizes.values()), 1)}
+    metrics = {CHECKED_SHARE_METRIC: checked / max(sum(sizes.values()), 1)}
     if manifest.probe is not None:
-        figures |= _agreement(engine, manifest, manifest.probe)
-    return {**figures, "parity/proof_s": time.monotonic() - start_time}
+        metrics |= _compare_logprobs(engine, manifest, manifest.probe)
+    return {**metrics, "parity/proof_s": time.monotonic() - start_time}
 
 
-def _agreement(engine: Engine, manifest: WeightManifest, probe: Probe) -> dict[str, float]:
+def _compare_logprobs(engine: Engine, manifest: WeightManifest, probe: Probe) -> dict[str, float]:
     try:
         by_engine = engine.logprobs(probe.tokens)
     except ValueError as refusal:
@@ -92,7 +92,7 @@ def logprob_differences(
 ) -> dict[str, float]:
     """Return metrics of the differences between log-probabilities; PARITY_METRIC is infinite if one is not finite.
 
-    Each argument has one list for each sequence.
+    Each argument has one list per sequence.
     """
     of_both = zip(by_learner, by_engine, strict=True)
     differences = [abs(mine - its) for pair in of_both for mine, its in zip(*pair, strict=True)]

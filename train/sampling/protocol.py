@@ -1,4 +1,4 @@
-"""The interfaces of samplers and engines, and their types: prompts in, completions out, each as soon as finished."""
+"""The interfaces and types of samplers and engines."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
     from train.weights.manifest import Probe, SentTensor
 
-# A chat, a text, or token ids. The model answers a chat that ends with a user's message. It continues all others: a
-# text, tokens, and a chat that ends with the beginning of its own message (a prefill).
+# A chat, a text, or token ids. The model replies to a chat that ends with a user's message. It continues texts, tokens,
+# and chats that end with the beginning of the model's own message (a prefill).
 Prompt = Chat | str | tuple[int, ...]
-SeededPrompt = tuple[Prompt, int]  # with the seed of this one sample
+SeededPrompt = tuple[Prompt, int]  # with the seed of this sample
 
 
 def is_prefilled(prompt: Prompt) -> bool:
@@ -24,9 +24,9 @@ def is_prefilled(prompt: Prompt) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """Sampling params. There is no top_k and no penalty; such defaults of servers and models are switched off."""
+    """Sampling params. There is no top_k and no penalty; such defaults of servers and models are disabled."""
 
-    temperature: float = 0.6  # this and top_p are those of DeepCoder's evaluation
+    temperature: float = 0.6  # as top_p, from DeepCoder's evaluation
     top_p: float = 0.95
     max_tokens: int = 16384  # maximum length of a completion, thinking included
     logprobs: bool = False  # whether to return log-probabilities of the tokens, after temperature and top_p
@@ -37,12 +37,12 @@ class SamplingParams:
         if not 0 <= self.temperature <= 2 or not 0 < self.top_p <= 1 or self.max_tokens < 1:
             raise ValueError(f"temperature must be 0 to 2, top_p above 0 up to 1, max_tokens at least 1, not {self}")
         if not all(self.stop):
-            raise ValueError("an empty text cannot end an answer")
+            raise ValueError("a stop must not be an empty text")
         if self.verifiable and (self.top_p < 1 or self.stop):
-            raise ValueError("answers that others check are drawn with top_p = 1 and without stops")
+            raise ValueError("verifiable completions need top_p = 1 and no stops")
 
     def as_table(self) -> dict[str, Any]:
-        """Return JSON values. Newer options are left out while they have no effect, so that old fingerprints hold."""
+        """Return JSON values, newer options only if they have an effect, so old fingerprints stay valid."""
         table = asdict(self)
         stop, verifiable = table.pop("stop"), table.pop("verifiable")
         if stop:
@@ -54,9 +54,9 @@ class SamplingParams:
 class SampledCompletion:
     """One completion.
 
-    finish_reason is "stop", or "length" if max_tokens or the end of the model's context truncated it. The ids are those
-    that the model read and sampled, never re-tokenized text. They are empty if a server hides them. They include the
-    tokens of a stop (SamplingParams.stop), but the text excludes it.
+    finish_reason is "stop", or "length" if max_tokens or the end of the model's context truncated it. Ids are those
+    that the model read and sampled, never re-tokenized text; empty if a server omits them. They include the tokens of a
+    stop (SamplingParams.stop), the text does not.
     """
 
     text: str
@@ -64,24 +64,23 @@ class SampledCompletion:
     n_tokens: int
     prompt_ids: tuple[int, ...] = ()
     token_ids: tuple[int, ...] = ()
-    logprobs: tuple[float, ...] = ()  # one for each token, if SamplingParams.logprobs
+    logprobs: tuple[float, ...] = ()  # one per token, if SamplingParams.logprobs
     versions: tuple[int, ...] = ()  # version of the weights that sampled each token, from 0
-    reasoning: str = ""  # thinking that a server returns separately; its tokens count in n_tokens
-    n_prompt_tokens: int = 0  # 0 if a server does not report it
-    commitments: bytes = b""  # if SamplingParams.verifiable: to the hidden states of the tokens
+    reasoning: str = ""  # thinking that a server returns separately, counted in n_tokens
+    n_prompt_tokens: int = 0  # 0 if unknown
+    commitments: bytes = b""  # to the hidden states, if SamplingParams.verifiable
 
 
 class Sampler(Protocol):
-    """A model that answers prompts."""
+    """A model that completes prompts."""
 
     def sample(
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
         """Yield (index of the prompt, completion) as completions finish.
 
-        `prompts` may be infinite: it is read only as far as the model keeps up. For a prompt that the model cannot
-        take, such as a too long one, yield a ValueError, and continue with the others. Raises SamplerError if sampling
-        fails.
+        Reads `prompts`, which may be infinite, only as far as the model keeps up. Yields a ValueError for a prompt that
+        the model cannot take, such as one that is too long, and continues. Raises SamplerError if sampling fails.
         """
 
     def close(self) -> None:
@@ -91,7 +90,7 @@ class Sampler(Protocol):
 class Engine(Protocol):
     """A model that samples token by token, many completions at once, and loads new weights between two steps.
 
-    One thread calls add, step and abort; `load` may be called by another thread at any time.
+    One thread calls add, step and abort; any thread may call `load` at any time.
     """
 
     max_concurrency: int  # further completions would only wait in the engine
@@ -106,7 +105,7 @@ class Engine(Protocol):
         """Abort completions in progress."""
 
     def load(self, weights: Iterable[tuple[str, "Tensor"]], version: int) -> None:
-        """Load whole tensors under their names in the model's files.
+        """Load full tensors under their names in the model's files.
 
         Completions in progress continue with the new weights: their cache is recomputed, and
         `SampledCompletion.versions` has the version of each token. Raises SamplerError if that fails.
@@ -119,31 +118,31 @@ class Engine(Protocol):
         """
 
     def version(self) -> int:
-        """Return the version of the weights that the engine itself reports."""
+        """Return the version of the weights as reported by the engine."""
 
     def checksums(self, tensors: "Sequence[SentTensor]") -> "Mapping[str, str]":
         """Return the checksums of the engine's own copies of these tensors, by name.
 
-        Tensors in a layout that cannot be compared are left out.
+        Omits tensors in a layout that cannot be compared.
         """
 
     def cache_use(self) -> float:
-        """Return the used share of the cache; 0 if unknown."""
+        """Return the used share of the KV cache; 0 if unknown."""
 
     def close(self) -> None:
         """Free the model's memory."""
 
 
 class UpdatableSampler(Sampler, Protocol):
-    """A sampler whose weights change while a run trains them. None of these methods is called while it samples."""
+    """A sampler whose weights change during a run. None of these methods is called while it samples."""
 
     def update_weights(
         self, weights: "Iterable[tuple[str, Tensor]]", version: int, probe: "Probe | None", max_error: float
     ) -> dict[str, float]:
-        """Load whole tensors under their names in the model's files, and prove the result.
+        """Load full tensors under their names in the model's files, and prove the result.
 
-        Returns the metrics of the proof; see train/sampling/proof.py. Raises ParityError if the sampler's weights
-        differ from the given ones, and SamplerError if it cannot load them.
+        Returns the metrics of the proof; see proof.py. Raises ParityError if the sampler's weights differ from the
+        given ones, and SamplerError if it cannot load them.
         """
 
     def sleep(self) -> None:

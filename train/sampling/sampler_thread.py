@@ -1,8 +1,8 @@
 """A sampler confined to one thread, in which it is built, samples, loads, sleeps and wakes.
 
-Each thread has a current CUDA stream, and vLLM launches its kernels on that of the calling thread. On the learner's
-stream, each decoding step would wait for all earlier kernels of the learner. So the thread has its own stream, with
-high priority: decoding steps are short, and the learner's kernels long.
+vLLM launches kernels on the calling thread's current CUDA stream. On the learner's stream, each decoding step would
+wait for all earlier kernels of the learner. So this thread has its own high-priority stream: decoding steps are short,
+and the learner's kernels long.
 """
 
 import queue
@@ -26,7 +26,7 @@ _CLOSE_SECONDS = 60.0  # time limit for the step in progress
 
 
 def start_timeout(seconds: float) -> SamplerError:
-    """Return the error for an engine that did not start in time."""
+    """Build the error for an engine that did not start in time."""
     return SamplerError(f"the engine did not start within {seconds:g} s, which is engine.load_seconds")
 
 
@@ -39,7 +39,7 @@ def use_own_stream() -> None:
 
 
 class SamplerThread:
-    """Runs a sampler in one thread; see `UpdatableSampler` in protocol.py.
+    """A sampler in its own thread; see `UpdatableSampler` in protocol.py.
 
     opened   builds the sampler
     seconds  time limit for that
@@ -59,7 +59,7 @@ class SamplerThread:
     def sample(
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
-        """Yield (index, completion) as completions finish; see `Sampler`. The prompts are read in the thread."""
+        """Yield (index, completion) as completions finish; see `Sampler`. The thread reads the prompts."""
         finished: queue.SimpleQueue[tuple[int, SampledCompletion | ValueError] | None] = queue.SimpleQueue()
         is_over = False
 
@@ -78,7 +78,7 @@ class SamplerThread:
                 yield item
             ended.result()
         finally:
-            is_over = True  # the caller may have stopped
+            is_over = True  # the caller may have stopped early
 
     def update_weights(
         self, weights: "Iterable[tuple[str, Tensor]]", version: int, probe: "Probe | None", max_error: float
@@ -89,9 +89,9 @@ class SamplerThread:
         self._call(self._sampler.sleep)
 
     def close(self) -> None:
-        """Free the memory, and wait until a call of `sample` in progress has ended, which takes one step.
+        """Free the memory, and wait for `sample` to end after the step in progress.
 
-        PyTorch aborts a process that ends during a step.
+        PyTorch aborts a process that exits during a step.
         """
         self._sampler.close()
         with suppress(TimeoutError):

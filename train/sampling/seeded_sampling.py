@@ -4,15 +4,13 @@ The Gumbel-max trick turns an argmax into a sample from the distribution:
 
     token = argmax over v of logits[v] / temperature + gumbel(seed, position, v)
 
-where `position` is the number of earlier tokens in the completion. The noise is a function of integers alone,
-independent of the engine, the device and the rest of the batch. So a verifier with the logits of a finished completion
-can check for each token whether the seed reproduces it.
+`position` is the number of earlier tokens in the completion. The noise depends on these integers alone, not on the
+engine, the device or the batch. So a verifier with the logits of a finished completion can check that the seed
+reproduces each token.
 
 The integers are exact everywhere; the two logarithms may differ in the last bit of a float32 between libraries.
-`CommitmentRecorder` records for each token what a verifier needs.
 
-Letters in names are shapes: B completions, V tokens of the vocabulary, T tokens of a completion, H the width of the
-model.
+Letters in names are shapes: B completions, V vocabulary, T tokens of a completion, H hidden size.
 """
 
 from collections.abc import Sequence
@@ -33,17 +31,17 @@ from train.sampling.commitment import (
 )
 
 _WORD = 0xFFFFFFFF  # mask of 32-bit words, held in 64 bits, where an overflowing product keeps its low half
-_STRIDE = 0x9E3779B9  # odd, so that multiplication keeps token ids distinct
-_LANES = 0x243F6A88, 0x85A308D3  # keys of two 32-bit lanes: with one alone, samples would soon share their noise
-_MAX_UNIFORM = 1 - 2**-24  # the largest float32 below 1: with 1 itself, a token could never be sampled
+_STRIDE = 0x9E3779B9  # odd, so multiplication keeps token ids distinct
+_LANES = 0x243F6A88, 0x85A308D3  # keys of two 32-bit lanes: with a single one, samples would soon share their noise
+_MAX_UNIFORM = 1 - 2**-24  # largest float32 below 1: with 1 itself, a token could never be sampled
 
 
 def sample_tokens(
     logits_BV: Tensor, temperature: float, seeds: Sequence[int], positions: Sequence[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return each row's token, its log-probability after temperature, and the noisy logits of which it is the argmax.
+    """Return each row's token, its log-probability after temperature, and the noisy logits, whose argmax it is.
 
-    At temperature 0 there is no noise, and log-probabilities are the model's.
+    At temperature 0, there is no noise, and log-probabilities are the model's.
     """
     scaled_BV = logits_BV.float() / (temperature or 1.0)
     noisy_BV = scaled_BV
@@ -59,26 +57,26 @@ def gumbel_tensor(
 ) -> Tensor:
     """Return the noise of B samples, as (B, V) in float32. Seeds are 0 to 2^64 - 1."""
     keys_BK = torch.tensor(_keys(seeds, positions), dtype=torch.int64, device=device)
-    hashed_BV = _hashed(keys_BK, torch.arange(vocabulary, dtype=torch.int64, device=device))
-    # Small uniform values give large noise, and they are the most precise ones.
+    hashed_BV = _hash(keys_BK, torch.arange(vocabulary, dtype=torch.int64, device=device))
+    # Large noise comes from small uniform values, which are the most precise.
     uniform_BV: Tensor = (2 * hashed_BV + 1).to(torch.float32).mul_(2**-33).clamp_(max=_MAX_UNIFORM)
     return uniform_BV.neg_().log1p_().neg_().log_().neg_()
 
 
 def _keys(seeds: Sequence[int], positions: Sequence[int]) -> list[tuple[int, ...]]:
     return [
-        tuple(_mixed(_mixed(_mixed(lane ^ (seed & _WORD)) ^ (seed >> 32)) ^ position) for lane in _LANES)
+        tuple(_mix(_mix(_mix(lane ^ (seed & _WORD)) ^ (seed >> 32)) ^ position) for lane in _LANES)
         for seed, position in zip(seeds, positions, strict=True)
     ]
 
 
-def _hashed(keys_BK: Any, tokens_V: Any) -> Any:
-    """Return a 32-bit hash for each sample and token, the same for numpy arrays and torch tensors."""
-    return _mixed(((tokens_V * _STRIDE + keys_BK[:, :1]) & _WORD) ^ keys_BK[:, 1:])
+def _hash(keys_BK: Any, tokens_V: Any) -> Any:
+    """Return a 32-bit hash for each sample and token, for numpy arrays and torch tensors alike."""
+    return _mix(((tokens_V * _STRIDE + keys_BK[:, :1]) & _WORD) ^ keys_BK[:, 1:])
 
 
-def _mixed(word: Any) -> Any:
-    """Return a permutation of the 32-bit words: "lowbias32" of C. Wellons."""
+def _mix(word: Any) -> Any:
+    """Permute 32-bit words: "lowbias32" of C. Wellons."""
     word = (word ^ (word >> 16)) * 0x7FEB352D & _WORD
     word = (word ^ (word >> 15)) * 0x846CA68B & _WORD
     return word ^ (word >> 16)
@@ -87,15 +85,15 @@ def _mixed(word: Any) -> Any:
 class CommitmentRecorder:
     """A recorder of one completion's commitments and log-probabilities, fed while an engine samples it.
 
-    Finished chunks keep only their largest values, and nothing on the GPU. A token may be recorded twice, when an
-    engine prefills a prompt in pieces, or samples a token in flight again: the last record counts, unless its chunk is
-    finished. A token sampled again is the same.
+    Finished chunks keep only their largest values, and nothing on the GPU. An engine may record a token twice, when it
+    prefills in pieces or resamples a token in flight: the last record counts, unless its chunk is finished. A resampled
+    token is the same.
     """
 
     def __init__(self) -> None:
         self._kept: list[TopValues] = []
         self._logprobs: list[float] = []  # log-probabilities in finished chunks
-        self._chunk: dict[int, tuple[Tensor, Tensor]] = {}  # the chunk in progress, by position
+        self._chunk: dict[int, tuple[Tensor, Tensor]] = {}  # chunk in progress, by position
 
     def record(self, position: int, hidden_H: Tensor, logprob: Tensor) -> None:
         """Record the hidden state from which a token was sampled, and the token's log-probability."""
@@ -106,9 +104,9 @@ class CommitmentRecorder:
         self._chunk[position] = hidden_H, logprob
 
     def finish(self, n_tokens: int) -> tuple[bytes, tuple[float, ...]]:
-        """Return the commitments to a completion of n tokens, and the log-probabilities of the tokens."""
-        # Tokens sampled after the completion's end are left out.
-        self._chunk = {position: drawn for position, drawn in self._chunk.items() if position < n_tokens}
+        """Return the commitments to the first n tokens, and their log-probabilities."""
+        # drop tokens sampled after the completion's end
+        self._chunk = {position: value for position, value in self._chunk.items() if position < n_tokens}
         if self._chunk:
             self._fold()
         return commit_top_values(self._kept), tuple(self._logprobs)
@@ -121,7 +119,7 @@ class CommitmentRecorder:
 
 
 def _top_values(rows_TH: Tensor) -> TopValues:
-    """Return the K largest values of a chunk, selected on the tensor's device, so that only they are copied."""
+    """Return a chunk's K largest values, selected on the tensor's device to copy only these."""
     flat = rows_TH.to(torch.bfloat16).flatten().view(torch.int16)
     magnitudes = flat & MAGNITUDE
     if len(flat) > 4 * K:

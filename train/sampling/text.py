@@ -1,7 +1,7 @@
 """Conversion of prompts to tokens and of tokens to completions.
 
-`TextSampler` makes a sampler of an engine in this process. It tokenizes each prompt, with the model's chat template if
-the prompt is a chat, and decodes every completion up to the first stop.
+`TextSampler` turns an in-process engine into a sampler: it tokenizes prompts, chats with the model's chat template, and
+decodes completions up to the first stop.
 """
 
 import logging
@@ -28,7 +28,7 @@ _BEFORE = 16  # tokens of the prompt decoded together with those of the completi
 
 
 class TextSampler(Engine):
-    """Base of engines that are also samplers; see train/sampling/protocol.py.
+    """Base of engines that are also samplers; see protocol.py.
 
     model: name for a warning about arguments that the chat template does not use
     """
@@ -52,7 +52,7 @@ class TextSampler(Engine):
     def _sample(
         self, prompts: Iterable[tuple[int, SeededPrompt]], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
-        """Do what `sample` does, with numbered prompts. If the caller stops early, abort completions in progress."""
+        """Sample numbered prompts. If the caller stops early, abort completions in progress."""
         waiting = iter(prompts)
         call = uuid4().hex[:8]  # distinguishes the keys of different calls
         running: dict[str, tuple[int, Prompt]] = {}
@@ -81,9 +81,9 @@ class TextSampler(Engine):
 
 
 def tokenize_prompt(tokenizer: Any, prompt: Prompt, arguments: Mapping[str, Any]) -> list[int]:
-    """Return the token ids of a prompt, up to the beginning of the completion.
+    """Tokenize a prompt, up to the beginning of the completion.
 
-    Raises SamplerError for a chat if there is no chat template, and ValueError if the template refuses this chat.
+    Raises SamplerError for a chat without a chat template, and ValueError if the template rejects this chat.
     """
     from jinja2 import TemplateError
 
@@ -98,12 +98,11 @@ def tokenize_prompt(tokenizer: Any, prompt: Prompt, arguments: Mapping[str, Any]
     options = {**arguments, "add_generation_prompt": not prefilled, "continue_final_message": prefilled}
     try:
         return list(tokenizer.apply_chat_template(prompt, tokenize=True, return_dict=False, **options))
-    except TemplateError as error:  # templates refuse what a model was not trained on, such as a system prompt
+    except TemplateError as error:  # templates reject what a model was not trained on, such as a system prompt
         raise ValueError(f"the model's chat template refuses the messages: {error}") from error
 
 
 def warn_unknown_arguments(tokenizer: Any, arguments: Mapping[str, Any], model: str) -> None:
-    """Warn about arguments that the chat template does not use."""
     template = arguments.get("chat_template", tokenizer.chat_template)
     text = "\n".join(template.values()) if isinstance(template, Mapping) else str(template or "")
     for name in arguments.keys() - {"chat_template"}:
@@ -114,10 +113,9 @@ def warn_unknown_arguments(tokenizer: Any, arguments: Mapping[str, Any], model: 
 def with_continuation_text(
     prompt: Prompt, answer: SampledCompletion, stops: Sequence[str], decode: Callable[[Sequence[int]], str]
 ) -> SampledCompletion:
-    """Return the completion with the exact text that continues a text or a prefill; others unchanged.
+    """Return the completion with the exact continuation of a text or a prefill; others unchanged.
 
-    decode  returns the text of tokens. Some tokenizers drop a space at the beginning, which would be missing between
-            prompt and completion: a line of Python would lose a column of its indentation.
+    decode: some tokenizers drop a leading space, without which a line of Python loses a column of its indentation
     """
     if not isinstance(prompt, str) and not is_prefilled(prompt):
         return answer
@@ -127,6 +125,6 @@ def with_continuation_text(
 
 
 def truncate_at_stop(text: str, stops: Sequence[str]) -> str:
-    """Return the text up to the stop that is complete first, as vLLM does."""
-    found = [(place + len(stop), place) for stop in stops if (place := text.find(stop)) >= 0]
+    """Truncate the text at the stop that is complete first, as vLLM does."""
+    found = [(start + len(stop), start) for stop in stops if (start := text.find(stop)) >= 0]
     return text[: min(found)[1]] if found else text

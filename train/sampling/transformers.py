@@ -1,6 +1,6 @@
 """A model in this process, sampled by transformers alone: slow, simple, and bitwise reproducible.
 
-It is for tests, and for machines without vLLM. Completions that begin together form a batch, padded on the left.
+For tests, and machines without vLLM. Completions that begin together form a batch, padded on the left.
 """
 
 import threading
@@ -23,11 +23,11 @@ from train.weights.checksums import checksum
 from train.weights.manifest import SentTensor
 
 _PROMPT_BATCH = 64
-_MAX_ANSWERS = 1024
+_MAX_CONCURRENCY = 1024
 
 
 @dataclass(slots=True)
-class _Answer:
+class _Running:
     """A completion in progress; each token has its log-probability and the version that sampled it."""
 
     key: str
@@ -35,16 +35,16 @@ class _Answer:
     seed: int
     generator: torch.Generator
     sampling: SamplingParams
-    drawn: list[tuple[int, float, int]] = field(default_factory=list)
+    sampled: list[tuple[int, float, int]] = field(default_factory=list)
     record: CommitmentRecorder = field(default_factory=CommitmentRecorder)
     has_ended: bool = False
 
 
 @dataclass(slots=True)
 class _Batch:
-    """Completions sampled together: their tokens so far, padded on the left, and the cache of all but the last."""
+    """Completions sampled together: their left-padded tokens so far, and the cache of all but the last."""
 
-    answers: list[_Answer]
+    answers: list[_Running]
     ids_BT: Tensor
     mask_BT: Tensor
     cache: Any = None
@@ -66,36 +66,36 @@ class TransformersSampler(TextSampler):
             raise SamplerError(f"transformers cannot load {model}: {error}") from error
         super().__init__(tokenizer, template_arguments, model)
         self._model = loaded.eval()
-        self._hidden_BH = torch.empty(0)  # the last input of the output layer, at the last index
+        self._hidden_BH = torch.empty(0)  # input of the output layer at the last index
         loaded.get_output_embeddings().register_forward_pre_hook(self._record_hidden)
         known = loaded.generation_config.eos_token_id
         self._ends = {tokenizer.eos_token_id, *([known] if isinstance(known, int) else known or ())}
         self._context = context_tokens or loaded.config.max_position_embeddings
         self._version = 0
         self._closed = False
-        self.max_concurrency = _MAX_ANSWERS
-        self._waiting: list[_Answer] = []  # to begin with the next step
+        self.max_concurrency = _MAX_CONCURRENCY
+        self._waiting: list[_Running] = []  # begin with the next step
         self._batches: list[_Batch] = []
         self._turn = threading.Lock()  # load() and close() may come from other threads
 
     def sample(
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
-        """Yield (index, completion) as completions finish; see train/sampling/protocol.py."""
+        """Yield (index, completion) as completions finish; see protocol.py."""
         waiting = enumerate(prompts)
         # The next batch begins when this one is finished: the composition of a batch affects the last bits.
         while batch := list(islice(waiting, _PROMPT_BATCH)):
             yield from self._sample(batch, sampling)
 
     def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: SamplingParams) -> None:
-        """Begin a completion; see `Engine` in train/sampling/protocol.py."""
+        """Begin a completion; see `Engine`."""
         if len(prompt_ids) >= self._context:
             raise ValueError(f"the prompt has {len(prompt_ids)} tokens, the model takes {self._context}")
         with self._turn:
-            self._waiting.append(_Answer(key, prompt_ids, seed, torch.Generator().manual_seed(seed), sampling))
+            self._waiting.append(_Running(key, prompt_ids, seed, torch.Generator().manual_seed(seed), sampling))
 
     def step(self) -> list[tuple[str, SampledCompletion]]:
-        """Sample a token of every completion, and return finished ones; see `Engine` in train/sampling/protocol.py."""
+        """Sample a token of every completion, and return finished ones; see `Engine`."""
         with self._turn:
             if self._closed:
                 raise SamplerError("the sampler was closed while it had work")
@@ -103,12 +103,11 @@ class TransformersSampler(TextSampler):
                 while chunk := list(islice(answers, _PROMPT_BATCH)):
                     self._batches.append(self._batch(chunk))
             self._waiting = []
-            finished = [answer for batch in self._batches for answer in self._draw(batch)]
+            finished = [answer for batch in self._batches for answer in self._step_batch(batch)]
             self._remove_ended()
         return [(answer.key, self._completion(answer)) for answer in finished]
 
     def abort(self, keys: Iterable[str]) -> None:
-        """Abort completions in progress."""
         dropped = set(keys)
         with self._turn:
             self._waiting = [answer for answer in self._waiting if answer.key not in dropped]
@@ -118,7 +117,7 @@ class TransformersSampler(TextSampler):
 
     @torch.no_grad()
     def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
-        """Return log-probabilities of given tokens, before temperature; see `Engine` in train/sampling/protocol.py."""
+        """Return log-probabilities of given tokens, before temperature; see `Engine`."""
         found = []
         with self._turn:
             for ids_T in map(torch.tensor, sequences):
@@ -127,32 +126,31 @@ class TransformersSampler(TextSampler):
         return found
 
     def cache_use(self) -> float:
-        """Return 0: the cache grows as needed."""
         return 0.0
 
     def load(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:
-        """Load whole tensors under their names in the model's files; see train/sampling/protocol.py."""
+        """Load full tensors under their names in the model's files; see `Engine`."""
         with self._turn:
             # Not strict: files omit tied tensors.
             if unknown := self._model.load_state_dict(dict(weights), strict=False).unexpected_keys:
                 raise SamplerError(f"{', '.join(unknown[:3])} are not weights of this model")
             self._version = version
             for batch in self._batches:
-                batch.cache = None  # it was computed with the old weights
+                batch.cache = None  # computed with the old weights
 
     def version(self) -> int:
         """Return the version of the weights loaded last."""
         return self._version
 
     def checksums(self, tensors: Sequence[SentTensor]) -> dict[str, str]:
-        """Return the checksums of the model's tensors; see `Engine` in train/sampling/protocol.py."""
+        """Return the checksums of the model's tensors; see `Engine`."""
         with self._turn:
             held = self._model.state_dict()
             known = [tensor for tensor in tensors if tensor.name in held]
             return {each.name: checksum(held[each.name].to(getattr(torch, each.dtype))) for each in known}
 
     def sleep(self) -> None:
-        """Do nothing: there is no memory to lend."""
+        """Do nothing: model and trainer share no GPU."""
 
     def close(self) -> None:
         """Stop sampling before the next step."""
@@ -161,14 +159,14 @@ class TransformersSampler(TextSampler):
     def _remove_ended(self) -> None:
         self._batches = [batch for batch in self._batches if not all(answer.has_ended for answer in batch.answers)]
 
-    def _batch(self, answers: list[_Answer]) -> _Batch:
+    def _batch(self, answers: list[_Running]) -> _Batch:
         prompts = [torch.tensor(answer.prompt_ids, dtype=torch.long) for answer in answers]
         pad = partial(pad_sequence, batch_first=True, padding_side="left")
         ids_BT = pad(prompts, padding_value=self._tokenizer.pad_token_id or 0)
         return _Batch(answers, ids_BT, pad([torch.ones_like(ids_T) for ids_T in prompts]))
 
     @torch.no_grad()
-    def _draw(self, batch: _Batch) -> list[_Answer]:
+    def _step_batch(self, batch: _Batch) -> list[_Running]:
         """Sample a token of every unfinished completion of the batch; return those that finish."""
         position_BT = (batch.mask_BT.cumsum(1) - 1).clamp(min=0)
         new = slice(None) if batch.cache is None else slice(-1, None)
@@ -180,7 +178,7 @@ class TransformersSampler(TextSampler):
             use_cache=True,
         )
         batch.cache = out.past_key_values
-        drawn = self._drawn(batch.answers, out.logits[:, -1].float())
+        drawn = self._sample_tokens(batch.answers, out.logits[:, -1].float())
         ids_B1 = torch.zeros(len(batch.answers), 1, dtype=torch.long)
         over = []
         for row, (answer, (token, logprob)) in enumerate(zip(batch.answers, drawn, strict=True)):
@@ -188,10 +186,10 @@ class TransformersSampler(TextSampler):
                 continue
             sampling = answer.sampling
             ids_B1[row, 0] = token
-            answer.drawn.append((token, logprob, self._version))
-            is_full = len(answer.drawn) >= min(sampling.max_tokens, self._context - len(answer.prompt_ids))
-            # The whole completion is decoded for every token: slow and simple.
-            text = self._decode([token for token, _, _ in answer.drawn]) if sampling.stop else ""
+            answer.sampled.append((token, logprob, self._version))
+            is_full = len(answer.sampled) >= min(sampling.max_tokens, self._context - len(answer.prompt_ids))
+            # decodes the whole completion for every token: slow and simple
+            text = self._decode([token for token, _, _ in answer.sampled]) if sampling.stop else ""
             if is_full or token in self._ends or any(stop in text for stop in sampling.stop):
                 answer.has_ended = True
                 over.append(answer)
@@ -199,15 +197,15 @@ class TransformersSampler(TextSampler):
         batch.mask_BT = torch.cat([batch.mask_BT, torch.ones_like(ids_B1)], 1)
         return over
 
-    def _drawn(self, answers: Sequence[_Answer], logits_BV: Tensor) -> list[tuple[int, float]]:
-        """Return a token of each completion, and its log-probability; meaningless for finished ones."""
+    def _sample_tokens(self, answers: Sequence[_Running], logits_BV: Tensor) -> list[tuple[int, float]]:
+        """Sample a token of each completion; return it with its log-probability, meaningless for finished ones."""
         sampling = answers[0].sampling
         if sampling.verifiable:
-            seeds, positions = [answer.seed for answer in answers], [len(answer.drawn) for answer in answers]
+            seeds, positions = [answer.seed for answer in answers], [len(answer.sampled) for answer in answers]
             tokens_B, logp_B, _ = sample_tokens(logits_BV, sampling.temperature, seeds, positions)
             for answer, hidden_H, logp in zip(answers, self._hidden_BH, logp_B, strict=True):
                 if not answer.has_ended:
-                    answer.record.record(len(answer.drawn), hidden_H, logp)
+                    answer.record.record(len(answer.sampled), hidden_H, logp)
             return list(zip(tokens_B.tolist(), logp_B.tolist(), strict=True))
         found = []
         for answer, logp_V in zip(answers, _log_probabilities(logits_BV, sampling), strict=True):
@@ -221,8 +219,8 @@ class TransformersSampler(TextSampler):
     def _record_hidden(self, _head: Any, inputs: tuple[Tensor, ...]) -> None:
         self._hidden_BH = inputs[0][:, -1]
 
-    def _completion(self, answer: _Answer) -> SampledCompletion:
-        ids, logprobs, versions = zip(*answer.drawn, strict=True)
+    def _completion(self, answer: _Running) -> SampledCompletion:
+        ids, logprobs, versions = zip(*answer.sampled, strict=True)
         whole = self._decode(ids)
         text = truncate_at_stop(whole, answer.sampling.stop)
         return SampledCompletion(

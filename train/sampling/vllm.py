@@ -1,7 +1,7 @@
 """A model in this process, run by vLLM.
 
-Only this file, vllm_worker.py and vllm_weights.py, which run within vLLM's own worker processes, and
-train/weights/nccl.py use vLLM's Python interface.
+Only this file, train/weights/nccl.py, and vllm_worker.py and vllm_weights.py within vLLM's worker processes use vLLM's
+Python interface.
 """
 
 import contextvars
@@ -29,9 +29,9 @@ from train.weights.source import TensorFiles
 if TYPE_CHECKING:
     from torch import Tensor
 
-# CPUs are for development. There, compiling takes longer than running a small model, results should be bitwise
-# reproducible, and vLLM 0.32 fails when it splits the prompt of a seeded sample ("CPU Generator does not use offset").
-# Completions share a prompt's cache in whole blocks, which have 128 tokens by default on CPUs, and at least 32.
+# CPUs are for development: compiling takes longer than running a small model, results should be bitwise reproducible,
+# and vLLM 0.32 fails when it splits the prompt of a seeded sample ("CPU Generator does not use offset"). Completions
+# share a prompt's cache in whole blocks, of 128 tokens by default on CPUs, and at least 32.
 _ON_CPU = {"enforce_eager": True, "dtype": "float32", "enable_chunked_prefill": False, "block_size": 32}
 _CPU_ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "2",  # GiB; by default vLLM takes a share of the whole memory
@@ -46,7 +46,7 @@ _DISCARD = 2  # vLLM's sleep level that also drops the weights, which `load` rep
 class VllmSampler(TextSampler):
     """A model from a folder or from the Hub. `options` are those of `vllm.LLM`.
 
-    verifiable: whether to support verifiable completions, at the price of vLLM's older model runner
+    verifiable: whether to support verifiable completions, which need vLLM's older model runner
 
     Raises SamplerError if the model cannot be loaded, or vLLM is not installed.
     """
@@ -57,13 +57,13 @@ class VllmSampler(TextSampler):
     ) -> None:  # fmt: skip
         check_folder(model)
         if verifiable:
-            os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"  # vllm_worker.py is written for V1
+            os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"  # vllm_worker.py is for V1
             options["logits_processors"] = [*options.get("logits_processors", ()), _NOISE]
             options["generation_config"] = "auto"  # verifiers expect the model's own end tokens
-        os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # the terminal belongs to the command
+        os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # keep the command's output readable
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # warnings about how vLLM and torch use each other
+            warnings.simplefilter("ignore")  # vLLM and torch warn about each other
             self._llm = _start_vllm(model, options)
         self._is_verifiable = verifiable
         if verifiable:
@@ -77,28 +77,28 @@ class VllmSampler(TextSampler):
         self._closed = False
         self._finished: list[Any] = []  # outputs for the next step to return
         self._turn = threading.Lock()  # load() and close() may come from other threads
-        # _start_vllm sets torch's configuration in its own context only, and other threads have other contexts.
+        # _start_vllm sets torch's configuration in its own context only; other threads have other contexts.
         self._context = contextvars.copy_context()
 
     def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: SamplingParams) -> None:
-        """Begin a completion; see `Engine` in train/sampling/protocol.py."""
+        """Begin a completion; see `Engine` in protocol.py."""
         import vllm
         from vllm.sampling_params import RequestOutputKind
 
         from train.sampling.vllm_worker import VERIFIABLE_KEY
 
         if sampling.verifiable and not self._is_verifiable:
-            raise SamplerError("this vLLM was not started for verifiable answers: give it verifiable=True")
+            raise SamplerError("this vLLM was not started for verifiable completions: give it verifiable=True")
         noise = {"key": key, "seed": seed, "temperature": sampling.temperature}
         parameters = vllm.SamplingParams(
             temperature=0.0 if sampling.verifiable else sampling.temperature,
             top_p=sampling.top_p,
             max_tokens=sampling.max_tokens,
             seed=seed,
-            logprobs=0 if sampling.logprobs else None,  # the log-probability of the sampled token, and of 0 others
-            flat_logprobs=sampling.logprobs,  # as one list, without objects for each token
+            logprobs=0 if sampling.logprobs else None,  # of the sampled token, and of 0 others
+            flat_logprobs=sampling.logprobs,  # one list, without an object per token
             stop=list(sampling.stop),
-            detokenize=bool(sampling.stop),  # without stops, this is done once, at the end
+            detokenize=bool(sampling.stop),  # without stops, decode once at the end
             output_kind=RequestOutputKind.FINAL_ONLY,
             extra_args={VERIFIABLE_KEY: noise} if sampling.verifiable else None,
         )
@@ -109,7 +109,7 @@ class VllmSampler(TextSampler):
                     self._verifiable.add(key)
 
     def step(self) -> list[tuple[str, SampledCompletion]]:
-        """Sample the next tokens, and return finished completions; see `Engine` in train/sampling/protocol.py."""
+        """Sample the next tokens, and return finished completions; see `Engine` in protocol.py."""
         with self._turn:
             if not self._finished:
                 self._collect()
@@ -118,7 +118,6 @@ class VllmSampler(TextSampler):
         return [(output.request_id, self._completion(output, notes.get(output.request_id))) for output in outputs]
 
     def abort(self, keys: Iterable[str]) -> None:
-        """Abort completions in progress."""
         dropped = set(keys)
         with self._turn:
             self._finished = [output for output in self._finished if output.request_id not in dropped]
@@ -129,7 +128,7 @@ class VllmSampler(TextSampler):
             self._verifiable -= dropped
 
     def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
-        """Return log-probabilities of given tokens, before temperature; see `Engine` in train/sampling/protocol.py."""
+        """Return log-probabilities of given tokens, before temperature; see `Engine` in protocol.py."""
         import vllm
         from vllm.sampling_params import RequestOutputKind
 
@@ -156,19 +155,19 @@ class VllmSampler(TextSampler):
         ]
 
     def cache_use(self) -> float:
-        """Return the used share of the cache, or 0 if the engine core runs in a separate process."""
+        """Return the used share of the KV cache; 0 if the engine core runs in a separate process."""
         core = None if self._closed else self._core
         return 0.0 if core is None else float(core.scheduler.get_kv_cache_usage())
 
     def load(self, weights: Iterable[tuple[str, "Tensor"]], version: int) -> None:
-        """Load whole tensors under their names in the model's files; see train/sampling/protocol.py."""
+        """Load full tensors under their names in the model's files; see `Engine` in protocol.py."""
         if isinstance(weights, TensorFiles):  # each process of the engine reads the files
             self._load("load_files", version, args=(list(map(str, weights.paths)),))
         else:
             self._load("reload_weights", version, kwargs={"weights_iterator": with_lm_head(weights)})
 
     def receive(self, method: str, arguments: Mapping[str, Any], version: int) -> None:
-        """Run one phase of an NCCL transfer (train/weights/nccl.py). Nothing can be sampled from START to FINISH."""
+        """Run one phase of an NCCL transfer (train/weights/nccl.py). Sampling pauses from START to FINISH."""
         if method == nccl.FINISH:
             self._load(method, version, kwargs=arguments)
             return
@@ -181,9 +180,9 @@ class VllmSampler(TextSampler):
             return _number(self._engine.get_weight_version())
 
     def checksums(self, tensors: Sequence[SentTensor]) -> dict[str, str]:
-        """Return the checksums of the engine's tensors; see `Engine` in train/sampling/protocol.py."""
+        """Return the checksums of the engine's tensors; see `Engine` in protocol.py."""
         outlines = [(tensor.name, tensor.dtype, tensor.shape) for tensor in tensors]
-        with self._turn, _translate_errors("vLLM does not say which weights it holds"):
+        with self._turn, _translate_errors("vLLM does not report its weights"):
             parts = self._llm.collective_rpc("partial_checksums", args=(outlines,))
         return combine_checksums(itertools.chain.from_iterable(parts), {name: shape for name, _, shape in outlines})
 
@@ -198,7 +197,7 @@ class VllmSampler(TextSampler):
     def _load(self, method: str, version: int, **arguments: Any) -> None:
         with self._turn:
             if self._closed:
-                raise SamplerError("the sampler was closed before new weights came")
+                raise SamplerError("the sampler was closed before new weights arrived")
             with _translate_errors("vLLM did not load new weights"), _whole_device():
                 if self._sleeps:
                     self._llm.wake_up(tags=["weights"])
@@ -206,22 +205,22 @@ class VllmSampler(TextSampler):
                     self._llm.collective_rpc(method, **arguments)
                     if self._sleeps:
                         self._llm.wake_up(tags=["kv_cache"])
-                    # The cache, also of completions in progress, was computed with the old weights. vLLM reports a
-                    # failed reset only by returning False; completions would then continue from the old cache.
+                    # The cache, also of completions in progress, is from the old weights. vLLM reports a failed reset
+                    # only by returning False; completions would then continue from the old cache.
                     if not self._llm.reset_prefix_cache(reset_running_requests=True):
-                        raise SamplerError("it did not forget what it had cached under the old ones")
+                        raise SamplerError("its cache of the old weights was not reset")
                     self._engine.set_weight_version(str(version))
 
     @contextmanager
     def _nothing_in_flight(self) -> Iterator[None]:
         """Hold the engine between two steps.
 
-        With asynchronous scheduling, vLLM's default on GPUs, one step is always in flight. Wait for it, since its
-        tokens belong to the old weights.
+        With asynchronous scheduling, vLLM's default on GPUs, one step is always in flight. Wait for it: its tokens
+        belong to the old weights.
         """
         core = self._core
         if core is None and self._engine.has_unfinished_requests():
-            raise SamplerError("it runs in a process of its own, where weights cannot change while answers are drawn")
+            raise SamplerError("its core runs in a separate process, where weights cannot change during sampling")
         if core is None or not core.batch_queue:
             yield
             return
@@ -234,7 +233,7 @@ class VllmSampler(TextSampler):
             core.resume_scheduler()
 
     def close(self) -> None:
-        """End the engine after the step in progress. If that step hangs, the engine ends with the process."""
+        """Stop the engine after the step in progress. If that step hangs, the engine ends with the process."""
         its_turn = self._turn.acquire(timeout=_CLOSE_SECONDS)
         try:
             if its_turn and not self._closed:
@@ -248,17 +247,17 @@ class VllmSampler(TextSampler):
 
     @property
     def _core(self) -> Any:
-        """vLLM's engine core, or None if it runs in a separate process."""
+        """vLLM's engine core; None if it runs in a separate process."""
         return getattr(self._engine.engine_core, "engine_core", None)
 
     def _collect(self) -> None:
-        """Make a step, and keep its finished outputs. The caller holds `_turn`."""
+        """Run a step, and store its finished outputs. The caller holds `_turn`."""
         if self._closed:
             raise SamplerError("the sampler was closed while it had work")
         try:
             outputs = self._context.run(self._engine.step)
             self._finished += [output for output in outputs if output.finished]
-        except Exception as error:  # the engine's process died, memory ran out, a kernel failed
+        except Exception as error:  # the engine's process exited, memory ran out, a kernel failed
             raise SamplerError(f"vLLM has failed: {_last_line(error)}. The same command continues.") from error
 
     def _notes(self, outputs: Sequence[Any]) -> dict[str, tuple[bytes, tuple[float, ...]]]:
@@ -267,13 +266,13 @@ class VllmSampler(TextSampler):
         if not ours:
             return {}
         finished = {output.request_id: len(output.outputs[0].token_ids) for output in ours}
-        # All processes of a model return the same.
+        # all processes of a model return the same
         found = self._llm.collective_rpc("take_commitments", args=(list(finished.items()),))[0]
         self._verifiable -= finished.keys()
         return dict(zip(finished, found, strict=True))
 
     def _begin(self, key: str, ids: tuple[int, ...], parameters: Any) -> str:
-        """Submit a request to the engine, and return the engine's own id of it. The caller holds `_turn`.
+        """Submit a request, and return the engine's id of it. The caller holds `_turn`.
 
         Raises ValueError if the model cannot take it.
         """
@@ -286,7 +285,7 @@ class VllmSampler(TextSampler):
             raise ValueError(str(error)) from error
 
     def _bring_forward(self, names: Sequence[str]) -> None:
-        """Move these requests to the front of the queue, before those that a load has interrupted."""
+        """Move these requests to the front of the queue, before those that a load interrupted."""
         if self._core is not None:
             waiting = self._core.scheduler.waiting
             ours = [request for request in waiting if request.request_id in names]
@@ -298,12 +297,12 @@ class VllmSampler(TextSampler):
         (answer,) = output.outputs
         ids = tuple(answer.token_ids)
         commitments, logprobs = noted or (b"", () if answer.logprobs is None else tuple(answer.logprobs.logprobs))
-        spans = answer.weight_versions or ()  # the engine's labels of the weights that sampled the tokens
+        spans = answer.weight_versions or ()  # labels of the weights that sampled the tokens
         versions = tuple(_number(span.version) for span in spans for _ in range(span.end - span.start))
         if len(versions) != len(ids):
-            raise SamplerError(f"vLLM told the versions of {len(versions)} tokens of {len(ids)}")
+            raise SamplerError(f"vLLM reported the versions of {len(versions)} of {len(ids)} tokens")
         return SampledCompletion(
-            # Without stops, vLLM has not decoded the text.
+            # without stops, vLLM has not decoded the text
             text=answer.text if isinstance(answer.stop_reason, str) else self._decode(ids),
             finish_reason=answer.finish_reason,
             n_tokens=len(ids),
@@ -317,7 +316,9 @@ class VllmSampler(TextSampler):
 
 
 def _start_vllm(model: str, options: dict[str, Any]) -> Any:
-    """Start vLLM with the model. Raises SamplerError if that fails, or if the head cannot have the wanted precision."""
+    """Start vLLM with the model. Raises SamplerError if that fails, or the head cannot have the configured
+    precision.
+    """
     try:
         from vllm import LLM
         from vllm.platforms import current_platform
@@ -335,7 +336,7 @@ def _start_vllm(model: str, options: dict[str, Any]) -> Any:
     with _translate_errors(f"vLLM cannot load {model}"):
         llm = LLM(
             model=str(path) if path.exists() else model,
-            # The trainer compares log-probabilities with its own: after temperature, not before.
+            # after temperature, for comparison with the trainer's
             **{
                 "max_model_len": -1,  # the longest that model and memory allow
                 "logprobs_mode": "processed_logprobs",
@@ -353,7 +354,7 @@ def _start_vllm(model: str, options: dict[str, Any]) -> Any:
 
 @contextmanager
 def _whole_device() -> Iterator[None]:
-    """Synchronize the device before and after the block, which reads weights that other streams use."""
+    """Synchronize the device before and after the block, which reads weights used by other streams."""
     import torch
 
     if torch.cuda.is_available():
@@ -369,7 +370,7 @@ def _number(label: str) -> int:
 
 @contextmanager
 def _translate_errors(failure: str) -> Iterator[None]:
-    """Raise SamplerError for any exception, from any of vLLM's processes: configuration, download, memory, a kernel."""
+    """Raise SamplerError for any exception of any vLLM process: configuration, download, memory, a kernel."""
     try:
         yield
     except Exception as error:

@@ -1,9 +1,9 @@
 """Checksums of a vLLM worker's weights, for comparison with the tensors in the model's files.
 
-vLLM fuses tensors of the files (q_proj, k_proj and v_proj become qkv_proj), shards them over GPUs, and on CPUs keeps
-most of them only in the packed layout of its matrix library. vLLM's own loading code shows where each part ends up: it
-runs with tensors without data, and its copies are recorded instead of executed. A packed weight is read back through
-products with the identity matrix, so it is what the engine computes with.
+vLLM fuses tensors of the files (q_proj, k_proj and v_proj become qkv_proj), shards them over GPUs, and on CPUs packs
+most of them for its matrix library. To find where each part ends up, vLLM's own loading code runs on tensors without
+data, and its copies are recorded instead of executed. A packed weight is read through products with the identity
+matrix, so the checksum covers what the engine computes with.
 
 Not covered: quantized weights, and experts that a kernel reorders.
 """
@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from train.weights.checksums import PartialChecksum, Region, partial_checksum
 
 TensorSpec = tuple[str, str, tuple[int, ...]]  # name, dtype and shape of a tensor in the model's files
-_ROW_BATCH = 1024  # of the identity matrix
+_ROW_BATCH = 1024  # rows of the identity matrix at once
 _EMBEDDING, _LM_HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
 
@@ -38,25 +38,25 @@ class LoadedRegion:
 
 
 def trace_loaded_regions(model: Any, tensor_specs: Iterable[TensorSpec]) -> list[LoadedRegion]:
-    """Return where the model's loading code puts tensors with these specs. Nothing is loaded."""
+    """Trace where the model's loading code copies tensors with these specs, without loading any."""
     tensors = {
         name: torch.empty(tuple(shape), dtype=getattr(torch, dtype), device="meta")
         for name, dtype, shape in tensor_specs
     }
-    with _without_content(model) as parameters, _Copies(parameters, tensors) as copies:
+    with _empty_parameters(model) as parameters, _Copies(parameters, tensors) as copies:
         model.load_weights(with_lm_head(tensors.items()))
     return list(copies.placements)
 
 
 def partial_checksums(found: Sequence[LoadedRegion], tensor_specs: Iterable[TensorSpec]) -> list[PartialChecksum]:
-    """Return the partial checksums of the modules' current weights. Parts in an unknown layout are left out."""
+    """Return the partial checksums of the modules' current weights, without parts in an unknown layout."""
     kinds = {name: (getattr(torch, dtype), tuple(shape)) for name, dtype, shape in tensor_specs}
     by_parameter: dict[tuple[int, str], list[LoadedRegion]] = defaultdict(list)
     for place in found:
         by_parameter[id(place.module), place.parameter].append(place)
     parts: list[PartialChecksum] = []
     for places in by_parameter.values():
-        held = _held(places[0])  # unpacking makes a copy, so only one is kept at a time
+        held = _effective_weight(places[0])  # unpacking copies, so hold one at a time
         if held is None:
             continue
         for place in places:
@@ -67,7 +67,7 @@ def partial_checksums(found: Sequence[LoadedRegion], tensor_specs: Iterable[Tens
 
 
 def with_lm_head(weights: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Yield the tensors, and last the embedding as the output layer if that is missing because the two are tied.
+    """Yield the tensors, and finally a tied embedding as the missing output layer.
 
     On a CPU, vLLM keeps a packed copy of the output layer, and updates it only if it is among the tensors.
     """
@@ -82,16 +82,16 @@ def with_lm_head(weights: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]
         yield _LM_HEAD, embedding
 
 
-def _held(place: LoadedRegion) -> Tensor | None:
-    """Return a parameter with the values that the engine computes with, or None if its layout is unknown."""
+def _effective_weight(place: LoadedRegion) -> Tensor | None:
+    """Return a parameter's values in computation; None if its layout is unknown."""
     if place.parameter == "weight" and len(place.shape) == 2 and hasattr(place.module, "cpu_linear"):
-        return _read_back(place.module, *place.shape)
+        return _unpack(place.module, *place.shape)
     held = getattr(place.module, place.parameter).detach()
     return held if held.shape == place.shape and held.is_contiguous() else None
 
 
-def _read_back(module: Any, outputs: int, inputs: int) -> Tensor:
-    """Return a matrix in packed layout, read through its products with the rows of the identity matrix."""
+def _unpack(module: Any, outputs: int, inputs: int) -> Tensor:
+    """Read a packed matrix through its products with the rows of the identity matrix."""
     held = torch.empty(outputs, inputs, dtype=module.weight.dtype)
     for first in range(0, inputs, _ROW_BATCH):
         last = min(first + _ROW_BATCH, inputs)
@@ -102,8 +102,8 @@ def _read_back(module: Any, outputs: int, inputs: int) -> Tensor:
 
 
 @contextmanager
-def _without_content(model: nn.Module) -> Iterator[dict[int, tuple[nn.Module, str, Tensor]]]:
-    """Replace all parameters of modules by tensors without data, as they were before loading; restore them at the end.
+def _empty_parameters(model: nn.Module) -> Iterator[dict[int, tuple[nn.Module, str, Tensor]]]:
+    """Replace all parameters by tensors without data, as before loading; restore them at the end.
 
     Yields module, name and parameter by the identity of its storage.
     """
@@ -134,7 +134,7 @@ def _without_content(model: nn.Module) -> Iterator[dict[int, tuple[nn.Module, st
 
 
 class _Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A recorder of copies of known tensors into parameters. It changes no tensor with data."""
+    """Records copies of the given tensors into parameters, and changes no tensor with data."""
 
     def __init__(self, parameters: Mapping[int, tuple[nn.Module, str, Tensor]], tensors: Mapping[str, Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

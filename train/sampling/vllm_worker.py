@@ -1,8 +1,8 @@
-"""Code that runs within vLLM's own worker processes: methods that `VllmSampler` calls there, and counter-based noise.
+"""Code that runs within vLLM's worker processes: methods that `VllmSampler` calls there, and counter-based noise.
 
-A logits processor chooses the tokens of verifiable requests, which vLLM itself samples greedily. It replaces their
-logits by noisy ones, whose argmax is the token, and records the hidden state and the log-probability of the token.
-vLLM's own log-probabilities are then those of the noisy logits, and meaningless.
+A logits processor chooses the tokens of verifiable requests, which vLLM itself samples greedily. It replaces logits by
+noisy ones, whose argmax is the token, and records the token's hidden state and log-probability. vLLM's own
+log-probabilities are then those of the noisy logits, and meaningless.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from train.weights.checksums import PartialChecksum
 from train.weights.source import TensorFiles
 
 VERIFIABLE_KEY = "verifiable"  # the key in SamplingParams.extra_args
-_ROWS = 32  # at once: noise takes a multiple of the memory of logits
+_ROWS = 32  # processed at once: noise takes a multiple of the memory of logits
 
 
 class WorkerExtension:
@@ -38,7 +38,7 @@ class WorkerExtension:
         self.reload_weights(weights_iterator=with_lm_head(TensorFiles(tuple(map(Path, paths)))))
 
     def partial_checksums(self, outlines: Sequence[TensorSpec]) -> list[PartialChecksum]:
-        """Return the partial checksums of this process for tensors with these specs."""
+        """Return this process's partial checksums of tensors with these specs."""
         if self._placed is None or self._placed[0] != outlines:
             self._placed = outlines, vllm_weights.trace_loaded_regions(self.model_runner.get_model(), outlines)
         return vllm_weights.partial_checksums(self._placed[1], outlines)
@@ -53,11 +53,11 @@ class WorkerExtension:
         head.register_forward_pre_hook(self._noise.record_hidden)
 
     def take_commitments(self, finished: Sequence[tuple[str, int]]) -> list[tuple[bytes, tuple[float, ...]]]:
-        """Return commitments and log-probabilities of finished completions, given their keys and numbers of tokens."""
+        """Return commitments and log-probabilities of finished completions, given as (key, number of tokens)."""
         return [self._noise.recorders.pop(key).finish(n_tokens) for key, n_tokens in finished]
 
     def discard_commitments(self, keys: Sequence[str]) -> None:
-        """Drop the records of aborted completions."""
+        """Drop the recorders of aborted completions."""
         for key in keys:
             self._noise.recorders.pop(key, None)
 
@@ -75,7 +75,7 @@ class _Request:
 class CounterBasedNoiseProcessor(LogitsProcessor):
     """A logits processor for verifiable requests, created by vLLM in each of its processes.
 
-    recorders  of verifiable requests by their keys, preempted ones included
+    recorders: of verifiable requests by their keys, preempted ones included
     """
 
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
@@ -92,7 +92,7 @@ class CounterBasedNoiseProcessor(LogitsProcessor):
         process_dict_updates(self._requests, batch_update, _request)
 
     def apply(self, logits: Tensor) -> Tensor:
-        """Choose the next tokens. The hidden states are those of the same step, in the same rows."""
+        """Choose the next tokens, with the hidden states of the same step and rows."""
         rows = sorted(self._requests)
         for temperature in sorted({self._requests[row].temperature for row in rows}):
             same = [row for row in rows if self._requests[row].temperature == temperature]
@@ -102,8 +102,8 @@ class CounterBasedNoiseProcessor(LogitsProcessor):
         return logits
 
     def record_hidden(self, _head: Any, inputs: tuple[Any, ...]) -> None:
-        """Keep the hidden states that enter the model's output layer; a hook of that layer."""
-        self._hidden_BH = inputs[1]  # after the layer itself
+        """Store the inputs of the model's output layer; a forward pre-hook of it."""
+        self._hidden_BH = inputs[1]  # inputs[0] is the layer itself
 
     def _decide(self, logits: Tensor, rows: list[int], temperature: float) -> None:
         requests = [self._requests[row] for row in rows]
@@ -111,7 +111,7 @@ class CounterBasedNoiseProcessor(LogitsProcessor):
         _, logp_B, noisy_BV = sample_tokens(logits[rows], temperature, seeds, positions)
         logits[rows] = noisy_BV
         if self._hidden_BH is None:
-            raise RuntimeError("vLLM's output layer was not seen in this step")
+            raise RuntimeError("vLLM's output layer did not run in this step")
         for row, request, position, logp in zip(rows, requests, positions, logp_B, strict=True):
             self.recorders.setdefault(request.key, CommitmentRecorder()).record(position, self._hidden_BH[row], logp)
 
