@@ -25,24 +25,24 @@ class RunProgress:
     """The progress of a run after a step."""
 
     step: int = 0
-    position: int = 0  # the position of the next prompt
+    position: int = 0  # of the next prompt
     num_tokens: float = 0.0  # since the run's start
     seconds: float = 0.0  # since the run's start
     stage: int = 0
     recent_clipped: tuple[float, ...] = ()
     signal_share: float = 1.0  # share of groups with a signal in the latest batch
-    sampled_ahead: tuple[Event, ...] = ()  # the groups of the next step's batch, if already sampled
-    dataset_digest: str = ""  # of the prompt dataset: a position is valid only in the same dataset
+    sampled_ahead: tuple[Event, ...] = ()  # groups of the next step's batch, if already sampled
+    dataset_digest: str = ""  # of the prompt dataset, for which alone the position is valid
     evaluated_seconds: float = 0.0  # start of the latest evaluation, since the run's start
 
 
 def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future[None]], *, keep: int) -> Future[Path]:
     """Begin to write a checkpoint; once it is complete, delete all but the newest `keep`.
 
-    save_learner: begins to write the learner's state into a new folder, as Learner.save_state does
+    save_learner: begins to write the learner's state into a new folder, as Learner.save_state
 
-    The future returns the checkpoint's folder. Wait for it before the next call. Both raise CheckpointError if the
-    checkpoint cannot be written; earlier ones stay valid.
+    The future returns the checkpoint's folder; wait for it before the next call. The call and the future raise
+    CheckpointError if the checkpoint cannot be written; earlier ones stay valid.
     """
     folder = run / FOLDER / f"step-{progress.step:06d}"
     aside = folder.with_name(f".{folder.name}.writing")
@@ -59,7 +59,7 @@ def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future
         try:
             learner.result()
             fsync_path(aside)
-            shutil.rmtree(folder, ignore_errors=True)  # from before a resumption at an earlier step
+            shutil.rmtree(folder, ignore_errors=True)  # left by a run that then resumed at an earlier step
             aside.rename(folder)
             fsync_path(folder.parent)
             for old in list_checkpoints(run)[: -max(keep, 1)]:
@@ -89,19 +89,19 @@ def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future
 
 
 def list_checkpoints(run: Path) -> list[Path]:
-    """Return the folders of the complete checkpoints of a run, oldest first."""
+    """Return the complete checkpoints of a run, oldest first."""
     return sorted((run / FOLDER).glob("step-*"))
 
 
 def oldest_step(run: Path) -> int:
-    """Return the step of the oldest checkpoint of a run with at least one."""
+    """Return the step of a run's oldest checkpoint; there must be one."""
     return int(list_checkpoints(run)[0].name.removeprefix("step-"))
 
 
 def load(folder: Path, load_learner: Callable[[Path], None]) -> RunProgress:
     """Load a checkpoint into the learner, and return its progress.
 
-    load_learner: reads the learner's state from a folder, as Learner.load_state does
+    load_learner: reads the learner's state from a folder, as Learner.load_state
 
     Raises CheckpointError if the checkpoint is damaged.
     """

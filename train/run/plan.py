@@ -1,4 +1,4 @@
-"""The text of `curate train --dry-run`: what a run will do, and the memory it needs."""
+"""The text of `curate train --dry-run`: a run's steps, data and memory."""
 
 import json
 from collections import Counter
@@ -31,7 +31,7 @@ _RANKS = (1, 2, 4, 8)
 def plan(config: Config, machines: Machines | None = None) -> Iterator[str]:
     """Yield the lines of the plan.
 
-    machines: those of the run; if None, the learner's needs are listed for several numbers of GPUs
+    machines: the run's; None: list the learner's needs for several numbers of GPUs
 
     Raises CurateError, ConfigError or LearnerError if the run could not start, or does not fit on these machines.
     """
@@ -78,7 +78,7 @@ def _share(data: DataConfig, weight: float) -> str:
 
 
 def _data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
-    """Yield the number of problems of a dataset to train on, and the reasons why others are left out."""
+    """Yield the number of usable problems in a dataset, and why others are excluded."""
     if is_prompt_file(dataset):
         kinds, n_prompts = ProblemKinds(), 0
         for problem in read_problems(dataset, TrustPolicy(), PromptFormat(), Counter(), Counter()):
@@ -103,7 +103,7 @@ def _data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
 
 
 def _evaluation(config: Config) -> Iterator[str]:
-    """Yield a line for each suite, and one about when and where it is evaluated."""
+    """Yield a line for each suite, and one about when and how it is evaluated."""
     settings, suites = config.evaluation, read_suites(config)
     if not suites:
         yield "evaluation none; to evaluate on a dataset during the run: --set evaluation.dataset=DATASET"
@@ -119,7 +119,7 @@ def _evaluation(config: Config) -> Iterator[str]:
 
 
 def _prompt(prompt: PromptFormat) -> Iterator[str]:
-    """Yield a line about the prompt if it is not the default one."""
+    """Describe a prompt other than the default one."""
     parts = ["a system prompt"] * bool(prompt.system) + ["a template"] * bool(prompt.template)
     parts += ['format = "base"'] * (prompt.format == "base")
     parts += [f"{name} = {json.dumps(value)}" for name, value in prompt.template_arguments.items()]

@@ -1,14 +1,14 @@
 """The plots of `curate plot`: curves and timelines of runs, their evaluations by step, and pass@1 by month.
 
-Runs with the same label, such as the seeds of one setting, become one curve, their mean, in a band from their minimum
-to their maximum. Metrics that no run has are left out.
+Runs with the same label, such as the seeds of one setting, become one curve: their mean, in a band from minimum to
+maximum. Metrics that no run has are omitted.
 
 For evaluations, the left panel shows pass@1 with its 95% interval. Most of that interval comes from the choice of
-problems, which is the same for all steps. So the right panel shows the paired difference from the first evaluated step,
-with its own 95% interval. A filled point is significant after Holm's correction for all steps.
+problems, which all steps share. So the right panel shows the paired difference from the first evaluated step, with its
+own 95% interval. A filled point is significant after Holm's correction for all steps.
 
-By month of publication, a falling pass@1 may indicate contamination with old problems. The upper panel shows each
-month. The lower one shows all problems since a month, like the slider of LiveCodeBench's leaderboard.
+By month of publication, a falling pass@1 may indicate contamination with old problems. The upper panel shows single
+months. The lower one shows all problems since a month, like the slider of LiveCodeBench's leaderboard.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,8 +33,8 @@ from train.evaluation.statistics.outcomes import STRATUM_KEYS, UNKNOWN, Summary,
 from train.run.metrics_log import METRICS, TIMELINE, read_json_lines, read_metrics
 from train.run.pending_evaluation import read_evaluations
 
-Row = dict[str, Any]  # the metrics of a step; None: unknown
-Bar = dict[str, Any]  # a line of the timeline: step, part, batch, and the seconds at which it began and ended
+Row = dict[str, Any]  # metrics of a step; None: unknown
+Bar = dict[str, Any]  # a line of the timeline: step, part, batch, and start and end in seconds
 
 _STYLE: Any = {
     # The color-blind-safe palette of Okabe and Ito. "C0", "C1", ... cycle through it.
@@ -62,7 +62,7 @@ class PlottedRun:
 
     @classmethod
     def parse(cls, text: str) -> "PlottedRun":
-        """Read FOLDER or LABEL=FOLDER."""
+        """Parse FOLDER or LABEL=FOLDER."""
         label, equals, folder = text.partition("=")
         if equals and label and not Path(text).is_dir():
             return cls(label, Path(folder))
@@ -75,7 +75,7 @@ def _picture(
 ) -> Iterator[Figure]:
     """Yield a figure, and write it in the format of the file's extension. Raises NoRunError for an unknown one.
 
-    labels: of a legend above the panels, in the order of the colours; empty for no legend
+    labels: of a legend above the panels, in the order of the colors; empty: no legend
     """
     with matplotlib.rc_context(_STYLE | {"axes.grid": grid}):
         figure = Figure(figsize=(width, height), layout="constrained")
@@ -103,8 +103,8 @@ def _draw_summaries(place: Axes, summaries: Mapping[int, Summary], colour: str, 
 
 # --- curves ---
 
-_MANY_STEPS = 60  # with more steps, a curve shows the running mean, over faint values of the steps
-_PANELS = {  # the metrics of each panel, with their lines and, if there are several, their labels
+_MANY_STEPS = 60  # with more steps, a curve shows the running mean, over faint single steps
+_PANELS = {  # the metrics of each panel, with line styles and, if there are several, labels
     "Reward, mean of a batch": {"reward": ("-", "")},
     "pass@1 on the evaluation set": {"eval/pass@1": ("-", "")},  # with several suites: --evaluations
     "Tokens of a completion, mean": {
@@ -162,7 +162,7 @@ def plot_curves(runs: Sequence[PlottedRun], out: Path) -> None:
 
 
 def _draw_curve(place: Axes, by_run: Sequence[Mapping[int, Row]], metric: str, colour: str, line: str) -> None:
-    """Draw a metric of the runs of one label, whose rows are given by step."""
+    """Draw a metric of the runs of one label, given by step."""
     at = sorted(set.intersection(*map(set, by_run)))  # the steps of all runs
     values = [[rows[step][metric] for rows in by_run] for step in at]
     mean, low, high = ([combine(of_step) for of_step in values] for combine in (fmean, min, max))
@@ -173,12 +173,12 @@ def _draw_curve(place: Axes, by_run: Sequence[Mapping[int, Row]], metric: str, c
     if len(by_run) > 1:
         _draw_band(place, at, low, high, colour, alpha=0.2)
     marker = "o" if len(at) < 2 or metric.startswith("eval/") else ""
-    # Not clipped, so that a constant zero stays visible.
+    # Not clipped, so a constant zero stays visible.
     place.plot(at, mean, color=colour, ls=line, lw=1.5, marker=marker, ms=3, clip_on=False)
 
 
 def _draw_interval(place: Axes, rows: Mapping[int, Row], metric: str, colour: str) -> bool:
-    """Draw the interval of a metric if it is known in all rows, and return whether it is."""
+    """Draw the interval of a metric, and return True, if it is known in all rows."""
     low, high = ([row.get(f"{metric}_{end}") for row in rows.values()] for end in ("low", "high"))
     if not rows or None in (*low, *high):
         return False
@@ -194,7 +194,7 @@ def _running_mean(values: Sequence[float], width: int) -> list[float]:
 
 # --- timelines ---
 
-_LANES = {  # the parts of a run, with their labels and colours
+_LANES = {  # the parts of a run, with labels and colors
     "sample": ("sampling", "#0072B2"),
     "reward": ("rewards awaited", "#009E73"),
     "train": ("training", "#D55E00"),
@@ -202,11 +202,11 @@ _LANES = {  # the parts of a run, with their labels and colours
     "evaluate": ("evaluation", "#777777"),
     "checkpoint": ("checkpoint", "#777777"),
 }
-_MAX_STEPS = 16  # steps in a plot: the last ones of a run
+_MAX_STEPS = 16  # in a plot: the last ones of a run
 
 
 def plot_timeline(runs: Sequence[PlottedRun], out: Path) -> None:
-    """Draw when each part of each run was busy, with one scale for all runs; white is idle. Raises NoRunError."""
+    """Draw the busy intervals of each part of each run, on one scale for all runs. Raises NoRunError."""
     bars_of_runs = [_read_bars(run.folder) for run in runs]
     longest = max(end - begin for begin, end in map(_span, bars_of_runs))
     heights = [0.9 + 0.3 * len(_LANES.keys() & {bar["part"] for bar in bars}) for bars in bars_of_runs]
@@ -218,9 +218,9 @@ def plot_timeline(runs: Sequence[PlottedRun], out: Path) -> None:
 
 
 def _read_bars(folder: Path) -> list[Bar]:
-    """Return the bars of the last steps."""
+    """Return the bars of the last _MAX_STEPS steps."""
     bars = [
-        {"batch": line["step"], **line}  # a batch has the number of its step, unless the line has another
+        {"batch": line["step"], **line}  # by default, a batch has the number of its step
         for line in read_json_lines(folder / TIMELINE)
         if {"step", "part", "began", "ended"} <= line.keys()
     ]
@@ -243,7 +243,7 @@ def _draw_lanes(place: Axes, label: str, bars: Sequence[Bar], longest: float) ->
             continue
         height = len(names)
         for batch in sorted({bar["batch"] for bar in of_part}):
-            # Two alternating shades tell adjacent batches apart.
+            # two alternating shades separate adjacent batches
             shade = 0.95 - 0.4 * (batch % 2)
             of_batch = [bar for bar in of_part if bar["batch"] == batch]
             for began, ended in _joined(of_batch, gap=longest / 400):  # joins bars with an invisible gap
@@ -282,7 +282,7 @@ def _joined(bars: Sequence[Bar], *, gap: float = 0.0) -> list[tuple[float, float
 def plot_evaluations(runs: Sequence[PlottedRun], out: Path) -> None:
     """Draw the evaluations of these runs into a file.
 
-    Raises NoRunError if one of them has none, and CurateError if steps of a run were judged by different tests.
+    Raises NoRunError if a run has none, and CurateError if steps of a run were judged by different tests.
     """
     found = [read_evaluations(run.folder) for run in runs]
     suites = list(dict.fromkeys(suite for of_run in found for suite in of_run))

@@ -1,11 +1,11 @@
-"""The further training of a reward model on rankings of the run's own completions (DeepSeekMath, section 4.1.4).
+"""Training of the reward model on rankings of the run's own completions (DeepSeekMath, section 4.1.4).
 
-    RUN/reward_model/rankings.jsonl    for each prompt of a step, its completions and what other rewards say of them
-    RUN/reward_model/step-000020/      the model after the training of that step, a classifier like the first one
+    RUN/reward_model/rankings.jsonl    for each prompt of a step, its completions and their other rewards
+    RUN/reward_model/step-000020/      the model after its training at that step, a classifier like the initial one
 
-Every so many steps, the model learns to score completions of one prompt in the order of their other rewards. Of what it
-is trained on, a tenth are rankings from before the training before. Which ones, and their order, follow from the seed
-and the step, and the optimizer begins each time anew, so that these files are all that a resumed run needs.
+Every few steps, the model learns to score completions of one prompt in the order of their other rewards. A tenth of the
+rankings are replayed from before the previous training. Seed and step determine these and their order, and the
+optimizer restarts each time, so a resumed run needs only these files.
 """
 
 import json
@@ -32,17 +32,17 @@ from train.run import checkpoint
 from train.run.metrics_log import delete_after_step, read_json_lines
 
 FOLDER = "reward_model"
-_REPLAY_SHARE = 0.1  # of what the model is trained on, rankings from before (DeepSeekMath)
+_REPLAY_SHARE = 0.1  # share of earlier rankings in a training (DeepSeekMath)
 _RANKINGS_PER_UPDATE = 16
-_MAX_NORM = 1.0  # of a gradient
+_MAX_NORM = 1.0  # of the gradient
 
 
 class RewardTraining:
     """Collects rankings, and trains a reward model on them.
 
-    run            the folder of the run
-    model          the reward model, opened for training
-    every_steps    steps from one training to the next
+    run            folder of the run
+    model          reward model, opened for training
+    every_steps    steps between trainings
     learning_rate  of AdamW
     """
 
@@ -52,20 +52,20 @@ class RewardTraining:
         self.model = model
         self._every_steps, self._learning_rate, self._seed = every_steps, learning_rate, seed
         self._lock = threading.Lock()
-        self._scored: dict[str, list[tuple[str, float]]] = {}  # the completions of each prompt of this step
+        self._scored: dict[str, list[tuple[str, float]]] = {}  # completions of each prompt in this step
 
     def observe(self, submit: SubmitForReward) -> SubmitForReward:
-        """Return a function that submits completions and keeps what other rewards than the model's say of them."""
+        """Wrap `submit` to record the rewards other than the model's."""
 
         def submit_and_keep(answer: Completion, task: Task) -> Future[Reward]:
             future = submit(answer, task)
-            future.add_done_callback(partial(self._keep, answer, task))  # before those that the step waits for
+            future.add_done_callback(partial(self._keep, answer, task))  # before the callbacks that the step waits for
             return future
 
         return submit_and_keep
 
     def restore(self, step: int) -> None:
-        """Continue after a step: load the model of the last training up to it, and delete what was made later."""
+        """Resume after a step: load the latest model up to it, and delete later files."""
         delete_after_step(self._rankings, step)
         trained = self._trained_steps()
         for later in (each for each in trained if each > step):
@@ -74,7 +74,7 @@ class RewardTraining:
             self.model.load_weights(self._folder_of(earlier[-1]))
 
     def after_step(self, step: int) -> dict[str, float]:
-        """Write the rankings of a step and, if it is time, train the model. Return the metrics of the training.
+        """Write the rankings of a step and, if due, train the model; return the metrics of the training.
 
         Call this when all completions of the step are scored and none of the next is submitted. Raises RolloutError if
         the files cannot be written.
@@ -103,14 +103,14 @@ class RewardTraining:
 
     def _keep(self, answer: Completion, task: Task, future: "Future[Reward]") -> None:
         if future.exception() is not None:
-            return  # whoever waits for the reward ends the run
+            return  # the error of the reward ends the run
         values = [value for name, value in future.result().parts if name != "model" and name not in FORM_REWARDS]
         if values and not math.isnan(total := sum(values)):
             with self._lock:
                 self._scored.setdefault(task.prompt, []).append((answer.text, total))
 
     def _train(self, step: int) -> dict[str, float]:
-        """Pass once over the rankings since the training before, and some of those from before."""
+        """Pass once over the rankings since the previous training, and some earlier ones."""
         first = step - self._every_steps + 1
         n_old = sum(line["step"] < first for line in read_json_lines(self._rankings))
         rankings = [line for line in read_json_lines(self._rankings) if line["step"] >= first]
@@ -143,10 +143,10 @@ class RewardTraining:
         }
 
     def _backward(self, prompt: str, answers: Sequence[Any], *, scale: float) -> tuple[float, float, float]:
-        """Add the gradient of a ranking times `scale`; return its loss, the pairs scored in order, and all pairs.
+        """Add the gradient of a ranking times `scale`; return its loss, the correctly ordered pairs, and all pairs.
 
-        The loss is the mean of -log sigmoid(better - worse) over all pairs. It needs all scores at once, so its
-        gradient by the scores is computed first, and then passed through the model batch by batch.
+        The loss is the mean of -log sigmoid(better - worse) over all pairs. Its gradient by the scores needs all
+        scores; it is computed first, then backpropagated batch by batch.
         """
         batches = self.model.batches(prompt, [text for text, _ in answers])
         values_N = torch.tensor([value for _, value in answers])
@@ -169,7 +169,7 @@ class RewardTraining:
         return loss.item(), float((better_NN & (margin_NN > 0)).sum()), float(n_pairs)
 
     def _save(self, step: int) -> None:
-        """Write the model, and delete those that no checkpoint needs any more."""
+        """Write the model, and delete those that no checkpoint needs."""
         folder = self._folder_of(step)
         aside = folder.with_name(f".{folder.name}.writing")
         shutil.rmtree(aside, ignore_errors=True)

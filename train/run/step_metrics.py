@@ -1,7 +1,6 @@
-"""The descriptions of all metrics of a run, the metrics of a batch as pure functions, and the performance of a step.
+"""The descriptions of all metrics of a run, the metrics of a batch, and the performance of a step.
 
-Names are TRL's where TRL has one. A reward of nan (unknown) is left out of all metrics of rewards. An unknown metric is
-nan.
+Names are TRL's where TRL has one. A reward of nan (unknown) is excluded from reward metrics. An unknown metric is nan.
 """
 
 import resource
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from train.config import Config
     from train.rollouts.groups import Group, Rollout
 
-# "NAME" stands for the name of a reward or a source, for a group's signal, or for a number of samples.
+# "NAME" stands for a reward, a source, a group's signal, or a number of samples.
 METRIC_DESCRIPTIONS: dict[str, str] = {
     "step": "batches trained on; 0: before the first",
     "reward": "mean reward of the completions; with the online filter, of those that are trained on",
@@ -26,12 +25,12 @@ METRIC_DESCRIPTIONS: dict[str, str] = {
     "frac_reward_zero_std": "share of the groups whose rewards are all the same: nothing is learned from them",
     "rewards/NAME/mean": "mean of one reward function, before its weight",
     "rewards/NAME/std": "standard deviation of one reward function (n - 1)",
-    "reward_model/loss": "of a training of the reward model: -log sigmoid(better - worse), mean over rankings",
-    "reward_model/accuracy": "pairs of completions that it scored in their order, before each update on them",
-    "reward_model/pairs": "pairs of completions that it was trained on",
-    "reward_model/replayed": "rankings among them from before the training before",
+    "reward_model/loss": "loss of the reward model in training: -log sigmoid(better - worse), mean over rankings",
+    "reward_model/accuracy": "share of completion pairs that it ordered correctly, before each update on them",
+    "reward_model/pairs": "completion pairs that it was trained on",
+    "reward_model/replayed": "rankings replayed from before its previous training",
     "sources/NAME/reward": "mean reward of the completions for problems of one source",
-    "sources/NAME/solve_rate": "share of these completions that are accepted: right programs, right answers",
+    "sources/NAME/solve_rate": "share of these completions that are accepted: correct programs or answers",
     "sources/NAME/mean_length": "tokens of such a completion, mean",
     "reward_no_signal": "completions without a reward: the sandbox or a checker failed, or a function returned None",
     "reward_timeouts": "completions whose program exceeded its time limit",
@@ -135,7 +134,7 @@ def batch_metrics(groups: "Sequence[Group]", *, version: int, tokens_before: flo
     """
     rollouts = [rollout for group in groups for rollout in group]
     if not rollouts:
-        raise ValueError("a batch without a completion has no figures")
+        raise ValueError("a batch without a completion has no metrics")
     ages = [version - token for rollout in rollouts for token in rollout.versions]
     reward_seconds = [rollout.reward_seconds for rollout in rollouts]
     lengths = [len(rollout.token_ids) for rollout in rollouts]
@@ -173,8 +172,7 @@ def batch_metrics(groups: "Sequence[Group]", *, version: int, tokens_before: flo
 
 
 def update_metrics(updates: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Combine the metrics of a step's updates: the minimum or maximum of those whose names end in min or max, and the
-    mean of all others."""
+    """Combine the metrics of a step's updates: minimum or maximum by the suffix min or max, otherwise the mean."""
     combined = {}
     for name in dict.fromkeys(name for update in updates for name in update):
         values = [update[name] for update in updates if not isnan(update.get(name, nan))]
@@ -196,7 +194,7 @@ def reward_metrics(groups: Sequence[Sequence[float]]) -> dict[str, float]:
 
 
 def solve_metrics(groups: Sequence[Sequence[float]]) -> dict[str, float]:
-    """Return how many groups are solved by none, by all and by some completions, given their task rewards."""
+    """Count the groups solved by none, all and some completions, given their task rewards."""
     known = [[reward for reward in group if not isnan(reward)] for group in groups]
     extremes = [(min(group), max(group)) for group in known if group]
     none = sum(highest <= 0 for _, highest in extremes)
@@ -231,13 +229,14 @@ def std(values: Sequence[float]) -> float:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the smallest value that this share of the values does not exceed. Values that are nan are ignored; the
-    result is nan if there are no others."""
+    """Return the smallest value that at least this share of the values does not exceed. Ignores nan; nan if there are
+    no others.
+    """
     known = sorted(value for value in values if not isnan(value))
     return known[max(ceil(share * len(known)), 1) - 1] if known else nan
 
 
-# Dense bfloat16 FLOPS from data sheets, by a part of the device's name, the more specific one first.
+# Dense bfloat16 FLOPS from data sheets, by a part of the device's name, more specific names first.
 _PEAKS = {
     "B200": 2250e12, "H200": 989e12, "H100 PCIe": 756e12, "H100": 989e12, "H800": 989e12, "H20": 148e12,
     "A100": 312e12, "A800": 312e12, "L40S": 362e12, "A10G": 70e12, "L4": 121e12, "RTX 4090": 165e12,
@@ -246,7 +245,7 @@ _GIB = 2**30
 
 
 def peak_flops(device: str) -> float:
-    """Return the peak bfloat16 FLOPS of a GPU by its name; 0 if unknown."""
+    """Return a GPU's peak bfloat16 FLOPS by name; 0 if unknown."""
     return next((peak for name, peak in _PEAKS.items() if name in device), 0.0)
 
 

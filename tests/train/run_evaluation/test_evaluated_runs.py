@@ -177,7 +177,7 @@ def test_an_evaluation_that_is_killed_does_not_end_the_run(made, small, six_prob
 
     settings = changes(six_problems, "evaluation.where=own", "evaluation.every_steps=1")
     trained(small, run, *settings, report=kill)
-    assert "step 1 is not evaluated: the evaluation of step 0 is not over" in caplog.text
+    assert "step 1 is not evaluated: the evaluation of step 0 still runs" in caplog.text
     assert "step 0 is not evaluated on out: its process was killed by signal 9" in caplog.text
     assert evaluated(run) == {STEPS: evaluated(made("own"))[STEPS]}
     assert same(weights(run / "model"), weights(made("nowhere") / "model"))
