@@ -1,4 +1,4 @@
-"""Evaluation: how often a model solves the problems of a suite, with confidence intervals. Begin with evaluate.py.
+"""Evaluation: a model's solve rate on a suite, with confidence intervals. Begin with evaluate.py.
 
 exercises.py reads the problems of a dataset or a suite; suites/ has the suites, judges/ the judges of answers, and
 protocols/ published settings. evaluate.py samples answers and judges them, and sample_store.py stores them.

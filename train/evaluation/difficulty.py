@@ -1,8 +1,8 @@
-"""How often a model solves each problem of a dataset, for `curate difficulty`: `measure_difficulty` is the entry.
+"""Solve rates of a model on the problems of a dataset, for `curate difficulty`. Begin with `measure_difficulty`.
 
-An answer is journaled before it is judged, and its verdict as soon as it is known. So after a kill the same command
-judges existing samples, and samples only the missing ones. The result is the table `difficulty/` of the dataset, with
-one row for each problem and model; curate/difficulty/table.py says what its columns mean.
+Answers are journaled before they are judged, and verdicts as soon as known. So after a kill, the same command judges
+existing samples, and samples only the missing ones. The result is the table `difficulty/` of the dataset, with one row
+for each problem and model; curate/difficulty/table.py explains its columns.
 """
 
 import hashlib
@@ -48,16 +48,16 @@ _K = 8  # INTELLECT-2's filter uses eight samples
 
 @dataclass(frozen=True, slots=True)
 class DifficultySettings:
-    """How a model is sampled: n samples of each problem, from which pass@k is estimated.
+    """Sampling settings of a model: n samples of each problem, from which pass@k is estimated.
 
-    engine     the options of vLLM on which answers depend (EngineOptions.sample_affecting_options)
-    languages  the languages that an answer may be written in; see rewards.extract
+    engine     vLLM options that affect answers (EngineOptions.sample_affecting_options)
+    languages  accepted languages of answers; see rewards.extract
 
-    Raises CurateError if there are fewer samples than k.
+    Raises CurateError for fewer samples than k.
     """
 
     model: str
-    temperature: float = 0.6  # this and top_p are those of DeepCoder's evaluation
+    temperature: float = 0.6  # as top_p, from DeepCoder's evaluation
     top_p: float = 0.95
     max_tokens: int = 16384
     seed: int = 0
@@ -78,18 +78,18 @@ class DifficultySettings:
         return {**asdict(self), **texts}
 
 
-# Samples that were drawn in different ways are not mixed.
+# Samples with different values of these are not mixed.
 _FIXED = ("temperature", "top_p", "max_tokens", "seed", "prompt", "engine", "languages")
 
 
 def choose_settings(model: str, overrides: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> DifficultySettings:
-    """Return the settings of a call.
+    """Resolve the settings of a call.
 
-    overrides  the settings that the user named; prompt is a table as read_prompt takes it, engine a table of options
-    earlier    the record of the settings with which the model was sampled before; None: it was never sampled
+    overrides  the user's settings; prompt is a table as for read_prompt, engine a table of options
+    earlier    recorded settings of the model's existing samples; None: there are none
 
-    Settings that the user did not name keep their earlier values, or else get their defaults. Raises CurateError if
-    samples would be drawn with other settings than the earlier ones.
+    Other settings keep their earlier values, or get their defaults. Raises CurateError if the overrides conflict with
+    existing samples.
     """
     sampled: dict[str, Any] = {}
     if earlier is not None:
@@ -126,7 +126,7 @@ def _text(table: Mapping[str, Any]) -> str:
 
 
 def _settings_from_rows(rows: Iterable[Row]) -> dict[str, Any] | None:
-    """Return the settings with which a model's rows of the table were sampled, or None if there are no rows."""
+    """Return the settings of a model's rows of the table; None without rows."""
     rows = list(rows)
     if not rows:
         return None
@@ -134,9 +134,9 @@ def _settings_from_rows(rows: Iterable[Row]) -> dict[str, Any] | None:
     return {**settings, "n": max(row["n_sampled"] for row in rows)}
 
 
-_SETTINGS = "settings"  # the key under which the journal of verdicts holds the settings of its samples
-_COLUMNS = ("id", "statement", "starter_code", "tests")  # the columns of the dataset on which a sample depends
-_ANSWER = "expected_answer"  # a sample depends on it, too, where a row has one
+_SETTINGS = "settings"  # key of the samples' settings in the journal of verdicts
+_COLUMNS = ("id", "statement", "starter_code", "tests")  # columns of the dataset on which a sample depends
+_ANSWER = "expected_answer"  # as does this one, where a row has it
 
 
 def _object_with(*fields: str) -> Callable[[Any], Row]:
@@ -154,7 +154,7 @@ def _object_with(*fields: str) -> Callable[[Any], Row]:
 class DifficultyMeasurement:
     """The outcome of one call.
 
-    n_sampled    answers drawn in this call
+    n_sampled    answers sampled in this call
     n_scored     samples that got their verdict in this call
     n_unscored   samples without a verdict, because the problem's own checker failed; the same command judges them again
     n_refused    prompts that the model refused; the same command retries them
@@ -181,18 +181,17 @@ def measure_difficulty(
     packages: Sequence[Package] = (),
     progress: Progress = no_progress,
 ) -> DifficultyMeasurement:
-    """Sample the model on every trusted problem until n of its answers are judged; write the counts into the dataset.
+    """Sample the model on every trusted problem until n answers are judged; write the counts into the dataset.
 
-    overrides     the settings that the user named; the others keep their values from earlier samples, or the defaults
+    overrides     the user's settings; the others keep their values from earlier samples, or the defaults
     open_sampler  called only if samples are missing
     open_sandbox  called only if verdicts are missing
     resample      drop the earlier samples of this model
-    trust         the rows to sample; `left_out` of the result counts the others
-    packages      packages that programs can import; verdicts given with other packages do not count
+    trust         rows to sample; `left_out` of the result counts the others
+    packages      importable packages; verdicts under other packages do not count
 
-    Existing samples are not drawn again. Raises CurateError if the dataset was altered, if no row is trusted, or if
-    existing samples were drawn with other settings, and whatever `open_sampler` and the sampler raise; the samples that
-    were drawn before an error are kept.
+    Reuses existing samples; an error keeps the samples before it. Raises CurateError if the dataset was altered, no row
+    is trusted, or existing samples have other settings, and whatever `open_sampler` and the sampler raise.
     """
     stored = Dataset(dataset).require_problems()
     check_trusted(dataset, trust, progress=progress)
@@ -207,7 +206,7 @@ def measure_difficulty(
             answers_path.unlink(missing_ok=True)
         rows = {} if resample else {row["id"]: row for row in solve_rates.read(dataset) if row["model"] == model}
         with ResultJournal(verdicts_path) as verdicts, ResultJournal(answers_path) as answers:
-            # A filtered dataset has no journal, but the rows of its table have the settings.
+            # A filtered dataset has no journal; the rows of its table have the settings.
             recorded = verdicts.load(_SETTINGS, _object_with(*_FIXED)) if _SETTINGS in verdicts else None
             settings = choose_settings(model, overrides, recorded or _settings_from_rows(rows.values()))
             if recorded != settings.to_dict():
@@ -265,9 +264,9 @@ def _samples_digest(problem: Row, settings: DifficultySettings, packages: Sequen
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """The samples of all unfinished problems: the missing ones, and the answers and verdicts that exist.
+    """The samples of all unfinished problems: missing ones, and existing answers and verdicts.
 
-    digests: for each problem, the digest with which the keys of its samples begin in both journals.
+    digests: by problem, the prefix of its samples' keys in both journals
     """
 
     stored: Dataset
@@ -301,7 +300,7 @@ class _Samples:
                     self._record(judged, n_known, n_total)
 
     def row(self, id: str, digest: str) -> Row:
-        """Return the row of a problem in the table."""
+        """Build the table row of a problem."""
         keys = self._keys(digest)
         read = _object_with("verdict", "n_tokens", "truncated")
         records = [self.verdicts.load(key, read) for key in keys if key in self.verdicts]
@@ -309,18 +308,18 @@ class _Samples:
         return solve_rates.build_row(id, digest, self.settings.to_dict(), records, n_sampled=n_sampled)
 
     def without_verdict(self) -> list[str]:
-        """Return the keys of the samples that have no verdict."""
+        """Return the keys of samples without a verdict."""
         return [key for digest in self.digests.values() for key in self._keys(digest) if key not in self.verdicts]
 
     def without_answer(self) -> list[str]:
-        """Return the keys of the samples that were not drawn, or whose prompt was refused."""
+        """Return the keys of samples without an answer, because missing or refused."""
         return [key for key in self.without_verdict() if key not in self.answers]
 
     def _keys(self, digest: str) -> list[str]:
         return [sample_key(digest, number) for number in range(self.settings.n)]
 
     def _record(self, judged: Iterator[Sample], n_known: int, n_total: int) -> int:
-        """Record the verdicts in the journal as they arrive, report the progress, and return the number of verdicts."""
+        """Journal the verdicts as they arrive, report progress, and return the number of verdicts."""
         stage = f"sample {self.settings.model}"
         self.progress(stage, n_known, n_total)
         for request, sample in judged:
@@ -341,14 +340,14 @@ class _Samples:
         self.answers.add(request.key, record)
 
     def _kept(self) -> Iterator[Sample]:
-        """Yield the answers that have no verdict."""
+        """Yield the answers without a verdict."""
         for request in self._requests(lambda key: key in self.answers):
             kept = self.answers.load(request.key, _object_with("text", "finish_reason", "n_tokens"))
             truncated = kept["finish_reason"] == "length"
             yield request, SampleRecord(request.exercise.id, request.number, kept["text"], kept["n_tokens"], truncated)
 
     def _requests(self, is_wanted: Callable[[str], bool]) -> Iterator[SampleRequest]:
-        """Yield the samples that have no verdict and whose key satisfies `is_wanted`, problem by problem."""
+        """Yield the samples without a verdict whose key satisfies `is_wanted`, problem by problem."""
         for problem in self.stored.rows("data", sorted({*_COLUMNS, _ANSWER, *TESTS})):
             digest = self.digests.get(problem["id"])
             keys = self._keys(digest) if digest else []

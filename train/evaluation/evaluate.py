@@ -2,18 +2,18 @@
 
     prompt -> answer, sampled with its own seed -> the program in the answer -> verdict
 
-    stored samples: verdict known -> counted; no verdict, or that of another judge -> judged (again)
+    stored samples: current verdict -> counted; no verdict, or another judge's -> judged (again)
     missing samples -> sampled, stored, judged
 
-Answers are judged while the model continues, except for those that are judged once more, alone, at the end: see
-judges/time_limits.py. Two digests decide what is reused. A sample depends on the prompt, the model, its settings and
-the seed, but not on its judge. So if tests or extraction change, the sample is reused, and only judged again.
+Judging overlaps sampling, except for answers that are judged again alone at the end: see judges/time_limits.py. Two
+digests determine reuse. A sample depends on the prompt, the model, its settings and the seed, but not on its judge. So
+if tests or extraction change, the sample is reused, and judged again.
 
-A truncated answer is judged by the program in it, if there is one, as in LiveCodeBench and EvalPlus and in training
-(`rewards.code.CodeReward`). So pass@1 is the reward that a run would get. Callers also count the truncated answers, and
-the right ones among them.
+A truncated answer is judged by its program, if any, as in LiveCodeBench, EvalPlus and training
+(`rewards.code.CodeReward`). So pass@1 is the reward that a run would get. Callers also count truncated answers, and the
+correct ones among them.
 
-A sample without a verdict, because a checker failed or the model refused the prompt, is left out and counted.
+A sample without a verdict, because a checker failed or the model refused the prompt, is excluded and counted.
 """
 
 import hashlib
@@ -46,18 +46,18 @@ from train.sampling.protocol import SampledCompletion, SeededPrompt
 
 log = logging.getLogger(__name__)
 
-# The method `sample` of a sampler (train/sampling/protocol.py), with its Sampling already bound.
+# The method `sample` of a sampler (train/sampling/protocol.py) with bound sampling params.
 SampleFunction = Callable[[Iterable[SeededPrompt]], Iterator[tuple[int, SampledCompletion | ValueError]]]
 
-_STAGE = "evaluate"  # the name under which progress is reported
-_MAX_REFUSALS = 16  # after so many refusals and no answer, the other prompts are not tried
+_STAGE = "evaluate"  # name of the progress stage
+_MAX_REFUSALS = 16  # refusals without any answer after which sampling stops
 _MAX_WAITING = 256  # answers that may wait for the sandbox
 _TIMEOUT_SECONDS = 7200.0  # time without any answer after which the sampler counts as hanging
 
 
 @dataclass(frozen=True, slots=True)
 class SampleRequest:
-    """A missing sample: its number, and the key under which the caller stores it."""
+    """A missing sample: its number, and the caller's key for storing it."""
 
     key: str
     number: int
@@ -69,7 +69,7 @@ Sample = tuple[SampleRequest, SampleRecord]
 
 
 def sample_seed(seed: int, number: int, exercise_id: str) -> int:
-    """Return the seed of one sample, which does not depend on the order in which samples are drawn."""
+    """Return the seed of one sample, independent of the sampling order."""
     digest = hashlib.sha256(f"{seed} {number} {exercise_id}".encode()).digest()
     return int.from_bytes(digest[:4]) >> 1
 
@@ -81,14 +81,13 @@ def sample_and_judge(
     *,
     on_answer: Callable[[SampleRequest, SampleRecord], None],
 ) -> Generator[Sample, None, None]:
-    """Sample the requests and yield each with its verdict, in the order in which verdicts become known.
+    """Sample the requests; yield each with its verdict as verdicts arrive.
 
-    requests   is read only as far as the model keeps up
-    on_answer  is called in another thread with each answer, before it is judged
+    requests   read only as far as the model keeps up
+    on_answer  called in another thread with each answer, before it is judged
 
-    A sample is not yielded if its prompt is refused, or if its verdict cannot be known because a checker fails.
-    Raises SamplerError if the model refuses every prompt or stops answering, and CurateError if the sandbox fails
-    again and again.
+    Omits samples whose prompt is refused, or whose checker fails. Raises SamplerError if the model refuses every prompt
+    or stops responding, and CurateError if the sandbox fails repeatedly.
     """
 
     def draw() -> Iterator[Sample]:
@@ -133,9 +132,9 @@ def sample_and_judge(
 
 
 def judge_samples(answers: Iterable[Sample], sandbox: Sandbox) -> Iterator[Sample]:
-    """Yield each answer with its verdict. Answers whose verdict cannot be known because a checker fails are left out.
+    """Yield each answer with its verdict, without those whose checker fails.
 
-    Raises CurateError if the sandbox fails again and again.
+    Raises CurateError if the sandbox fails repeatedly.
     """
 
     def judge(item: Sample, time_factor: float) -> JudgeResult:
@@ -155,9 +154,9 @@ def judge_samples(answers: Iterable[Sample], sandbox: Sandbox) -> Iterator[Sampl
 class EvaluationResult:
     """The outcomes of an evaluation.
 
-    k        the largest number of samples of a problem
-    tokens   those of all samples with a verdict
-    n_drawn  samples that this call drew; the others were kept from earlier calls, which changes no result
+    k        maximum number of samples of a problem
+    tokens   of all samples with a verdict
+    n_drawn  samples from this call; reused ones are not counted, and give the same results
     """
 
     k: int
@@ -167,22 +166,22 @@ class EvaluationResult:
 
     @cached_property
     def summary(self) -> Summary:
-        """Return the numbers of all problems."""
+        """The summary over all problems."""
         return summarize(self.outcomes)
 
     @property
     def pass_at_k(self) -> float | None:
-        """Return the mean of pass@k over the problems that have k samples with a verdict; None if there are none."""
+        """Return the mean pass@k of problems with at least k judged samples; None without any."""
         estimates = [pass_at_k(n, n_correct, self.k) for n, n_correct in pass_counts(self.outcomes) if n >= self.k]
         return fmean(estimate or 0.0 for estimate in estimates) if estimates else None
 
     @property
     def n_no_code(self) -> int:
-        """Return the number of samples that ended by themselves without a program, or without a final answer."""
+        """Return the number of complete samples without a program, or without a final answer."""
         return count_without_program(self.summary.verdicts)
 
     def metrics(self) -> dict[str, float]:
-        """Return the numbers under the names that train/run/step_metrics.py explains."""
+        """Return the metrics by the names of train/run/step_metrics.py."""
         found, estimate = self.summary, self.pass_at_k
         return {
             "eval/pass@1": found.pass_at_1,
@@ -199,7 +198,7 @@ class EvaluationResult:
 
 @dataclass(frozen=True, slots=True)
 class CachedExercise:
-    """An exercise, the number of its samples, and the digests under which they are kept.
+    """An exercise, its number of samples, and the digests that are their cache keys.
 
     samples_digest  of all that its answers depend on
     tests_digest    of its tests
@@ -214,7 +213,7 @@ class CachedExercise:
 
     @classmethod
     def of(cls, exercise: Exercise, k: int, samples_digest: str, judged_with: Sequence[Any]) -> "CachedExercise":
-        """Return the exercise with the digests of its judge. The one of its tests does not depend on the extraction."""
+        """Add the digests of the exercise's judge. That of its tests does not depend on the extraction."""
         judge, extraction = exercise.judge, ""
         if isinstance(judge, SuiteJudge | CallJudge):
             extraction = rule_identity(judge.extraction)
@@ -225,25 +224,24 @@ class CachedExercise:
 
     @property
     def sample_keys(self) -> list[str]:
-        """Return the keys of the samples, by their numbers."""
+        """Return the keys of the samples, by number."""
         return [sample_key(self.samples_digest, number) for number in range(self.k)]
 
 
 def sample_fingerprint(exercise: Exercise, settings: Sequence[Any], seed: int) -> str:
     """Return a digest of all that the answers to an exercise depend on, except their numbers.
 
-    settings   the model and how it is sampled; JSON values
+    settings: the model and its sampling settings, as JSON values
     """
     return _digest([exercise.id, exercise.prompt, list(settings), seed])
 
 
 def sample_key(samples_digest: str, number: int) -> str:
-    """Return the key of one sample."""
     return f"{samples_digest}/{number}"
 
 
 def verdict_digest(judge_digest: str, verdict: str) -> str:
-    """Return the digest under which a verdict is kept. A time limit also depends on when it counts."""
+    """Return the cache key of a verdict; that of a time limit includes the rule for when it counts."""
     return _digest([judge_digest, "alone"]) if verdict == Verdict.TIME_LIMIT.value else judge_digest
 
 
@@ -265,12 +263,11 @@ def evaluate(
 ) -> EvaluationResult:
     """Sample each exercise k times, judge the answers, and count.
 
-    samples      keeps the samples with their verdicts. Samples that are in it already are not drawn again, and those
-                 that another judge has judged are judged again
+    samples      store of samples and verdicts: its samples are reused, and rejudged if another judge judged them
     settings     what samples depend on besides exercise and seed, such as the model and its temperature; JSON values
     judged_with  what verdicts depend on besides the exercise, such as packages; JSON values
 
-    Raises CurateError if the sandbox fails again and again, and SamplerError if no samples can be drawn.
+    Raises CurateError if the sandbox fails repeatedly, and SamplerError if sampling fails.
     """
     cached = [CachedExercise.of(one, k, sample_fingerprint(one, settings, seed), judged_with) for one in exercises]
     return evaluate_cached(cached, sandbox, samples=samples, sample=sample, seed=seed, progress=progress)
@@ -285,12 +282,12 @@ def judge_answers(
     judged_with: Sequence[Any] = (),
     progress: Progress = no_progress,
 ) -> EvaluationResult:
-    """Judge answers that exist already, and count.
+    """Judge existing answers, and count.
 
-    answers   the texts of the answers by the ids of the exercises
-    samples   keeps the answers with their verdicts; those with a verdict of the same judge are not judged again
+    answers   texts of the answers by exercise id
+    samples   store of answers and verdicts: those with a verdict of the same judge are not judged again
 
-    Raises CurateError if the sandbox fails again and again.
+    Raises CurateError if the sandbox fails repeatedly.
     """
     cached = []
     for exercise in exercises:
@@ -311,15 +308,15 @@ def evaluate_cached(
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> EvaluationResult:
-    """Do what `evaluate` does, for exercises with known digests.
+    """Evaluate exercises whose digests are known; see `evaluate`.
 
-    sample   None: nothing is sampled, and missing samples have no verdict
+    sample: None: sample nothing, and count missing samples as having no verdict
     """
     get, add = (samples.get, samples.add) if samples is not None else (lambda key: None, lambda key, record: None)
-    scored: dict[str, SampleRecord] = {}  # without texts, which would only fill the memory
+    scored: dict[str, SampleRecord] = {}  # without texts, to save memory
     unjudged: list[SampleRequest] = []
     missing: list[SampleRequest] = []
-    judges: dict[str, str] = {}  # by the key of a sample
+    judges: dict[str, str] = {}  # by sample key
     for one in exercises:
         for number, key in enumerate(one.sample_keys):
             if key in judges:

@@ -1,4 +1,4 @@
-"""The problems on which a model is evaluated: those of a dataset that curate built, or of a suite by its name."""
+"""The problems of an evaluation: a dataset that curate built, or a suite by name."""
 
 import hashlib
 import logging
@@ -45,7 +45,7 @@ _MAX_SHOWN = 5  # ids in a message
 def parse_suite(text: str) -> tuple[str, str]:
     """Return the name of a suite and the location of its rows.
 
-    text   NAME, NAME=LOCATION or NAME?option=value, for the rows on the Hub
+    text: NAME, NAME=LOCATION, or NAME?option=value for the rows on the Hub
 
     Raises CurateError for an unknown name.
     """
@@ -62,19 +62,19 @@ def parse_suite(text: str) -> tuple[str, str]:
 
 
 def _on_hub(name: str, options: str) -> str:
-    """Return a suite's Hub id with options; "" for a suite without one."""
+    """Return a suite's Hub id with options; "" if it has none."""
     place = _BY_NAME[name].hub_id if name in _BY_NAME else ""
     return place and place + (options.replace("?", "&", 1) if "?" in place else options)
 
 
 def format_ids(ids: Sequence[str]) -> str:
-    """Return a text with the first ids and the number of the others."""
+    """List the first ids, and the number of the others."""
     more = len(ids) - _MAX_SHOWN
     return ", ".join(ids[:_MAX_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def has_dates(name: str) -> bool:
-    """Return whether a window of days can apply to a suite; for a dataset, only reading it shows this."""
+    """Return whether a date window can apply to a suite; for a dataset, only reading it can tell."""
     return name not in _BY_NAME or _BY_NAME[name].has_dates
 
 
@@ -119,21 +119,19 @@ def read_exercises(
     languages: tuple[str, ...] = PYTHON_ONLY,
     settings: SuiteSettings = DEFAULT,
 ) -> tuple[Exercise, ...]:
-    """Read a set of problems. All of their tests are held in memory.
+    """Read a set of problems, with all of their tests.
 
-    location      the folder or the Hub id of a dataset that curate built, or a file, folder or Hub id of rows that a
-                  suite reads
-    window        FROM..TO, the first and the last day of contests, both included; empty: all
-    max_problems  the maximum number of problems, which are chosen the same way each time; 0: all
-    suite         the name of the suite, one of NAMES; empty: a dataset, or the only suite that can read the
-                  rows
-    trust         the rows of a dataset to use; the others are left out, and a warning says how many
-    prompt        the format of the prompt
-    languages     the languages that answers may be written in
+    location      folder or Hub id of a dataset that curate built, or file, folder or Hub id of a suite's rows
+    window        FROM..TO, inclusive range of contest dates; empty: all
+    max_problems  maximum number of problems, a reproducible choice; 0: all
+    suite         name of the suite, one of NAMES; empty: a dataset, or the only suite that can read the rows
+    trust         rows of a dataset to use; a warning counts the others
+    prompt        format of the prompt
+    languages     accepted languages of answers
     settings      form, mode, extraction and time limits; see protocols/
 
-    Raises CurateError if there is no such set, if several suites can read it and none is named, if the dataset was
-    altered, or if no problem is left.
+    Raises CurateError if there is no such set, several suites can read it and none is named, the dataset was altered,
+    or no problem is left.
     """
     asked = SuiteOptions(_bounds(window), prompt, languages, settings)
     left_out: Counter[str] = Counter()

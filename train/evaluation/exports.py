@@ -1,12 +1,11 @@
-"""Exports of results to the formats of other evaluators, by the names that users type.
+"""Exports of results to the formats of other evaluators, by their command-line names.
 
 lcb              for LiveCodeBench's custom evaluator: the programs of all samples of each problem
 lcb-leaderboard  for LiveCodeBench's leaderboard and its computation of scores: answers with our verdicts
 evalplus         for EvalPlus: a line with a program for each sample
 
-LiveCodeBench's own code chooses its rows by two dates, which it compares with the time of day of contests: with
---end_date 2025-01-04, a contest on that day at 15:00 is left out, but one at 00:00 is not. It takes all rows between
-two dates, so each needs programs.
+LiveCodeBench's own code selects rows by two dates, compared with contest times: --end_date 2025-01-04 excludes a
+contest on that day at 15:00, but not at 00:00. It takes all rows between two dates, so each needs programs.
 """
 
 import json
@@ -30,19 +29,19 @@ from train.evaluation.results.result import Result, read_result, short_model_nam
 from train.evaluation.sample_store import SampleRecord, iterate_samples
 from train.evaluation.suites.suite import Exercise
 
-SUITES = {"lcb": ("lcb",), "lcb-leaderboard": ("lcb",), "evalplus": ("humaneval+", "mbpp+")}  # that each form takes
-N_LEADERBOARD_ROWS = 880  # the rows of release_v5, and of files that the leaderboard shows
+SUITES = {"lcb": ("lcb",), "lcb-leaderboard": ("lcb",), "evalplus": ("humaneval+", "mbpp+")}  # accepted by each form
+N_LEADERBOARD_ROWS = 880  # rows of release_v5, and of the leaderboard's files
 _PREFIX = "livecodebench/"
 _COLUMNS = ("question_id", "question_title", "question_content", "platform", "contest_id", "contest_date")
 _OPTIONAL = ("starter_code", "difficulty")
-_WITHOUT_PROBLEMS = "Evaluate without --problems; samples that are there are not drawn again."
+_WITHOUT_PROBLEMS = "Evaluate without --problems; existing samples are reused."
 
 
 @dataclass(frozen=True, slots=True)
 class ExportData:
     """A result with its answers and exercises.
 
-    records  the answers to each problem by its id, in the order of the samples; each sample has one
+    records: answers to each problem by id, one per sample and in their order
     """
 
     loaded_result: LoadedResult
@@ -53,7 +52,7 @@ class ExportData:
         return self.loaded_result.result
 
     def sources(self, id: str) -> list[str]:
-        """Return the source code of the programs in the answers to a problem; "" where an answer has none.
+        """Return the source code of each answer to a problem; "" for an answer without a program.
 
         Raises CurateError if the answers are not programs in Python.
         """
@@ -63,8 +62,7 @@ class ExportData:
 def load_export_data(path: Path, form: str) -> ExportData:
     """Read a result for a form, with its answers.
 
-    Raises CurateError if it was evaluated on a suite that the form does not take, or if an answer is missing: no form
-    can say that nothing is known about a sample.
+    Raises CurateError if the form does not support its suite, or if an answer is missing: no form can represent that.
     """
     loaded = load_result(read_result(path))
     suites, suite = SUITES[form], loaded.result.given_suite
@@ -78,8 +76,8 @@ def load_export_data(path: Path, form: str) -> ExportData:
     missing = [id for id, of_problem in keys.items() if not all(key in kept for key in of_problem)]
     if missing:
         raise CurateError(
-            f"samples of {format_ids(missing)} have no answer, and {form} cannot say that. Run the same `curate "
-            "evaluate` again, which draws them."
+            f"samples of {format_ids(missing)} have no answer, and {form} needs one for each. Run the same `curate "
+            "evaluate` again, which samples them."
         )
     return ExportData(loaded, {id: tuple(kept[key] for key in of_problem) for id, of_problem in keys.items()})
 
@@ -98,7 +96,7 @@ def _source(exercise: Exercise, answer: str) -> str:
 
 
 def format_evalplus_samples(answers: ExportData) -> str:
-    """Return the content of EvalPlus's file. Raises CurateError unless all tasks were evaluated, as it demands."""
+    """Format EvalPlus's file. Raises CurateError unless all tasks were evaluated, as EvalPlus requires."""
     left_out = [id for id in answers.loaded_result.exercises if id not in answers.records]
     if left_out:
         raise CurateError(
@@ -113,11 +111,11 @@ def format_evalplus_samples(answers: ExportData) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LiveCodeBenchSelection:
-    """The rows of LiveCodeBench that were evaluated, as its own code would choose them.
+    """The evaluated rows of LiveCodeBench, as its own code would select them.
 
-    rows        the rows between the dates, in LiveCodeBench's order
-    dates       first and last date as LiveCodeBench takes them; None: all rows
-    unreadable  ids of rows that we cannot read, so no model was asked. Programs for them are empty, and count as wrong
+    rows        rows between the dates, in LiveCodeBench's order
+    dates       first and last date for LiveCodeBench; None: all rows
+    unreadable  ids of unreadable rows, which were not sampled. Their programs are empty, and count as wrong
     """
 
     rows: tuple[Row, ...]
@@ -126,15 +124,15 @@ class LiveCodeBenchSelection:
 
     @property
     def cli_arguments(self) -> str:
-        """Return the options by which LiveCodeBench's commands choose these rows."""
+        """Return the options of LiveCodeBench's commands that select these rows."""
         return "" if self.dates is None else f" --start_date {self.dates[0]} --end_date {self.dates[1]}"
 
 
 def select_rows(answers: ExportData) -> LiveCodeBenchSelection:
-    """Return the rows that were evaluated.
+    """Return the evaluated rows.
 
-    Raises CurateError if LiveCodeBench cannot choose just these. An empty list of programs would not do for the others:
-    LiveCodeBench drops pass@k if one problem has fewer than k samples, and an empty program would count as wrong.
+    Raises CurateError if LiveCodeBench cannot select exactly these. Others cannot be left empty: LiveCodeBench drops
+    pass@k if one problem has fewer than k samples, and counts an empty program as wrong.
     """
     found = read_rows(select_files(locate(answers.result.location)), _COLUMNS, _OPTIONAL)
     rows = [row for row in found if not isinstance(row, UnreadableRow)]
@@ -185,13 +183,13 @@ def _midnight(day: date) -> datetime:
 
 
 def _sources(row: Row, answers: ExportData) -> list[str]:
-    """Return a program for each sample of a problem; empty ones for a problem that we cannot read."""
+    """Return a program for each sample of a problem; empty ones for an unreadable problem."""
     id = _id(row)
     return answers.sources(id) if id in answers.records else [""] * answers.result.k
 
 
 def format_lcb_samples(answers: ExportData, selection: LiveCodeBenchSelection) -> str:
-    """Return the content of the file for LiveCodeBench's custom evaluator."""
+    """Format the file for LiveCodeBench's custom evaluator."""
     found = [{"question_id": row["question_id"], "code_list": _sources(row, answers)} for row in selection.rows]
     return json.dumps(found, indent=1) + "\n"
 
@@ -199,7 +197,7 @@ def format_lcb_samples(answers: ExportData, selection: LiveCodeBenchSelection) -
 def leaderboard_path(answers: ExportData) -> Path:
     """Return the path that the leaderboard expects, below the folder of all models.
 
-    Raises CurateError if the temperature is not known, as for samples of a file.
+    Raises CurateError if the temperature is unknown, as for samples of a file.
     """
     result = answers.result
     if "temperature" not in result.sampling:
@@ -212,11 +210,11 @@ def leaderboard_path(answers: ExportData) -> Path:
 
 
 def format_leaderboard(answers: ExportData, selection: LiveCodeBenchSelection) -> str:
-    """Return the content of the leaderboard's file. Raises CurateError if samples have no verdict."""
+    """Format the leaderboard's file. Raises CurateError if samples have no verdict."""
     unknown = [problem.id for problem in answers.result.outcomes if None in problem.correct]
     if unknown:
         raise CurateError(
-            f"samples of {format_ids(unknown)} have no verdict, and the leaderboard cannot say that. Run the same "
+            f"samples of {format_ids(unknown)} have no verdict, and the leaderboard needs all. Run the same "
             "`curate evaluate` again, which judges them."
         )
     verdicts = {problem.id: [bool(bit) for bit in problem.correct] for problem in answers.result.outcomes}

@@ -4,8 +4,8 @@
     def humaneval_plus() -> Task:
         return curate_task("humaneval+=HumanEvalPlus.jsonl.gz")
 
-A task of your own takes the dataset and the scorer of the same suite. The log of inspect_ai has the arguments of the
-scorer, so `inspect score` can judge the answers of a log again.
+A custom task takes the dataset and the scorer of the same suite. inspect_ai logs the scorer's arguments, so `inspect
+score` can judge the answers of a log again.
 
 All answers of a run share a sandbox, opened for the first answer and closed at the end of the run. It runs on this
 machine or, if CURATE_URL is set, behind that service, with the packages of CURATE_PACKAGES, as for rewards in trainers.
@@ -34,17 +34,17 @@ from train.evaluation.protocols.forms import FORMS
 from train.evaluation.protocols.settings import OWN_FORM, PROTOCOLS, SuiteSettings, resolve_settings
 from train.evaluation.suites.suite import Exercise
 
-EXERCISE_ID_KEY = "curate_exercise"  # in the metadata of a sample: its exercise's id, if the sample has another
-_MAX_SUITES = 4  # that stay in memory, with all their tests
+EXERCISE_ID_KEY = "curate_exercise"  # metadata key for the exercise's id, if the sample has another
+_MAX_SUITES = 4  # kept in memory with all their tests
 _MESSAGES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
 _threads = CapacityLimiter(64)  # separate from inspect_ai's own threads; each only waits
 
 
 def curate_task(suite: str, window: str = "", protocol: str = "", form: str = "") -> Task:
-    """Return a task of inspect_ai that samples and judges a suite as `curate evaluate` does, with the same settings.
+    """Return a task that samples and judges a suite as `curate evaluate` does, with the same settings.
 
-    Temperature, top_p, tokens, stops and, as epochs, the number of samples are those of the protocol or, without one,
-    those of `curate evaluate`. Options of `inspect eval` take their place. The arguments are those of curate_dataset.
+    Temperature, top_p, tokens, stops and the number of samples (as epochs) are the protocol's or, without one, those of
+    `curate evaluate`. Options of `inspect eval` override them. The arguments are those of curate_dataset.
     """
     used = suite_settings(suite, window, protocol, form)
     return Task(
@@ -64,13 +64,12 @@ def curate_task(suite: str, window: str = "", protocol: str = "", form: str = ""
 def curate_dataset(suite: str, window: str = "", protocol: str = "", form: str = "") -> Dataset:
     """Return the exercises of a suite as samples of inspect_ai.
 
-    suite     as behind `curate evaluate --suite`: NAME, NAME=LOCATION or NAME?option=value
-    window    FROM..TO, the first and the last day of contests, both included; empty: as the protocol says, or all
+    suite     as for `curate evaluate --suite`: NAME, NAME=LOCATION or NAME?option=value
+    window    FROM..TO, inclusive range of contest dates; empty: the protocol's, or all
     protocol  name of a protocol, see `curate evaluate --protocol`; empty: none
-    form      form of the prompt, see `curate evaluate --form`; empty: as the protocol says, or ours
+    form      form of the prompt, see `curate evaluate --form`; empty: the protocol's, or ours
 
-    Raises CurateError for names that do not exist, if the suite cannot be read, and for forms in which the model
-    continues a text that is already begun.
+    Raises CurateError for unknown names, an unreadable suite, and forms in which the model continues a given text.
     """
     samples = [_sample(exercise) for exercise in load_exercises(suite, window, protocol, form).values()]
     return MemoryDataset(samples, name=suite, location=suite)
@@ -80,11 +79,11 @@ def curate_dataset(suite: str, window: str = "", protocol: str = "", form: str =
 def curate_scorer(suite: str, window: str = "", protocol: str = "", form: str = "") -> Scorer:
     """Return a scorer that judges answers as `curate evaluate` does. The arguments are those of curate_dataset.
 
-    A sample's exercise is the one that its metadata names as "curate_exercise", or else the one with the sample's id. A
-    sandbox that fails is an error of the sample, and an answer without a verdict is not scored; neither counts as
-    wrong. Raises CurateError as curate_dataset does, and if the suite has no exercise for a sample.
+    A sample's exercise is named by its metadata "curate_exercise", or else by the sample's id. A failing sandbox is an
+    error of the sample, and an answer without a verdict is not scored; neither counts as wrong. Raises CurateError as
+    curate_dataset does, and if the suite has no exercise for a sample.
     """
-    load_exercises(suite, window, protocol, form)  # reports errors of the suite before sampling
+    load_exercises(suite, window, protocol, form)  # report errors of the suite before sampling
 
     async def score(state: TaskState, target: Target) -> Score:
         id = str(state.metadata.get(EXERCISE_ID_KEY, state.sample_id))
@@ -117,10 +116,10 @@ def suite_settings(suite: str, window: str, protocol: str, form: str) -> SuiteSe
 
 @lru_cache(_MAX_SUITES)
 def load_exercises(suite: str, window: str, protocol: str, form: str) -> Mapping[str, Exercise]:
-    """Return the exercises of a suite by their ids. Raises CurateError if there is no such suite, or it is unreadable.
+    """Return the exercises of a suite by id. Raises CurateError if there is no such suite, or it is unreadable.
 
-    inspect_ai asks with messages. So exercises in which the model continues plain text, or its own message, raise
-    CurateError, too: most services would answer such a chat instead of continuing it.
+    inspect_ai sends messages. So exercises in which the model continues plain text, or its own message, raise
+    CurateError, too: most services would reply to such a chat instead of continuing it.
     """
     name, location = parse_suite(suite)
     settings = suite_settings(suite, window, protocol, form)
@@ -148,33 +147,33 @@ def _sample(exercise: Exercise) -> Sample:
 def _judge(exercise: Exercise, answer: str) -> JudgeResult:
     """Judge an answer.
 
-    Raises SandboxError if the sandbox fails, so that another attempt may succeed, and NoVerdictError if the exercise
-    cannot judge this answer, for example since its checker fails.
+    Raises SandboxError if the sandbox fails, so a retry may succeed, and NoVerdictError if the exercise cannot judge
+    this answer, for example because its checker fails.
     """
     try:
         return exercise.judge_answer(answer, _sandbox.get())
     except (SandboxError, NoVerdictError):
         raise
-    except Exception as error:  # RefereeError, most likely; no answer may end the evaluation of the others
+    except Exception as error:  # most likely RefereeError; no answer may end the evaluation of the others
         raise NoVerdictError(f"{exercise.id}: its tests cannot judge this answer: {error}") from error
 
 
 class LazySandbox:
-    """The sandbox of a run. Any number of threads may ask for it. One that is still open ends with the process."""
+    """The sandbox of a run, opened on first use. Thread-safe. If still open, it ends with the process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sandbox: Sandbox | None = None
 
     def get(self) -> Sandbox:
-        """Return the sandbox, which is opened if there is none. Raises SandboxError if it cannot be opened."""
+        """Return the sandbox, opened if necessary. Raises SandboxError if that fails."""
         with self._lock:
             if self._sandbox is None:
                 self._sandbox = options_from_environment().open()
             return self._sandbox
 
     def close(self) -> None:
-        """Close the sandbox, if there is one; the next call of `get` opens another."""
+        """Close the sandbox, if open; the next `get` opens another."""
         with self._lock:
             sandbox, self._sandbox = self._sandbox, None
         if sandbox is not None:

@@ -1,7 +1,7 @@
-"""Rejudging of a result's stored answers, with other tests or another rule of extraction, without sampling.
+"""Rejudging of a result's stored answers, with other tests or another extraction rule, without sampling.
 
-A result file has neither exercises nor answers: the exercises are read again from the location in the file, and the
-answers from the samples file in the same folder.
+A result file has neither exercises nor answers: exercises are read again from the location in the file, answers from
+the samples file in the same folder.
 """
 
 from collections import Counter
@@ -35,8 +35,8 @@ _MAX_SHOWN = 5  # ids in a message
 class LoadedResult:
     """A result whose answers can be judged again and exported.
 
-    result      with the caller's suite and extraction in place of its own
-    exercises   all exercises of its suite by id, whether they were evaluated or not
+    result      with the caller's suite and extraction, if given
+    exercises   all exercises of its suite by id, evaluated or not
     """
 
     result: Result
@@ -44,39 +44,38 @@ class LoadedResult:
 
     @property
     def missing_ids(self) -> list[str]:
-        """Return the ids of the problems that the rows do not have."""
+        """Return the ids of the problems that the rows lack."""
         return [problem.id for problem in self.result.outcomes if problem.id not in self.exercises]
 
     @property
     def samples_path(self) -> Path:
-        """Return the path of the file with the answers. Raises CurateError if there is none."""
+        """Return the path of the samples file. Raises CurateError if there is none."""
         path = samples_path(self.result.path)
         if not path.is_file():
-            raise CurateError(f"{self.result.path} has no answers beside it: {path} is missing. {_AGAIN}")
+            raise CurateError(f"{self.result.path} has no stored answers: {path} is missing. {_AGAIN}")
         return path
 
 
 def samples_path(result: Path) -> Path:
-    """Return the path of the file with the samples of a result."""
     return result.with_name(result.name + ".samples.jsonl")
 
 
 def sample_keys(problem: ProblemOutcomes) -> list[str]:
-    """Return the keys under which the samples of a problem are stored."""
+    """Return the keys of a problem's samples."""
     return [sample_key(problem.samples_digest, number) for number in range(len(problem.correct))]
 
 
 def load_result(result: Result, suite: str | None = None, extraction: str | None = None) -> LoadedResult:
-    """Read the exercises of a result again, from the place that its file names.
+    """Read the exercises of a result again, from the location in its file.
 
     suite       NAME=PATH of other rows with the same problems; None: the result's
-    extraction  another rule that finds the program in an answer; None: the result's
+    extraction  another extraction rule; None: the result's
 
-    Raises CurateError if the file does not identify its samples, or if the rows are gone. Only the rows named by
-    `suite` may lack problems of the result.
+    Raises CurateError if the file does not identify its samples, or the rows are missing. Only rows given by `suite`
+    may lack problems of the result.
     """
     if "given" not in result.suite_metadata or not all(problem.samples_digest for problem in result.outcomes):
-        raise CurateError(f"{result.path} does not say which answers are its own. {_AGAIN}")
+        raise CurateError(f"{result.path} does not identify its answers. {_AGAIN}")
     if suite is not None:
         name, location = parse_suite(suite)
         result = replace(result, suite_metadata={**result.suite_metadata, "given": name, "location": location})
@@ -88,7 +87,7 @@ def load_result(result: Result, suite: str | None = None, extraction: str | None
         result.location,
         result.window,
         suite=result.given_suite,
-        trust=TrustPolicy.from_choices((UNVERIFIED, SUSPECTS)),  # the problems of the result decide which rows count
+        trust=TrustPolicy.from_choices((UNVERIFIED, SUSPECTS)),  # the result's problems determine which rows count
         prompt=read_prompt(result.prompt),
         languages=result.languages,
         settings=restore_settings(result.protocol, result.given_suite),
@@ -106,7 +105,7 @@ class RescoreResult:
     """The outcome of judging again.
 
     result           with the new verdicts
-    verdict_changes  the numbers of samples by their verdicts before and now, the most frequent changes first
+    verdict_changes  (old verdict, new verdict, number of samples), the most frequent changes first
     """
 
     result: Result
@@ -124,13 +123,13 @@ def rescore(
 ) -> RescoreResult:
     """Judge the answers of a result again, and store them with their verdicts in `samples`.
 
-    samples       may be the result's own file of samples, unless the rows lack some problems or answers are truncated;
-                  an interrupted call continues there
+    samples       may be the result's own samples file, unless rows lack problems or answers are truncated; an
+                  interrupted call continues there
     dependencies  dependencies of verdicts besides the exercises, such as packages; JSON values
     shortening    truncates answers before they are judged; None: no truncation
 
-    Raises CurateError if answers are missing that had a verdict, if the rows have none of the problems, or if the
-    sandbox fails again and again.
+    Raises CurateError if judged answers are missing, the rows have none of the problems, or the sandbox fails
+    repeatedly.
     """
     result, exercises = loaded_result.result, loaded_result.exercises
     known = [problem for problem in result.outcomes if problem.id in exercises]
@@ -144,9 +143,9 @@ def rescore(
         )
     if shortening is not None and samples.resolve() == answers.resolve():
         raise CurateError(f"{result.path} would lose the ends of its answers. Choose another --out.")
-    keys: dict[str, str] = {}  # from the keys of the result's samples to those of the judged ones
-    judges: dict[str, str] = {}  # by the key of a sample
-    lost: set[str] = set()  # keys of samples with a verdict and without an answer
+    keys: dict[str, str] = {}  # from the result's sample keys to those of the judged samples
+    judges: dict[str, str] = {}  # by sample key
+    lost: set[str] = set()  # keys of judged samples without an answer
     cached = []
     for problem in known:
         exercise = exercises[problem.id]
@@ -192,10 +191,7 @@ def rescore(
 
 
 def _with_known(facts: ProblemMetadata, told: ProblemMetadata) -> ProblemMetadata:
-    """Return the metadata of the rows, with unknown fields filled from the result.
-
-    Some of the result's come, for example, from the contests of Codeforces.
-    """
+    """Fill unknown metadata of the rows from the result, which may have some from Codeforces' contests."""
     return replace(
         told,
         difficulty=facts.difficulty if told.difficulty is None else told.difficulty,

@@ -1,7 +1,7 @@
 """A result's metadata about model and suite, and the dependencies of its samples and verdicts.
 
-The digest of weights covers the names and sizes of their files and pieces of each file, because reading all of 30 GB
-takes minutes. It distinguishes checkpoints, but does not detect a changed byte between the pieces.
+The weights digest covers names, sizes and pieces of files, because reading all of 30 GB takes minutes. It distinguishes
+checkpoints, but may miss a changed byte.
 """
 
 import hashlib
@@ -34,12 +34,12 @@ log = logging.getLogger(__name__)
 
 _ENDINGS = (".safetensors", ".bin")
 _END_BYTES = 1 << 20  # at each end of a file
-_CHUNKS, _CHUNK_BYTES = 64, 1 << 16  # in between, at equal distances
-_SECONDS = 5.0  # for a server to say what it is
+_CHUNKS, _CHUNK_BYTES = 64, 1 << 16  # equally spaced in between
+_SECONDS = 5.0  # for a server's self-description
 
 
 def model_metadata(model: str, base_url: str | None, revision: str | None = None) -> dict[str, Any]:
-    """Return the known metadata of a model, without unknown keys.
+    """Return the metadata of a model, without unknown keys.
 
     base_url  of a server that runs the model; None: vLLM in this process
     revision  of a model on the Hub; None: the newest in the Hub's cache
@@ -74,7 +74,7 @@ def quick_weights_digest(folder: Path) -> str | None:
 
 
 def _pieces(size: int) -> Iterator[tuple[int, int]]:
-    """Yield the place and the length of each piece of a file that is read."""
+    """Yield the offset and length of each piece of a file to read."""
     if size <= 2 * _END_BYTES + _CHUNKS * _CHUNK_BYTES:
         yield 0, size
         return
@@ -85,7 +85,7 @@ def _pieces(size: int) -> Iterator[tuple[int, int]]:
 
 
 def _commit(model: str, revision: str | None) -> str | None:
-    """Return the commit of a model in the Hub's cache; None if it is not there."""
+    """Return the commit of a model in the Hub's cache; None if not cached."""
     try:
         from huggingface_hub import try_to_load_from_cache
         from huggingface_hub.errors import HFValidationError
@@ -119,7 +119,7 @@ def _engine_behind(base_url: str) -> dict[str, str]:
 
 
 def _asked(url: str, path: str) -> dict[str, Any]:
-    """Return the JSON object at an address; {} if there is none. Nothing else depends on it."""
+    """Return the JSON object at an address; {} on any failure, since it is only informational."""
     from sandbox.http_client import HttpClient, ServerUnreachable
     from train.sampling.http import get_with_retries
 
@@ -129,7 +129,7 @@ def _asked(url: str, path: str) -> dict[str, Any]:
         with closing(HttpClient(url, headers=headers, connections=1, connect_seconds=_SECONDS)) as client:
             reply = get_with_retries(client, path, _SECONDS)
     except (ServerUnreachable, ValueError) as error:
-        log.info("%s%s does not say what it is: %s", url, path, error)
+        log.info("%s%s has no description: %s", url, path, error)
         return {}
     return reply.json_object() if reply.status == 200 else {}
 
@@ -139,8 +139,8 @@ def suite_metadata(
 ) -> dict[str, Any]:
     """Return a result's metadata about its suite.
 
-    suite   the name of the suite; empty: none was named
-    window  FROM..TO, as requested; the dates of the problems may span less
+    suite   name of the suite; empty: none was named
+    window  requested FROM..TO; the problems may span less
     """
     path = Path(split_location(location)[0]).expanduser()
     digest = {}
@@ -168,7 +168,7 @@ def suite_metadata(
 def _suite_tests_source(location: str, suite: str) -> str | None:
     """Return "dataset" for the tests of a dataset, "official" for those of a suite; None if no suite reads the rows.
 
-    suite   the name of the suite; empty: the one that can read the rows
+    suite: name of the suite; empty: the one that can read the rows
     """
     if suite == dataset.NAME or any((Path(location).expanduser() / "data").glob("*.parquet")):
         return "dataset"
@@ -181,7 +181,7 @@ def _suite_tests_source(location: str, suite: str) -> str | None:
 
 
 def answer_languages(exercises: Sequence[Exercise]) -> tuple[str, ...]:
-    """Return the languages in which answers are searched for programs."""
+    """Return the accepted languages of answers."""
     judges = (exercise.judge for exercise in exercises)
     return next((judge.languages for judge in judges if isinstance(judge, SuiteJudge)), PYTHON_ONLY)
 
@@ -189,8 +189,8 @@ def answer_languages(exercises: Sequence[Exercise]) -> tuple[str, ...]:
 def sample_dependencies(model: str, sampling: SamplingParams, prompt: PromptFormat, engine: EngineOptions) -> list[Any]:
     """Return all that samples depend on, except the exercise and the seed, as plain values.
 
-    The model counts by its name and, for a folder, by the sizes and times of its weight files. The prompt and the
-    engine add nothing if they are the default ones, so that earlier samples are found again.
+    A model is identified by name and, for a folder, by sizes and times of its weight files. Default prompt and engine
+    add nothing, so earlier samples stay valid.
     """
     more = {"template_arguments": dict(prompt.chat_arguments), "engine": engine.sample_affecting_options()}
     files = [
@@ -200,5 +200,5 @@ def sample_dependencies(model: str, sampling: SamplingParams, prompt: PromptForm
 
 
 def verdict_dependencies(packages: Iterable[Package]) -> list[Any]:
-    """Return what verdicts depend on besides the exercise, as plain values: the packages that programs can import."""
+    """Return what verdicts depend on besides the exercise, as plain values: the importable packages."""
     return [asdict(package) for package in packages]

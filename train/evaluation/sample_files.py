@@ -3,11 +3,11 @@
     {"task_id": "HumanEval/0", "solution": "..."}      a program: EvalPlus
     {"task_id": "HumanEval/0", "completion": "..."}    the rest of a program that begins with the prompt: HumanEval
     HumanEval_0/0.py                                   a program in a folder: EvalPlus
-    {"question_id": "abc301_a", "code_list": ["..."], "output_list": ["..."]}    programs, and the answers that they
-                                                       were found in: LiveCodeBench
+    {"question_id": "abc301_a", "code_list": ["..."], "output_list": ["..."]}    programs, and the answers that contain
+                                                                                 them: LiveCodeBench
 
 A file has a JSON object on each line, or one JSON list of them. As in the official evaluators, a problem without
-samples is an error, and unknown tasks are left out with a warning. Several lines of a task are several samples, but two
+samples is an error, and unknown tasks are skipped with a warning. Several lines of a task are several samples, but two
 entries with a list are an error. pass@j is known up to the smallest number of samples of a problem. An empty program is
 a wrong sample.
 """
@@ -37,14 +37,14 @@ from train.evaluation.suites.suite import Exercise
 
 log = logging.getLogger(__name__)
 
-_WHOLE = "whole"  # the rule of extraction for programs
+_WHOLE = "whole"  # extraction rule for programs
 _SOLUTION, _COMPLETION, _CODE, _OUTPUTS = "solution", "completion", "code_list", "output_list"
-_FIELDS = (_SOLUTION, _COMPLETION, _CODE, _OUTPUTS)  # if an object has several, the first of them counts
+_FIELDS = (_SOLUTION, _COMPLETION, _CODE, _OUTPUTS)  # if an object has several, the first one counts
 _ADVICE = (
     'An entry is {"task_id": ..., "solution": PROGRAM}, or {"question_id": ..., "code_list": [PROGRAM, ...]} for '
     "LiveCodeBench."
 )
-_OF_JUDGES = ("form", "mode", "extraction", "window", "test_seconds")  # settings on which verdicts depend
+_OF_JUDGES = ("form", "mode", "extraction", "window", "test_seconds")  # settings that affect verdicts
 
 
 class _Entry(Struct):
@@ -62,9 +62,9 @@ class _Entry(Struct):
 class SampleFile:
     """The samples in a file or folder.
 
-    field   the field that has the samples: one of _FIELDS
-    texts   the samples by the names of their tasks, in the order of the file
-    places  where each task first occurs, such as "line 3"
+    field   field that has the samples: one of _FIELDS
+    texts   samples by task name, in the order of the file
+    places  first occurrence of each task, such as "line 3"
     """
 
     path: Path
@@ -88,8 +88,8 @@ class SampleFile:
     def settings(self, protocol: str | None, suite: str, given: Mapping[str, Any]) -> EvaluationSettings:
         """Return the settings for judging the samples.
 
-        protocol  gives the window and time limit; None: all contests, and the suite's own limits
-        suite     the name of the suite; empty with --data
+        protocol  supplies the window and time limit; None: all contests, and the suite's own limits
+        suite     name of the suite; empty with --data
         given     the user's overrides: window, k and extraction
 
         Raises CurateError if the protocol does not cover the suite, or if its programs do not begin with a prompt.
@@ -111,15 +111,15 @@ class SampleFile:
         return EvaluationSettings(used, {"name": protocol, **{name: table[name] for name in _OF_JUDGES}})
 
     def assign(self, exercises: Sequence[Exercise], k: int | None = None) -> dict[str, tuple[str, ...]]:
-        """Return the samples of each exercise by its id, and warn about the rest.
+        """Return the samples of each exercise by id, and warn about the rest.
 
-        k   number of samples of each; None: all
+        k: samples of each; None: all
 
-        Raises CurateError if an exercise has none or fewer than k, or if its judge judges no programs.
+        Raises CurateError if an exercise has none or fewer than k, or its judge does not judge programs.
         """
         for exercise in exercises:
             if not isinstance(exercise.judge, SuiteJudge | CallJudge):
-                raise CurateError(f"{self.path} has programs, and {exercise.id} asks for an answer that is none.")
+                raise CurateError(f"{self.path} has programs, and {exercise.id} asks for something else.")
         ids = _ids_by_name(exercises)
         found: dict[str, tuple[str, ...]] = {}
         for name, texts in self.texts.items():
@@ -155,7 +155,7 @@ class SampleFile:
 
 
 def _ids_by_name(exercises: Sequence[Exercise]) -> dict[str, str]:
-    """Return the ids of exercises by themselves and, where that is unique, by what follows the name of the suite."""
+    """Map the exercises' ids and, where unique, their parts after the suite name to the ids."""
     names = {exercise.id: exercise.id.partition("/")[2] for exercise in exercises}
     times = Counter(names.values())
     return {name: id for id, name in names.items() if name and times[name] == 1} | {id: id for id in names}
@@ -164,10 +164,10 @@ def _ids_by_name(exercises: Sequence[Exercise]) -> dict[str, str]:
 def read_sample_file(path: Path, extraction: str | None = None) -> SampleFile:
     """Read the samples in a file or in EvalPlus's folder.
 
-    extraction  the rule by which programs are to be found; unless it takes whole texts, the answers of LiveCodeBench's
-                output files are read instead of their programs
+    extraction: rule that will extract programs; unless it takes whole texts, LiveCodeBench's files are read for their
+    answers instead of their programs
 
-    Raises CurateError if there are none, or if one cannot be read, with its place.
+    Raises CurateError, with the place, if a sample is invalid, and if there are none.
     """
     fields = (_OUTPUTS, *_FIELDS) if extraction not in (None, _WHOLE) else _FIELDS
     texts: dict[str, list[str]] = {}

@@ -1,9 +1,8 @@
-"""The samples of an evaluation on disk, each under a key that identifies all that the answer depends on.
+"""The samples of an evaluation in files, each under a key that identifies all that the answer depends on.
 
-`OUT.samples.jsonl` has those with a verdict, a line each. An answer that waits for its verdict is in
-`OUT.samples.jsonl.unjudged`, so that a kill loses neither. A sample that is judged again, because the tests have
-changed, gets another line; the last line of a key counts. So no line is ever changed, and a line that was being written
-when the machine stopped is the only one that can be lost.
+`OUT.samples.jsonl` has a line for each judged sample, `OUT.samples.jsonl.unjudged` one for each answer that waits for
+its verdict, so a kill loses neither. A sample that is judged again, because tests changed, gets another line; the last
+line of a key counts. Files are append-only: a machine crash loses at most the line being written.
 """
 
 from collections.abc import Collection, Iterator
@@ -19,14 +18,14 @@ from sandbox.closeable import Closeable
 
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
-    """One sample of the exercise `id`: the answer and, once it is judged, its verdict.
+    """One sample of the exercise `id`: the answer and, once judged, its verdict.
 
-    truncated        whether the answer reached the limit of tokens
-    verdict          "" while it is not known
-    parts            the verdicts on the parts of the tests, where these have parts
-    reasoning        thinking that a server returned apart from the text; no program is searched in it
-    n_prompt_tokens  length of the prompt; 0: it is not known
-    judge_digest     a digest of all that the verdict depends on, except the answer
+    truncated        whether the answer reached the token limit
+    verdict          "" until known
+    parts            verdicts on the parts of the tests, if they have parts
+    reasoning        thinking that a server returned separately; not searched for a program
+    n_prompt_tokens  length of the prompt; 0 if unknown
+    judge_digest     digest of all that the verdict depends on, except the answer
     """
 
     id: str
@@ -50,7 +49,7 @@ def pending_path(path: Path) -> Path:
 
 
 class SampleStore(Closeable):
-    """The samples in a file, which one process at a time may write.
+    """The samples in a file, locked for one writing process.
 
     Raises CurateError if another process writes to it, or if it is damaged.
     """
@@ -70,12 +69,12 @@ class SampleStore(Closeable):
     def add(self, key: str, record: SampleRecord) -> None:
         """Append a record and flush it, without fsync.
 
-        Records with a verdict and those without one may be added by two threads at once.
+        Two threads may add concurrently if one adds only judged records, the other only unjudged ones.
         """
         (self._judged if record.verdict else self._unjudged).add(key, to_json(record))
 
     def close(self) -> None:
-        """Close the files, and remove those without a record and, once all answers are judged, that of the answers."""
+        """Close the files. Remove those without a record and, once all answers are judged, that of the answers."""
         if all(key in self._judged for key in self._unjudged):
             self._unjudged.remove()
             if not self._judged:

@@ -1,4 +1,4 @@
-"""Truncation of stored answers to fewer tokens, so that samples of one length limit show the results of lower ones."""
+"""Truncation of stored answers to fewer tokens, so samples of one length limit show the results of lower ones."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -14,8 +14,8 @@ from train.evaluation.sample_store import SampleRecord
 class Shortening:
     """Truncates answers to their first tokens.
 
-    Samples are stored as text and tokenized again. The new tokens may differ from the sampled ones; then the point of
-    truncation shifts by the difference.
+    Samples are stored as text and tokenized again. If the tokens differ from the sampled ones, the point of truncation
+    shifts accordingly.
 
     max_tokens      the limit
     tokenizer       of transformers
@@ -37,7 +37,7 @@ class Shortening:
         except (OSError, ValueError) as error:
             raise CurateError(f"{name} has no tokenizer that can be read ({shorten(error)}). {advice}") from error
         if not tokenizer.is_fast:
-            raise CurateError(f"the tokenizer of {name} does not tell where in a text its tokens are. {advice}")
+            raise CurateError(f"the tokenizer of {name} does not report the offsets of tokens. {advice}")
         return cls(max_tokens, tokenizer, name)
 
     def as_table(self) -> dict[str, Any]:
@@ -45,11 +45,11 @@ class Shortening:
         return {"max_tokens": self.max_tokens, "cut_by_tokenizer": self.tokenizer_name}
 
     def samples_digest(self, digest: str) -> str:
-        """Return the digest for the shortened samples of a problem, given that of its samples."""
+        """Derive the digest of a problem's shortened samples from that of its samples."""
         return hashlib.sha256(f"{digest} cut at {self.max_tokens}".encode()).hexdigest()[:32]
 
     def shorten(self, record: SampleRecord) -> SampleRecord:
-        """Return a sample without its verdict, truncated to the limit; reasoning counts before the answer."""
+        """Truncate a sample to the limit and drop its verdict; reasoning counts before the answer."""
         record = replace(record, verdict="", parts=(), judge_digest="")
         if 0 < record.n_tokens <= self.max_tokens:
             return record
@@ -60,7 +60,7 @@ class Shortening:
         return replace(record, reasoning=reasoning, text=text, n_tokens=n_reasoning + n_text, truncated=True)
 
     def _first(self, text: str, n: int) -> tuple[str, int]:
-        """Return the first n tokens of a text, and how many these are."""
+        """Return the first n tokens of a text, and their number."""
         encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         if len(encoded["input_ids"]) <= n:
             return text, len(encoded["input_ids"])

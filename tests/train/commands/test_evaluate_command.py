@@ -220,7 +220,7 @@ def test_wrong_options_of_requests_are_explained(humaneval, words, said):
             "several suites need a folder",
         ),
         (["--suite", "lcb={lcb}", "--mode", "complete"], "Give the text that the model continues: --template FILE"),
-        (["--suite", "lcb={lcb}", "--protocol", "evalplus"], "the protocol evalplus says nothing about lcb"),
+        (["--suite", "lcb={lcb}", "--protocol", "evalplus"], "the protocol evalplus does not cover lcb"),
         (["--suite", "humaneval={humaneval}", "--mode", "complete", "--system", "x"], "--system is for chats"),
         (["--data", "{lcb}", "--protocol", "lcb"], "needs a named suite"),
     ],
@@ -239,5 +239,5 @@ def test_a_base_model_is_refused_in_a_chat_before_it_is_loaded(tmp_path, lcb):
     (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 512}')
     done = CliRunner().invoke(main, ["evaluate", "--model", str(tmp_path), "--suite", f"lcb={lcb}"])
     assert done.exit_code == 1
-    assert "has no chat template, so it cannot be asked in a chat" in done.output
+    assert "has no chat template, so it cannot take chats" in done.output
     assert "Give --mode complete" in done.output

@@ -143,7 +143,7 @@ def test_lone_surrogates_in_a_program_are_only_wrong(tmp_path, plus):
         (["--engine", "concurrency=1"], "--engine is for sampling"),
         (["--language", "cpp"], "--language is for sampling"),
         (["--suite", "mbpp+"], "--samples are of one suite"),
-        (["--protocol", "lcb"], "says nothing about humaneval+"),
+        (["--protocol", "lcb"], "does not cover humaneval+"),
     ],
 )
 def test_options_that_samples_make_meaningless_are_refused(tmp_path, plus, words, said):

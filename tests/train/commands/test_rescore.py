@@ -174,7 +174,7 @@ def test_a_result_without_its_answers_says_what_to_do(result):
     result.with_name("r.json.samples.jsonl").unlink()
     done = rescore(result)
     assert done.exit_code == 1
-    assert "has no answers beside it" in done.output
+    assert "has no stored answers" in done.output
     assert "Run its `curate evaluate` again" in done.output
     content = json.loads(result.read_text())
     for owner, key in ((content["suite"], "given"), (content["problems"][0], "samples")):
@@ -182,7 +182,7 @@ def test_a_result_without_its_answers_says_what_to_do(result):
         result.write_text(json.dumps(content))
         done = rescore(result)
         assert done.exit_code == 1
-        assert "does not say which answers are its own" in done.output
+        assert "does not identify its answers" in done.output
         owner[key] = held
 
 

@@ -1,6 +1,6 @@
-"""The rating that a model would have on Codeforces, over rated contests.
+"""The rating of a model on Codeforces, over rated contests.
 
-Begin with rating: what the samples of a model are worth in contests, and what a result says of it. contests has the
-contests with their file, and the ids of problems; fetch gets contests from Codeforces' public API. SOURCES.md says
-where ratings_2024.json, deepcoder_problems.json and the list of contests come from.
+Begin with rating.py: the worth of a model's samples in contests, and the rating in a result. contests.py has contests,
+their file, and the ids of problems; fetch.py gets contests from Codeforces' public API. SOURCES.md has the origins of
+ratings_2024.json, deepcoder_problems.json and the list of contests.
 """

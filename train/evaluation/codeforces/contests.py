@@ -1,8 +1,7 @@
 """Rated contests, in memory and in a Parquet file, and the ids of their problems.
 
-A contest has its problems, and what its participants scored and were rated before, but no handles: a rating needs
-nothing that says who the participants are. The file has a row for each contest, of about 50 kB. It is all that ratings
-need, so they can be computed without the network.
+A contest has its problems, and its participants' scores and previous ratings, but no handles, which ratings do not
+need. The file has a row of about 50 kB for each contest. Ratings need no other data, and no network.
 """
 
 import hashlib
@@ -19,7 +18,7 @@ from typing import Any, Self
 from curate.errors import CurateError
 from train.evaluation.statistics.outcomes import ProblemMetadata
 
-# The contests whose 408 problems DeepCoder's Codeforces rating was measured on: May to November 2024.
+# The contests over which DeepCoder's Codeforces rating was measured, with 408 problems: May to November 2024.
 DEEPCODER_CONTESTS = (
     *range(1971, 2009),
     *(2013, 2014),
@@ -27,7 +26,7 @@ DEEPCODER_CONTESTS = (
     *(2032, 2033),
     *(2035, 2036),
 )
-DEEPCODER = "deepcoder"  # the name of these contests
+DEEPCODER = "deepcoder"  # name of these contests
 _DEEPCODER_PROBLEMS = Path(__file__).with_name("deepcoder_problems.json")
 _NOT_IN_DIGESTS = re.compile(r"[\W_]")  # characters in which copies of a statement differ
 _TAGS = "\nTags:\n"  # end of a statement
@@ -40,9 +39,9 @@ _MAX_CONTESTS = 10_000  # in a range
 class ContestProblem:
     """A problem of a contest.
 
-    index   its place in the contest, such as "A" or "D2"
-    points  what an accepted first attempt scores; None: the contest counts solved problems and penalties
-    rating  Codeforces' rating of its difficulty, if it is known
+    index   letter in the contest, such as "A" or "D2"
+    points  score of an accepted first attempt; None: the contest counts solved problems and penalties
+    rating  Codeforces' difficulty rating; None if unknown
     """
 
     index: str
@@ -54,10 +53,10 @@ class ContestProblem:
 class Contest:
     """A rated contest.
 
-    type         "CF", "ICPC" or "IOI", as Codeforces calls its rules
-    start        the day on which it began
+    type         rules by Codeforces' name: "CF", "ICPC" or "IOI"
+    start        day on which it began
     scores       points and penalty of each rated participant, the best first
-    old_ratings  the ratings of the same participants before the contest, in descending order; newcomers have 0
+    old_ratings  their ratings before the contest, in descending order; newcomers have 0
     """
 
     id: int
@@ -79,9 +78,9 @@ class Contest:
         scores: Sequence[tuple[float, float]],
         old_ratings: Sequence[int],
     ) -> Self:
-        """Return the contest, for scores and ratings in any order.
+        """Build a contest from scores and ratings in any order.
 
-        Raises CurateError if there are more or fewer ratings than scores.
+        Raises CurateError if their numbers differ.
         """
         if len(scores) != len(old_ratings):
             raise CurateError(
@@ -92,12 +91,12 @@ class Contest:
 
 
 def problem_id(keys: Sequence[tuple[int, str]]) -> str:
-    """Return the id of a problem that was posed under these keys, such as codeforces/2018/A,2019/C; "" without keys."""
+    """Return the id of a problem with these keys, such as codeforces/2018/A,2019/C; "" without keys."""
     return "codeforces/" + ",".join(f"{contest}/{index}" for contest, index in keys) if keys else ""
 
 
 def problem_key(id: str) -> tuple[int, str]:
-    """Return the contest and the index of a problem whose id is, for example, 1971A, 1971/A, 1971_d2 or CF1971A.
+    """Parse the contest and index of a problem's id such as 1971A, 1971/A, 1971_d2 or CF1971A.
 
     Raises CurateError if the id has another form.
     """
@@ -108,7 +107,7 @@ def problem_key(id: str) -> tuple[int, str]:
 
 
 def problem_keys(id: str) -> list[tuple[int, str]]:
-    """Return contest and index of a problem of the suite, its own first; none if its contest is unknown."""
+    """Return contest and index of a problem of the suite, its primary one first; none if its contest is unknown."""
     try:
         return [problem_key(part) for part in id.split(",")]
     except CurateError:
@@ -116,11 +115,11 @@ def problem_keys(id: str) -> list[tuple[int, str]]:
 
 
 class UnmatchedProblems:
-    """DeepCoder's 408 problems that no row of its test set has been yet.
+    """DeepCoder's 408 problems that no row of its test set has matched yet.
 
     The rows have a statement but no id. deepcoder_problems.json has the id and a digest of the statement of each row,
-    in their order. Problems that two divisions shared are there twice, with the same statement: the first of such rows
-    is the first problem, and so on.
+    in their order. Problems shared by two divisions are in it twice, with the same statement: the first row gets the
+    first id, the second row the second.
     """
 
     def __init__(self) -> None:
@@ -141,7 +140,7 @@ def _deepcoder_problems() -> list[tuple[str, str]]:
 
 
 def parse_contest_ids(text: str) -> tuple[int, ...]:
-    """Return the numbers in a text such as 1971,1980-1990, or those of DeepCoder's contests for its name.
+    """Parse contest numbers such as 1971,1980-1990, or the name of DeepCoder's contests.
 
     Raises CurateError if the text has another form.
     """
@@ -158,7 +157,7 @@ def parse_contest_ids(text: str) -> tuple[int, ...]:
 
 
 class ContestMetadata:
-    """Difficulty and day of the problems of these contests, for rows that do not say it."""
+    """Difficulty and date of these contests' problems, for rows without them."""
 
     def __init__(self, contests: Iterable[Contest]) -> None:
         self._known = {
@@ -168,20 +167,20 @@ class ContestMetadata:
         }
 
     def fill_missing(self, id: str, facts: ProblemMetadata) -> ProblemMetadata:
-        """Return the metadata of a problem of the suite, with unknown fields filled from the contests."""
+        """Fill unknown metadata of a problem from the contests."""
         known = (self._known[key] for key in problem_keys(id) if key in self._known)
         difficulty, day = next(known, (None, None))
         return replace(facts, difficulty=facts.difficulty or difficulty, date=facts.date or day)
 
 
 def default_path() -> Path:
-    """Return the default path of the file of contests."""
+    """Return the default path of the contests file."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "curate" / "codeforces-contests.parquet"
 
 
 def write_contests(path: Path, contests: Iterable[Contest]) -> None:
-    """Write the contests, in the order of their numbers, so that the same contests give the same file."""
+    """Write the contests, sorted by number: the same contests give the same file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -204,7 +203,7 @@ def write_contests(path: Path, contests: Iterable[Contest]) -> None:
 
 
 def read_contests(path: Path) -> list[Contest]:
-    """Read the contests. Raises CurateError if the file is not there or is not one of contests."""
+    """Read the contests. Raises CurateError if the file is missing or is no contests file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -239,7 +238,7 @@ def _schema() -> Any:
             ("type", pa.string()),
             ("start", pa.date32()),
             ("problems", pa.list_(problem)),
-            ("points", pa.list_(pa.float64())),  # of each rated participant, the best first, with the next column
+            ("points", pa.list_(pa.float64())),  # of each rated participant, the best first; so is the next column
             ("penalty", pa.list_(pa.float64())),
             ("old_ratings", pa.list_(pa.int16())),  # of the same participants, in descending order
         ]

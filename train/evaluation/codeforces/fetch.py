@@ -1,11 +1,11 @@
 """Fetch contests from Codeforces' public API into a file.
 
 A contest needs two replies, standings and rating changes. Participants are matched by their handles, which are not
-stored. The API limits the rate of requests, and is sometimes busy. So requests are sent one after another with a pause,
-and failed requests are retried with backoff. A reply that states why a request is refused is final.
+stored. The API limits the request rate, and is sometimes overloaded: requests are sequential with a pause, and failed
+ones are retried with backoff. A refusal with a reason is final.
 
-The file is rewritten after each contest, so an interruption loses one contest at most, and a contest in the file is not
-fetched again.
+The file is rewritten after each contest, so an interruption loses at most one, and contests in it are not fetched
+again.
 """
 
 import json
@@ -29,10 +29,10 @@ log = logging.getLogger(__name__)
 BASE_URL = "https://codeforces.com/api"
 STANDINGS = "contest.standings?contestId={}&showUnofficial=false"
 RATING_CHANGES = "contest.ratingChanges?contestId={}"
-SECONDS_BETWEEN_REQUESTS = 2.0  # what the API asks for
-_CONNECT_SECONDS, _READ_SECONDS = 20.0, 120.0  # the standings of a large contest have more than 10 MB
+SECONDS_BETWEEN_REQUESTS = 2.0  # requested by the API
+_CONNECT_SECONDS, _READ_SECONDS = 20.0, 120.0  # standings of a large contest exceed 10 MB
 _MAX_ATTEMPTS = 6
-_MAX_SHOWN_CHARS = 200  # characters of an error
+_MAX_SHOWN_CHARS = 200  # of an error
 _TOO_OFTEN = "limit"  # in the comment "Call limit exceeded"
 _STAGE = "fetch"
 
@@ -42,8 +42,8 @@ class FetchSummary:
     """The outcome of a fetch.
 
     n_fetched        contests fetched now
-    n_cached         contests that were already in the file
-    failure_reasons  the reason for each contest that could not be fetched, by its number
+    n_cached         contests already in the file
+    failure_reasons  reasons by the numbers of contests that could not be fetched
     """
 
     n_fetched: int
@@ -59,12 +59,12 @@ def fetch_contests(
     pause_seconds: float = SECONDS_BETWEEN_REQUESTS,
     progress: Progress = no_progress,
 ) -> FetchSummary:
-    """Fetch the contests that the file lacks. Contests in the file that were not asked for stay there.
+    """Fetch the contests that the file lacks, and keep all others in it.
 
-    pause_seconds: least time between two requests
+    pause_seconds: minimum time between two requests
 
-    Raises CurateError if the API does not answer, if the file exists and is not one of contests, or if another command
-    is writing to it.
+    Raises CurateError if the API does not respond, the file exists and is no contests file, or another command is
+    writing to it.
     """
     wanted = sorted(set(ids))
     refused: dict[int, str] = {}
@@ -91,8 +91,8 @@ def fetch_contests(
 class ApiClient:
     """A client of the API.
 
-    base_url       where the API is
-    pause_seconds  least time between an answer and the next request
+    base_url       base URL of the API
+    pause_seconds  minimum time between a reply and the next request
 
     Raises CurateError if base_url is not a URL.
     """
@@ -104,10 +104,10 @@ class ApiClient:
         except ValueError as error:
             raise CurateError(f"--base-url must be a URL such as {BASE_URL}: {error}") from error
         self._pause_seconds = pause_seconds
-        self._next_request = 0.0  # time.monotonic()
+        self._next_request = 0.0  # in time.monotonic()
 
     def get(self, path: str) -> Any:
-        """Return the answer to a request. Raises CurateError if no attempt is answered."""
+        """Send a request, with retries, and return the reply. Raises CurateError if all attempts fail."""
         objection = ""
         for attempt in range(_MAX_ATTEMPTS):
             backoff = self._pause_seconds * (2**attempt - 1)
@@ -123,7 +123,7 @@ class ApiClient:
         )
 
     def _ask(self, path: str) -> tuple[Any, str]:
-        """Send a request. Return its reply, and a reason to retry it; empty if it succeeded."""
+        """Send a request. Return its reply, and a reason to retry; empty if it succeeded."""
         try:
             answer = self._client.request("GET", f"/{path}", read_seconds=_READ_SECONDS)
         except ServerUnreachable as error:
@@ -136,15 +136,14 @@ class ApiClient:
         return content, comment if _TOO_OFTEN in comment.lower() else ""
 
     def close(self) -> None:
-        """Close the connection."""
         self._client.close()
 
 
 def parse_contest(standings: Any, rating_changes: Any) -> Contest:
     """Parse a contest from the two replies.
 
-    Raises CurateError if Codeforces refused a request, if a field is missing, if the answers belong to different
-    contests, or if the contest is not over.
+    Raises CurateError if Codeforces refused a request, a field is missing, the replies belong to different contests, or
+    the contest is not over.
     """
     table, changes = _result(standings, "standings"), _result(rating_changes, "rating changes")
     try:
@@ -172,7 +171,7 @@ def parse_contest(standings: Any, rating_changes: Any) -> Contest:
             [old_ratings[handle] for handle in scores],
         )
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise CurateError(f"An answer of Codeforces lacks a field ({error!r}). Fetch the contest again.") from error
+        raise CurateError(f"A reply of Codeforces lacks a field ({error!r}). Fetch the contest again.") from error
 
 
 def _result(answer: Any, name: str) -> Any:

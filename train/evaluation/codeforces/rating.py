@@ -1,16 +1,15 @@
 """The rating of a model over Codeforces contests, as CodeElo computes it (Quan et al. 2025, arXiv:2501.01257).
 
-CodeElo takes the samples of a problem as successive attempts in the order in which they were drawn, and each wrong
-attempt before the first right one costs points. The samples are independent, so their order is chance alone, but it can
-move a rating by hundreds of points. So ratings here are averages over all orders.
+CodeElo takes a problem's samples as successive attempts in sampling order; each wrong attempt before the first correct
+one costs points. Samples are independent, so their order is arbitrary, yet it can move a rating by hundreds of points.
+Ratings here are averages over all orders.
 
-A score in a contest is worth the highest rating of a participant who would be expected to reach its rank or a worse
-one. Two things differ from Codeforces' own rules, and are kept so that ratings can be compared with published ones: the
-rank counts from 0, so it is better by one than on Codeforces; and points do not decay with the time that a participant
-takes.
+A score is worth the highest rating whose expected rank is at least the score's rank. Two differences from Codeforces'
+own rules are kept for comparability with published ratings: ranks count from 0, so they are better by one; and points
+do not decay with time.
 
-Each contest is rated by itself, and the rating of the model is the mean over contests. Its interval is that of a
-bootstrap over contests; it contains what other samples of the model would change.
+Each contest is rated separately; the model's rating is the mean over contests. Its interval is a bootstrap over
+contests, which covers the variation between samples of the model.
 """
 
 import json
@@ -43,22 +42,22 @@ log = logging.getLogger(__name__)
 
 Score = tuple[float, float]  # points and penalty
 
-_OURS = "codeforces/"  # how the ids of the suite's problems begin
-_EXAMPLES = "examples"  # the source of tests that wrong programs pass, too
-_POINTS_PER_WRONG = 50  # lost for each wrong attempt, if problems have points
+_OURS = "codeforces/"  # prefix of the ids of the suite's problems
+_EXAMPLES = "examples"  # source of tests that wrong programs pass, too
+_POINTS_PER_WRONG = 50  # for each wrong attempt, if problems have points
 _PENALTY_PER_WRONG = 10  # minutes for each wrong attempt, if solved problems are counted
-_MIN_PARTICIPANTS = 201  # with a rating; a contest with fewer is not rated
-_N_RESAMPLES = 10_000  # sets of contests for the interval
+_MIN_PARTICIPANTS = 201  # a contest with fewer rated participants is not rated
+_N_RESAMPLES = 10_000  # resamples of contests for the interval
 _RATINGS_2024 = Path(__file__).with_name("ratings_2024.json")
 
 
 @dataclass(frozen=True, slots=True)
 class PercentileTable:
-    """The number of users with each rating. Tables of ratings differ, so a percentile always names its table.
+    """The number of users with each rating. Tables differ, so a percentile always names its table.
 
-    name     what a result calls the table
-    ratings  the ratings, ascending
-    n_below  for each of them the number of users with a lower rating, and at the end the number of all users
+    name     name of the table in a result
+    ratings  ascending ratings
+    n_below  number of users below each rating, followed by the number of all users
     """
 
     name: str
@@ -67,7 +66,7 @@ class PercentileTable:
 
     @classmethod
     def of(cls, name: str, n_users: Mapping[int, int]) -> Self:
-        """Return the table of these numbers of users for each rating. Raises ValueError if there are no users."""
+        """Build the table from the number of users with each rating. Raises ValueError without users."""
         ratings = tuple(sorted(n_users))
         n_below = tuple(accumulate((n_users[rating] for rating in ratings), initial=0))
         if not n_below[-1]:
@@ -75,28 +74,29 @@ class PercentileTable:
         return cls(name, ratings, n_below)
 
     def percentile(self, rating: float) -> float:
-        """Return the share of users with a lower rating, in percent, with one digit after the point."""
+        """Return the percentage of users with a lower rating, with one digit after the point."""
         return round(100 * self.n_below[bisect_left(self.ratings, rating)] / self.n_below[-1], 1)
 
 
 @cache
 def deepcoder_2024() -> PercentileTable:
-    """Return the table that DeepCoder's percentiles are from: 89,352 users in 2024. See SOURCES.md."""
+    """Return the table of DeepCoder's percentiles: 89,352 users in 2024. See SOURCES.md."""
     n_users = json.loads(_RATINGS_2024.read_text())
     return PercentileTable.of("ratings_2024 (DeepCoder)", {int(rating): n for rating, n in n_users.items()})
 
 
 def first_right_probabilities(n: int, n_correct: int) -> dict[int | None, float]:
-    """Return the probability of each number of wrong attempts before the first right one, over all orders of n samples.
+    """Return the probability of each number of wrong attempts before the first correct one, over all orders of n
+    samples.
 
-    The key None stands for the case that no sample is right. Raises ValueError for impossible numbers.
+    The key None is for no correct sample at all. Raises ValueError for impossible numbers.
     """
     if not 0 <= n_correct <= n:
         raise ValueError(f"{n_correct} of {n} samples cannot be right")
     if not n_correct:
         return {None: 1.0}
     n_wrong = n - n_correct
-    # after j wrong attempts and a right one, n - j - 1 samples remain, among them n_wrong - j wrong ones
+    # after j wrong attempts and a correct one, n - j - 1 samples remain, of which n_wrong - j are wrong
     return {j: comb(n - j - 1, n_wrong - j) / comb(n, n_wrong) for j in range(n_wrong + 1)}
 
 
@@ -114,8 +114,8 @@ def score_probabilities(
 ) -> dict[Score, float]:
     """Return the probability of each score in a contest, over all orders of the samples.
 
-    samples: for the index of a problem, the number of samples with a verdict and of right ones. A problem that is
-    missing is not solved.
+    samples: by index of a problem, the number of samples with a verdict and of correct ones; missing problems are
+    unsolved
     """
     scores = {(0.0, 0.0): 1.0}
     for problem in problems:
@@ -147,11 +147,11 @@ def rate_scores(contest: Contest, scores: Iterable[Score]) -> dict[Score, int]:
 
 
 class _Seed:
-    """The rank that a participant with a given rating is expected to reach, from the ratings of the others."""
+    """The expected rank of a participant with a given rating, from the ratings of the others."""
 
     def __init__(self, old_ratings: tuple[int, ...]) -> None:
         self._lowest, self._highest = old_ratings[-1], old_ratings[0]
-        self._n_rated = [0] * (self._highest - self._lowest + 1)  # number of participants by rating, from the lowest
+        self._n_rated = [0] * (self._highest - self._lowest + 1)  # participants by rating, from the lowest
         for rating in old_ratings:
             self._n_rated[rating - self._lowest] += 1
         self._known: dict[int, float] = {}
@@ -176,7 +176,7 @@ class _Seed:
 
 @cache
 def _chance_to_lose(advantage: int) -> float:
-    """Return the probability to be behind a participant whose rating is lower by this advantage."""
+    """Return the probability of losing against a participant with a rating lower by this advantage."""
     return float(1 / (1 + 10 ** (advantage / 400)))
 
 
@@ -185,7 +185,7 @@ class ContestRating:
     """The rating of a model in one contest.
 
     n_problems  problems of the contest
-    n_judged    those for which the model has a verdict; the others count as not solved
+    n_judged    problems with a verdict; the others count as unsolved
     rating      mean over all orders of the samples
     """
 
@@ -197,19 +197,19 @@ class ContestRating:
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """The rating of a model, as a result file has it. A number that is unknown is None.
+    """The rating of a model, as a result file has it; None if unknown.
 
-    tests_source     where the tests come from
+    tests_source     source of the tests
     is_upper_bound   whether wrong programs pass these tests
     basis            what the rating is over: contests
-    attempts         samples of a problem; with more of them, a model has a higher rating
+    attempts         samples of a problem; more of them raise the rating
     rating           mean over contests, averaged over all orders of the samples
     low, high        bounds of its 95% confidence interval over contests; None for one contest
     percentile       users with a lower rating than `rating`, in percent
     percentile_low, percentile_high  the same for the bounds
     table            name of the table of percentiles
     contests         the rating in each contest
-    left_out         contests with too few rated participants, and those of which no problem has a verdict
+    left_out         contests with too few rated participants, or without any verdict
     """
 
     suite: str
@@ -229,7 +229,7 @@ class Rating:
 
     @property
     def summary_line(self) -> str:
-        """The rating with its interval, its percentile, and the source of the tests, in one line."""
+        """The rating with its interval, percentile and source of tests, in one line."""
         value = f"{self.rating:.0f} ({_range(self.low, self.high, 0)})"
         tests = f"tests: {self.tests_source}{', an upper bound' if self.is_upper_bound else ''}"
         percentiles = f"{self.percentile:.1f} ({_range(self.percentile_low, self.percentile_high, 1)})"
@@ -238,7 +238,7 @@ class Rating:
 
     @property
     def lines(self) -> list[str]:
-        """The lines to print about the rating, with its caveats."""
+        """The lines to print about the rating, with caveats."""
         remarks = []
         if self.is_upper_bound:
             remarks.append(
@@ -261,16 +261,16 @@ def rate_model(
     """Return the rating of a model from the verdicts of its samples.
 
     outcomes  of the problems of these contests, with ids such as 1971A
-    seed      of the bootstrap; the result is the same for the same seed
+    seed      of the bootstrap; the same seed gives the same result
 
-    Raises CurateError if an id is not that of a Codeforces problem, if two are the same, or if no contest can be rated.
+    Raises CurateError if an id is not a Codeforces problem's, if two are the same, or no contest can be rated.
     """
     of_contest: dict[int, dict[str, ProblemOutcomes]] = {}
     for problem in outcomes:
         contest_id, index = problem_key(problem.id)
         problems = of_contest.setdefault(contest_id, {})
         if index in problems:
-            raise CurateError(f"The problem {problem.id} is there twice. Evaluate on a set without repeated problems.")
+            raise CurateError(f"The problem {problem.id} occurs twice. Evaluate on a set without repeated problems.")
         problems[index] = problem
     in_each = [rate_in_contest(one, of_contest[one.id]) for one in contests if is_rated(one) and one.id in of_contest]
     found = tuple(rating for rating in in_each if rating.n_judged)
@@ -301,7 +301,7 @@ def rate_model(
 
 
 def rate_in_contest(contest: Contest, problems: Mapping[str, ProblemOutcomes]) -> ContestRating:
-    """Return the rating of a model in one contest, for the outcomes of its problems by their index."""
+    """Return the rating of a model in one contest, for its outcomes by problem index."""
     judged = {problem.index: problems[problem.index] for problem in contest.problems if problem.index in problems}
     counts = {index: (outcome.n, outcome.n_correct) for index, outcome in judged.items()}
     chances = score_probabilities(contest.problems, counts)
@@ -311,12 +311,12 @@ def rate_in_contest(contest: Contest, problems: Mapping[str, ProblemOutcomes]) -
 
 
 def known_contests(path: Path | None, ids: Iterable[str]) -> list[Contest]:
-    """Read the contests with which problems of these ids can be rated; none if the problems are of another suite.
+    """Read the contests that can rate problems with these ids; none if the problems are of another suite.
 
-    path: the file of contests; None: the one that was fetched to the usual place, if any was
+    path: the contests file; None: the default path, if it exists
 
-    Raises CurateError if the named file is not one of contests. If the file in the usual place is not, or is missing, a
-    warning says so: the user did not name it, and it may be needed only when all samples are drawn.
+    Raises CurateError if the named file is no contests file. For the default path, logs a warning instead: the user did
+    not name it, and sampling must not depend on it.
     """
     if not any(id.startswith(_OURS) for id in ids):
         return []
@@ -337,7 +337,7 @@ def model_ratings(
 ) -> tuple[Rating, ...]:
     """Return the ratings of an evaluation: one, or none without problems of known contests.
 
-    contests  those whose standings are known; None: those in the usual place
+    contests  contests with known standings; None: those at the default path
     seed      of the interval's bootstrap
     """
     problems = [problem for problem in outcomes if problem.id.startswith(_OURS)]
@@ -351,7 +351,7 @@ def model_ratings(
     ]
     if not any(problem.n for problem in posed):
         return ()
-    source = tests_source(problems) or "unknown"  # of all problems, also of those outside these contests
+    source = tests_source(problems) or "unknown"  # of all problems, including those outside these contests
     return (
         replace(
             rate_model(posed, contests, deepcoder_2024(), seed=seed),
@@ -363,7 +363,9 @@ def model_ratings(
 
 
 def _as_posed(problems: Sequence[ProblemOutcomes]) -> dict[tuple[int, str], ProblemOutcomes]:
-    """Return the problems by contest and index. One that was posed in several contests stands for itself in each."""
+    """Return the problems by contest and index. A problem of several contests is in each, unless another one has that
+    key.
+    """
     keys = [problem_keys(problem.id) for problem in problems]
     posed = {own[0]: problem for own, problem in zip(keys, problems, strict=True) if own}
     for others, problem in zip(keys, problems, strict=True):

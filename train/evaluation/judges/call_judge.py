@@ -1,20 +1,19 @@
 """The judge of calls: the function in an answer must return what the reference returns, by EvalPlus's rules.
 
-The tests of a task come in parts, the base inputs and the plus inputs. Each part is one run in the sandbox: the
-function of the answer is called with the inputs, and what it returns leaves the sandbox and is compared outside it. An
-answer is right if all parts are. The first part that is not ends the judging.
+A task's tests have two parts, base and plus inputs. Each part is one sandbox run: it calls the answer's function with
+the inputs, and its return values are compared outside of the sandbox. An answer is correct if all parts are; the first
+wrong part ends the judging.
 
-No call may take more CPU time than `call_seconds`, and all calls of a part no more than MAX_SECONDS, or FACTOR times
-what the reference takes if that is more. When such a limit counts: see time_limits.py.
+CPU time is limited to `call_seconds` for each call and MAX_SECONDS for a part, or to FACTOR times the reference's if
+that is more. time_limits.py decides when such a limit counts.
 
-An output is right if it equals the expected one in Python's sense. If it does not, numbers are compared with a
-tolerance where the task has one. A task without a tolerance gets FLOAT_TOLERANCE at the first input whose expected
-output consists of floats, and keeps it for its later inputs. Some functions have rules of their own, since more than
-one output is right, or since the task says less than its reference does. Large outputs are known by a digest only, and
-have to be equal.
+An output is correct if it equals the expected one in Python's sense. Otherwise, numbers are compared within the task's
+tolerance. Without one, FLOAT_TOLERANCE applies from the first input whose expected output consists of floats. Some
+functions have their own rules, because several outputs are correct, or the task specifies less than its reference does.
+Large outputs are compared by digest.
 
 Values from an answer's process are decoded here, within bounds: a value has at most sandbox_runner.MAX_JSON_CHARS
-characters, none of its parts is hashed by its own value, and none of its classes is used.
+characters, is never hashed as a Python object, and none of its classes is used.
 """
 
 import json
@@ -40,25 +39,25 @@ from train.evaluation.judges.call_run import (
 from train.evaluation.judges.extraction import DEFAULT_RULE, AskedProgram, extract_program
 from train.evaluation.judges.judge import JudgeResult, extraction_identity
 
-CALL_SECONDS = 1.0  # as in EvalPlus 0.3.1, and when its published verdicts were made; since April 2025 it is 4.0
+CALL_SECONDS = 1.0  # as in EvalPlus 0.3.1 and its published verdicts; 4.0 since April 2025
 FACTOR = 4.0
 _MAX_PROGRAM_CHARS = 4 << 20
 FLOAT_TOLERANCE = 1e-6
 _RELATIVE_TOLERANCE = 1e-7
-_MAX_COMPARED = 10_000_000  # numbers in an array that numpy makes of two shapes
+_MAX_COMPARED = 10_000_000  # numbers in an array that numpy would broadcast from two shapes
 _NEVER_IDENTICAL = ("NaN", '{"o"')  # marks of values that equal nothing, not even themselves
-Tree = Any  # a value as JSON, see sandbox_runner.py
+Tree = Any  # a value as JSON; see sandbox_runner.py
 
 
 @dataclass(frozen=True, slots=True)
 class CallJudge:
     """The function in an answer must return what the reference returns.
 
-    parts         the parts of the tests by their names, in the order in which they are judged
-    tolerance     absolute tolerance for floats; 0: FLOAT_TOLERANCE where the expected outputs are floats
-    preamble      code that runs before an answer; empty: an answer has to import what it needs
-    extraction    how the program is found in an answer: one of extraction.RULES
-    prompt        the beginning of the program that the prompt gives; empty: none
+    parts         parts of the tests by name, in judging order
+    tolerance     absolute tolerance for floats; 0: FLOAT_TOLERANCE where expected outputs are floats
+    preamble      code that runs before an answer; empty: an answer must import what it needs
+    extraction    rule that extracts the program: one of extraction.RULES
+    prompt        beginning of the program in the prompt; empty: none
     call_seconds  CPU seconds of each call
     """
 
@@ -76,7 +75,7 @@ class CallJudge:
         return ["calls", parts, self.tolerance, self.preamble, limits, *extraction_identity(self.extraction)]
 
     def submission(self, answer: str) -> Program | None:
-        """Return the program in an answer; None if there is none."""
+        """Extract the program; None if there is none."""
         entry_points = tuple({reference.entry_point for _, reference in self.parts})
         return extract_program(self.extraction, answer, AskedProgram(PYTHON_ONLY, entry_points, self.prompt))
 
@@ -87,7 +86,7 @@ class CallJudge:
     def judge_program(self, program: str, sandbox: Sandbox, time_factor: float = 1.0) -> JudgeResult:
         """Judge a program. Raises SandboxError, and NoVerdictError if the reference itself fails.
 
-        time_factor   by which the time limits are multiplied
+        time_factor: factor of the time limits
         """
         if len(program) > _MAX_PROGRAM_CHARS:
             return JudgeResult(Verdict.COMPILE_ERROR.value)
@@ -100,7 +99,7 @@ class CallJudge:
         return JudgeResult(verdicts[-1][1], tuple(verdicts))
 
     def judge_part(self, reference: Reference, program: str, sandbox: Sandbox, time_factor: float = 1.0) -> Verdict:
-        """Return the verdict of one part on a program. Raises as judge_program does."""
+        """Judge a program by one part. Raises as judge_program does."""
         expected = expected_outputs(reference, sandbox)
         limits = [time_factor * max(self.call_seconds, FACTOR * output.cpu_seconds) for output in expected]
         max_seconds = time_factor * max(MAX_SECONDS, FACTOR * sum(output.cpu_seconds for output in expected))
@@ -123,11 +122,11 @@ def first_mismatch_index(
     outputs: Sequence[CallOutput],
     expected: Sequence[CallOutput],
 ) -> int | None:
-    """Return the index of the first wrong output; None if all are right.
+    """Return the index of the first wrong output; None if all are correct.
 
-    entry_point   the function; some have their own rule
-    tolerance     the task's absolute tolerance; 0: none
-    inputs        lists of arguments, each as the JSON of its encoding
+    entry_point  the function; some have their own rule
+    tolerance    the task's absolute tolerance; 0: none
+    inputs       lists of arguments, each as JSON of its encoding
     """
     for place, (output, wanted) in enumerate(zip(outputs, expected, strict=False)):
         if entry_point not in _OWN_RULES and _identical(output, wanted):
@@ -138,7 +137,7 @@ def first_mismatch_index(
 
 
 def _identical(output: CallOutput, wanted: CallOutput) -> bool:
-    """Return whether two small values are equal by their texts alone."""
+    """Return whether two small values have equal texts, and may equal themselves."""
     is_small = not (output.is_digest or wanted.is_digest)
     return is_small and output.text == wanted.text and not any(mark in output.text for mark in _NEVER_IDENTICAL)
 
@@ -146,7 +145,7 @@ def _identical(output: CallOutput, wanted: CallOutput) -> bool:
 def _is_right(
     entry_point: str, tolerance: float, arguments: str, output: CallOutput, expected: Sequence[CallOutput]
 ) -> bool:
-    """Return whether the output for the last of these expected outputs is right."""
+    """Return whether the output for the last of these expected outputs is correct."""
     wanted = expected[-1]
     if output.is_digest or wanted.is_digest:
         return entry_point == _ALWAYS_RIGHT or equal_outputs(output, wanted)
@@ -161,7 +160,7 @@ def _is_right(
             return True
         current = _tolerance(tolerance, expected)
         return current != 0 and _close(given, right, current)
-    except Exception:  # the value is not an encoding, or of a kind that the rule cannot use: EvalPlus fails it, too
+    except Exception:  # not an encoding, or unsupported by the rule: EvalPlus fails it, too
         return False
 
 
@@ -193,12 +192,11 @@ def _value(tree: Tree) -> Any:
 
 
 def _bare(tree: Tree) -> Tree:
-    """Return the value of an instance of a subclass without the name of its class."""
+    """Unwrap an instance of a subclass."""
     return tree["a"][1] if isinstance(tree, dict) and "a" in tree else tree
 
 
 def _kind(tree: Tree) -> str:
-    """Return the name of the class of a value."""
     if isinstance(tree, dict):
         ((tag, held),) = tree.items()
         return str(held[0] if tag in ("a", "o") else {"i": "int", "t": "tuple", "c": "complex"}.get(tag, tag))
@@ -206,7 +204,7 @@ def _kind(tree: Tree) -> str:
 
 
 def _close(given: Tree, right: Tree, tolerance: float) -> bool:
-    """Return what numpy says of two values of the same class and, if they are lists or tuples, the same length."""
+    """Compare two values of the same class by numpy.allclose; lists and tuples must have the same length."""
     import numpy as np
 
     if _kind(given) != _kind(right):
@@ -271,7 +269,7 @@ def _same_members(given: Tree, right: Tree, arguments: list[Any], tolerance: flo
 
 
 def _members(tree: Tree) -> set[str]:
-    """Return the canonical texts of what a value iterates over. Raises TypeError if it cannot be put into a set."""
+    """Return the canonical texts of an iterable's items. Raises TypeError if they cannot form a set."""
     tree = _bare(tree)
     if isinstance(tree, str):
         return set(map(sandbox_runner.canonical_text, tree))
@@ -293,7 +291,7 @@ def _is_hashable(tree: Tree) -> bool:
 
 
 def _something_or_none(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
-    """The reference returns a match or None; an answer may also return True or False."""
+    """Compare truth: the reference returns a match or None; an answer may also return True or False."""
     return (given if isinstance(given, bool) else given is not None) == (right is not None)
 
 

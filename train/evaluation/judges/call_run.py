@@ -1,13 +1,11 @@
 """Runs of programs on inputs in the sandbox: their claimed return values, and a reference's.
 
-All calls of a run share a process, as in EvalPlus. The process knows the inputs and no expected value, so a program
-gains nothing by what it keeps between the calls. The limit of each call is a timer of the process itself, in CPU time,
-so a busy machine makes nothing too slow. A program that switches the timer off is still bound by the limit of the run,
-which the sandbox keeps.
+All calls of a run share a process, as in EvalPlus. It has the inputs but no expected value, so a program gains nothing
+from state kept between calls. A CPU timer of the process limits each call, independent of other load. If a program
+disables the timer, the sandbox's limit of the run still applies.
 
-The outputs of a reference are computed in the sandbox once, and kept in the user's cache. Their files are named by a
-digest of all that they depend on, so for changed data, or with another version of Python or of the program in the
-sandbox, they are computed anew.
+A reference's outputs are computed in the sandbox once, and cached for the user under a digest of all that they depend
+on, including the versions of Python and of the runner.
 """
 
 import gzip
@@ -31,11 +29,11 @@ from train.evaluation.judges.judge import NoVerdictError
 
 log = logging.getLogger(__name__)
 
-# The first of these is tried first: runs at once have to fit into the memory of the machine. The last is EvalPlus's.
+# The first is tried first, because concurrent runs must fit into memory. The last is EvalPlus's.
 MEMORY_MB = (1024, 4096)
 MAX_SECONDS = 60.0  # CPU time of all calls together, as in EvalPlus
 _MAX_REFERENCE_SECONDS = 600.0  # CPU time of a reference on all inputs; the slowest takes some seconds
-_EXTRA_SECONDS = 2.0  # for the start, and for writing down what was returned
+_EXTRA_SECONDS = 2.0  # for startup, and for writing return values
 _OUTPUT_KB = 64 * 1024
 _CACHE_SIZE = 64  # tasks whose expected outputs stay in memory
 _ENDS = {
@@ -51,9 +49,9 @@ _FAILURES = {b"e compile": Verdict.COMPILE_ERROR, b"e MemoryError": Verdict.MEMO
 class CallOutput:
     """The claimed return value of a call.
 
-    text         encoded as JSON (see sandbox_runner.py), or if it is large, a digest
+    text         JSON encoding (see sandbox_runner.py) or, if large, a digest
     is_digest    whether the text is a digest
-    cpu_seconds  CPU time of the call; a claim, too
+    cpu_seconds  claimed CPU time of the call
     """
 
     text: str
@@ -62,7 +60,7 @@ class CallOutput:
 
     @property
     def digest(self) -> str:
-        """The digest of the value; UNEQUAL for what is not plain data, or not an encoding at all."""
+        """Digest of the value; UNEQUAL if it is not plain data, or not an encoding at all."""
         if self.is_digest:
             return self.text
         try:
@@ -72,7 +70,7 @@ class CallOutput:
 
 
 def equal_outputs(given: CallOutput, wanted: CallOutput) -> bool:
-    """Return whether two outputs are equal in Python's sense, without any tolerance."""
+    """Return whether two outputs are equal in Python's sense, without tolerance."""
     return given.digest == wanted.digest != sandbox_runner.UNEQUAL
 
 
@@ -81,7 +79,7 @@ class CallResults:
     """The results of successive calls.
 
     outputs  of the calls before the first failure
-    verdict  the reason of the failure; ACCEPTED if all calls returned
+    verdict  reason of the failure; ACCEPTED if all calls returned
     """
 
     outputs: tuple[CallOutput, ...]
@@ -99,11 +97,11 @@ def run_calls(
 ) -> CallResults:
     """Call a function once for each input.
 
-    programs     texts that are executed one after the other, and then define the function
+    programs     texts executed in this order, which define the function
     entry_point  the function
-    inputs       lists of arguments, each as the JSON of its encoding
+    inputs       lists of arguments, each as JSON of its encoding
     limits       CPU seconds of each call; 0: no limit
-    max_seconds  the most CPU seconds of all calls together
+    max_seconds  CPU seconds of all calls together
 
     Raises SandboxError.
     """
@@ -124,7 +122,7 @@ def _runner_source() -> str:
 
 
 def _read(result: RunResult, n_inputs: int) -> CallResults:
-    *lines, _ = result.stdout.split(b"\n", n_inputs)  # a last line that was not written to its end claims nothing
+    *lines, _ = result.stdout.split(b"\n", n_inputs)  # an incomplete last line claims nothing
     outputs: list[CallOutput] = []
     for line in lines:
         output = _output(line)
@@ -135,7 +133,7 @@ def _read(result: RunResult, n_inputs: int) -> CallResults:
 
 
 def _output(line: bytes) -> CallOutput | None:
-    """Return the output that a line claims; None if it claims none."""
+    """Parse the output that a line claims; None if there is none."""
     if len(line) > sandbox_runner.MAX_JSON_CHARS + 100:
         return None
     kind, _, rest = line.decode("utf-8", "replace").partition(" ")
@@ -149,7 +147,7 @@ def _output(line: bytes) -> CallOutput | None:
 
 
 def _end(line: bytes, result: RunResult) -> Verdict:
-    """Return why a run has no further output: its process was ended, or its last line says why."""
+    """Return why a run has no further output: its process was killed, or its last line is an error."""
     if result.outcome in _ENDS:
         return _ENDS[result.outcome]
     if result.outcome is Outcome.SIGNALLED and result.exit_code == -SIGPROF:
@@ -159,9 +157,9 @@ def _end(line: bytes, result: RunResult) -> Verdict:
 
 @dataclass(frozen=True)
 class Reference:
-    """A program that is right, and the inputs on which it shows what is right.
+    """A correct program, and the inputs on which its outputs are the expected ones.
 
-    inputs   lists of arguments, each as the JSON of its encoding (see sandbox_runner.py)
+    inputs: lists of arguments, each as JSON of its encoding (see sandbox_runner.py)
     """
 
     program: str
@@ -170,7 +168,7 @@ class Reference:
 
     @cached_property
     def digest(self) -> str:
-        """A digest of the program and its inputs."""
+        """Digest of the program and its inputs."""
         return _sha256(json.dumps([self.program, self.entry_point, *self.inputs]))
 
 
@@ -217,7 +215,7 @@ def _sha256(text: str) -> str:
 
 
 def _read_kept(path: Path, n_inputs: int) -> tuple[CallOutput, ...] | None:
-    """Return the outputs in a file; None if there is no such file, or if it is damaged."""
+    """Return the cached outputs; None if missing or damaged."""
     try:
         with gzip.open(path, "rt", encoding="ascii") as file:
             outputs = tuple(CallOutput(text, large, seconds) for text, large, seconds in json.load(file))
@@ -227,7 +225,7 @@ def _read_kept(path: Path, n_inputs: int) -> tuple[CallOutput, ...] | None:
 
 
 def _keep(path: Path, outputs: Sequence[CallOutput]) -> None:
-    """Write the outputs, whole or not at all. Without a cache, they are computed again next time."""
+    """Cache the outputs atomically. Without a cache, they are recomputed next time."""
     content = json.dumps([[output.text, output.is_digest, output.cpu_seconds] for output in outputs])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,15 +1,15 @@
-"""The judges of CRUXEval: a predicted output must have the right value, and a predicted input must lead to the output.
+"""The judges of CRUXEval: a predicted output must have the correct value, and a predicted input must produce the
+output.
 
-An answer is taken as CRUXEval's own code takes it: what stands between the first [ANSWER] and [/ANSWER]; without these
-tags, the whole text or, if the model was asked to think first, its last line. Of the assertion in it, the input is what
-stands before the first `==`, and the output what stands between the first and the second. Thoughts in <think> tags are
-left out, unlike there.
+Predictions are extracted as in CRUXEval's own code: the text between the first [ANSWER] and [/ANSWER]; without these
+tags, the whole text or, if the prompt asks for steps, its last line. In an assertion, the input is the text before the
+first `==`, and the output that between the first and the second. Unlike there, <think> blocks are removed.
 
-Values are computed in the sandbox, and compared outside it without any tolerance. The function is not defined where an
-output is computed, so an answer cannot call it: CRUXEval only refuses answers that contain the very call. Since an
-answer that gives an input may know the output, it is never run together with the function: first the arguments of its
-call are computed, and come out as plain data, then the function alone is called with them. CRUXEval accepts any
-expression with the right value that contains "f(", such as `3 or f(0)`.
+Values are computed in the sandbox, and compared outside of it without tolerance. An output is evaluated without the
+function, so an answer cannot call it; CRUXEval only rejects answers that contain the exact call. A predicted input may
+embed the output, so it never runs together with the function: one run computes the arguments as plain data, another
+calls the function with them. CRUXEval accepts any expression of the correct value that contains "f(", such as `3 or
+f(0)`.
 """
 
 import ast
@@ -44,9 +44,9 @@ _WRONG = JudgeResult(Verdict.WRONG_ANSWER.value)
 
 @dataclass(frozen=True, slots=True)
 class OutputJudge:
-    """An answer says what a function returns for an input (CRUXEval-O).
+    """An answer predicts a function's output for an input (CRUXEval-O).
 
-    output          what the function returns, as a literal
+    output          the expected output, as a literal
     asks_for_steps  whether the prompt asks for steps before the answer
     seconds         CPU seconds of the answer
     """
@@ -71,10 +71,10 @@ class OutputJudge:
 
 @dataclass(frozen=True, slots=True)
 class InputJudge:
-    """An answer gives an input for which a function returns a known output (CRUXEval-I).
+    """An answer predicts an input for which a function returns a known output (CRUXEval-I).
 
-    code            defines the function, whose name is f
-    output          what it has to return, as a literal
+    code            defines the function f
+    output          the expected output, as a literal
     asks_for_steps  whether the prompt asks for steps before the answer
     seconds         CPU seconds of the answer, and of the function
     """
@@ -107,7 +107,7 @@ class InputJudge:
 
 
 def predicted_output(answer: str, *, asks_for_steps: bool) -> str:
-    """Return the expression that an answer gives as output; empty if there is none.
+    """Extract the predicted output expression; empty if there is none.
 
     asks_for_steps: whether the prompt asks for steps before the answer
     """
@@ -116,7 +116,7 @@ def predicted_output(answer: str, *, asks_for_steps: bool) -> str:
 
 
 def predicted_input(answer: str, *, asks_for_steps: bool) -> str:
-    """Return the expression that an answer gives as call of the function; empty if there is none."""
+    """Extract the predicted call of the function; empty if there is none."""
     text = _answer(answer, asks_for_steps).split("==")[0]
     return text.split("assert")[1].strip() if "assert" in text else text.strip()
 
@@ -130,7 +130,7 @@ def _answer(answer: str, asks_for_steps: bool) -> str:
 
 
 def _is_call(expression: str) -> bool:
-    """Tell whether an expression is nothing but a call of the function."""
+    """Return whether an expression is nothing but a call of the function."""
     try:
         tree = ast.parse(expression, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -144,25 +144,25 @@ def _is_call(expression: str) -> bool:
 
 
 def _run_expression(expression: str, seconds: float, sandbox: Sandbox, *, preamble: str = "") -> CallResults:
-    """Evaluate an expression, with no more than so many seconds of CPU time. Raises SandboxError.
+    """Evaluate an expression within `seconds` of CPU time. Raises SandboxError.
 
-    preamble   code that runs before, whose names the expression can use
+    preamble: code that runs first and defines names for the expression
     """
     program = f"def {_NAME}():\n    return eval({expression!r}, globals())\n"
     return run_calls([preamble, program], _NAME, [_NO_ARGUMENTS], [seconds], sandbox)
 
 
 def _literal_value(literal: str, sandbox: Sandbox) -> CallOutput:
-    """Return the value of a literal of a data set, which is trusted."""
+    """Evaluate a literal of a dataset, which is trusted."""
     reference = Reference(f"def {_NAME}():\n    return (\n{literal}\n)\n", _NAME, (_NO_ARGUMENTS,))
     (value,) = expected_outputs(reference, sandbox)
     return value
 
 
 def _plain_arguments(claimed: str) -> str | None:
-    """Return the arguments as JSON of their encoding; None if what is claimed cannot be one.
+    """Return the arguments as JSON of their encoding; None if the claim is invalid.
 
-    A hostile expression may claim any text, so none of it is passed on but what JSON holds.
+    A hostile expression may claim any text, so only parsed and re-encoded JSON is passed on.
     """
     try:
         given, named = json.loads(claimed)
@@ -172,7 +172,7 @@ def _plain_arguments(claimed: str) -> str | None:
 
 
 def _compare(calls: CallResults, wanted: CallOutput) -> JudgeResult:
-    """Return the verdict on the only call of a run, which must return the wanted value."""
+    """Return the verdict on a run's only call, which must return the wanted value."""
     if not calls.outputs:
         return JudgeResult(calls.verdict.value)
     return JudgeResult(Verdict.ACCEPTED.value) if equal_outputs(calls.outputs[0], wanted) else _WRONG

@@ -1,18 +1,18 @@
 """EvalPlus's rule for the program in an answer, rebuilt from evalplus 0.3.1 (evalplus/evalplus: evalplus/sanitize.py,
 evalplus/syncheck.py; Apache-2.0).
 
-1. Of all runs of two or more lines that parse as Python, the rule takes the one with the most lines that are not blank,
-   and the first of several. Without any, it takes the first line.
-2. Of that run, it keeps the imports and then those functions, classes and assignments at top level on which the entry
-   point depends. A statement depends on every name in it. Of several with one name, the first counts.
-3. If nothing is left, the run counts as it is.
+1. Among all runs of two or more lines that parse as Python, take the one with the most nonblank lines, the first if
+several tie. If there is none, take the first line.
+2. Of that run, keep the imports, then the top-level functions, classes and assignments on which the entry point
+depends. A statement depends on every name in it. Among definitions of one name, the first counts.
+3. If nothing is left, keep the whole run.
 
-EvalPlus reads step 2 from the tree of tree-sitter, whose types of nodes leave out decorated functions and classes,
-imports from __future__, functions without `return`, and all that is inside `if`, `for`, `with` or `try`. It finds the
-name of an assignment among target and value: `a, b = c` has the name c.
+EvalPlus implements step 2 on tree-sitter node types, which exclude decorated functions and classes, imports from
+__future__, functions without `return`, and the contents of `if`, `for`, `with` and `try`. The name of an assignment is
+the first plain name among target and value: `a, b = c` has the name c.
 
-EvalPlus parses each pair of lines. Here, a parse that fails tells where the run ends: no longer run contains the line
-with the error. MAX_CHARS bounds the work on a hostile answer.
+EvalPlus parses each pair of lines. Here, a failed parse bounds the run: no longer run contains the line with the error.
+MAX_CHARS bounds the work on a hostile answer.
 """
 
 import ast
@@ -24,29 +24,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-MAX_CHARS = 1 << 22  # characters that are parsed for one answer: 3 to 12 seconds
-_PARSE_CHARS = 100  # that cost as much as a parse of nothing
-_FAILURE_SHARE = 16  # the parser is faster by this factor on what follows an error
+MAX_CHARS = 1 << 22  # characters parsed for one answer: 3 to 12 seconds
+_PARSE_CHARS = 100  # fixed cost of a parse, in characters
+_FAILURE_SHARE = 16  # after an error, the parser is faster by this factor
 _GROWTH_FACTOR = 8  # of the number of lines tried at once
-_MAX_LINE_CHARS = 10_000  # of a line whose end is searched for a program
+_MAX_LINE_CHARS = 10_000  # a longer line is not searched for a parsable end
 _WORD = re.compile(r"\b[^\W\d]")
 _UNPARSABLE = re.compile("[\0\ud800-\udfff]")
 _NO_CODE = re.compile(r"[ \t\f]*+(?:#[^\r]*+)?+\r?+")
 _INDENTED = re.compile(r"(?:[ \t]*+\f)*+[ \t]")
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 _TRY = re.compile(r"[ \t\f]*+try[ \t]*+:")
-_OPEN = ("was never closed", "unterminated triple-quoted")  # errors that later lines may remove
-_filters = threading.Lock()  # the filters of warnings belong to the process
+_OPEN = ("was never closed", "unterminated triple-quoted")  # errors that later lines may fix
+_filters = threading.Lock()  # warning filters are global to the process
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def sanitize(answer: str, entry_points: Sequence[str]) -> str:
-    """Return the program in an answer; it need not be valid Python.
+    """Extract the program from an answer; it need not be valid Python.
 
-    entry_points   functions that the tests call; empty: every function, class and assignment is kept
+    entry_points: functions that the tests call; empty: keep every function, class and assignment
     """
-    with _filters, warnings.catch_warnings(action="ignore"):  # about escapes such as "\d"
+    with _filters, warnings.catch_warnings(action="ignore"):  # about escapes in an answer's strings
         run = longest_run(answer)
         source, tree = _parsed_end(run)
     lines = [line.encode() for line in io.StringIO(source, newline="")]
@@ -55,7 +55,7 @@ def sanitize(answer: str, entry_points: Sequence[str]) -> str:
 
 
 def _parsed_end(run: str) -> tuple[str, ast.Module]:
-    """Return a run with its tree; of a line that does not parse, what tree-sitter reads: the end that does."""
+    """Return a run with its tree; for a line that does not parse, its parsable end, as tree-sitter reads it."""
     begins = [0] if len(run) > _MAX_LINE_CHARS else [0, *(word.start() for word in _WORD.finditer(run))]
     for begin in begins:
         parsed = _parse(run[begin:])
@@ -80,7 +80,7 @@ def _imports(tree: ast.Module) -> list[ast.stmt]:
 
 
 def _definitions(tree: ast.Module) -> dict[str | None, ast.stmt]:
-    """Return the definitions at top level by their names, in order. One assignment may have no name."""
+    """Return the top-level definitions by name, in order; the key None is an assignment without a name."""
     found: dict[str | None, ast.stmt] = {}
     for node in tree.body:
         if isinstance(node, _Definition):
@@ -100,7 +100,7 @@ def _assigned_name(node: ast.Assign | ast.AnnAssign) -> str | None:
 
 
 def _reachable(definitions: dict[str | None, ast.stmt], entry_points: Sequence[str]) -> list[ast.stmt]:
-    """Return the definitions that the entry points depend on, and themselves."""
+    """Return the definitions reachable from the entry points, themselves included."""
     if not entry_points:
         return list(definitions.values())
     waiting: list[str] = list(entry_points)
@@ -125,7 +125,7 @@ def _names(node: ast.stmt) -> set[str]:
 
 def _source(lines: list[bytes], node: ast.stmt) -> str:
     """Return the text of a statement. Its columns count bytes."""
-    last_line, end = node.end_lineno or 0, node.end_col_offset  # of a node that was parsed, they are never None
+    last_line, end = node.end_lineno or 0, node.end_col_offset  # never None in parsed nodes
     before = b"".join(lines[node.lineno - 1 : last_line - 1])
     return (before + lines[last_line - 1][:end])[node.col_offset :].decode()
 
@@ -147,10 +147,10 @@ def longest_run(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """Why lines do not parse.
+    """The reason why lines do not parse.
 
-    line      the number of the line with the error
-    message   what the parser says
+    line     number of the line with the error
+    message  the parser's error
     """
 
     line: int
@@ -158,29 +158,29 @@ class _Failure:
 
 
 class _Runs:
-    """The runs of lines that parse, from the line where each begins."""
+    """The runs of lines that parse, by first line."""
 
     def __init__(self, lines: list[str]) -> None:
         self.left = MAX_CHARS
         self._lines = lines
         self._n_filled = list(accumulate((bool(line.strip()) for line in lines), initial=0))
         self._offsets = list(accumulate((len(line) + 1 for line in lines), initial=0))
-        self._next_code = [len(lines)] * (len(lines) + 1)  # the next line that is neither blank nor a comment
+        self._next_code = [len(lines)] * (len(lines) + 1)  # next line that is neither blank nor a comment
         for number in range(len(lines) - 1, -1, -1):
             is_code = _NO_CODE.fullmatch(lines[number]) is None
             self._next_code[number] = number if is_code else self._next_code[number + 1]
-        # The parser counts a lone carriage return as the end of a line, unlike us, so its line numbers do not match.
+        # The parser counts a lone carriage return as the end of a line; we do not, so its line numbers would not match.
         self._has_numbers = not any(_LONE_RETURN.search(line, 0, len(line) - 1) for line in lines)
         self._last: dict[int, int] = {}  # for lines of code, the last line of the longest run
 
     def n_filled(self, first: int, last: int) -> int:
-        """Return how many of these lines are not blank."""
+        """Return the number of nonblank lines in this range."""
         return self._n_filled[last + 1] - self._n_filled[first]
 
     def last_line(self, first: int, most: int) -> int:
-        """Return the last line of the longest run that begins with this one; the line before it if there is none.
+        """Return the last line of the longest run from `first`; the line before it if there is none.
 
-        most   number of filled lines; a run with no more of them may be reported as shorter than it is
+        most: number of nonblank lines to exceed; a run with no more may be reported as shorter than it is
         """
         begin = self._next_code[first]
         if begin == len(self._lines):
@@ -190,11 +190,11 @@ class _Runs:
         return self._last[begin]
 
     def without_blank_end(self, first: int, last: int) -> int:
-        """Return the last line of a run that parses, without the blank lines at its end that it does not need."""
+        """Return the last line of a run that parses, without unneeded blank lines at its end."""
         end = last
         while end > first + 1 and self.n_filled(end, last) == 0:
             end -= 1
-        if self._lines[end].rstrip("\r").endswith("\\"):  # then the next line belongs to this one
+        if self._lines[end].rstrip("\r").endswith("\\"):  # a continuation: the next line belongs to this one
             ends = (number for number in range(end, last) if isinstance(self._parse(first, number), ast.Module))
             end = next(ends, last)
         return end
@@ -223,10 +223,10 @@ class _Runs:
         return is_at_end or any(text in failure.message for text in _OPEN)
 
     def _line_before(self, failure: _Failure, tried: int) -> int:
-        """Return the last line with which a run can end, after one up to `tried` has failed."""
+        """Return the last possible line of a run, after one up to `tried` failed."""
         line = min(failure.line, tried)
         if failure.message.startswith("expected 'except'"):
-            # The last `try` up to here is that of which a clause is missing, or one inside it.
+            # The last `try` up to here is the one without its clause, or one inside it.
             line = next((number for number in range(line, -1, -1) if _TRY.match(self._lines[number])), line)
         return line - 1
 
@@ -244,7 +244,7 @@ class _Runs:
         return failure
 
     def _note_statements(self, tree: ast.Module, begin: int, last: int) -> None:
-        """Note that runs from the later statements of a run end where it ends."""
+        """Record that runs from later statements of a run end where it ends."""
         for node in tree.body if self._has_numbers else ():
             decorators = node.decorator_list if isinstance(node, _Definition) else []
             parts: list[ast.stmt | ast.expr] = [node, *decorators]

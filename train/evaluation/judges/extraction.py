@@ -1,24 +1,22 @@
-r"""The rules that find the program in an answer, by the names that users type.
+r"""The rules that extract the program from an answer, by their command-line names.
 
-curate              ours, by which training finds the program, too: see rewards/extract/program.py
-lcb                 LiveCodeBench's (lcb_runner/utils/extraction_utils.py) and lighteval's: of the lines with three
-                    backticks in them, what stands between the last two
-rllm                rLLM's (rllm-org/rllm: rllm/rewards/code_reward.py), for DeepCoder: the last block of backticks,
-                    whatever its language. A block ends at the next three backticks, even within a line
+curate              ours, as in training: see rewards/extract/program.py
+lcb                 LiveCodeBench's (lcb_runner/utils/extraction_utils.py) and lighteval's: the text between the last
+                    two lines that contain three backticks
+rllm                rLLM's (rllm-org/rllm: rllm/rewards/code_reward.py), for DeepCoder: the last block of backticks in
+                    any language. A block ends at the next three backticks, even within a line
 evalchemy           evalchemy's for LiveCodeBench, CodeElo and Codeforces (mlfoundations/evalchemy:
-                    eval/chat_benchmarks/LiveCodeBenchv5/eval_instruct.py and livecodebench_utils.py): the same, but a
-                    label has letters alone, and the program ends at `</code>`
-evalchemy-mbpp      evalchemy's for MBPP (eval/chat_benchmarks/MBPP/eval_instruct.py): the first block that names
-                    Python, or else the whole answer
-evalchemy-humaneval evalchemy's for HumanEval (eval/chat_benchmarks/HumanEval/utils/utils.py): of that block, what
-                    begins with the function, behind what stands before it in the prompt; without a block, the whole
-                    answer behind the prompt
+                    eval/chat_benchmarks/LiveCodeBenchv5/eval_instruct.py and livecodebench_utils.py): as rllm, but
+                    labels are letters only, and the program ends at `</code>`
+evalchemy-mbpp      evalchemy's for MBPP (eval/chat_benchmarks/MBPP/eval_instruct.py): the first Python block, or else
+                    the whole answer
+evalchemy-humaneval evalchemy's for HumanEval (eval/chat_benchmarks/HumanEval/utils/utils.py): the first Python block
+from the function on, appended to the prompt's text before the function; without a block, prompt and answer
 evalplus            EvalPlus's: see evalplus_extraction.py
-evalplus-thinking   the same in what follows the model's thoughts, as EvalPlus gets it from a server that returns the
-                    thoughts apart
+evalplus-thinking   the same after the model's thinking, as EvalPlus gets it from a server that separates thinking
 whole               the whole text, for models that continue the text of a program
 
-Only our own rule knows languages other than Python.
+Only our own rule supports languages other than Python.
 """
 
 import re
@@ -41,11 +39,11 @@ _INDENTATION = 4  # of a body, where evalchemy does not find the function
 
 @dataclass(frozen=True, slots=True)
 class AskedProgram:
-    """What a rule may know of the program that an answer should contain.
+    """The expected program, as far as rules use it.
 
-    languages     the languages that it may be written in
-    entry_points  the functions that tests call; empty: it reads standard input
-    prompt        its beginning, if the prompt gives one; empty: there is none
+    languages     accepted languages
+    entry_points  functions that tests call; empty: it reads standard input
+    prompt        its beginning in the prompt; empty if there is none
     """
 
     languages: tuple[str, ...] = PYTHON_ONLY
@@ -85,7 +83,7 @@ def _evalchemy_humaneval(answer: str, asked: AskedProgram) -> str:
     code = block[1]
     place = code.lower().find(lines[begin].partition("(")[0].strip().lower())
     indentation = _INDENTATION if place < 0 else place - len(code[:place].rstrip(" "))
-    brace = code.rfind("\n" + " " * indentation + "}")  # ends a function of other languages, which the rule is for, too
+    brace = code.rfind("\n" + " " * indentation + "}")  # ends a function in other languages, supported, too
     body = code[max(place, 0) : brace if brace >= 0 else None]
     return "\n".join([*lines[:begin], body]) + "\n"
 
@@ -113,13 +111,13 @@ _PYTHON_RULES: dict[str, Callable[[str, AskedProgram], str]] = {
     WHOLE: _whole_text,
 }
 RULES = (DEFAULT_RULE, *_PYTHON_RULES)
-_CHANGED = {EVALPLUS: "evalplus 0.3.1"}  # verdicts by an earlier rule of the same name are not taken for those of today
+_CHANGED = {EVALPLUS: "evalplus 0.3.1"}  # an earlier rule had the same name; its verdicts are not reused
 
 
 def extract_program(rule: str, answer: str, asked: AskedProgram) -> Program | None:
-    """Return the program in an answer; None if there is none.
+    """Extract the program from an answer; None if there is none.
 
-    rule   one of RULES
+    rule: one of RULES
     """
     if rule == DEFAULT_RULE:
         return extract_submission(answer, asked.languages)
@@ -128,5 +126,5 @@ def extract_program(rule: str, answer: str, asked: AskedProgram) -> Program | No
 
 
 def rule_identity(rule: str) -> str:
-    """Return the text by which verdicts under this rule are told apart."""
+    """Return the rule's identity in cache keys of verdicts."""
     return _CHANGED.get(rule, rule)

@@ -10,15 +10,15 @@ from train.evaluation.judges.extraction import DEFAULT_RULE, AskedProgram, extra
 
 
 class NoVerdictError(Exception):
-    """An answer has no verdict for a reason that lies in the exercise; a retry would end the same."""
+    """An answer has no verdict because of its exercise; a retry would fail, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeResult:
     """The verdict on an answer.
 
-    verdict   "accepted", another value of sandbox.Verdict, or a word of rewards.reward: there was nothing to judge
-    parts     verdicts on the parts of the tests that were judged, by name, where a suite has such parts
+    verdict  value of sandbox.Verdict, or of rewards.reward if there was nothing to judge
+    parts    verdicts on the judged parts of the tests, by name, if the suite has parts
     """
 
     verdict: str
@@ -26,25 +26,25 @@ class JudgeResult:
 
 
 class Judge(Protocol):
-    """Judges answers to one exercise. Many threads call it at once."""
+    """Judges answers to one exercise. Thread-safe."""
 
     @property
     def identity(self) -> list[Any]:
-        """JSON values that name all that a verdict depends on, except the answer."""
+        """JSON values that identify all that a verdict depends on, except the answer."""
         ...
 
     def judge(self, answer: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
         """Judge the text of an answer.
 
-        time_factor   by which the time limits of its programs are multiplied
+        time_factor: factor of its programs' time limits
 
-        Raises SandboxError and NoVerdictError: then nothing is known about the answer.
+        Raises SandboxError and NoVerdictError if no verdict is known.
         """
         ...
 
 
 def extraction_identity(rule: str) -> list[list[str]]:
-    """Return JSON values that name the rule of extraction in a judge's identity; nothing for the default rule."""
+    """Return the extraction rule's part of a judge's identity; empty for the default rule."""
     return [] if rule == DEFAULT_RULE else [["extraction", rule_identity(rule)]]
 
 
@@ -52,9 +52,9 @@ def extraction_identity(rule: str) -> list[list[str]]:
 class SuiteJudge:
     """The program in an answer must pass all tests of a suite.
 
-    languages   the languages that an answer may be written in; see rewards.extract
-    extraction  how the program is found in an answer: one of extraction.RULES
-    prompt      the beginning of the program that the prompt gives; empty: none
+    languages   accepted languages of programs; see rewards.extract
+    extraction  rule that extracts the program: one of extraction.RULES
+    prompt      beginning of the program in the prompt; empty: none
     """
 
     suite: Suite
@@ -64,12 +64,12 @@ class SuiteJudge:
 
     @property
     def identity(self) -> list[Any]:
-        # The empty texts keep the names of samples as they have been.
+        # The empty texts keep existing cache keys valid.
         languages = [self.languages] if self.languages != PYTHON_ONLY else []
         return [self.suite.with_trials(()).to_json(), "", "", *languages, *extraction_identity(self.extraction)]
 
     def submission(self, answer: str) -> Program | None:
-        """Return the program that is judged for an answer; None if the answer has no program."""
+        """Extract the program to judge; None if there is none."""
         languages = languages_for(self.suite, self.languages)
         asked = AskedProgram(languages, self.suite.called_names, self.prompt)
         return extract_program(self.extraction, answer, asked)

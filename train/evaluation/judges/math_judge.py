@@ -1,8 +1,8 @@
-"""The judge of final answers to questions of mathematics.
+"""The judge of final answers in mathematics.
 
-An answer must equal the expected one: as a whole number first, if the question asks for one, then by math-verify, as in
-the reward for mathematics. All exercises share the sandbox in which answers are compared. It starts with the first
-answer, and ends with this process.
+An answer must equal the expected one: as an integer, if the question asks for one, otherwise by math-verify, as in the
+reward for mathematics. All exercises share the sandbox that compares answers, from the first answer until this process
+ends.
 """
 
 import re
@@ -17,7 +17,7 @@ from rewards.reward import ACCEPTED, NO_ANSWER, WRONG_ANSWER
 from sandbox import Sandbox
 from train.evaluation.judges.judge import JudgeResult, NoVerdictError
 
-_MAX_CHARS = 100  # no whole number that an AIME problem asks for is written longer
+_MAX_CHARS = 100  # answers to AIME problems are never longer
 _IGNORED = re.compile(r"\\[,;:! ]|\\(?:text|mathrm|mathbf|textbf|boxed)\b|\^\\circ|\^\{\\circ\}|\\degree|°|[${}\s]")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)\s+(?=\d)")
 _NAMED = re.compile(r"(?:\\?[A-Za-z]+(?:[+\-][A-Za-z]+)*=)?(.*)", re.DOTALL)
@@ -26,9 +26,9 @@ _NUMBER = re.compile(r"([+-]?)(\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?", re.ASCII)
 
 
 def parse_integer(latex: str) -> int | None:
-    r"""Return the one whole number that an answer is; None for everything else.
+    r"""Parse an answer that is exactly one integer; None otherwise.
 
-    033, 33.0, 33^\circ, \text{33}, n = 33 and 1{,}033 are whole numbers. "33, 34" and "33 or 34" are two, and are not.
+    033, 33.0, 33^\circ, \text{33}, n = 33 and 1{,}033 are integers. "33, 34" and "33 or 34" are not.
     """
     if len(latex) > _MAX_CHARS:
         return None
@@ -41,9 +41,9 @@ def parse_integer(latex: str) -> int | None:
 class MathJudge:
     """The final answer must be the expected one.
 
-    expected         the right answer, in LaTeX
-    expects_integer  whether it is a whole number. Then another whole number is wrong, however it is written
-    answer_line      whether the last line that begins with `ANSWER:` has the final answer, rather than a box
+    expected         correct answer, in LaTeX
+    expects_integer  whether it is an integer: then any other integer is wrong, however it is written
+    answer_line      whether the final answer is in the last line `ANSWER: ...` instead of a box
     """
 
     expected: str
@@ -70,7 +70,7 @@ class MathJudge:
 
 
 def _boxed_line(answer: str) -> str:
-    """Return the answer of the last line that has one, in a box; without such a line, the text as it is."""
+    """Put the answer of the last answer line into a box; without such a line, return the text unchanged."""
     text = strip_thinking(answer, lambda rest: _ANSWER_LINE.search(rest) is not None) or ""
     lines = _ANSWER_LINE.findall(text)
     return f"\\boxed{{{lines[-1].strip(' *')}}}" if lines else answer

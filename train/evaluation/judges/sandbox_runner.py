@@ -1,19 +1,19 @@
-"""The program that runs in the sandbox with an answer: it calls the answer's function and writes what it returned.
+"""The program that runs in the sandbox with an answer: it calls the answer's function and writes return values.
 
-It reads one JSON object from stdin: `programs`, texts of which the answer is the last one, `entry_point`, `inputs`,
-each an encoded list of arguments, and `limits`, the CPU seconds of each call (0: no limit). For each call it writes a
-line to what was stdout:
+It reads one JSON object from stdin: `programs`, texts of which the last is the answer, `entry_point`, `inputs`, each an
+encoded list of arguments, and `limits`, the CPU seconds of each call (0: no limit). For each call, it writes a line to
+the original stdout:
 
     v SECONDS JSON     the encoded value, and the CPU time of the call
     d SECONDS DIGEST   the same for a value whose JSON is longer than MAX_JSON_CHARS: a digest of its canonical text
-    e WHAT             there is no value: the answer does not compile (`compile`), or it raised an exception (its class)
+    e WHAT             no value: the answer does not compile (`compile`), or it raised an exception (its class)
 
-An error is the last line. A call that exceeds its limit ends the process by SIGPROF. The process is the answer's, which
-may have replaced any part of it, so each line is a mere claim. No expected value is ever here.
+An error is the last line. A call that exceeds its limit ends the process by SIGPROF. The answer controls the process,
+so each line is a mere claim. No expected value ever enters it.
 
-A value travels as JSON: None, bool, str, float, small int and list as they are, everything else as an object with one
-key (see `encode`). The canonical text of two values is the same if Python's == holds between them, except that NaN, and
-what is not plain data, equals nothing. The other side imports this module, too, to encode inputs and to compare values.
+None, bool, str, float, small int and list are themselves in JSON; other values are objects with one key (see `encode`).
+Values have the same canonical text if Python's == holds between them, except that NaN, and values that are not plain
+data, equal nothing. The trusted side imports this module, too, to encode inputs and compare values.
 """
 
 import hashlib
@@ -28,26 +28,26 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import chain, islice
 
-# No name of `typing` is used at run time, and nothing of this project is imported: only this text enters the sandbox.
+# Only this text enters the sandbox: nothing of this project is imported, and `typing` not at run time.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
 MAX_JSON_CHARS = 65536  # characters of JSON
-UNEQUAL = "unequal"  # in place of the digest of a value that equals nothing
-_SMALL = 1 << 63  # larger integers are written as hexadecimal text, since decimals would take quadratic time
-_MAX_ITEMS = 10_000  # that are taken from an iterator
+UNEQUAL = "unequal"  # replaces the digest of a value that equals nothing
+_SMALL = 1 << 63  # larger integers are hexadecimal text, since decimals would take quadratic time
+_MAX_ITEMS = 10_000  # taken from an iterator
 _PLAIN = frozenset([str, float, bool, type(None)])
-_AS_THEY_ARE = frozenset([str, int, type(None)])  # of these, and of numbers, repr makes the canonical text
+_AS_THEY_ARE = frozenset([str, int, type(None)])  # for these, and numbers, repr gives the canonical text
 _NUMBERS = frozenset([float, bool])
 _NESTED = frozenset([list, tuple])
-_VIEWS: "tuple[type, ...]" = (type({}.keys()), type({}.items()))  # == takes them for sets
+_VIEWS: "tuple[type, ...]" = (type({}.keys()), type({}.items()))  # == compares them as sets
 _SIZED = (str, list, tuple, dict, set, frozenset)
 _BASES = (int, float, complex, str, list, tuple, set, frozenset, dict, bytes, bytearray)
 _LONG_NUMBER = re.compile(r"\d{19}")
 _DIGITS = 4300  # Python's own limit for integers as text, which the sandbox lifts
-_CHUNKS = 1000  # of a text that are hashed at once, and items of a list whose text is made at once
+_CHUNKS = 1000  # pieces of text hashed at once, and list items formatted at once
 
 
 class IncomparableValueError(Exception):
@@ -59,21 +59,21 @@ class EncodingTooLarge(Exception):
 
 
 class UnhashedSet:
-    """Stands for a set whose members must not be hashed: a hostile program has sent them."""
+    """A set whose members must not be hashed, since a hostile program sent them."""
 
     def __init__(self, items: "list[Any]") -> None:
         self.items = items
 
 
 class UnhashedDict:
-    """Stands for a dict in the same way."""
+    """A dict whose keys must not be hashed, likewise."""
 
     def __init__(self, items: "list[Any]") -> None:
         self.items = items
 
 
 class SizeBudget:
-    """What is left of the characters that an encoding may have."""
+    """The remaining characters of an encoding."""
 
     def __init__(self) -> None:
         self._left = MAX_JSON_CHARS
@@ -85,9 +85,9 @@ class SizeBudget:
 
 
 def encode(value: "Any", budget: "SizeBudget | None" = None) -> "Any":
-    """Return the value as JSON. What is not plain data becomes {"o": [class, items, if it can be iterated]}.
+    """Encode a value as JSON. Other than plain data becomes {"o": [class, items if iterable]}.
 
-    Raises EncodingTooLarge if a budget is given and it does not suffice.
+    Raises EncodingTooLarge if it exceeds the budget.
     """
     kind = type(value)
     if budget is not None:
@@ -117,12 +117,12 @@ def encode(value: "Any", budget: "SizeBudget | None" = None) -> "Any":
         return {"o": [kind.__name__, [encode(item, budget) for item in islice(value, _MAX_ITEMS)]]}
     except EncodingTooLarge:
         raise
-    except Exception:  # the class of the value is the program's own, and so is what its __iter__ raises
+    except Exception:  # the program's class may raise anything
         return {"o": [kind.__name__]}
 
 
 def _held(value: "Any", kind: type) -> "Any":
-    """Return the plain value that an instance of a subclass, or a number of numpy, holds; others as they are."""
+    """Return the plain value of a subclass's instance or a numpy scalar; others unchanged."""
     if kind.__module__ == "numpy" and hasattr(value, "item") and getattr(value, "shape", None) == ():
         return value.item()
     for base in _BASES:
@@ -132,13 +132,12 @@ def _held(value: "Any", kind: type) -> "Any":
 
 
 def decode(tree: "Any", *, untrusted: bool = False) -> "Any":
-    """Return the value of an encoding.
+    """Decode a value.
 
-    untrusted   whether a program that is not trusted has sent it; UnhashedSet and UnhashedDict then stand for sets and
-                dicts
+    untrusted: whether an untrusted program sent it; sets and dicts then become UnhashedSet and UnhashedDict
 
-    Raises LookupError, TypeError or ValueError for what is not an encoding, and IncomparableValueError for what is not
-    plain data.
+    Raises LookupError, TypeError or ValueError for an invalid encoding, and IncomparableValueError for a value that is
+    not plain data.
     """
     if isinstance(tree, list):
         return [decode(item, untrusted=untrusted) for item in tree]
@@ -166,14 +165,14 @@ def decode(tree: "Any", *, untrusted: bool = False) -> "Any":
 
 
 def canonical_text(value: "Any") -> str:
-    """Return a text that two values share if they are equal. Raises IncomparableValueError."""
+    """Return a text that equal values share. Raises IncomparableValueError."""
     pieces: list[str] = []
     _add(value, pieces.append)
     return "".join(pieces)
 
 
 def digest(value: "Any") -> str:
-    """Return a digest of the canonical text, which is never in memory as a whole, or UNEQUAL."""
+    """Return a digest of the canonical text, without building it in memory; or UNEQUAL."""
     hashed = hashlib.sha256()
     pieces: list[str] = []
 
@@ -192,7 +191,7 @@ def digest(value: "Any") -> str:
 
 
 def _add(value: "Any", add: "Callable[[str], object]") -> None:
-    """Add the pieces of the canonical text."""
+    """Emit the pieces of the canonical text."""
     kind = type(value)
     if kind is list or kind is tuple:
         add("[" if kind is list else "(")
@@ -223,7 +222,7 @@ def _add_each(items: "Any", add: "Callable[[str], object]") -> None:
 
 
 def _text_of_plain(items: "Any") -> "str | None":
-    """Return the text of items if repr makes it: of strings, small whole numbers, and lists and tuples of these."""
+    """Return the text of strings, small integers, and flat lists and tuples of these, by repr; None otherwise."""
     kinds = set(map(type, items))
     if kinds <= _NESTED:
         kinds = set(map(type, chain.from_iterable(items)))
@@ -261,7 +260,7 @@ def _text(value: "Any", kind: type) -> str:
 
 
 def _plain_number(value: "float | bool") -> "int | float":
-    """Return a whole number as int. Raises IncomparableValueError for NaN, which equals nothing."""
+    """Convert an integral number to int. Raises IncomparableValueError for NaN."""
     if value != value:
         raise IncomparableValueError
     return int(value) if type(value) is bool or value.is_integer() else value
@@ -292,7 +291,7 @@ def main() -> None:
         _call(request, report)
     except BaseException as error:
         _write(report, f"e {type(error).__name__[:80]}")
-    os._exit(0)  # whatever else the answer has started ends with its process
+    os._exit(0)  # processes that the answer started end with it
 
 
 def _call(request: "dict[str, Any]", report: int) -> None:

@@ -1,16 +1,15 @@
-"""When a time limit counts: only if the answer exceeds it also while nothing else of ours runs.
+"""The rule for when a time limit counts: only if an answer also exceeds it while nothing else of ours runs.
 
-Limits are CPU time, which waiting for a processor does not use up. But CPU time itself grows on a busy machine, whose
-programs share caches and memory, and often a core: what takes 1.0 s took 1.2 to 1.7 s at a load of 45.
+Limits are CPU time, which excludes waiting for a processor. But programs on a busy machine share caches, memory, and
+often a core: what takes 1.0 s took 1.2 to 1.7 s at a load of 45.
 
     judged within its limits: any verdict but a time limit counts
     a time limit: judged again, within FACTOR times the limits
         a time limit again: it counts
-        another verdict: put aside until all other answers are judged, then judged alone, and that verdict counts
+        another verdict: deferred until all other answers are judged, then judged alone, and that verdict counts
 
-Only a run that may take FACTOR times as long shows whether an answer exceeds a limit by less than that: at the limit
-itself, a slow program looks like one that hangs. This run is beside the others, and only after a time limit. So
-programs that hang never keep the machine waiting. They cost three times their limits, even if no other answer is right.
+The run within FACTOR times the limits separates slow programs from those that hang, and is concurrent with others. So
+programs that hang never block the machine: each costs three times its limits, even if no answer is correct.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -27,12 +26,12 @@ Item = TypeVar("Item")
 def judge_all(
     items: Iterable[Item], judge: Callable[[Item, float], JudgeResult], sandbox: Sandbox
 ) -> Iterator[tuple[Item, JudgeResult | Exception]]:
-    """Yield each item with its verdict as verdicts become known, or with the exception of a judge that fails.
+    """Yield each item with its verdict as verdicts arrive, or with the exception of a judge that fails.
 
-    items    answers with what judges them; they are read only a little ahead of the verdicts
-    judge    returns the verdict on an item with these times its time limits. Many threads call it at once
+    items    answers with their judges, read only a little ahead of the verdicts
+    judge    returns the verdict on an item, given a factor of its time limits; called from many threads
 
-    Raises CurateError if the sandbox fails again and again.
+    Raises CurateError if the sandbox fails repeatedly.
     """
     near_limit: list[Item] = []
 
@@ -62,7 +61,7 @@ def _judge_each(
             return judge(item)
         except SandboxError:
             raise
-        except Exception as error:  # RefereeError or NoVerdictError, most likely; no answer may end the measurement
+        except Exception as error:  # most likely RefereeError or NoVerdictError; no answer may end the measurement
             return error
 
     return map_with_retries(items, judged, sandbox)

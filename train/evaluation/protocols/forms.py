@@ -1,14 +1,13 @@
-"""Forms of prompts, to the character of the published originals.
+"""Forms of prompts, exact copies of the published originals.
 
-LiveCodeBench has one form for chat models in general, and one for DeepSeek-R1 and its distilled models, which lighteval
-uses for all models. DeepCoder merged the general form into one message. evalchemy's form does not show the starter
-code.
+LiveCodeBench has one form for chat models, and one for DeepSeek-R1 and its distilled models, which lighteval uses for
+all models. DeepCoder merged the former into one message. evalchemy's form omits the starter code.
 
-EvalPlus prefills a chat model's message with the beginning of a block of Python. A model that thinks first cannot
-continue that: it gets no prefill, as in EvalPlus for models behind a server. A base model continues the text of the
-program; the program is that text with the answer.
+EvalPlus prefills a chat model's message with the beginning of a Python block. A model that thinks first cannot continue
+that: it gets no prefill, as in EvalPlus for models behind a server. A base model continues the text of the program;
+both together are the program.
 
-All forms for questions of mathematics are one message of the user.
+All forms for mathematics are one user message.
 """
 
 from collections.abc import Callable
@@ -22,9 +21,9 @@ from train.evaluation.judges import extraction
 class Statement:
     """The statement of a problem in its row.
 
-    text          the problem, or the beginning of the program that an answer completes; nothing is stripped
+    text          the problem, or the beginning of the program that an answer completes; not stripped
     starter_code  code that an answer must contain; empty: none
-    entry_point   the function that tests call; None: the program reads standard input
+    entry_point   function that tests call; None: the program reads standard input
     """
 
     text: str
@@ -36,16 +35,16 @@ class Statement:
 class PromptForm:
     """A form of prompts for some suites.
 
-    name            what users type
-    suites          the suites whose problems can be put in this form
+    name            command-line name
+    suites          suites that have this form
     ask             returns the user's message, or the text that a base model continues; None: our own messages, by the
                     suite and the user's template
-    system          the system prompt; empty: none
+    system          system prompt; empty: none
     prefill         beginning of the model's own message, which is judged with the answer; empty: none
     answer_suffix   text that follows an answer when it is judged
     begins_program  whether the text that a base model continues is judged with the answer
-    stop            texts that end an answer, because the form leads to them
-    extraction      the rule that finds the program in an answer; empty: not decided by the form
+    stop            texts that end an answer in this form
+    extraction      rule that extracts the program; empty: not determined by the form
     answer_line     whether the prompt requests the final answer of mathematics as `ANSWER: x`, without a box
     """
 
@@ -65,7 +64,7 @@ OWN = PromptForm("curate", (), None)
 
 
 def two_messages(system: str, user: str) -> Chat:
-    """Return a chat of a system prompt, unless it is empty, and the user's message."""
+    """Return a chat of the system prompt, if any, and the user's message."""
     return [*([{"role": "system", "content": system}] if system else []), {"role": "user", "content": user}]
 
 

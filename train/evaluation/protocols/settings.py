@@ -1,21 +1,21 @@
-"""Protocols as a table: for each of their suites, the settings with which published numbers were measured.
+"""Protocols as a table: for each of their suites, the settings of published measurements.
 
-deepcoder  DeepCoder's scripts. One sample of each problem of LiveCodeBench, so a run of 279 problems has a standard
-           error of 2.9 points. The prompt of its HumanEval+ is not published, so it is asked in our own form. AReaL
-           took 32 samples of at most 32,768 tokens instead
-lcb        LiveCodeBench's own runner, for models of chat in general. Answers end at the first "###", which headings of
-           Markdown contain, and after 2000 tokens; models that think first need other values for both
+deepcoder  DeepCoder's scripts. One sample of each LiveCodeBench problem, so a run of 279 problems has a standard error
+           of 2.9 points. Its HumanEval+ prompt is not published; our own form replaces it. AReaL instead took 32
+           samples of at most 32,768 tokens
+lcb        LiveCodeBench's own runner, for chat models. Answers end at the first "###", which Markdown headings contain,
+           and after 2000 tokens; models that think first need other values for both
 evalplus   EvalPlus's: one greedy answer of at most 768 tokens. Models that think first need the form evalplus-thinking
            and more tokens; base models need the mode "complete"
 lighteval-0.10
-           lighteval's of early 2025, as open-r1 measured DeepSeek-R1's distilled models. AIME 2025, which was not
-           measured, is asked as AIME 2024
+           lighteval's of early 2025, as open-r1 measured DeepSeek-R1's distilled models. AIME 2025, not measured there,
+           is as AIME 2024
 lighteval-0.13
-           lighteval's tasks of today, with their numbers of samples: one greedy answer to a question of mathematics,
-           for which lighteval sets no limit of tokens in AIME. It takes 16 samples of LiveCodeBench and leaves their
-           temperature to the user; the one here is that of its own example
-evalchemy  evalchemy's, as INTELLECT-2 was measured. Its problems of LiveCodeBench are those of release 5 that release 2
-           lacks, of which it uses the private tests alone
+           lighteval's current tasks, with their numbers of samples: one greedy answer in mathematics, without lighteval
+           limiting tokens in AIME. For LiveCodeBench, 16 samples; lighteval leaves their temperature to the user, here
+           that of its example
+evalchemy  evalchemy's, as INTELLECT-2 was measured. Its LiveCodeBench problems are those of release 5 that release 2
+           lacks, judged by private tests alone
 """
 
 from collections.abc import Mapping
@@ -44,12 +44,12 @@ class SuiteSettings:
     mode                CHAT, or COMPLETE: the model continues plain text, without its chat template
     prefill             beginning of the model's own message; empty: the form's
     temperature, top_p  of sampling; there is no top_k
-    max_tokens          of an answer, thinking included
+    max_tokens          maximum length of an answer, thinking included
     k                   samples of each problem
-    extraction          how the program is found in an answer: one of judges.extraction.RULES
-    window              first and last day of contests, both included; empty: all
+    extraction          rule that extracts the program: one of judges.extraction.RULES
+    window              inclusive range of contest dates; empty: all
     test_seconds        time limit of each test, or of each call of a function; None: the suite's own
-    stop                texts that end an answer; those of the form are added when a protocol is applied
+    stop                texts that end an answer; applying a protocol adds those of the form
     """
 
     form: PromptForm = OWN
@@ -67,8 +67,8 @@ class SuiteSettings:
     def render(self, prompt: PromptFormat, statement: Statement, default_prompt: Chat) -> tuple[Chat | str, str, str]:
         """Return the prompt, and the texts judged before and after the answer.
 
-        prompt          its system prompt takes the place of the form's
-        default_prompt  the messages of our own form
+        prompt          its system prompt overrides the form's
+        default_prompt  messages of our own form
         """
         form = self.form
         if self.mode == COMPLETE:
@@ -80,14 +80,13 @@ class SuiteSettings:
         prefill = self.prefill or form.prefill
         if not prefill:
             return messages, "", ""
-        if self.extraction == EVALPLUS and not self.prefill:  # EvalPlus reads what the model has written, alone
+        if self.extraction == EVALPLUS and not self.prefill:  # EvalPlus reads only what the model wrote
             return [*messages, {"role": "assistant", "content": prefill}], "", ""
         closes_block = _FENCE in self.prefill and any(_FENCE in text for text in self.stop)
         suffix = (forms.BLOCK_END if closes_block else "") if self.prefill else form.answer_suffix
         return [*messages, {"role": "assistant", "content": prefill}], prefill, suffix
 
     def as_table(self) -> dict[str, Any]:
-        """Return the settings as JSON values."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return values | {"form": self.form.name, "prefill": self.prefill or None, "stop": list(self.stop)}
 
@@ -97,11 +96,11 @@ DEFAULT = SuiteSettings()
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """A protocol.
+    """The published settings of some suites.
 
-    name      what users type
-    source    whose settings these are, with the version that was read
-    settings  by the names of the suites
+    name      command-line name
+    source    publisher of the settings, with the version read
+    settings  by suite name
     """
 
     name: str
@@ -174,8 +173,8 @@ PROTOCOLS = {
     )
 }
 
-_MAX_SHOWN = 40  # characters of a text in a line
-# The settings that affect prompts and verdicts.
+_MAX_SHOWN = 40  # characters of a value in a message
+# Settings that affect prompts and verdicts.
 _HOW_READ = ("form", "mode", "prefill", "extraction", "test_seconds", "stop")
 
 
@@ -183,9 +182,9 @@ _HOW_READ = ("form", "mode", "prefill", "extraction", "test_seconds", "stop")
 class EvaluationSettings:
     """The resolved settings of one suite, with their sources.
 
-    suite_settings  the settings in effect
-    protocol        the table of the protocol; None: no protocol
-    overrides       the user's values in place of the protocol's, by the same names
+    suite_settings  settings in effect
+    protocol        table of the protocol; None: no protocol
+    overrides       the user's values that differ from the protocol's, by the same names
     """
 
     suite_settings: SuiteSettings
@@ -207,7 +206,7 @@ class EvaluationSettings:
         return {"table": {"name": None, **used.as_table()}, "overrides": {}}
 
     def summary_line(self) -> str:
-        """Return a line with the protocol and the overrides of its settings; "" without a protocol."""
+        """Return a line with the protocol and its overrides; "" without a protocol."""
         if self.protocol is None:
             return ""
         instead = [
@@ -219,7 +218,7 @@ class EvaluationSettings:
 
 
 def format_setting(value: object) -> str:
-    """Return the value of a setting in a few characters."""
+    """Format a value in a few characters."""
     if value in (None, "", []):
         return "none"
     text = repr(value) if isinstance(value, list | dict) or "\n" in str(value) else str(value)
@@ -231,10 +230,9 @@ def resolve_settings(
 ) -> EvaluationSettings:
     """Resolve the settings of a suite.
 
-    protocol   the name of a protocol; None: the defaults
-    suite      the name of the suite; empty with --data
-    given      the user's overrides by the names of SuiteSettings, None for those not given; a form by its name, or
-               OWN_FORM
+    protocol   name of a protocol; None: the defaults
+    suite      name of the suite; empty with --data
+    given      the user's overrides by the names of SuiteSettings, None if not given; a form by its name, or OWN_FORM
     prompt     the user's system prompt, template and template arguments
 
     Raises CurateError if the protocol or form does not cover the suite, or if options conflict.
@@ -267,7 +265,7 @@ def _check_options(given: Mapping[str, Any], prompt: PromptFormat) -> None:
                     f"Leave {option} out, or give --mode chat."
                 )
     if given.get("form") and prompt.template:
-        raise CurateError("--form and --template both say how the model is asked. Give one of them.")
+        raise CurateError("--form and --template both set the prompt. Give one of them.")
     if given.get("prefill") == "":
         raise CurateError("--prefill is empty. For models that think first, give --form evalplus-thinking.")
 
@@ -281,13 +279,13 @@ def _protocol_settings(protocol: str, suite: str) -> SuiteSettings:
     others = [name for name, other in PROTOCOLS.items() if suite in other.settings]
     choose = f", or choose {' or '.join(others)}" if others else ""
     raise CurateError(
-        f"the protocol {protocol} says nothing about {suite}; it is for {', '.join(settings)}. "
+        f"the protocol {protocol} does not cover {suite}; it is for {', '.join(settings)}. "
         f"Leave --protocol out for {suite}{choose}."
     )
 
 
 def _form(official: SuiteSettings, suite: str, given: Mapping[str, Any], prompt: PromptFormat) -> PromptForm:
-    """Return the form of the prompt; a template of the user's own is part of our own form."""
+    """Return the form of the prompt; a custom template belongs to our own form."""
     if prompt.template or given.get("form") == OWN_FORM:
         return OWN
     if given.get("mode") == COMPLETE:
@@ -296,7 +294,7 @@ def _form(official: SuiteSettings, suite: str, given: Mapping[str, Any], prompt:
             return form
         begun = ", ".join(name for form in COMPLETION_FORMS for name in form.suites)
         raise CurateError(
-            f"--mode complete knows how to begin a program for {begun}, but not for {suite or 'a dataset'}. Give the "
+            f"--mode complete can begin a program for {begun}, but not for {suite or 'a dataset'}. Give the "
             "text that the model continues: --template FILE."
         )
     if "form" not in given:
@@ -312,9 +310,9 @@ def _form(official: SuiteSettings, suite: str, given: Mapping[str, Any], prompt:
 
 
 def _merge(official: SuiteSettings, given: Mapping[str, Any]) -> SuiteSettings:
-    """Return the settings with the user's overrides. A form has its own stops, and may have its own extraction rule.
+    """Apply the user's overrides. A form has its own stops, and may have its own extraction rule.
 
-    EvalPlus's rule also finds a program without fences, so EvalPlus's protocol keeps it in the mode "complete".
+    EvalPlus's rule also handles programs without fences, so EvalPlus's protocol keeps it in the mode "complete".
     """
     used = replace(official, **given)
     stop = tuple(filter(None, used.stop)) if "stop" in given else (*official.stop, *used.form.stop)
@@ -325,8 +323,8 @@ def _merge(official: SuiteSettings, given: Mapping[str, Any]) -> SuiteSettings:
 def restore_settings(recorded: Mapping[str, Any], suite: str) -> SuiteSettings:
     """Return the settings that a result file records.
 
-    recorded  what EvaluationSettings.as_table returned
-    suite     the name of the suite read now, which the form may not cover
+    recorded  result of EvaluationSettings.as_table
+    suite     name of the suite read now, which the form may not cover
     """
     used = {**recorded.get("table", {}), **recorded.get("overrides", {})}
     known = {name: used[name] for name in DEFAULT.as_table() if used.get(name) is not None}

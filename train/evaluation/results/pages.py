@@ -1,8 +1,7 @@
 """HTML pages of results: a leaderboard and, for each problem of a result, a page with its prompt and its samples.
 
-The answers of a result can take gigabytes. So a problem has a page of its own, long answers are cut in the middle, and
-only a part of the answers is in memory at a time. Answers are a model's text: the templates escape them, and base.html
-forbids scripts.
+A result's answers can take gigabytes: each problem has its own page, long answers lose their middle, and only some are
+in memory at a time. Answers are untrusted model output: the templates escape them, and base.html forbids scripts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,16 +29,16 @@ from train.evaluation.statistics.outcomes import ProblemOutcomes
 from train.evaluation.suites.suite import Exercise
 
 INDEX = "index.html"
-_MAX_BEGINNING, _MAX_END = 20_000, 60_000  # characters of an answer; its program is at its end
+_MAX_BEGINNING, _MAX_END = 20_000, 60_000  # characters of an answer; its program is usually at the end
 _MAX_SAMPLES = 2_000  # in memory
 
 Links = Mapping[tuple[str, str], str]
 
 
 def leaderboard_page(board: Leaderboard, links: Links | None = None) -> str:
-    """Return the leaderboard as a self-contained page.
+    """Render the leaderboard as a self-contained page.
 
-    links: for models and suites, the addresses of the pages of their results; None: there are no such pages
+    links: addresses of result pages by (model, suite); None: there are no such pages
     """
     return _render(
         "leaderboard",
@@ -52,7 +51,7 @@ def leaderboard_page(board: Leaderboard, links: Links | None = None) -> str:
 
 
 def write_pages(board: Leaderboard, folder: Path) -> list[str]:
-    """Write the leaderboard and the pages of its results into a folder, in place of earlier ones.
+    """Write the leaderboard and the pages of its results into a folder, replacing earlier ones.
 
     Returns a line for each result whose answers or prompts cannot be shown. Raises OSError.
     """
@@ -78,7 +77,7 @@ def write_pages(board: Leaderboard, folder: Path) -> list[str]:
 
 
 def _write_result(result: Result, samples: Path, exercises: Mapping[str, Exercise], folder: Path) -> None:
-    """Write a page for each problem, and then the page that has links to them."""
+    """Write a page for each problem, and then the page that links to them."""
     folder.mkdir(parents=True, exist_ok=True)
     names = [f"{number}.html" for number in range(1, len(result.outcomes) + 1)]
     for place, (problem, records) in enumerate(_with_samples(result, samples)):
@@ -111,14 +110,14 @@ def _with_samples(result: Result, samples: Path) -> Iterator[tuple[ProblemOutcom
 
 
 def _messages(exercise: Exercise | None) -> Sequence[Mapping[str, str]]:
-    """Return the messages of a prompt; plain text that a model continues counts as one message."""
+    """Return the messages of a prompt; plain text to continue is one message."""
     if exercise is None:
         return ()
     return [{"role": "text", "content": exercise.prompt}] if isinstance(exercise.prompt, str) else exercise.prompt
 
 
 def _cut(text: str) -> str:
-    """Return a text, or its beginning and its end."""
+    """Return a text, or its beginning and its end if it is too long."""
     n_left_out = len(text) - _MAX_BEGINNING - _MAX_END
     if n_left_out <= 0:
         return text

@@ -1,8 +1,7 @@
 """The result of an evaluation and its JSON file, in schema 2: the model, the suite, the settings, and the outcomes.
 
-The file also has what follows from the outcomes, for readers without curate: the numbers of all problems and of each
-stratum. Without a price of GPU hours it has no times in it, so the same evaluation has the same bytes, whether it was
-interrupted or not.
+The file also has statistics derived from the outcomes, in total and by stratum, for readers without curate. It has no
+times unless GPU hours have a price, so the same evaluation has the same bytes, interrupted or not.
 """
 
 import json
@@ -25,8 +24,8 @@ from train.gpu_cost import GpuCost
 
 SCHEMA = 2
 _ADVICE = "Give a file that `curate evaluate --out FILE` has written."
-_PRICED = 1_000_000  # tokens that a price is for
-_SUMMARY = {  # keys in the file, and what they are in a Summary
+_PRICED = 1_000_000  # tokens per price
+_SUMMARY = {  # keys in the file -> fields of Summary
     "n_problems": "n_problems",
     "n_unknown": "n_unknown",
     "n_samples": "n_samples",
@@ -64,7 +63,7 @@ class TokenCounts:
 
 
 def sum_tokens(samples: Iterable[tuple[int, int]]) -> TokenCounts:
-    """Return the sums over samples, each given as the lengths of its prompt and its answer; 0: unknown.
+    """Sum over samples, given as (tokens of the prompt, tokens of the answer); 0: unknown.
 
     The prompt counts once for each sample, as providers count it.
     """
@@ -74,7 +73,7 @@ def sum_tokens(samples: Iterable[tuple[int, int]]) -> TokenCounts:
 
 
 def cost(tokens: TokenCounts, prices: Prices) -> float | None:
-    """Return what the tokens cost, in the currency of the prices; None: tokens that cost something are unknown."""
+    """Return the cost of the tokens in the prices' currency; None if the number of priced tokens is unknown."""
     parts = ((tokens.prompt, prices.prompt), (tokens.answer, prices.answer))
     if any(n is None and price for n, price in parts):
         return None
@@ -82,7 +81,7 @@ def cost(tokens: TokenCounts, prices: Prices) -> float | None:
 
 
 def count_without_program(verdicts: Mapping[str, int]) -> int:
-    """Return the number of samples that ended by themselves without a program, or without a final answer."""
+    """Return the number of complete samples without a program, or without a final answer."""
     return verdicts.get(NO_CODE, 0) + verdicts.get(NO_ANSWER, 0)
 
 
@@ -90,15 +89,15 @@ def count_without_program(verdicts: Mapping[str, int]) -> int:
 class Result:
     """An evaluation of a model on a suite. The tables have JSON values.
 
-    model_metadata  table of the model: its name, weights and engine (result_metadata.model_metadata)
-    suite_metadata  table of the suite: its name, rows and tests (result_metadata.suite_metadata)
-    sampling        table of the sampler's settings: k, temperature, top_p, max_tokens
-    prompt          table of the prompt; empty for the default
+    model_metadata  the model: its name, weights and engine (result_metadata.model_metadata)
+    suite_metadata  the suite: its name, rows and tests (result_metadata.suite_metadata)
+    sampling        sampling settings: k, temperature, top_p, max_tokens
+    prompt          settings of the prompt; empty: the default
     engine          options of vLLM
     outcomes        for each problem, the outcomes of its samples
-    tokens          those of all samples with a verdict
-    languages       languages that the answers may be written in
-    protocol        table of the protocol and what was used in its place; empty: none
+    tokens          of all samples with a verdict
+    languages       accepted languages of answers
+    protocol        the protocol and its overrides; empty: none
     ratings         ratings of the model, if the suite has any
     prices          of the tokens; None: unknown
     gpu_cost        of the call that wrote the file; None: unknown
@@ -124,7 +123,6 @@ class Result:
 
     @property
     def model(self) -> str:
-        """Return the name of the model."""
         return str(self.model_metadata["name"])
 
     @property
@@ -134,26 +132,26 @@ class Result:
 
     @property
     def given_suite(self) -> str:
-        """Return the name by which the suite was chosen; empty: none was named."""
+        """Return the user's name of the suite; empty: none was named."""
         return str(self.suite_metadata["given"])
 
     @property
     def location(self) -> str:
-        """Return where the rows of the suite are."""
+        """Return the location of the suite's rows."""
         return str(self.suite_metadata["location"])
 
     @property
     def window(self) -> str:
-        """Return FROM..TO, the days of contests that were asked for; empty: all."""
+        """Return the requested contest dates, FROM..TO; empty: all."""
         return str(self.suite_metadata["window"]["asked"])
 
     @property
     def k(self) -> int:
-        """Return the largest number of samples of a problem."""
+        """Return the maximum number of samples of a problem."""
         return max((len(problem.correct) for problem in self.outcomes), default=0)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the content of the file, in which an unknown number is null."""
+        """Return the content of the file, with null for an unknown number."""
         found = summarize(self.outcomes)
         prices = {"cost": cost(self.tokens, self.prices), "prices": asdict(self.prices)} if self.prices else {}
         return {
@@ -188,7 +186,9 @@ class Result:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any], path: Path) -> Self:
-        """Read the content of a file. Raises LookupError, TypeError, ValueError or AttributeError if it is damaged."""
+        """Decode the content of a file. Raises LookupError, TypeError, ValueError or AttributeError if it is
+        damaged.
+        """
         suite, numbers = content["suite"], content["numbers"]
         prices = numbers.get("prices")
         result = cls(
@@ -208,16 +208,15 @@ class Result:
             path,
             content.get("curate"),
         )
-        _ = result.model, result.suite  # a damaged one is refused now, not where it is shown
+        _ = result.model, result.suite  # reject damaged ones now, not where they are shown
         return result
 
     def write(self, path: Path) -> None:
-        """Write the file."""
         write_atomic(path, json.dumps(self.to_json(), indent=1) + "\n")
 
 
 def summary_as_json(summary: Summary) -> dict[str, Any]:
-    """Return the numbers of a set of problems as JSON values, in which an unknown number is null."""
+    """Return a summary as JSON values, with null for an unknown number."""
     numbers = {key: _known(getattr(summary, name)) for key, name in _SUMMARY.items()}
     return numbers | {"pass_at": {str(j): value for j, value in summary.pass_at.items()}}
 
@@ -256,7 +255,7 @@ def read_result(path: Path) -> Result:
 
 
 def is_result(content: Any) -> bool:
-    """Tell whether the content of a JSON file looks like a result file of any schema."""
+    """Return whether JSON looks like a result file of any schema."""
     return (
         isinstance(content, dict)
         and {"schema", "model"} <= content.keys()
@@ -265,9 +264,9 @@ def is_result(content: Any) -> bool:
 
 
 def read_results(paths: tuple[Path, ...]) -> list[Result]:
-    """Read result files, and those in folders, in the order of their names. Other JSON files in folders are left out.
+    """Read result files, and those in folders, sorted by name. Skips other JSON files in folders.
 
-    Raises CurateError if a file is not a result, or if there is none in a folder.
+    Raises CurateError if a file is not a result, or a folder has none.
     """
     results = []
     for path in paths:
@@ -289,22 +288,22 @@ def _looks_like_one(path: Path) -> bool:
 
 
 def suite_name(location: str) -> str:
-    """Return the name that stands for a location in tables: the last part of a path or of a Hub id."""
+    """Return the name of a location in tables: the last part of a path or of a Hub id."""
     return Path(location.partition("?")[0]).name or location
 
 
 def suite_label(name: str, window: str) -> str:
-    """Return the name of a suite with its window, if there is one, in tables and headings."""
+    """Return the name of a suite with its window, if there is one, for tables and headings."""
     return f"{name} {window}" if window else name
 
 
 def short_model_name(model: str) -> str:
-    """Return the last part of the path or of the Hub id of a model."""
+    """Return the last part of a model's path or Hub id."""
     return Path(model).name or model
 
 
 def model_names(results: Sequence[Result]) -> list[str]:
-    """Return the names of the models, shortened to the last part of their paths where these differ."""
+    """Return the names of the models, shortened to the last part of their paths if unique."""
     full = {result.model for result in results}
     times = Counter(map(short_model_name, full))
     return [
@@ -314,7 +313,7 @@ def model_names(results: Sequence[Result]) -> list[str]:
 
 
 def labels(results: Sequence[Result]) -> list[str]:
-    """Return a different name for each result: its model's, its file's where models are the same, or its path."""
+    """Return a unique name for each result: its model's, its file's, or its path."""
     for names in (model_names(results), [result.path.stem for result in results]):
         if len(set(names)) == len(names):
             return names

@@ -14,10 +14,10 @@ _MAX_NAMES = 3
 
 
 def settings_table(result: Result) -> dict[str, Any]:
-    """Return how a result was measured, as JSON values by name; None where there is none. Defaults are included."""
+    """Return the settings of a measurement as JSON values by name, with defaults; None where there is none."""
     recorded = {**result.protocol.get("table", {}), **result.protocol.get("overrides", {})}
     used = {**DEFAULT.as_table(), **recorded, **result.sampling, "k": result.k}
-    for name in ("name", "source", "window", "logprobs"):  # the first two come below, the window is in the suite's name
+    for name in ("name", "source", "window", "logprobs"):  # the first two follow below; the suite's name has the window
         used.pop(name, None)
     table = {
         **{name: used.pop(name, None) for name in _SAMPLING},
@@ -37,11 +37,11 @@ def settings_table(result: Result) -> dict[str, Any]:
 
 
 def settings_difference(results: Mapping[str, Result]) -> str:
-    """Return a sentence that says in which settings results differ, or "" if they differ in none.
+    """Describe the settings in which results differ; "" if there are none.
 
-    results: of the same problems, by the names that the sentence uses
+    results: of the same problems, by their names in the sentence
 
-    The digest of the exercises covers statements, tests and some settings, so it is left out if one of these differs.
+    The digest of the exercises covers statements, tests and some settings, so it is omitted if one of these differs.
     """
     tables = {name: settings_table(result) for name, result in results.items()}
     differing: dict[str, str] = {}

@@ -1,7 +1,7 @@
 """Tables of results: the strata of one evaluation, differences between models, leaderboards, and model cards.
 
-Models can be compared on a suite only with the same problems and tests. A suite with differing problems or tests has
-several columns in a leaderboard.
+Models are comparable on a suite only with the same problems and tests; each different set gets its own column in a
+leaderboard.
 """
 
 import csv
@@ -29,9 +29,9 @@ ALL = "all"
 
 
 def breakdown(outcomes: Sequence[ProblemOutcomes]) -> tuple[list[str], list[list[str]]]:
-    """Return the table of one evaluation: a row for all problems, then one for each difficulty, platform and month.
+    """Tabulate one evaluation: a row for all problems, then one for each difficulty, platform and month.
 
-    Returns the names of the columns and the cells of each row, as all tables here do.
+    Returns column names and the cells of each row, like all tables here.
     """
     everything = summarize(outcomes)
     j_shown = [j for j in select_powers_of_two(everything.pass_at) if j > 1]
@@ -60,11 +60,11 @@ def breakdown(outcomes: Sequence[ProblemOutcomes]) -> tuple[list[str], list[list
 def length_table(
     evaluations: Sequence[tuple[str, int, Sequence[ProblemOutcomes]]],
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the table of the errors between target and actual lengths of answers.
+    """Tabulate the errors between requested and actual lengths of answers.
 
     evaluations: for each length, a name, the length in tokens, and the outcomes
 
-    The error is the mean of |length - target| over the samples whose length is known, also as a share of the target.
+    The error is the mean of |length - target| over samples of known length, also relative to the target.
     """
     rows = []
     for name, target, outcomes in evaluations:
@@ -77,29 +77,29 @@ def length_table(
 
 
 def format_share(value: float | None) -> str:
-    """Return a share with three digits."""
+    """Format a share with three digits."""
     return _NONE if value is None or isnan(value) else f"{value:.3f}"
 
 
 def format_interval(low: float, high: float) -> str:
-    """Return the two ends of an interval of shares."""
+    """Format an interval of shares."""
     return _NONE if isnan(low) else f"{low:.3f}-{high:.3f}"
 
 
 def format_percent(value: float) -> str:
-    """Return a share in percent with one digit."""
+    """Format a share in percent with one digit."""
     return _NONE if isnan(value) else f"{value:.1%}"
 
 
 def format_tokens(n: float) -> str:
-    """Return a number of tokens in few characters, such as 812, 9.8k and 29k; "-" for nan and 0 (unknown)."""
+    """Format a number of tokens briefly, such as 812, 9.8k and 29k; "-" for nan and 0 (unknown)."""
     if isnan(n) or not n:
         return _NONE
     return f"{n:.0f}" if n < 1000 else f"{n / 1000:.1f}k" if n < 9950 else f"{n / 1000:.0f}k"
 
 
 def format_cost(tokens: TokenCounts, prices: Prices) -> str:
-    """Return a line with the cost of the tokens."""
+    """Describe the cost of the tokens in a line."""
     amount = cost(tokens, prices)
     prompt, answer = ("unknown" if n is None else f"{n:,}" for n in (tokens.prompt, tokens.answer))
     paid = "unknown" if amount is None else f"{amount:,.2f}"
@@ -113,11 +113,11 @@ def difference_table(
     *,
     is_selected: bool = False,
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the differences of models from a reference, which has the first row.
+    """Tabulate the differences of models from a reference, which has the first row.
 
-    With more than one other model, a column has the p-values after correction for all comparisons: by Holm's method or,
-    if the reference was selected as the best, for all pairs. If all models have one sample of each problem, two columns
-    have the problems that only one of two models solved.
+    With several other models, a column has the p-values after correction for all comparisons: by Holm's method or, if
+    the reference was selected as the best, for all pairs. If all models have one sample of each problem, two columns
+    count the problems that only one of two models solved.
     """
     names = ["", "problems", "pass@1", "difference", "95%", "p", "visible"]
     several = len(contenders) > 1
@@ -152,7 +152,7 @@ def difference_table(
 def changed_problems(first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes]) -> list[tuple[str, str, str]]:
     """Return the problems that the second model solves more or less often than the first, the largest change first.
 
-    Each comes with the numbers of right samples of both, such as ("abc365_d", "0/8", "7/8").
+    Each comes with both numbers of correct samples, such as ("abc365_d", "0/8", "7/8").
     """
     by_id = {problem.id: problem for problem in first}
     pairs = [(by_id[problem.id], problem) for problem in second if problem.id in by_id]
@@ -162,12 +162,12 @@ def changed_problems(first: Sequence[ProblemOutcomes], second: Sequence[ProblemO
 
 
 def signed(value: float) -> str:
-    """Return a difference of shares with its sign."""
+    """Format a difference of shares with its sign."""
     return _NONE if isnan(value) else f"{value:+.3f}"
 
 
 def format_p_value(p: float) -> str:
-    """Return a p-value with two significant digits, bounded below by its precision."""
+    """Format a p-value with two significant digits, bounded below by its precision."""
     return "<0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
 
 
@@ -175,8 +175,8 @@ def format_p_value(p: float) -> str:
 class Cell:
     """The result of a model on a suite.
 
-    is_best     whether it has the highest pass@1 of the suite; several models can share it
-    contender   compared with the best; None for that one, and without any verdict
+    is_best     whether it has the highest pass@1 of the suite, which several models can share
+    contender   comparison with the best; None for the best, and without any verdict
     """
 
     result: Result
@@ -200,7 +200,7 @@ class Leaderboard:
 
 
 def leaderboard(results: Sequence[Result]) -> Leaderboard:
-    """Return the table of these results. Raises CurateError if results on one suite cannot be compared."""
+    """Build the leaderboard. Raises CurateError if results on one suite cannot be compared."""
     columns: dict[str, dict[str, Result]] = {}
     suites = _suites(results)
     rows: list[str] = []
@@ -230,7 +230,7 @@ def _ranked(results: dict[str, Result]) -> dict[str, Cell]:
 
 
 def _suites(results: Sequence[Result]) -> list[str]:
-    """Return the name of each result's suite, with a number where a name stands for different problems or tests."""
+    """Return the name of each result's suite, numbered if a name stands for different problems or tests."""
     contents: dict[str, list[list[tuple[str, str]]]] = {}
     names = []
     for result in results:
@@ -300,9 +300,9 @@ def settings_notes(board: Leaderboard) -> list[str]:
 
 
 def leaderboard_table(board: Leaderboard, mark: Callable[[Cell, str, str], str]) -> tuple[list[str], list[list[str]]]:
-    """Return the names of the columns and the cells of each row.
+    """Return the column names and the cells of each row.
 
-    mark: makes the text of a cell from the cell, its pass@1 and its interval.
+    mark: formats a cell, given its pass@1 and its interval
     """
 
     def text(model: str, suite: str) -> str:
@@ -319,14 +319,14 @@ def leaderboard_table(board: Leaderboard, mark: Callable[[Cell, str, str], str])
 
 
 def text_cells(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
-    """Return the names of the columns and the cells of each row for a terminal: * is the best, ~ is close to it."""
+    """Return column names and rows for a terminal: * marks the best, ~ one close to it."""
     return leaderboard_table(
         board, lambda cell, value, range: f"{value} {range} {'*' if cell.is_best else '~' if cell.is_close else ' '}"
     )
 
 
 def as_markdown(board: Leaderboard) -> str:
-    """Return a table in which the best is bold and those that are not significantly worse have a tilde."""
+    """Format a Markdown table: the best is bold, a tilde marks those not significantly worse."""
 
     def text(cell: Cell, value: str, range: str) -> str:
         return f"**{value}** {range}" if cell.is_best else f"{value}{' ~' if cell.is_close else ''} {range}"
@@ -339,7 +339,7 @@ def as_markdown(board: Leaderboard) -> str:
 
 
 def as_csv(board: Leaderboard) -> str:
-    """Return one line for each model and suite, with all digits. What is unknown is empty."""
+    """Format one line per model and suite, with all digits; unknown values are empty."""
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     writer.writerow([*_CSV, *_CSV_MARKS, *_CSV_RATING, *_CSV_SETTINGS])

@@ -1,19 +1,19 @@
 """Models on the same problems: the paired difference of two, and several compared with the best or with a reference.
 
-Most of the error of an evaluation comes from the choice of problems, which is the same for both models. So their
-difference is computed problem by problem, and has a smaller error than either of the two means.
+Most of the error of an evaluation comes from the choice of problems, which both models share. So their difference is
+computed problem by problem, and has a smaller error than either mean.
 
 The p-value is that of a permutation test: if two models are equally good, each difference might as well have the
-opposite sign. p is the share of all choices of signs for which the sum is at least as far from zero as the observed
-one. Differences of shares are multiples of a fraction, so they are counted as integers, and ties are exact. All choices
-are counted by the sums that they lead to, of which there are few. If there are too many sums, as with many different
-numbers of samples, 10,000 random choices stand for all. With one sample of each problem, it is McNemar's exact test.
+opposite sign. p is the share of all choices of signs whose sum is at least as far from zero as the observed one.
+Differences are counted as integer multiples of a fraction, so ties are exact. All choices are counted, grouped by their
+few distinct sums. If there are too many sums, as with many different numbers of samples, 10,000 random choices replace
+them. With one sample of each problem, this is McNemar's exact test.
 
-Among many comparisons, some look significant by chance alone. With Holm's correction (1979), the probability that any
-comparison of equal models has a p-value below 0.05 is at most 5%. If the reference is the model that came out best, any
-pair of models could have been the one that is compared, so all pairs count. The worst model is removed while it differs
-from the best, as in the model confidence set of Hansen, Lunde and Nason (2011, Econometrica 79, 453-497), with
-Bonferroni's correction for the pairs of the models that are left in place of their bootstrap.
+Among many comparisons, some look significant by chance. With Holm's correction (1979), the probability that any
+comparison of equal models has a p-value below 0.05 is at most 5%. If the reference was selected as the best model, any
+pair could have been compared, so all pairs count. The worst model is removed while it differs from the best, as in the
+model confidence set of Hansen, Lunde and Nason (2011, Econometrica 79, 453-497), with Bonferroni's correction for all
+pairs of the remaining models in place of their bootstrap.
 """
 
 import random
@@ -28,26 +28,26 @@ from curate.errors import CurateError
 from train.evaluation.statistics.intervals import difference_interval, standard_error
 from train.evaluation.statistics.outcomes import ProblemOutcomes, Summary, pass_counts, summarize
 
-_VISIBLE = 2.8  # standard errors: 1.96 for the level of 5%, and 0.84 for a power of 80%
-_LEVEL = 0.05  # of significance
+_VISIBLE = 2.8  # standard errors: 1.96 for the 5% level, and 0.84 for 80% power
+_LEVEL = 0.05  # significance level
 _N_RESAMPLES = 10_000
-_ALWAYS_EXACT = 20  # differences
+_ALWAYS_EXACT = 20  # number of differences
 _MAX_STEPS = 4_000_000  # about a second of counting
 
 
 @dataclass(frozen=True, slots=True)
 class ModelComparison:
-    """How much more the second of two models solves than the first.
+    """The difference between the solve rates of two models.
 
     n_problems          problems for which both models have a verdict
-    n_unknown           problems for which one of them has none; they are left out
-    difference          mean over problems of the second model's share of right samples minus the first one's
+    n_unknown           problems for which one of them has none; excluded
+    difference          mean over problems of the second model's share of correct samples minus the first one's
     standard_error      of the difference; nan for one problem
     low, high           bounds of its 95% confidence interval
     p                   two-sided p-value of the sign-flip permutation test
-    minimum_detectable  the difference that such an evaluation would find significant in 80% of the cases; nan if it
-                        cannot be estimated, because all differences are equal
-    differences         for each problem that both do not solve equally often, the difference
+    minimum_detectable  difference that such an evaluation would find significant with 80% power; nan if all differences
+                        are equal
+    differences         nonzero differences by problem
     """
 
     n_problems: int
@@ -64,9 +64,9 @@ class ModelComparison:
 def compare(first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes], *, seed: int = 0) -> ModelComparison:
     """Compare two models on the same problems with the same tests.
 
-    seed: of the permutation test, where it has to draw signs.
-    Raises CurateError if the problems or their tests are not the same, or if there is no problem that both have a
-    verdict for.
+    seed: of the permutation test, if it samples signs
+
+    Raises CurateError if problems or tests differ, or if no problem has a verdict for both.
     """
     pairs = _pairs(first, second)
     known = [(a, b) for a, b in pairs if a.n and b.n]
@@ -118,8 +118,9 @@ def _pairs(
 def sign_flip_p(differences: Sequence[Fraction], *, seed: int = 0) -> float:
     """Return the two-sided p-value of the hypothesis that the sign of each difference is arbitrary.
 
-    seed: for the random choices of signs, where they are needed; the result is the same for the same seed
-    The result is exact for up to 20 differences that are not zero, and for as many as usual evaluations have.
+    seed: for random signs, if needed; the same seed gives the same result
+
+    Exact for up to 20 nonzero differences, and for more if they have few distinct sums.
     """
     unit = lcm(*(difference.denominator for difference in differences))
     sizes = [abs(int(difference * unit)) for difference in differences if difference]
@@ -130,7 +131,7 @@ def sign_flip_p(differences: Sequence[Fraction], *, seed: int = 0) -> float:
 
 
 def _exact(sizes: Sequence[int], observed: int) -> float:
-    ways = {0: 1}  # for each sum, the number of choices of signs that lead to it
+    ways = {0: 1}  # number of sign choices by sum
     for size in sizes:
         longer: dict[int, int] = {}
         for total, n in ways.items():
@@ -141,7 +142,7 @@ def _exact(sizes: Sequence[int], observed: int) -> float:
 
 
 def _drawn(sizes: Sequence[int], observed: int, rng: random.Random) -> float:
-    """Return an estimate that is never zero: the observed signs count as one of the choices."""
+    """Estimate p by sampling; never zero, since the observed signs count as one choice."""
     total = sum(sizes)
     n_as_far = 0
     for _ in range(_N_RESAMPLES):
@@ -153,7 +154,7 @@ def _drawn(sizes: Sequence[int], observed: int, rng: random.Random) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ComparedModel:
-    """A model that is compared with the reference, and the p-value after the correction for all comparisons."""
+    """A model compared with the reference, and the p-value after correction for all comparisons."""
 
     comparison: ModelComparison
     p_corrected: float
@@ -175,10 +176,10 @@ def best_model(models: Mapping[str, Sequence[ProblemOutcomes]]) -> str:
 def compare_with_reference(
     reference: str, models: Mapping[str, Sequence[ProblemOutcomes]], *, is_selected: bool = False, seed: int = 0
 ) -> dict[str, ComparedModel]:
-    """Compare each other model with the reference; differences are positive where it is better than the reference.
+    """Compare the other models with the reference; differences are positive if they are better.
 
-    reference    the name of one of the models
-    is_selected  whether it is the reference because it came out best of them
+    reference    name of one of the models
+    is_selected  whether the reference was selected as the best
 
     Raises CurateError if the models were not evaluated on the same problems with the same tests.
     """
@@ -190,15 +191,15 @@ def compare_with_reference(
 
 
 def _pass_at_1(outcomes: Sequence[ProblemOutcomes]) -> float:
-    """Return pass@1, or -1 if no problem has a verdict."""
+    """Return pass@1; -1 if no problem has a verdict."""
     shares = [n_correct / n for n, n_correct in pass_counts(outcomes)]
     return fmean(shares) if shares else -1.0
 
 
 def corrected_p(p_values: Mapping[str, float], *, all_pairs: bool = False) -> dict[str, float]:
-    """Return p-values of comparisons with one reference after correction, under the same names and in the same order.
+    """Correct the p-values of comparisons with one reference, keeping names and order.
 
-    all_pairs  whether the reference was selected, so that all pairs of models count; otherwise Holm's method
+    all_pairs: whether the reference was selected, so all pairs of models count; otherwise Holm's method
     """
     corrected: dict[str, float] = {}
     largest = 0.0
@@ -211,18 +212,18 @@ def corrected_p(p_values: Mapping[str, float], *, all_pairs: bool = False) -> di
 
 
 def published_since(outcomes: Iterable[ProblemOutcomes], day: date) -> tuple[ProblemOutcomes, ...]:
-    """Return the problems that were published on this day or later. Problems without a date are left out."""
+    """Return the problems published on this day or later; those without a date are excluded."""
     return tuple(problem for problem in outcomes if problem.metadata.date is not None and problem.metadata.date >= day)
 
 
 def contamination_curve(outcomes: Iterable[ProblemOutcomes]) -> dict[str, Summary]:
-    """Return, for each month in which a problem was published, the summary of the problems of this month and later.
+    """Summarize, for each month with a published problem, the problems of this month and later.
 
-    The keys are months such as "2024-08", in their order. Problems without a date are left out.
+    The keys are months such as "2024-08", in order. Problems without a date are excluded.
 
-    A model may know problems that were published before it was released. So a curve that falls at its release, from
-    left to right, is a sign of contamination, as in LiveCodeBench's leaderboard with its slider. Recent problems may
-    also be harder; the curve of a model that was released earlier shows whether they are.
+    A model may have trained on problems published before its release. So a curve that falls at the release is a sign of
+    contamination, as with the slider of LiveCodeBench's leaderboard. Recent problems may also be harder; the curve of
+    an older model shows whether they are.
     """
     dated = sorted(
         ((problem.metadata.date, problem) for problem in outcomes if problem.metadata.date is not None),

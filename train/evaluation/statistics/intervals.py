@@ -1,24 +1,22 @@
 """Confidence intervals: of a solve rate, of a mean of paired differences, and of estimates without a formula.
 
-Samples of one problem resemble each other, so the standard error is computed for clusters, one per problem
-(Miller 2024, "Adding Error Bars to Evals", arXiv:2411.00640, sec. 2.2 and 3.1). The usual interval, mean +- 1.96
-standard errors, has no width if all or none are solved, and is too narrow for few problems (Bowyer et al. 2025,
-arXiv:2503.01747).
+Samples of one problem are correlated, so the standard error is clustered by problem (Miller 2024, "Adding Error Bars to
+Evals", arXiv:2411.00640, sec. 2.2 and 3.1). The usual interval, mean +- 1.96 standard errors, has no width if all or
+none are solved, and is too narrow for few problems (Bowyer et al. 2025, arXiv:2503.01747).
 
-A solve rate has Agresti and Coull's interval (1998, The American Statistician 52, 119-126) with the number of
-independent trials that would have its standard error, as surveys do with clustered samples (Korn and Graubard 1998,
-Survey Methodology 24, 193-201; Franco, Little, Louis and Slud 2019, J. Survey Stat. Methodol. 7, 334-364). A mean of
-differences has that of Bonett and Price (2012, J. Educ. Behav. Stat. 37, 479-488; recommended by Fagerland, Lydersen
-and Laake 2014, Stat. Med. 33, 2850-2875): two more problems count, one in favor of each model.
+A solve rate has Agresti and Coull's interval (1998, The American Statistician 52, 119-126) with the effective number of
+independent trials, as surveys do with clustered samples (Korn and Graubard 1998, Survey Methodology 24, 193-201;
+Franco, Little, Louis and Slud 2019, J. Survey Stat. Methodol. 7, 334-364). A mean of differences has that of Bonett and
+Price (2012, J. Educ. Behav. Stat. 37, 479-488; recommended by Fagerland, Lydersen and Laake 2014, Stat. Med. 33,
+2850-2875), which adds two problems, one in favor of each model.
 
-Both were made for one sample of each problem. With several, the variance between problems is itself an estimate, and
-too low if no problem of a rare kind is among them. Korn and Graubard replace the normal quantile by Student's t, which
-does not help against that. Instead, a part of one more problem counts: UNSEEN_VARIANCE and UNSEEN_DIFFERENCE, the
-lowest round values with which benchmarks/intervals.py finds a coverage of at least 93%.
+Both assume one sample of each problem. With several, the variance between problems is itself an estimate, and too low
+if no problem of a rare kind is among them. Korn and Graubard replace the normal quantile by Student's t, which does not
+help against that. Instead, a fraction of one more problem is added: UNSEEN_VARIANCE and UNSEEN_DIFFERENCE, the lowest
+round values for which benchmarks/intervals.py finds a coverage of at least 93%.
 
-Other estimates have a bootstrap interval (Efron 1979): sets drawn with replacement imitate those that might have been
-evaluated. With few items it would be too narrow, so it has the expanded percentiles of Hesterberg (2015,
-arXiv:1411.5279).
+Other estimates have a bootstrap interval (Efron 1979), from sets resampled with replacement. With few items it would be
+too narrow, so it has the expanded percentiles of Hesterberg (2015, arXiv:1411.5279).
 """
 
 import random
@@ -28,7 +26,7 @@ from statistics import NormalDist, fmean
 from typing import TypeVar
 
 _Z = NormalDist().inv_cdf(0.975)  # 95%, two-sided
-UNSEEN_VARIANCE = 0.1  # of the shares of two problems, one of which is always solved and one never, it would be 0.5
+UNSEEN_VARIANCE = 0.1  # 0.5 would be that of two problems, one always and one never solved
 UNSEEN_DIFFERENCE = 0.3  # of one problem's difference of 1
 
 
@@ -42,9 +40,9 @@ def standard_error(values: Sequence[float]) -> float:
 
 
 def solve_rate_interval(counts: Sequence[tuple[int, int]]) -> tuple[float, float]:
-    """Return the 95% confidence interval of the mean share of right samples; nan without a problem.
+    """Return the 95% confidence interval of the mean share of correct samples; nan without a problem.
 
-    counts: the number of samples of each problem, at least one, and the number of right ones among them.
+    counts: (samples, at least one; correct samples) of each problem
     """
     if not counts:
         return nan, nan
@@ -56,10 +54,9 @@ def solve_rate_interval(counts: Sequence[tuple[int, int]]) -> tuple[float, float
 
 
 def effective_sample_size(counts: Sequence[tuple[int, int]]) -> float:
-    """Return how many independent trials would have the standard error of these problems.
+    """Return the number of independent trials with the standard error of these problems.
 
-    It is one less than the number of problems if the samples of each problem are all alike, and at most the number of
-    samples.
+    One less than the number of problems if each problem's samples are all alike; at most the number of samples.
     """
     shares = [correct / n for n, correct in counts]
     mean, problems = fmean(shares), len(shares)
@@ -73,11 +70,11 @@ def effective_sample_size(counts: Sequence[tuple[int, int]]) -> float:
 def difference_interval(differences: Sequence[float], step: float) -> tuple[float, float]:
     """Return the 95% confidence interval of the mean of paired differences of shares.
 
-    differences  those of the problems, each from -1 to 1
-    step         the smallest difference that one sample makes, with the model that has fewer samples of each problem
+    differences  of the problems, each from -1 to 1
+    step         smallest difference that one sample makes, for the model with fewer samples of each problem
 
-    The two problems that are added differ by about as much as the others do, at least by the step; with one sample of
-    each problem, by 1.
+    The two added problems differ by about as much as the others, and at least by the step; with one sample of each
+    problem, by 1.
     """
     squares = sum(difference**2 for difference in differences)
     sizes = sum(map(abs, differences))
@@ -93,12 +90,10 @@ Item = TypeVar("Item")
 def bootstrap_interval(
     items: Sequence[Item], estimate: Callable[[Sequence[Item]], float], *, n_resamples: int, seed: int = 0
 ) -> tuple[float, float]:
-    """Return the 95% confidence interval of an estimate.
+    """Return the 95% confidence interval of an estimate. The same seed gives the same result.
 
-    items        what could have been chosen otherwise, such as problems or contests; at least two
-    n_resamples  the number of sets that are drawn
-
-    The result is the same for the same seed.
+    items        random choices, such as problems or contests; at least two
+    n_resamples  number of resampled sets
     """
     n, rng = len(items), random.Random(seed)
     estimates = sorted(estimate(rng.choices(items, k=n)) for _ in range(n_resamples))
@@ -110,7 +105,7 @@ def bootstrap_interval(
 def _quantile_of_t(degrees: int) -> float:
     """Return the t for which 95% of Student's distribution lie between -t and t (Abramowitz and Stegun 1964, 26.7.5).
 
-    From 4 degrees of freedom on, the expansion is right to 0.01.
+    From 4 degrees of freedom on, the expansion is accurate to 0.01.
     """
     z = _Z
     terms: tuple[float, ...] = (

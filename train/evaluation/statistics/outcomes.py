@@ -4,8 +4,7 @@
      "bits": "11x0", "tokens": [812, 790, 0, 4096], "cut_off": "0001", "tests": "9f2c...", "samples": "51d0...",
      "verdicts": {"accepted": 2, "wrong_answer": 1}}
 
-In `bits`, 1 is a right sample, 0 a wrong one, and x one without a verdict. A sample without a verdict counts neither as
-right nor as wrong: nothing is known about it.
+In `bits`, 1 is a correct sample, 0 a wrong one, and x one without a verdict, which counts as neither.
 """
 
 import datetime
@@ -25,13 +24,13 @@ _CHARACTERS = {bit: character for character, bit in _BITS.items()}
 
 @dataclass(frozen=True, slots=True)
 class ProblemMetadata:
-    """What is known of a problem besides its samples. What is unknown is None.
+    """Metadata of a problem; None if unknown.
 
     difficulty    a word such as "easy", or a rating such as 1500
-    platform      where the problem comes from, such as "atcoder"
-    date          the day on which the problem was published
-    tests_source  where its tests come from, if the problems of a suite differ in that: "official",
-                  "official+generated", or "examples" for those of its statement
+    platform      origin of the problem, such as "atcoder"
+    date          day of publication
+    tests_source  source of its tests, if the problems of a suite differ: "official", "official+generated", or
+                  "examples" for those of its statement
     """
 
     difficulty: str | int | None = None
@@ -45,13 +44,13 @@ class ProblemMetadata:
         return None if self.date is None else f"{self.date:%Y-%m}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the known facts as plain values."""
+        """Return the known metadata as plain values."""
         facts = asdict(self) | {"date": self.date and self.date.isoformat()}
         return {name: fact for name, fact in facts.items() if fact is not None}
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Self:
-        """Read the facts of a result file. Raises ValueError if one is of another type."""
+        """Decode the metadata in a result file. Raises ValueError if one is of another type."""
         difficulty, day = facts.get("difficulty"), facts.get("date")
         if not (isinstance(difficulty, str | None) or type(difficulty) is int):
             raise ValueError("difficulty must be a text or an integer")
@@ -69,14 +68,14 @@ class ProblemMetadata:
 class ProblemOutcomes:
     """The outcomes of the samples of one problem.
 
-    correct         for each sample, whether it is right; None: it has no verdict
-    tokens          for each sample, its length; 0 if there is no answer
-    truncated       for each sample, whether it reached the limit of tokens
-    tests_digest    a digest of the tests that judged the samples; "" if it is unknown
-    samples_digest  the digest under which the samples are kept (train/evaluation/evaluate.py); "" if unknown
-    verdicts        how often each verdict was given; empty if it is unknown
+    correct         whether each sample is correct; None without a verdict
+    tokens          length of each sample; 0 without an answer
+    truncated       whether each sample reached the token limit
+    tests_digest    digest of the tests that judged the samples; "" if unknown
+    samples_digest  prefix of the samples' cache keys (train/evaluation/evaluate.py); "" if unknown
+    verdicts        count of each verdict; empty if unknown
 
-    Raises ValueError if `correct`, `tokens` and `truncated` do not speak of equally many samples.
+    Raises ValueError if `correct`, `tokens` and `truncated` differ in length.
     """
 
     id: str
@@ -98,7 +97,7 @@ class ProblemOutcomes:
 
     @property
     def n(self) -> int:
-        """Return the number of samples that have a verdict."""
+        """Return the number of samples with a verdict."""
         return len(self.correct) - self.correct.count(None)
 
     @property
@@ -120,9 +119,9 @@ class ProblemOutcomes:
 
     @classmethod
     def from_json(cls, entry: Any) -> Self:
-        """Read the entry of a problem in a result file. Other fields of the entry are ignored.
+        """Decode the entry of a problem in a result file, ignoring other fields.
 
-        Raises ValueError if it is not such an entry; the message names the problem and the field.
+        Raises ValueError, which names the problem and the field, for an invalid entry.
         """
         if not isinstance(entry, dict):
             raise ValueError(f"a problem: expected an object, not {type(entry).__name__}")
@@ -157,34 +156,34 @@ def _bits(characters: str, name: str, id: str) -> tuple[bool | None, ...]:
 
 
 def pass_counts(outcomes: Iterable[ProblemOutcomes]) -> list[tuple[int, int]]:
-    """Return the numbers of samples with a verdict and of right ones, for each problem that has a verdict."""
+    """Return (samples with a verdict, correct samples) of each problem with a verdict."""
     return [(problem.n, problem.n_correct) for problem in outcomes if problem.n]
 
 
 def tests_source(outcomes: Iterable[ProblemOutcomes]) -> str:
-    """Return the sources, such as "examples" or "official, official+generated"; "" if no problem says it."""
+    """Return the sources, such as "examples" or "official, official+generated"; "" if unknown."""
     return ", ".join(sorted({problem.metadata.tests_source for problem in outcomes if problem.metadata.tests_source}))
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The numbers of a set of problems. Without any verdict they are nan. Samples without a verdict are left out.
+    """The statistics of a set of problems, nan without any verdict. Samples without a verdict are excluded.
 
-    n_problems           problems that have a verdict
-    n_unknown            problems that have none
-    n_samples            samples that have a verdict
-    n_no_verdict         samples that have none
-    pass_at_1            mean over problems of the share of right samples
-    standard_error       of pass_at_1, with problems as clusters; nan for one problem
+    n_problems           problems with a verdict
+    n_unknown            problems without one
+    n_samples            samples with a verdict
+    n_no_verdict         samples without one
+    pass_at_1            mean over problems of the share of correct samples
+    standard_error       of pass_at_1, clustered by problem; nan for one problem
     low, high            bounds of its 95% confidence interval
-    pass_at              for each j up to the smallest number of samples of a problem, pass@j
-    always_solved_share  share of the problems all of whose samples are right
-    n_truncated          samples that reached the limit of tokens; each is judged by the program in it, if it has one
-    n_truncated_correct  the right ones among them
+    pass_at              pass@j for each j up to the smallest number of samples of a problem
+    always_solved_share  share of problems with only correct samples
+    n_truncated          samples that reached the token limit, judged by their program, if any
+    n_truncated_correct  correct ones among them
     mean_tokens          mean length of a sample
     tokens_p50           median length of a sample
-    tokens_p95           95% of the samples are at most so long
-    verdicts             how often each verdict was given, by name
+    tokens_p95           95th percentile of the length of a sample
+    verdicts             count of each verdict
     """
 
     n_problems: int
@@ -206,12 +205,11 @@ class Summary:
 
     @property
     def truncated_share(self) -> float:
-        """Return the share of the samples that reached the limit of tokens."""
+        """Return the share of samples that reached the token limit."""
         return self.n_truncated / self.n_samples if self.n_samples else nan
 
 
 def summarize(outcomes: Iterable[ProblemOutcomes]) -> Summary:
-    """Return the numbers of these problems."""
     problems = tuple(outcomes)
     known = pass_counts(problems)
     shares = [n_correct / n for n, n_correct in known]
@@ -247,20 +245,19 @@ def summarize(outcomes: Iterable[ProblemOutcomes]) -> Summary:
 
 
 def pass_at_each(counts: Sequence[tuple[int, int]]) -> dict[int, float]:
-    """Return pass@j for each j from 1 to the smallest number of samples of a problem.
+    """Return pass@j for each j up to the smallest number of samples of a problem, as LiveCodeBench does.
 
-    counts: the number of samples of each problem, at least one, and the number of right ones among them.
-    As in LiveCodeBench, a j that is larger than the number of samples of any problem is left out.
+    counts: (samples, at least one; correct samples) of each problem
     """
     found = {}
     for j in range(1, min((n for n, _ in counts), default=0) + 1):
-        estimates = {pair: pass_at_k(*pair, j) or 0.0 for pair in set(counts)}  # none of them is None, since j <= n
+        estimates = {pair: pass_at_k(*pair, j) or 0.0 for pair in set(counts)}  # never None, since j <= n
         found[j] = fmean(estimates[pair] for pair in counts)
     return found
 
 
 def select_powers_of_two(estimates: Mapping[int, float]) -> dict[int, float]:
-    """Return the entries for j = 1, 2, 4, 8 and so on, and the last one, which are enough for a table."""
+    """Return the entries for j = 1, 2, 4, 8 and so on, and the last one."""
     last = max(estimates, default=0)
     return {j: value for j, value in estimates.items() if j & (j - 1) == 0 or j == last}
 
@@ -277,15 +274,16 @@ STRATUM_KEYS: dict[str, StratumKey] = {
     "platform": lambda facts: facts.platform,
     "month": lambda facts: facts.month,
 }
-UNKNOWN = "unknown"  # the name of the problems for which the fact is not known
+UNKNOWN = "unknown"  # name of the problems with an unknown value
 _EASIEST_FIRST = ("introductory", "easy", "interview", "medium", "competition", "hard")
 
 
 def strata(outcomes: Iterable[ProblemOutcomes], fact: StratumKey) -> dict[str, Summary]:
-    """Return the summary of the problems for each value of a fact.
+    """Summarize the problems for each value of a metadata field.
 
-    fact: one of STRATUM_KEYS, or another function that groups problems by their facts.
-    Difficulties come from easy to hard, other values in their own order, and problems without the fact at the end.
+    fact: one of STRATUM_KEYS, or another function of the metadata
+
+    Difficulties are ordered from easy to hard, other values naturally, and unknown ones last.
     """
     groups: dict[str | int | None, list[ProblemOutcomes]] = {}
     for problem in outcomes:
@@ -306,7 +304,7 @@ def _position(value: str | int | None) -> tuple[int, int, str]:
 
 
 def summarize_by_stratum(outcomes: Sequence[ProblemOutcomes]) -> dict[str, dict[str, Summary]]:
-    """Return the summaries by difficulty, platform and month, each only if the fact is known of some problem."""
+    """Summarize by difficulty, platform and month, each only if it is known for some problem."""
     return {
         name: strata(outcomes, fact)
         for name, fact in STRATUM_KEYS.items()

@@ -1,20 +1,20 @@
 """HumanEval and MBPP, judged by their own assertions; HumanEval+ and MBPP+, judged by calls with EvalPlus's rules.
 
-Assertions run in a place that no answer can reach. In the harnesses of HumanEval and MBPP, the tests share a process
-with the answer, which can patch them or end them early.
+Assertions run out of the answer's reach. In the harnesses of HumanEval and MBPP, the tests share a process with the
+answer, which can patch them or end them early.
 
-HumanEval   the program is the prompt and then the answer, so an answer, and the tests, can use the imports and helpers
-            that stand before the function in the prompt
-MBPP        rows of its test split, numbers 11 to 510, of which the sanitized version has 257; the others are meant for
-            prompts and training. As in the paper, the model sees the task and its tests
-HumanEval+  an answer must pass the base inputs and the plus inputs. As in EvalPlus, the program is the answer alone, so
-            an answer has to import what it uses; with `?imports=prompt`, what stands before the function in the prompt
-            runs before the answer, as in OpenAI's harness
-MBPP+       the same for MBPP. The model sees the task and its first assertion, which tells the name of the function
+HumanEval   the program is the prompt and then the answer, so both answer and tests can use the imports and helpers
+            before the function in the prompt
+MBPP        rows of its test split, numbers 11 to 510, of which the sanitized version has 257; the others are for
+            prompts and training. As in the paper, the model gets the task and its tests
+HumanEval+  an answer must pass the base and the plus inputs. As in EvalPlus, the program is the answer alone, so it
+            must import what it uses; with `?imports=prompt`, the code before the function in the prompt runs first, as
+            in OpenAI's harness
+MBPP+       the same for MBPP. The model gets the task and its first assertion, which shows the name of the function
 
 HumanEval+ and MBPP+ are published in two forms. EvalPlus's own files have the columns base_input, plus_input and atol.
-The Hub's have a test program instead, in which all inputs are one list, so there is one part, "plus". What that program
-expects is not read: the expected outputs are those of the reference.
+The Hub's have a test program instead, with all inputs in one list, so there is one part, "plus". The expected outputs
+are always those of the reference, never those in the test program.
 """
 
 import ast
@@ -42,7 +42,7 @@ from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, read
 Arguments = list[Any]
 
 _LIMITS = Limits(wall_seconds=3.0, memory_mb=1024)  # the seconds of OpenAI's harness, and of the usual one of MBPP
-_OF_EVALPLUS = "def assertion("  # in the tests of EvalPlus, as the Hub has them
+_OF_EVALPLUS = "def assertion("  # in EvalPlus's tests on the Hub
 _HUMANEVAL = ("task_id", "prompt", "entry_point", "test")
 _HUMANEVAL_PLUS = ("task_id", "prompt", "entry_point", "canonical_solution")
 _MBPP = ("task_id", "code", "test_list")
@@ -114,15 +114,15 @@ def _mbpp_exercise(id: str, row: Row, asked: SuiteOptions) -> Exercise:
 
 
 def _mbpp_statement(task: str, entry_point: str | None = None) -> Statement:
-    """Return a task of MBPP, with its first assertion, in the form in which EvalPlus's own file has it."""
+    """Return a task of MBPP, with its first assertion, in the form of EvalPlus's own file."""
     return Statement(f'"""\n{task}\n"""\n', "", entry_point)
 
 
 @dataclass(frozen=True, slots=True)
 class _TaskTests:
-    """The tests of a task of EvalPlus: the arguments of each call, by the names of the parts.
+    """The tests of an EvalPlus task: arguments of each call, by part.
 
-    tolerance  for floats
+    tolerance: for floats
     """
 
     parts: tuple[tuple[str, list[Arguments]], ...]
@@ -134,7 +134,7 @@ class _TaskTests:
         """Return the judge with this reference program.
 
         preamble   code that runs before an answer
-        prompt     the beginning of the program that the prompt gives
+        prompt     beginning of the program in the prompt
         """
         parts = tuple(
             (name, Reference(program, entry_point, tuple(map(_encoded, calls)))) for name, calls in self.parts
@@ -148,7 +148,7 @@ def _encoded(arguments: Arguments) -> str:
 
 
 def _is_own_form(row: Row, prefix: str) -> bool:
-    """Tell whether this is a row of EvalPlus's own file for the benchmark whose task ids have this prefix."""
+    """Return whether this row is from EvalPlus's own file for the benchmark with this task id prefix."""
     return row["plus_input"] is not None and str(row["task_id"]).startswith(prefix)
 
 
@@ -157,19 +157,19 @@ def _is_hub_form(row: Row) -> bool:
 
 
 def _own_tests(row: Row, restored: Callable[[Arguments], Arguments] = list) -> _TaskTests:
-    """Return the tests of a row of EvalPlus's own file. Raises ParseError.
+    """Parse the tests of a row of EvalPlus's own file. Raises ParseError.
 
-    restored   gives the arguments of a call the types that they had
+    restored: restores the types of a call's arguments
     """
     parts = []
     for name in ("base", "plus"):
-        calls = row[f"{name}_input"] or []  # where a task has no such inputs, the file has {}
+        calls = row[f"{name}_input"] or []  # a task without such inputs has {}
         if not isinstance(calls, list) or not all(isinstance(arguments, list) for arguments in calls):
             raise ParseError(f"{name}_input is not a list of lists")
         try:
             parts.append((name, [restored(arguments) for arguments in calls]))
         except (TypeError, ValueError, LookupError, AttributeError) as error:
-            raise ParseError(f"{name}_input has arguments of another form: {error}") from None
+            raise ParseError(f"{name}_input has malformed arguments: {error}") from None
     if not isinstance(row["atol"], int | float):
         raise ParseError("atol is not a number")
     if not any(calls for _, calls in parts):
@@ -183,7 +183,7 @@ _CONSTANTS = {"inf": float("inf"), "nan": float("nan")}
 
 
 def _hub_tests(program: str) -> tuple[_TaskTests, str]:
-    """Return the tests in a test program, and the name of the function that it calls. Raises ParseError."""
+    """Parse the tests in a test program, and the name of the function that it calls. Raises ParseError."""
     inputs, assertion = _INPUTS.search(program), _ASSERTION.search(program)
     if inputs is None or assertion is None:
         raise ParseError("the test program has no inputs, or no assertion")
@@ -193,7 +193,7 @@ def _hub_tests(program: str) -> tuple[_TaskTests, str]:
             compared, *_, tolerance = ast.parse(f"f({assertion[1]})", mode="eval").body.args  # type: ignore[attr-defined]
         tolerance = ast.literal_eval(tolerance)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
-        raise ParseError(f"the test program is of another form: {error}") from None
+        raise ParseError(f"the test program has an unsupported form: {error}") from None
     name = next((node.id for node in ast.walk(compared) if isinstance(node, ast.Name)), "")
     return _TaskTests((("plus", [list(arguments) for arguments in calls]),), tolerance), name
 
@@ -251,13 +251,13 @@ def _read_mbpp_plus(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise
         )
 
 
-# The JSON of MBPP+'s own file does not keep tuples, sets and complex numbers. EvalPlus restores them by the numbers of
-# the tasks. The form of the same data on the Hub has them as Python literals.
+# The JSON of MBPP+'s own file loses tuples, sets and complex numbers. EvalPlus restores them by task number. On the
+# Hub, the same data has Python literals.
 Converter = Callable[[Any], Any]
 
 
 def restore_types(task_number: int, arguments: Arguments) -> Arguments:
-    """Return the arguments of a call as the task of MBPP+ with this number takes them."""
+    """Restore the argument types of a call of the MBPP+ task with this number."""
     change = _CHANGES.get(task_number)
     return arguments if change is None else list(change(arguments))
 
@@ -278,7 +278,7 @@ def _deeply(item: Any) -> Any:
     return tuple(map(_deeply, item)) if isinstance(item, list) else item
 
 
-# For each way in which arguments change, the numbers of the tasks.
+# Task numbers by conversion.
 _TASKS: list[tuple[Converter, str]] = [
     (_each(tuple), "2 116 132 143 222 261 273 394 399 421 424 429 470 560 579 596 616 630 726 740 744 809"),
     (_each(_each(tuple)), "63 64 70 94 120 237 272 299 400 409 417 438 473 614 780"),

@@ -1,23 +1,23 @@
-"""Problems of Codeforces contests, in three published forms. The source of the tests is a fact of each problem.
+"""Problems of Codeforces contests, in three published forms. Each problem's metadata has the source of its tests.
 
-open-r1    rows of open-r1/codeforces, with Codeforces' own tests. Codeforces shows tests only up to a length. Where
-           `official_tests_complete` is true, the official tests are all there are. Elsewhere those that open-r1
-           generated are needed as well. They are in files apart, generated_tests/test_cases_CONTEST.parquet, which the
-           option `generated` names the folder of. Problems whose tests are not complete are left out, and so are those
-           that no program in this sandbox can be judged on: interactive ones, and those that read or write files
+open-r1    rows of open-r1/codeforces, with Codeforces' own tests. Codeforces shows tests only up to a length. If
+           `official_tests_complete` is false, open-r1's generated tests are needed as well; they are in separate files,
+           generated_tests/test_cases_CONTEST.parquet, in the folder of the option `generated`. Problems without
+           complete tests are skipped, as are those that this sandbox cannot judge: interactive ones, and those that
+           read or write files
 DeepCoder  columns problem (the statement with tags and limits, without examples) and tests ([{"input", "output"}]).
            Interactive problems are among its 408 rows, and no program passes their examples as tests
 CodeElo    columns problem_id, title, rating, time_limit_ms, memory_limit_mb, description, input, output, interaction,
            examples, note
 
-The tests of the last two are the examples of the statements. A program that is right on the examples need not be right,
-so a rating that is measured with them bounds a real one from above.
+The tests of the last two are the examples of the statements, which wrong programs may pass, too. So a rating measured
+with them is an upper bound.
 
-An id such as codeforces/1971/A has the contest and the index, so that contests can be rated (see
-train/evaluation/codeforces); a problem of two contests has both: codeforces/2018/A,2019/C.
+An id such as codeforces/1971/A has the contest and the index, for contest ratings (see train/evaluation/codeforces); a
+problem of two contests has both: codeforces/2018/A,2019/C.
 
-The time and memory that Codeforces allows suit C++. Here, a program has five times the time and twice the memory; the
-options time_factor and memory_factor change that. The option contests chooses problems by their contests.
+Codeforces' time and memory limits are for C++. Here, a program has five times the time and twice the memory; the
+options time_factor and memory_factor change that. The option contests selects problems by contest.
 """
 
 import logging
@@ -49,8 +49,8 @@ from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, unre
 
 log = logging.getLogger(__name__)
 
-Keys = tuple[tuple[int, str], ...]  # contests with the indices that a problem has in them
-Filter = Callable[[Keys, date | None], bool]  # by the keys and the day of a problem
+Keys = tuple[tuple[int, str], ...]  # contests with the problem's index in each
+Filter = Callable[[Keys, date | None], bool]  # by keys and day of a problem
 
 OFFICIAL, GENERATED, EXAMPLES = "official", "official+generated", "examples"  # sources of tests
 TIME_FACTOR, MEMORY_FACTOR = 5.0, 2.0  # allowance for Python; 1 applies Codeforces' own limits
@@ -58,7 +58,7 @@ _MIN_MB = 256
 _DEFAULT_SECONDS, _DEFAULT_MB = 2.0, 256.0  # the most frequent limits, for rows without limits
 _CHECKER = "codeforces"
 _OPTIONS = ("time_factor", "memory_factor", "contests", "generated")
-# DeepCoder's own set: the rows of open-r1 are of little use without their generated tests, which have 110 GB.
+# DeepCoder's own set: open-r1's rows are of little use without their 110 GB of generated tests.
 _HUB_ID = "agentica-org/DeepCoder-Preview-Dataset?files=codeforces/*"
 
 _OPEN_R1 = ("id", "description", "official_tests", "official_tests_complete")
@@ -78,14 +78,14 @@ _DEEPCODER_LIMITS = re.compile(r"\nTime Limit: (\d+) ms\nMemory Limit: (\d+) MB\
 class CodeforcesProblem:
     """A problem as its row describes it.
 
-    keys          its contest and index, and those under which other contests have it; empty: unknown
-    name          what it is called if it has no key
-    statement     as the row has it, nothing is stripped
+    keys          contest and index, followed by those in other contests; empty: unknown
+    name          name of a problem without keys
+    statement     as in the row, not stripped
     tests_source  OFFICIAL, GENERATED or EXAMPLES
-    checker       a program in Python that rules by printing 1 or 0, for problems with several right answers; empty:
-                  outputs are compared with the expected ones
-    wall_seconds  of each test, as Codeforces states it; 0: unknown
-    memory_mb     the same
+    checker       Python program that prints 1 or 0, for problems with several correct outputs; empty: compare with the
+                  expected outputs
+    wall_seconds  time limit of each test as stated; 0: unknown
+    memory_mb     memory limit as stated; 0: unknown
     """
 
     keys: Keys
@@ -100,7 +100,7 @@ class CodeforcesProblem:
     day: date | None = None
 
     def exercise(self, asked: SuiteOptions, time_factor: float, memory_factor: float) -> Exercise:
-        """Return the problem as the suite asks it, with the stated limits times these factors."""
+        """Return the exercise, with the stated limits times these factors."""
         limits = Limits(
             wall_seconds=time_factor * (self.wall_seconds or _DEFAULT_SECONDS),
             memory_mb=max(_MIN_MB, round(memory_factor * (self.memory_mb or _DEFAULT_MB))),
@@ -128,7 +128,7 @@ def _is_open_r1(row: Row) -> bool:
 
 
 def _is_deepcoder(row: Row) -> bool:
-    """Tell whether a row is one of DeepCoder's Codeforces problems; its other problems state no limits."""
+    """Return whether a row is one of DeepCoder's Codeforces problems; its other problems state no limits."""
     return bool(row["tests"]) and _DEEPCODER_LIMITS.search(optional_text(row["problem"])) is not None
 
 
@@ -139,7 +139,7 @@ def _read(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
     contests = frozenset(parse_contest_ids(str(options["contests"])) if "contests" in options else ())
 
     def is_wanted(keys: Keys, day: date | None) -> bool:
-        """Tell whether a problem is wanted. Raises CurateError if its day decides and is not known."""
+        """Return whether to include a problem. Raises CurateError if that depends on its unknown day."""
         if contests and not any(contest in contests for contest, _ in keys):
             return False
         if asked.date_range is None:
@@ -155,21 +155,17 @@ def _read(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
         n_unknown += not problem.keys
         exercise = problem.exercise(asked, time_factor, memory_factor)
         if exercise.id in ids:
-            raise CurateError(
-                f"{table.location}: the problem {exercise.id} is there twice. Remove one of the two rows."
-            )
+            raise CurateError(f"{table.location}: the problem {exercise.id} occurs twice. Remove one of the two rows.")
         ids.add(exercise.id)
         yield exercise
     for reason, n in left_out.items():
         log.warning("%s: %d problems are left out: they %s", table.location, n, reason)
     if n_unknown:
-        log.warning(
-            "%s: %d problems are of no known contest, no rating by contests has them", table.location, n_unknown
-        )
+        log.warning("%s: %d problems are of no known contest, so ratings exclude them", table.location, n_unknown)
 
 
 def _factor(options: Mapping[str, Any], name: str, default: float) -> float:
-    """Return by what a stated limit is multiplied."""
+    """Return the factor of a stated limit."""
     try:
         value = float(options.get(name, default))
     except (TypeError, ValueError):
@@ -192,7 +188,7 @@ def _problems(table: TableFiles, is_wanted: Filter, left_out: Counter[str]) -> I
 
 
 def _read_deepcoder(table: TableFiles) -> Iterator[CodeforcesProblem]:
-    """Yield the problems of DeepCoder's rows. Those that are not among its 408 problems have no key."""
+    """Yield the problems of DeepCoder's rows; those that are not among its 408 problems have no key."""
     unmatched = UnmatchedProblems()
     for position, row in enumerate(valid_rows(table, _DEEPCODER, ())):
         name, text = f"row-{position}", str(row["problem"])
@@ -233,7 +229,7 @@ def _read_codeelo(table: TableFiles) -> Iterator[CodeforcesProblem]:
 
 
 def _statement(row: Row, **sections: str | Sequence[Case]) -> str:
-    """Return a statement of title, description and sections, by their headings, without those that are empty.
+    """Join title, description and sections with headings into a statement, without empty ones.
 
     sections: columns of the row, or examples
     """
@@ -251,7 +247,7 @@ def _format_examples(examples: Sequence[Case]) -> str:
 
 
 def _examples(encoded: object) -> tuple[Case, ...]:
-    """Return tests that are pairs, or have input and output; as a list or as JSON text."""
+    """Parse tests from a list or JSON text of pairs, or of objects with input and output."""
     tests = parse_json_or_literal(encoded, "tests") if isinstance(encoded, str) else encoded
     if not isinstance(tests, list) or not tests:
         raise ParseError("it has no tests")
@@ -271,9 +267,9 @@ def _case(given: object, expected: object) -> Case:
 
 
 def _read_open_r1(table: TableFiles, is_wanted: Filter, left_out: Counter[str]) -> Iterator[CodeforcesProblem]:
-    """Yield the wanted problems that can be judged, by contests, and count the reasons why the others cannot.
+    """Yield the requested problems that can be judged, by contest, and count why others cannot.
 
-    Raises CurateError if the folder of generated tests is not there.
+    Raises CurateError if the folder of generated tests is missing.
     """
     folder = _generated_folder(table)
     chosen: list[tuple[Keys, date | None, Row]] = []
@@ -296,7 +292,7 @@ def _read_open_r1(table: TableFiles, is_wanted: Filter, left_out: Counter[str]) 
 
 
 def _generated_folder(table: TableFiles) -> Path | None:
-    """Return the folder of the files of generated tests, if one is named."""
+    """Return the folder of generated tests, if one is given."""
     if "generated" not in table.options:
         return None
     folder = Path(str(table.options["generated"])).expanduser()
@@ -311,7 +307,7 @@ def _generated_folder(table: TableFiles) -> Path | None:
 
 
 def _objection(row: Row, folder: Path | None) -> str:
-    """Return why a problem is left out; empty: it is not."""
+    """Return why a problem is excluded; empty if it is not."""
     if optional_text(row["interaction_format"]).strip():
         return "are interactive"
     if optional_text(row["input_mode"]) == "file":
@@ -353,9 +349,9 @@ def _generated_path(row: Row, folder: Path) -> Path:
     return folder / f"test_cases_{problem_key(str(row['id']))[0]:04d}.parquet"
 
 
-@lru_cache(maxsize=1)  # the problems of a contest follow each other
+@lru_cache(maxsize=1)  # the problems of a contest are consecutive
 def _generated_rows(path: Path) -> dict[str, list[Row]]:
-    """Return the rows of the generated tests of a contest, by the ids of the problems."""
+    """Return a contest's rows of generated tests by problem id."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

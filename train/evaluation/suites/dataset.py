@@ -1,4 +1,4 @@
-"""Any dataset that curate built, with its own tests and expected answers. Rows that are not trusted are left out."""
+"""Any dataset that curate built, with its own tests and expected answers, without untrusted rows."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ _TRUST_COLUMNS = ("verified", "multi_answer_suspect")
 
 
 def read(stored: Dataset, options: SuiteOptions, trust: TrustPolicy, left_out: Counter[str]) -> Iterator[Exercise]:
-    """Yield the trusted problems within the bounds, and count the others in `left_out`, by the words of curate.trust.
+    """Yield the trusted problems within the date range, and count the others by the reasons of curate.trust.
 
-    Raises CurateError if there are bounds and a problem has no date.
+    Raises CurateError if there is a date range and a problem has no date.
     """
     undated = 0
     for row in stored.rows("data", (*_COLUMNS, *_TRUST_COLUMNS)):

@@ -1,6 +1,6 @@
 """LiveCodeBench, all releases: contest problems with public and private tests, of which all count.
 
-With `?errata=leave-out`, the problems that LiveCodeBench's own list of errata names are left out.
+`?errata=leave-out` excludes the problems in LiveCodeBench's own list of errata.
 """
 
 import logging
@@ -18,10 +18,10 @@ log = logging.getLogger(__name__)
 
 _ERRATA, _LEAVE_OUT = "errata", "leave-out"  # an option, and its value
 
-# The problems that LiveCodeBench's list of errata (ERRATA.md) names, by their ids or titles. No program is judged
-# rightly on all of their tests: right answers may fail, or no answer can pass.
+# Ids or titles of the problems in LiveCodeBench's list of errata (ERRATA.md), whose tests misjudge programs: correct
+# answers may fail, or none can pass.
 ERRATA = frozenset(
-    # several answers are right
+    # several answers are correct
     "abc311_c abc326_d abc327_b abc333_e abc343_a abc343_e abc362_c arc185_c find-words-containing-character "
     "find-the-peaks generate-binary-strings-without-adjacent-zeros "
     # interactive

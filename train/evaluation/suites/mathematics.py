@@ -1,5 +1,5 @@
-"""AIME 2024 and 2025, the 30 problems of a year whose answers are whole numbers from 0 to 999; and MATH-500, 500
-problems of competitions with answers of many forms.
+"""AIME 2024 and 2025, the 30 problems of a year with integer answers from 0 to 999; and MATH-500, 500 competition
+problems with answers of many forms.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _MATH500 = ("unique_id", "level", "difficulty", "year", "url")
 
 
 def _rows(table: TableFiles, optional: tuple[str, ...]) -> Iterator[tuple[int, Row]]:
-    """Return the rows with their places. Raises CurateError if math-verify, which compares the answers, is missing."""
+    """Enumerate the rows. Raises CurateError if math-verify, which compares the answers, is missing."""
     validate_options(table, ())
     if find_spec("math_verify") is None:
         raise CurateError(f"answers of mathematics need math-verify; type: {install_command('math')}")
@@ -35,7 +35,7 @@ def _exercise(id: str, row: Row, judge: MathJudge, difficulty: object, asked: Su
 
 
 def _recognises_aime(year: int, row: Row) -> bool:
-    """A row of another year, or of MATH-500, is refused. Some files do not name the year."""
+    """Return whether a row is of this year's AIME: not MATH-500, and of no other year, if the row names one."""
     named = optional_text(row["year"]) or optional_text(row["url"])
     return all(row[name] for name in _COLUMNS) and not row["unique_id"] and (not named or str(year) in named)
 
@@ -50,7 +50,7 @@ def _read_aime(year: int, table: TableFiles, asked: SuiteOptions) -> Iterator[Ex
 
 
 def _number(row: Row, place: int) -> str:
-    """Return a name of a problem among those of its year."""
+    """Return a problem's name within its year."""
     parts = [optional_text(row["aime_number"]), optional_text(row["problem_number"])]
     return "-".join(parts) if all(parts) else optional_text(row["id"]) or str(place)
 
@@ -61,7 +61,7 @@ def _aime(year: int, hub_id: str) -> RowSuite:
 
 
 def _recognises_math500(row: Row) -> bool:
-    """A row with the year or the address of a contest is of another set."""
+    """Return whether a row is of MATH-500; a row with a contest's year or address is not."""
     return all(row[name] for name in _COLUMNS) and not row["year"] and not row["url"]
 
 

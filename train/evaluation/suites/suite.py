@@ -24,7 +24,7 @@ UNKNOWN_METADATA = ProblemMetadata()
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """A problem, its judge, and what is known about it.
+    """A problem, its judge, and its metadata.
 
     prompt         messages, where a final one of the assistant is a prefill, or plain text to continue
     answer_prefix  text judged before an answer: the prefill or the beginning of the program
@@ -46,9 +46,9 @@ class Exercise:
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
     def asking_for_length(self, target_tokens: int) -> "Exercise":
-        """Return the exercise with a prompt that asks for an answer of this length, at the end of the question.
+        """Add a request for an answer of this length to the end of the question.
 
-        Raises CurateError if the prompt is a text that is continued.
+        Raises CurateError if the prompt is plain text to continue.
         """
         if isinstance(self.prompt, str):
             raise CurateError("only a chat can ask for a length. Leave --target-tokens out, or choose --mode chat.")
@@ -61,7 +61,7 @@ class Exercise:
         return replace(self, prompt=chat)
 
     def judged_text(self, answer: str) -> str:
-        """Return the text that the judge sees for an answer."""
+        """Return the text to judge for an answer."""
         return self.answer_prefix + answer + self.answer_suffix
 
     def judge_answer(self, answer: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
@@ -73,10 +73,10 @@ class Exercise:
 class SuiteOptions:
     """A caller's options for a suite.
 
-    date_range  first and last day of contests, both included; None: all
-    prompt      the format of the prompt
-    languages   the languages that answers may be written in, where the tests can judge more than Python
-    settings    the official form of the prompt, if there is one, and how answers are read
+    date_range  first and last contest date, inclusive; None: all
+    prompt      format of the prompt
+    languages   accepted languages of answers, if the tests can judge more than Python
+    settings    official form of the prompt, if any, and how answers are read
     """
 
     date_range: DateRange | None = None
@@ -92,10 +92,10 @@ class SuiteOptions:
         judge: Judge,
         facts: ProblemMetadata = UNKNOWN_METADATA,
     ) -> Exercise:
-        """Make the exercise, with a prompt in the requested form.
+        """Build the exercise, with a prompt in the requested form.
 
         statement       the row's statement, for official forms
-        default_prompt  the messages of our own form, made with self.prompt
+        default_prompt  messages of our own form, built with self.prompt
         """
         asked, prefix, suffix = self.settings.render(self.prompt, statement, default_prompt)
         return Exercise(id, asked, judge, facts, prefix, suffix)
@@ -103,8 +103,8 @@ class SuiteOptions:
     def question_chat(self, question: str, text: str, system: str = "") -> Chat:
         """Return the messages in a suite's own form, which the user's template overrides.
 
-        question  the value for the template
-        text      the question in the suite's own form
+        question  value for the template
+        text      question in the suite's own form
         system    the suite's own system prompt; empty: none
         """
         if self.prompt.template:
@@ -114,7 +114,7 @@ class SuiteOptions:
     def suite_judge(self, tests: Suite, prompt: str = "") -> SuiteJudge:
         """Return the judge by these tests, with the requested languages, extraction rule and time limit.
 
-        prompt   the beginning of the program that the prompt gives; empty: none
+        prompt: beginning of the program in the prompt; empty: none
         """
         seconds = self.settings.test_seconds
         if seconds is not None:
@@ -126,14 +126,13 @@ class SuiteOptions:
 class RowSuite:
     """A suite that is read from rows in their published form.
 
-    name        what users type
-    title       its usual name
-    hub_id      its dataset on the Hub, with the options that select its rows
-    columns     the columns by which it recognises its rows
-    recognizes  tells whether it could read rows such as this one, which has the columns of all suites; a missing
-                column is None
-    read        yields the exercises of a table whose rows it recognises
-    has_dates   whether its problems have dates, so that a window can be applied
+    name        command-line name
+    title       usual name
+    hub_id      dataset on the Hub, with options that select its rows
+    columns     columns by which it recognizes its rows
+    recognizes  whether it can read a row, which has the columns of all suites; None in a missing column
+    read        yields the exercises of a table of such rows
+    has_dates   whether its problems have dates, so a window can apply
     """
 
     name: str
@@ -146,7 +145,7 @@ class RowSuite:
 
 
 def parse_metadata(difficulty: object = None, platform: object = None, day: object = None) -> ProblemMetadata:
-    """Return the facts of a problem from the columns of its row, in which "" means unknown as None does."""
+    """Parse the metadata in columns of a row; "" and None mean unknown."""
     try:
         published = date.fromisoformat(optional_text(day)[:10])
     except ValueError:
@@ -155,7 +154,7 @@ def parse_metadata(difficulty: object = None, platform: object = None, day: obje
 
 
 def valid_rows(table: TableFiles, columns: tuple[str, ...], optional: tuple[str, ...]) -> Iterator[Row]:
-    """Yield the rows of a table. Raises CurateError for a row that cannot be read: every problem of a suite counts."""
+    """Yield the rows of a table. Raises CurateError for an unreadable row: every problem of a suite counts."""
     for row in read_rows(table, columns, optional):
         if isinstance(row, UnreadableRow):
             raise CurateError(f"{table.location}: {row.location}: {row.detail}. Download the file again.")
@@ -163,12 +162,12 @@ def valid_rows(table: TableFiles, columns: tuple[str, ...], optional: tuple[str,
 
 
 def unreadable(table: TableFiles, id: str, error: object) -> CurateError:
-    """Return the error for an unreadable row."""
+    """Build the error for an unreadable row."""
     return CurateError(f"{table.location}: {id} cannot be read ({error}). Download the file again.")
 
 
 def read_switch(table: TableFiles, option: str, usual: str, other: str) -> bool:
-    """Return whether an option of a suite, its only one, has its other value. Raises CurateError for further ones."""
+    """Return whether a suite's only option has its other value. Raises CurateError for further options."""
     value = validate_options(table, (option,)).get(option, usual)
     if value not in (usual, other):
         raise CurateError(f"{table.location}: {option} must be {usual} or {other}, not {value!r}")

@@ -120,7 +120,7 @@ def test_more_right_samples_never_lower_the_rating():
     ("ids", "message"),
     [
         (["abc365_d"], "'abc365_d' is not the id of a Codeforces problem, such as 1971A"),
-        (["1971A", "1971/a"], "The problem 1971/a is there twice"),
+        (["1971A", "1971/a"], "The problem 1971/a occurs twice"),
         (["1999A"], "No problem with a verdict belongs to a contest with standings"),
         ([], "No problem with a verdict"),
     ],

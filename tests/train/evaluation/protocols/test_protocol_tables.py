@@ -141,7 +141,7 @@ def test_what_a_result_records_gives_the_same_settings_again(protocol, suite, wi
 @pytest.mark.parametrize(
     ("protocol", "suite", "wishes", "prompt", "said"),
     [
-        ("lcb", "humaneval+", {}, {}, "the protocol lcb says nothing about humaneval.; it is for lcb. Leave --protocol "
+        ("lcb", "humaneval+", {}, {}, "the protocol lcb does not cover humaneval.; it is for lcb. Leave --protocol "
          "out for humaneval., or choose deepcoder or evalplus"),
         ("lcb", "", {}, {}, "needs a named suite: --suite NAME=PATH"),
         (None, "lcb", {"form": "evalplus"}, {}, "not for lcb. Choose --form lcb or lcb-deepseek-r1 or deepcoder or "

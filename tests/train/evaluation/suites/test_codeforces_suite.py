@@ -178,7 +178,7 @@ def test_rows_that_cannot_be_read_are_named(read, row, said):
 
 
 def test_a_problem_that_is_there_twice_is_refused(read):
-    with pytest.raises(CurateError, match="the problem codeforces/1971/A is there twice"):
+    with pytest.raises(CurateError, match="the problem codeforces/1971/A occurs twice"):
         read(codeelo_row(), codeelo_row())
 
 

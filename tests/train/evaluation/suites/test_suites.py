@@ -186,11 +186,11 @@ def test_both_forms_of_humaneval_plus_are_judged_alike(tmp_path, box, row):
         (humaneval_plus_row(plus_input=3), r"HumanEval/0 cannot be read \(plus_input is not a list of lists"),
         (humaneval_plus_row(atol=None), r"HumanEval/0 cannot be read \(atol is not a number"),
         (mbpp_plus_row(3, base_input=[], plus_input={}), r"Mbpp/3 cannot be read \(it has no inputs"),
-        (mbpp_plus_row(2, base_input=[[1, 2]]), r"Mbpp/2 cannot be read \(base_input has arguments of another form"),
+        (mbpp_plus_row(2, base_input=[[1, 2]]), r"Mbpp/2 cannot be read \(base_input has malformed arguments"),
         (humaneval_plus_hub_row(test="def assertion(out, exp, atol): pass"), "the test program has no inputs"),
         (
             humaneval_plus_hub_row(test="def assertion(a, b, c): pass\ninputs = [f()]\nassertion(1, 2, 3)"),
-            "the test program is of another form",
+            "the test program has an unsupported form",
         ),
         (mbpp_row(11, test_list=["assert 1 =="]), "mbpp/11 cannot be read"),
         pytest.param(AIME | {"year": 2024, "answer": "x"}, "'x' is not a whole number", marks=needs_math_verify),
