@@ -1,8 +1,8 @@
-"""The asynchronous pipeline of a run: a controller with its publisher, timer and server, and the workers that belong to
-it; and the replay of a journal.
+"""The asynchronous pipeline of a run: a controller with its publisher, timer, server and workers; and the replay of a
+journal.
 
 Sampling never waits for training, nor training for weights to be loaded: `publish` returns as soon as workers can fetch
-the weights, and the next batch is taken from the groups that are ready.
+the weights, and the next batch consists of trainable groups.
 """
 
 import logging
@@ -49,7 +49,7 @@ _SHUTDOWN_SECONDS = 10.0
 class AsynchronousPipeline(Pipeline):
     """A pipeline that takes its batches from a controller with asynchronous workers."""
 
-    sampling_seconds = nan  # workers report their share of idle time themselves
+    sampling_seconds = nan  # workers report their idle time
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class AsynchronousPipeline(Pipeline):
         return {**self._load_metrics, **compared}
 
     def record_load_metrics(self, manifest: WeightManifest, metrics: dict[str, float]) -> None:
-        """Record the metrics that a worker of this process measured when it loaded and verified weights."""
+        """Record the metrics of a load in a worker of this process."""
         self._load_metrics = metrics
 
     def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
@@ -110,7 +110,7 @@ class AsynchronousPipeline(Pipeline):
 def open_async_pipeline(
     config: Config, run: Path, controller: Controller, learner: Learner, questions: PromptDataset
 ) -> Iterator[AsynchronousPipeline]:
-    """Yield the asynchronous pipeline of a run, with the workers that belong to it.
+    """Yield the asynchronous pipeline of a run, with its workers.
 
     run         folder of the run
     controller  with the run's journal; closed on exit
@@ -119,24 +119,24 @@ def open_async_pipeline(
     """
     with ExitStack() as stack:
         stack.callback(controller.close)
-        stack.enter_context(_repeated(controller.expire_leases, _CHECK_SECONDS))
+        stack.enter_context(_call_periodically(controller.expire_leases, _CHECK_SECONDS))
         in_processes = config.workers.local and bool(config.engine.gpus)
         serves = in_processes or bool(config.workers.listen)
         weights = stack.enter_context(closing(SharedMemoryTransport() if serves else InProcessTransport()))
         pipeline = AsynchronousPipeline(config, controller, learner, weights, questions)
         if config.workers.local and not in_processes:
-            stack.enter_context(_worker_in_thread(config, controller, weights, pipeline.record_load_metrics))
+            stack.enter_context(_run_worker_in_thread(config, controller, weights, pipeline.record_load_metrics))
         if serves:
             token = _token(config)
             server = stack.enter_context(_server(config, run, controller, token))
             if in_processes:
                 stack.enter_context(_local_workers(config, run, controller, server.url, token))
-        stack.enter_context(_over_if_all_is_well(controller))
+        stack.enter_context(_close_on_success(controller))
         yield pipeline
 
 
 def _token(config: Config) -> str | None:
-    """Return the token that workers must send: the user's, or a random one that keeps out other users of this host."""
+    """Return the token that workers must send: the user's, or a random one against other users of this host."""
     return os.environ.get(TOKEN_VARIABLE) or (None if config.workers.listen else token_urlsafe())
 
 
@@ -169,7 +169,7 @@ def _local_workers(config: Config, run: Path, controller: Controller, url: str, 
 
 
 @contextmanager
-def _repeated(call: Callable[[], None], seconds: float) -> Iterator[None]:
+def _call_periodically(call: Callable[[], None], seconds: float) -> Iterator[None]:
     """Call a function periodically in another thread."""
     ended = threading.Event()
 
@@ -186,7 +186,7 @@ def _repeated(call: Callable[[], None], seconds: float) -> Iterator[None]:
 
 
 @contextmanager
-def _worker_in_thread(
+def _run_worker_in_thread(
     config: Config,
     controller: Controller,
     source: WeightSource,
@@ -194,7 +194,7 @@ def _worker_in_thread(
 ) -> Iterator[None]:
     """Run a worker in another thread, which also builds its engine (train/sampling/sampler_thread.py).
 
-    If it fails, the trainer gets the error at its next call. Raises SamplerError if the engine does not start.
+    Its errors end the run at the trainer's next call. Raises SamplerError if the engine does not start.
     """
     started: Future[RolloutWorker] = Future()
 
@@ -227,20 +227,20 @@ def _worker_in_thread(
 
 
 @contextmanager
-def _over_if_all_is_well(controller: Controller) -> Iterator[None]:
-    """Tell workers that the run has ended, unless it failed: then they retry until it is resumed."""
+def _close_on_success(controller: Controller) -> Iterator[None]:
+    """Report the run's end to workers, unless it failed: then they retry until it is resumed."""
     yield
     controller.close()
 
 
 class ReplayPipeline(Pipeline):
-    """A pipeline that replays the batches of a journal in the same order, without engines, rewards or evaluations.
+    """A pipeline that replays the batches of a journal in order, without engines, rewards or evaluations.
 
     The same configuration gives the same weights; another objective is compared on the same samples.
 
-    recorded     folder of the run that the journal belongs to
+    recorded     folder of the run with the journal
     minibatches  updates of each batch
-    step         the last completed step
+    step         last completed step
 
     Raises NoRunError if the run has no journal.
     """

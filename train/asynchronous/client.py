@@ -68,17 +68,17 @@ class ControllerClient(ControllerCalls):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers that other clients of the run must send, too: not a copy, since `fetch_engine_spec` adds one."""
+        """The headers, not copied, that other clients of the run must send, too; `fetch_engine_spec` adds one."""
         return self._client.headers
 
     def fetch_engine_spec(self) -> EngineSpec:
-        """Return how the engine must be started, and bind all later calls to this run."""
+        """Fetch the engine spec, and bind all later calls to this run."""
         spec = self._reply("GET", "/run", EngineSpec)
         self._client.headers[RUN_HEADER] = spec.run
         return spec
 
     def call(self, path: str, message: Any, kind: Any) -> Any:
-        """Raises ControllerUnreachable, and RunError if this worker is refused."""
+        """Send a message. Raises ControllerUnreachable, and RunError if this worker is refused."""
         return self._reply("POST", path, kind, message)
 
     def wait_for_weights(self, after: int, wait_seconds: float) -> WeightManifest | None:

@@ -1,11 +1,11 @@
 """The controller: leases groups to workers, has their completions scored, and assembles batches.
 
 Workers call `request_leases`, `submit_results`, `heartbeat`, `wait_for_weights` and `release`; the trainer calls
-`wait_for_batch`, `publish_weights` and the rest. Every event is recorded before it has an effect (journal.py), so that
-a killed run resumes with the groups that were ready, and trains on recorded batches again.
+`wait_for_batch`, `publish_weights` and the rest. Every event is journaled before it has an effect, so a killed run
+resumes with its trainable groups, and trains on recorded batches again.
 
-The controller starts no threads. Every call expires overdue leases first, and the owner calls `expire_leases` about
-once a second, so that dead workers are noticed when no one else calls.
+The controller starts no threads. Every call first expires overdue leases, and the owner calls `expire_leases` about
+once a second to detect dead workers without other calls.
 """
 
 import hashlib
@@ -61,15 +61,15 @@ from train.weights.manifest import WeightManifest
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.25  # a worker that got no groups requests again after this time
-_MAX_INVALID_RESULTS = 3  # invalid results after which a worker gets no more leases
+_MAX_INVALID_RESULTS = 3  # then a worker gets no more leases
 
 
 @dataclass(slots=True)
 class _Lengths:
     """Tokens and completions of the groups with one start version: received, and trained on."""
 
-    came: int = 0
-    n_came: int = 0
+    received: int = 0
+    n_received: int = 0
     used: int = 0
     n_used: int = 0
 
@@ -78,10 +78,10 @@ class _Lengths:
 class ControllerMetrics:
     """Counts since the start of this process, and the metrics of the last batch.
 
-    The length bias of a start version is the mean length of the completions trained on, divided by the mean length of
-    all that were received. Below 1, short completions were preferred. It is computed once no group of that start
-    version can be trained on any more. Start versions up to `last_ignored_version` are left out: part of their
-    completions arrived before this process started.
+    The length bias of a start version is the mean length of the completions trained on, divided by that of all received
+    ones; below 1, short completions were preferred. It is computed once no group of that start version is trainable any
+    more. Start versions up to `last_ignored_version` are excluded: some of their completions arrived before this
+    process started.
     """
 
     n_dead_workers: int = 0
@@ -106,8 +106,8 @@ class ControllerMetrics:
 
     def record_result(self, start_version: int, n_tokens: int, n_spans: int) -> None:
         lengths = self._lengths[start_version]
-        lengths.came += n_tokens
-        lengths.n_came += 1
+        lengths.received += n_tokens
+        lengths.n_received += 1
         self._n_spans.append(n_spans)
 
     def record_batch(self, version: int, groups: Sequence[OpenGroup], *, staleness: int) -> None:
@@ -137,9 +137,9 @@ class ControllerMetrics:
 
 
 def _bias(lengths: Sequence[_Lengths]) -> float:
-    came, n_came = sum(each.came for each in lengths), sum(each.n_came for each in lengths)
+    received, n_received = sum(each.received for each in lengths), sum(each.n_received for each in lengths)
     used, n_used = sum(each.used for each in lengths), sum(each.n_used for each in lengths)
-    return (used / n_used) / (came / n_came) if came and n_used else nan
+    return (used / n_used) / (received / n_received) if received and n_used else nan
 
 
 class Controller:
@@ -191,17 +191,17 @@ class Controller:
         self._is_complete = False  # whether the next batch consists of the groups that are ready
         self._record = JournaledGroups(recorder, step=step, position=position)
         self._groups = self._record.groups
-        self._asking = Dispatcher(questions, settings, self._record, self._leases, seed)
+        self._dispatcher = Dispatcher(questions, settings, self._record, self._leases, seed)
         with self._changed:
             self._restore(step)
 
     # --- what the trainer calls ---
 
     def try_take_batch(self, version: int) -> list[Group] | None:
-        """Return the groups to train on with these weights, or None if they are not ready.
+        """Return the groups to train on with these weights; None if they are not ready.
 
         The batch is fsynced to the journal when this returns. The list is empty, and nothing is recorded, if max_rounds
-        rounds of groups had no learning signal, or if no reward is known. Batches that the journal has already are
+        rounds of groups had no learning signal, or no reward is known. Batches that the journal already has are
         returned as recorded.
 
         Raises RolloutError if the journal cannot be written, and the error that ended the run in another thread.
@@ -209,7 +209,7 @@ class Controller:
         if version < self._record.first_unrecorded_version:
             return self._record.replay_batch(version)
         if version != self._groups.batches_taken:
-            raise ValueError(f"the next cut is that of version {self._groups.batches_taken}, not {version}")
+            raise ValueError(f"the next batch is that of version {self._groups.batches_taken}, not {version}")
         with self._locked():
             batch = next_batch(self._groups, self._settings, is_complete=self._is_complete)
             if batch is not None:
@@ -224,9 +224,9 @@ class Controller:
         return [group.rollouts() for group in batch]
 
     def wait_for_batch(self, version: int, seconds: float) -> list[Group]:
-        """Wait for the batch that `try_take_batch` returns.
+        """Wait for the batch of `try_take_batch`.
 
-        Raises RolloutError after `seconds`, and everything that `try_take_batch` raises.
+        Raises RolloutError after `seconds`, and the errors of `try_take_batch`.
         """
         until = time.monotonic() + seconds
         while (groups := self.try_take_batch(version)) is None:
@@ -241,7 +241,7 @@ class Controller:
     def wait_for_groups(self, n: float, seconds: float) -> list[Group]:
         """Return the first groups of the next batch, as soon as `n` are certain or the batch is complete.
 
-        Valid only if all groups of a batch have the same start version, so that no later group can displace them.
+        Valid only if all groups of a batch have the same start version, so later groups cannot displace them.
 
         Raises RolloutError after `seconds`, and the error that ended the run in another thread.
         """
@@ -267,20 +267,20 @@ class Controller:
     def wait_until_scored(self) -> None:
         """Wait until every dispatched group is ready or rejected.
 
-        Raises RolloutError if a worker has not sampled all of a group, and the error that ended the run elsewhere.
+        Raises RolloutError if a group lacks completions, and the error that ended the run in another thread.
         """
         with self._changed:
             if unanswered := self._groups.groups_in_state(GroupState.LEASED):
-                raise RolloutError(f"{unanswered[0].dispatched.problem_id}: the sampler has lost an answer")
+                raise RolloutError(f"{unanswered[0].dispatched.problem_id}: the sampler lost a completion")
             self._changed.wait_for(
                 lambda: self._error is not None or self._over or self.n_ready == len(self._groups.open)
             )
             self._check_error()
 
     def complete_batch(self) -> None:
-        """Let the next batch consist of the groups that are ready, however few they are.
+        """Limit the next batch to the ready groups, however few.
 
-        Drop surplus groups, and dispatch their prompts again for the following batch.
+        Drops surplus groups; their prompts are dispatched again for the following batch.
         """
         with self._changed:
             ready = [group for _, group in sorted(self._groups.open.items())]
@@ -288,12 +288,12 @@ class Controller:
             for group in surplus:
                 self._reject(group, "surplus")
             if surplus:
-                self._record.ask_again_from(used[-1].dispatched.position + 1)
+                self._record.rewind_to(used[-1].dispatched.position + 1)
             self._is_complete = True
             self._changed.notify_all()
 
     def open_groups(self) -> list[events.Event]:
-        """Return the events from which a new controller restores the groups that are open after the last batch."""
+        """Return the events that restore the groups open after the last batch in a new controller."""
         with self._changed:
             if not self._groups.open:
                 return []
@@ -305,7 +305,7 @@ class Controller:
         return len(self._groups.groups_in_state(GroupState.READY))
 
     def publish_weights(self, manifest: WeightManifest) -> None:
-        """Announce new weights, which workers can fetch as the manifest describes."""
+        """Announce new weights, which workers fetch by the manifest."""
         with self._locked():
             self._record.append(events.WeightsPublished(manifest.version, _digest(manifest)))
             self._manifest = manifest
@@ -315,10 +315,10 @@ class Controller:
     def set_max_tokens(self, max_tokens: int) -> None:
         """Set the length limit of completions of later groups; open groups keep theirs."""
         with self._changed:
-            self._asking.max_tokens = max_tokens
+            self._dispatcher.max_tokens = max_tokens
 
     def create_sampler(self, timeout_seconds: float = 7200.0) -> ControllerSampler:
-        """Return a sampler for evaluation, whose samples workers with the newest weights get before training groups.
+        """Return a sampler for evaluation; workers with the newest weights get its samples before training groups.
 
         timeout_seconds: the sampler raises SamplerError if no sample finishes for this long
         """
@@ -339,7 +339,7 @@ class Controller:
             self._fail(error)
 
     def metrics(self) -> dict[str, float]:
-        """Return the metrics of the last batch and of the workers; train/run/step_metrics.py explains them."""
+        """Return the metrics of the last batch and of the workers; see train/run/step_metrics.py."""
         with self._changed:
             workers = self._leases.workers.values()
             return {
@@ -357,7 +357,8 @@ class Controller:
 
     def signal_counts(self) -> dict[str, int]:
         """Count the groups of the last batch, and those rejected before it, by signal
-        (train.rollouts.groups.group_signal)."""
+        (train.rollouts.groups.group_signal).
+        """
         with self._changed:
             return dict(self._metrics.signal_counts)
 
@@ -368,7 +369,7 @@ class Controller:
 
     @property
     def batches_taken(self) -> int:
-        """The number of batches taken, which is also the version of the next batch that is not recorded yet."""
+        """The number of batches taken, and the version of the next unrecorded batch."""
         return self._groups.batches_taken
 
     @property
@@ -402,17 +403,19 @@ class Controller:
             worker.free_group_slots = -(-(request.slots - len(leases)) // self._settings.completions_per_prompt)
             for _ in range(
                 count_groups_for_worker(
-                    self._asking.waiting_workers(now), request.worker, self._asking.capacity(request.loaded_version)
+                    self._dispatcher.waiting_workers(now),
+                    request.worker,
+                    self._dispatcher.capacity(request.loaded_version),
                 )
             ):
-                leases.append(self._asking.dispatch(request.worker, request.loaded_version, now))
+                leases.append(self._dispatcher.dispatch(request.worker, request.loaded_version, now))
                 worker.free_group_slots -= 1
             return LeaseResponse(tuple(leases), wait_seconds=0.0 if leases else _RETRY_SECONDS)
 
     def lease_groups(self, worker: str, n: int) -> list[Lease]:
         """Lease n groups to a worker with the newest weights, although a batch may not need them all."""
         with self._worker_call():
-            return [self._asking.dispatch(worker, self.newest_version, self._now()) for _ in range(n)]
+            return [self._dispatcher.dispatch(worker, self.newest_version, self._now()) for _ in range(n)]
 
     def submit_results(self, answers: SubmitRequest) -> list[ResultStatus]:
         return [self._receive(answers.worker, answer) for answer in answers.answers]
@@ -446,7 +449,7 @@ class Controller:
             ended = self._leases.release(leaving.worker, leaving.leases)
             if self._over:
                 return
-            does = "leaves" if leaving.leases is None else "goes on"
+            does = "leaves" if leaving.leases is None else "releases leases"
             log.info("%s %s; %d groups are dispatched again", leaving.worker, does, len(ended))
             for each in ended:
                 self._lose(each.key, each.reason)
@@ -480,7 +483,7 @@ class Controller:
             self._leases.touch(worker, self._now())
             if self._over:
                 return "stale"
-            receipt, reason = self._judge_sample(answer) if answer.group < 0 else self._judge_answer(answer)
+            receipt, reason = self._accept_sample(answer) if answer.group < 0 else self._check_result(answer)
             if receipt == "broken":
                 self._refuse(worker, answer, reason)
             if receipt != "taken" or answer.group < 0:
@@ -490,19 +493,19 @@ class Controller:
                 return "taken"
         text = self._decode(tuple(unpack_tokens(answer.tokens)))
         with self._worker_call():
-            receipt, _ = self._judge_answer(answer)  # a duplicate may have arrived meanwhile, or the lease expired
+            receipt, _ = self._check_result(answer)  # a duplicate may have arrived meanwhile, or the lease expired
             if receipt == "taken" and not self._over:
-                self._accept_answer(answer, text)
+                self._record_result(answer, text)
         return receipt
 
-    def _judge_sample(self, answer: SampleResult) -> tuple[ResultStatus, str]:
+    def _accept_sample(self, answer: SampleResult) -> tuple[ResultStatus, str]:
         receipt, reason = self._evaluation.accept(answer, self.newest_version, self._decode)
         if receipt == "taken":
             self._leases.end((answer.group, answer.attempt))
             self._changed.notify_all()
         return receipt, reason
 
-    def _judge_answer(self, answer: SampleResult) -> tuple[ResultStatus, str]:
+    def _check_result(self, answer: SampleResult) -> tuple[ResultStatus, str]:
         group = self._groups.open.get(answer.group)
         if group is None or group.dispatched.attempt != answer.attempt:
             return "stale", ""
@@ -528,15 +531,15 @@ class Controller:
         self._metrics.n_invalid_results += 1
         culprit = self._leases.touch(worker, self._now())
         culprit.n_invalid_results += 1
-        log.warning("%s sent a broken answer (group %d, number %d): %s", worker, answer.group, answer.number, reason)
+        log.warning("%s sent an invalid result (group %d, number %d): %s", worker, answer.group, answer.number, reason)
         if culprit.n_invalid_results == _MAX_INVALID_RESULTS:
-            log.error("%s sent %d broken answers, so it gets no more work. Restart it.", worker, _MAX_INVALID_RESULTS)
+            log.error("%s sent %d invalid results and gets no more leases. Restart it.", worker, _MAX_INVALID_RESULTS)
         key = answer.group, answer.attempt
         if self._leases.holder(key) == worker:
             self._leases.end(key)
             self._lose(key, "broken")
 
-    def _accept_answer(self, answer: SampleResult, text: str) -> None:
+    def _record_result(self, answer: SampleResult, text: str) -> None:
         group = self._record.append(events.ResultReceived(answer, text))
         assert group is not None
         key = answer.group, answer.attempt
@@ -546,11 +549,11 @@ class Controller:
         self._score(group, answer, text)
         if group.state is not GroupState.LEASED:
             self._leases.end(key)
-            self._asking.discard(answer.group)
+            self._dispatcher.discard(answer.group)
 
     def _score(self, group: OpenGroup, answer: SampleResult, text: str) -> None:
         completion = reward.Completion(text, len(answer.tokens) // 4, answer.finish_reason == "length")
-        future = self._submit(completion, self._asking.task(group))
+        future = self._submit(completion, self._dispatcher.task(group))
         future.add_done_callback(partial(self._scored, answer, text))
 
     def _scored(self, answer: SampleResult, text: str, future: "Future[Reward]") -> None:
@@ -591,7 +594,7 @@ class Controller:
     def _reject(self, group: OpenGroup, taught: str) -> None:
         self._record.append(events.GroupRejected(group.dispatched.group, group.dispatched.attempt, taught))
         self._leases.end((group.dispatched.group, group.dispatched.attempt))
-        self._asking.discard(group.dispatched.group)
+        self._dispatcher.discard(group.dispatched.group)
         self._changed.notify_all()
 
     # --- ended leases ---
@@ -602,7 +605,7 @@ class Controller:
             lost = [each for each in ended if each.worker == name]
             self._metrics.n_dead_workers += bool(lost)
             if lost:
-                log.warning("%s is dead: it said nothing for %g s; %d groups are dispatched again", name,
+                log.warning("%s is dead: it sent nothing for %g s; %d groups are dispatched again", name,
                             self._settings.worker_timeout_seconds, len(lost))  # fmt: skip
             else:
                 log.info("%s has left", name)
@@ -620,7 +623,7 @@ class Controller:
             return
         self._metrics.n_lost_leases += 1
         group = self._record.append(lost)
-        self._asking.discard(key[0])
+        self._dispatcher.discard(key[0])
         if group is not None and group.state is GroupState.SCORED:
             self._accept_or_reject(group)
 
@@ -641,7 +644,7 @@ class Controller:
 
     @contextmanager
     def _worker_call(self) -> Iterator[None]:
-        """Hold the lock for a worker's call. Raises ControllerUnreachable for any error, so that the worker retries."""
+        """Hold the lock for a worker's call. Raises ControllerUnreachable for any error, so the worker retries."""
         start_time = time.monotonic()
         try:
             with self._locked():

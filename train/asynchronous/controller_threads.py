@@ -1,4 +1,4 @@
-"""The threads of a worker that call the controller, so that the engine never waits for the network.
+"""The threads of a worker that call the controller, so the engine never waits for the network.
 
 One submits completions and requests groups, one fetches weights, and one sends heartbeats. They share `WorkerState`
 with the engine's thread. Calls to an unreachable controller are retried, with backoff, until a deadline.
@@ -40,8 +40,8 @@ class RetryPolicy:
 
     A call that the coordinator defers (CallDeferred) is repeated without a deadline.
 
-    pause       waits for the given seconds; returns False, at once, if the worker is shutting down
-    n_failures  number of calls that failed so far
+    pause       waits for the given seconds; returns False immediately if the worker is shutting down
+    n_failures  number of failed calls
     """
 
     def __init__(self, seconds: float, pause: Callable[[float], bool]) -> None:
@@ -50,7 +50,7 @@ class RetryPolicy:
         self.n_failures = 0
 
     def call_with_retries(self, call: Callable[[], Result]) -> Result | None:
-        """Return the result of the call, or None if the worker is shutting down.
+        """Return the result of the call; None if the worker is shutting down.
 
         Raises ControllerUnreachable after the deadline.
         """
@@ -64,8 +64,8 @@ class RetryPolicy:
                 first_failure = None if isinstance(error, CallDeferred) else first_failure or now
                 if first_failure is not None and (gone := now - first_failure) >= self._seconds:
                     raise ControllerUnreachable(
-                        f"{error} (tried for {gone:.0f} s). Start the worker again once the run goes on; "
-                        "--patience SECONDS lets it try for longer."
+                        f"{error} (tried for {gone:.0f} s). Start the worker again once the run continues; "
+                        "--patience SECONDS sets a longer deadline."
                     ) from error
                 log.info("%s; retrying", error)
             if not self._pause(seconds * random.uniform(0.5, 1.0)):  # jitter: workers must not all retry at once
@@ -78,18 +78,18 @@ class WorkerState:
 
     loaded          version of the weights in the engine; -1 for weights that the controller has not published
     manifest        of these weights
-    open_leases     number of completions not yet acknowledged, by lease
+    open_leases     number of unacknowledged completions by lease
     arrived         leases that the engine has not begun
     unsent          results without a receipt
-    lost            leases that the worker no longer holds and the engine still works on
+    lost            lost leases that the engine still works on
     fetched         weights that the engine has not loaded
     free_slots      free engine slots to request leases for; 0 while no request is due
     ask_at          time of the next request for leases
-    tokens_sampled  tokens sampled so far
-    busy_seconds    seconds that this took
-    is_over         the run has ended
-    is_leaving      the worker is shutting down
-    error           the error that ended a thread
+    tokens_sampled  total number of sampled tokens
+    busy_seconds    total time of sampling
+    is_over         whether the run has ended
+    is_leaving      whether the worker is shutting down
+    error           error that ended a thread
     """
 
     def __init__(self) -> None:
@@ -114,12 +114,12 @@ class WorkerState:
         return self.is_over or self.is_leaving or self.error is not None
 
     def wait(self, until: Callable[[], bool], seconds: float | None = None) -> None:
-        """Wait until the condition holds, the worker ends, or the time is over."""
+        """Wait until the condition holds, the worker ends, or `seconds` have passed."""
         with self.changed:
             self.changed.wait_for(lambda: until() or self.has_ended, seconds)
 
     def sleep(self, seconds: float) -> bool:
-        """Wait, and return whether the worker goes on."""
+        """Wait, and return whether the worker continues."""
         self.wait(lambda: False, seconds)
         return not self.has_ended
 
@@ -147,7 +147,7 @@ class WorkerState:
             if key not in self.open_leases:
                 return
             if answer.finish_reason == "refused":
-                self.open_leases[key] = 1  # the controller gives up the whole group
+                self.open_leases[key] = 1  # the controller rejects the whole group
             self.unsent.append(answer)
             self.changed.notify_all()
 
@@ -178,8 +178,8 @@ log = logging.getLogger(__name__)
 
 _MAX_RESULTS_PER_MESSAGE = 32
 _POLL_SECONDS = 30.0  # of a long poll for new weights
-_RETRY_SECONDS = 0.5  # before another attempt to fetch weights
-_MAX_FAILURES = 40  # successive attempts to fetch weights
+_RETRY_SECONDS = 0.5  # before the next attempt to fetch weights
+_MAX_FAILURES = 40  # consecutive failures to fetch weights
 
 
 class ControllerThreads:
@@ -203,10 +203,10 @@ class ControllerThreads:
         self._beat_seconds = beat_seconds
         self._cache_use = cache_use
         self._retry = RetryPolicy(patience_seconds, state.sleep)
-        self._known_failures = 0  # failed calls when the weights were last confirmed to be the run's
+        self._confirmed_failures = 0  # failed calls when the run's weights were last confirmed
         self._threads = [
-            threading.Thread(target=self._guarded, args=(errand,), name=f"worker-{errand.__name__}", daemon=True)
-            for errand in (self._exchange, self._fetch, self._beat)
+            threading.Thread(target=self._guarded, args=(loop,), name=f"worker-{loop.__name__}", daemon=True)
+            for loop in (self._exchange, self._fetch, self._beat)
         ]
 
     def start(self) -> None:
@@ -214,7 +214,7 @@ class ControllerThreads:
             thread.start()
 
     def drain(self, seconds: float) -> None:
-        """Submit finished completions and release the other leases, within about so long.
+        """Submit finished completions and release the other leases, within about `seconds`.
 
         The thread in the long poll for weights may outlive this call; it ends with the controller or the process.
         """
@@ -229,10 +229,10 @@ class ControllerThreads:
         except ControllerUnreachable as error:
             log.info("leases not released: %s", error)
 
-    def _guarded(self, errand: Callable[[], None]) -> None:
+    def _guarded(self, loop: Callable[[], None]) -> None:
         try:
             while not self._state.has_ended:
-                errand()
+                loop()
         except BaseException as error:  # the engine's thread raises it
             self._state.stop_threads(error=error)
 
@@ -255,11 +255,11 @@ class ControllerThreads:
     def _ask(self) -> None:
         state = self._state
         with state.changed:
-            # Unsent results take up slots, too, so that memory is bounded while the controller is unreachable.
+            # Unsent results take up slots, too, to bound memory while the controller is unreachable.
             slots, loaded = state.free_slots - len(state.unsent), state.loaded
         if slots <= 0:
             return
-        if not self._has_the_weights_of_the_run():
+        if not self._has_current_weights():
             state.accept_leases((), _RETRY_SECONDS)  # the other thread fetches them
             return
         work = self._controller.request_leases(LeaseRequest(self._name, loaded, slots))
@@ -268,11 +268,11 @@ class ControllerThreads:
         state.accept_leases(work.leases, work.wait_seconds)
 
     def _fetch(self) -> None:
-        """Fetch the newest weights while the engine goes on, and wait until it has loaded them."""
+        """Fetch the newest weights while the engine continues, and wait until it has loaded them."""
         state = self._state
         before = state.manifest
         manifest = self._retry.call_with_retries(self._newest)
-        if manifest is None:  # nothing is new; after the run's end, the controller replies at once
+        if manifest is None:  # no newer weights; after the run's end, the controller replies immediately
             state.sleep(_RETRY_SECONDS)
             return
         if manifest == before:
@@ -296,22 +296,22 @@ class ControllerThreads:
             state.wait(lambda: state.manifest is not before)
 
     def _newest(self) -> WeightManifest | None:
-        """Return the newest manifest if the engine does not have its weights; None after a long poll without news."""
-        if self._has_the_weights_of_the_run():
+        """Return the newest manifest if the engine lacks its weights; None after a long poll without newer ones."""
+        if self._has_current_weights():
             return self._controller.wait_for_weights(self._state.loaded, _POLL_SECONDS)
         return self._controller.wait_for_weights(-1, _POLL_SECONDS)
 
-    def _has_the_weights_of_the_run(self) -> bool:
+    def _has_current_weights(self) -> bool:
         """Return False if calls have failed since the engine last loaded or confirmed the newest weights.
 
-        The run may have been resumed from an earlier step: then the same version number has other weights.
+        The run may have resumed at an earlier step: then the same version number has other weights.
         """
         failures = self._retry.n_failures
-        if failures == self._known_failures:
+        if failures == self._confirmed_failures:
             return True
         if self._controller.wait_for_weights(-1, 0.0) != self._state.manifest:
             return False
-        self._known_failures = failures
+        self._confirmed_failures = failures
         return True
 
     def _beat(self) -> None:

@@ -1,8 +1,8 @@
 """The rules for dispatch and batches: settings, load balancing, and the groups with their journal.
 
-A worker gets groups within the staleness bound, balanced against the load of the other workers. Groups and journal
-change only together: every event is recorded before it has an effect. A resumed run replays its journal: batches
-recorded after the checkpoint are returned first, then new ones are taken.
+A worker gets groups within the staleness bound, balanced against the load of the other workers. Every event is
+journaled before it changes the groups. A resumed run replays its journal: batches recorded after the checkpoint are
+returned first, then new ones are taken.
 """
 
 import heapq
@@ -32,14 +32,14 @@ class ControllerSettings:
     completions_per_prompt       completions in a group
     total_steps                  batches in the whole run
     max_tokens                   initial length limit of completions
-    max_staleness                maximal difference between the version that trains on a group and its start version
-    max_running_groups           maximal number of groups sampled at once; 0: bounded only by max_staleness
+    max_staleness                maximum difference between the version that trains on a group and its start version
+    max_running_groups           maximum number of groups sampled at once; 0: bounded only by max_staleness
     online_filter                whether groups without a learning signal are rejected and replaced
-    max_rounds                   a batch is cut short once more than (max_rounds - 1) * prompts_per_batch groups were
+    max_rounds                   a batch may be partial once more than (max_rounds - 1) * prompts_per_batch groups were
                                  rejected
     count_truncated_rewards      whether rewards of truncated completions count
     process_supervision          whether advantages come from the rewards of steps, not of whole completions
-    worker_timeout_seconds       a worker that sends nothing for this long is dead
+    worker_timeout_seconds       silence after which a worker is dead
     min_lease_seconds            lower bound of the time in which a lease must make progress
     weight_load_timeout_seconds  time to load published weights, in which leases need not make progress
     vocab_size                   upper bound (exclusive) of token ids
@@ -63,12 +63,12 @@ class ControllerSettings:
 
 
 def next_batch(groups: Groups, settings: ControllerSettings, *, is_complete: bool = False) -> list[OpenGroup] | None:
-    """Return the groups of the next batch, or None if they are not ready.
+    """Return the groups of the next batch; None if they are not ready.
 
     is_complete: whether no further groups will arrive
 
     The list is empty if nothing can be learned: max_rounds rounds of groups had no signal, or no reward is known. Such
-    a batch is not recorded, since it would end the run again at every resumption.
+    a batch is not recorded, or it would end the run again at every resumption.
     """
     n_most_rejected = settings.max_rounds * settings.prompts_per_batch
     if (is_complete or groups.n_rejected >= n_most_rejected) and not groups.groups_in_state(GroupState.READY):
@@ -84,7 +84,7 @@ def next_batch(groups: Groups, settings: ControllerSettings, *, is_complete: boo
 
 
 def rejection_reason(group: OpenGroup, taught: str, settings: ControllerSettings) -> str:
-    """Return why a scored group with this signal (`open_group_signal`) is rejected, or "" if it is trainable."""
+    """Return why a scored group with this signal (`open_group_signal`) is rejected; "" if it is trainable."""
     return taught if not group.answers or (settings.online_filter and taught != "some") else ""
 
 
@@ -107,7 +107,7 @@ class WorkerLoad:
     """The load of a worker that waits for groups.
 
     load              groups that it samples now
-    free_group_slots  further groups for which it has room
+    free_group_slots  further groups that its free slots can hold
     capacity          further groups that the staleness bound allows for its weights
     """
 
@@ -143,9 +143,8 @@ class JournaledGroups:
     recorder                  the journal, open for writing, or NullJournal()
     step                      steps completed by the trainer: a checkpoint's, or 0
     position                  position in the data of the first prompt, unless the journal has a later one
-
     groups                    their states; only methods of this class change them
-    first_unrecorded_version  the version of the first batch that was not in the journal at the start
+    first_unrecorded_version  version of the first batch that was not in the journal at the start
 
     Raises CheckpointError if the journal is damaged, and RolloutError if it cannot be written.
     """
@@ -164,7 +163,7 @@ class JournaledGroups:
         elif step < self.groups.batches_taken:
             self._recorded = journal.replay_batches(recorder.history(), step)
         self.first_unrecorded_version = self.groups.batches_taken
-        # A killed process may have left the segment missing or empty.
+        # SIGKILL may have left the segment missing or empty.
         self._begin_segment()
 
     def append(self, event: Event) -> OpenGroup | None:
@@ -186,7 +185,7 @@ class JournaledGroups:
         self.groups.take(cut)
         self._begin_segment()
 
-    def ask_again_from(self, position: int) -> None:
+    def rewind_to(self, position: int) -> None:
         """Move the position of the next new group back. Raises RolloutError."""
         self.append(events.SegmentStarted(self.groups.batches_taken, self.groups.next_group, position))
 
@@ -194,7 +193,7 @@ class JournaledGroups:
         """Return the groups of a batch that was in the journal at the start. Batches are returned once, in order."""
         recorded, groups = next(self._recorded, (-1, []))
         if recorded != version:
-            raise ValueError(f"the cut of version {version} was handed out before")
+            raise ValueError(f"the batch of version {version} was replayed before")
         if version + 1 == self.first_unrecorded_version:
             self._recorded = iter(())  # it would read a file that is being written
         return groups
@@ -218,7 +217,7 @@ class JournaledGroups:
 
 @contextmanager
 def _writing() -> Iterator[None]:
-    """Raise RolloutError with a recovery hint for errors of the disk."""
+    """Translate OSError to RolloutError with a recovery hint."""
     try:
         yield
     except OSError as error:
@@ -227,7 +226,7 @@ def _writing() -> Iterator[None]:
         ) from error
 
 
-_IDLE_WINDOW_SECONDS = 2.0  # a worker whose last request, not fully met, is no older still waits
+_IDLE_WINDOW_SECONDS = 2.0  # how long a worker waits for groups after a request that was not fully met
 
 
 class PromptSource(Protocol):
@@ -239,7 +238,7 @@ class PromptSource(Protocol):
 class Dispatcher:
     """Dispatches groups to workers. Callers hold the controller's lock.
 
-    max_tokens  length limit of completions of later groups
+    max_tokens: length limit of completions of later groups
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""A sampler for evaluation that uses the workers of a controller.
+"""A sampler for evaluation on a controller's workers.
 
-Its samples are leases with negative numbers and one completion each. They are not in the journal. Only workers with the
+Its samples are leases with negative numbers and one completion each, and are not journaled. Only workers with the
 newest weights get them, before any training group.
 """
 
@@ -37,11 +37,11 @@ class _Sample:
     done: _Done
     attempt: int = 0
     n_lost: int = 0
-    birth: int = 0
+    start_version: int = 0
 
 
 class EvaluationQueue:
-    """The samples that are requested but not finished. Callers hold the controller's lock."""
+    """The unfinished samples. Callers hold the controller's lock."""
 
     def __init__(self, vocabulary: int) -> None:
         self.waiting: deque[int] = deque()
@@ -64,12 +64,12 @@ class EvaluationQueue:
         """Lease the sample that has waited longest."""
         number = self.waiting.popleft()
         sample = self._samples[number]
-        sample.birth = loaded_version
+        sample.start_version = loaded_version
         seconds = leases.grant((number, sample.attempt), worker, now)
         return Lease(number, sample.attempt, loaded_version, sample.prompt, (sample.seed,), sample.draw, seconds)
 
     def requeue(self, key: LeaseKey, reason: str) -> None:
-        """Queue the sample again, unless _MAX_LOSSES workers have lost it. A released lease is not counted as lost."""
+        """Queue the sample again, unless _MAX_LOSSES workers have lost it. A released lease does not count as lost."""
         sample = self._samples.get(key[0])
         if sample is None or sample.attempt != key[1]:
             return
@@ -88,8 +88,8 @@ class EvaluationQueue:
         sample = self._samples.get(answer.group)
         if sample is None or sample.attempt != answer.attempt or answer.group in self.waiting:
             return "stale", ""
-        draw = sample.draw
-        expected = ResultConstraints(1, draw.max_tokens, sample.birth, newest_version, self._vocabulary, draw.logprobs)
+        draw, oldest = sample.draw, sample.start_version
+        expected = ResultConstraints(1, draw.max_tokens, oldest, newest_version, self._vocabulary, draw.logprobs)
         if reason := validation_error(answer, expected):
             return "broken", reason
         del self._samples[answer.group]
@@ -98,7 +98,7 @@ class EvaluationQueue:
 
 
 class ControllerSampler:
-    """A Sampler (train/sampling/protocol.py) that samples with the workers of a controller.
+    """A Sampler (train/sampling/protocol.py) on the workers of a controller.
 
     queue            the controller's queue of samples
     changed          the controller's lock, notified after every change
@@ -156,7 +156,7 @@ class ControllerSampler:
         return len(self._queue.waiting) < _MAX_WAITING
 
     def _add(self, index: int, prompt: SeededPrompt, draw: SamplingParams, done: _Done) -> list[int]:
-        """Queue a sample for the workers, and return its number. A refused prompt is done at once."""
+        """Queue a sample for the workers, and return its number. A refused prompt is done immediately."""
         asked, seed = prompt
         try:
             ids = tuple(self._encode(asked))
@@ -168,7 +168,7 @@ class ControllerSampler:
             return [self._queue.add(_Sample(index, asked, ids, seed, draw, done))]
 
     def _wait(self, enough: Callable[[], bool]) -> None:
-        """Wait with a time limit: there may be no workers."""
+        """Wait with a time limit, since there may be no workers."""
         start_time = warned = time.monotonic()
         with self._changed:
             while not enough():

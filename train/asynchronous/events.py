@@ -1,7 +1,7 @@
-"""The events of groups, as the journal records them. Folding them gives the state of all groups (group_states.py).
+"""The events of groups in the journal. Folding them gives the state of all groups (group_states.py).
 
-A group is identified by its number and the attempt. Events that return groups to the queue hold all that a new dispatch
-needs, since the segment of the journal with the first dispatch may be pruned.
+A group is identified by its number and the attempt. Events that return groups to the queue have all that a new dispatch
+needs, since the segment with the first dispatch may be pruned.
 """
 
 from msgspec import Struct, field
@@ -19,7 +19,7 @@ class PendingGroup(Struct, frozen=True, array_like=True):
 
 
 class SegmentStarted(Struct, frozen=True, array_like=True, tag="begun"):
-    """The first event of each segment of the journal: the state that the events of open groups do not give."""
+    """The first event of each segment: the state that the events of open groups do not give."""
 
     batches_taken: int = field(name="cuts")
     next_group: int
@@ -28,7 +28,7 @@ class SegmentStarted(Struct, frozen=True, array_like=True, tag="begun"):
 
 
 class RunResumed(Struct, frozen=True, array_like=True, tag="resumed"):
-    """The controller resumed at this step. waiting: the groups that were being sampled, to be dispatched again."""
+    """The controller resumed at this step. waiting: groups that were being sampled, to be dispatched again."""
 
     step: int
     pending_groups: tuple[PendingGroup, ...] = field(name="waiting", default=())
@@ -44,8 +44,8 @@ class WeightsPublished(Struct, frozen=True, array_like=True, tag="published"):
 class GroupDispatched(Struct, frozen=True, array_like=True, tag="asked"):
     """A worker was leased a group.
 
-    start_version  the version that the worker had loaded
-    n_lost         how often the group was lost before
+    start_version  version that the worker had loaded
+    n_lost         number of previous losses of the group
     prompt         token ids, 4 bytes each, little-endian and unsigned
     source         data source of the problem
     """
@@ -64,7 +64,7 @@ class GroupDispatched(Struct, frozen=True, array_like=True, tag="asked"):
 
 
 class ResultReceived(Struct, frozen=True, array_like=True, tag="answered"):
-    """A worker submitted a completion; `text` is its decoded tokens."""
+    """A worker submitted a completion. text: its decoded tokens."""
 
     answer: SampleResult
     text: str
@@ -99,13 +99,13 @@ class GroupRejected(Struct, frozen=True, array_like=True, tag="rejected"):
     signal: str
 
 
-RELEASED_REASON = "given back"  # by a worker that ends; not counted as a loss of the group
+RELEASED_REASON = "given back"  # by a worker that shuts down; does not count as a loss of the group
 
 
 class LeaseLost(Struct, frozen=True, array_like=True, tag="lost"):
     """A lease ended before all completions arrived.
 
-    pending_group: how the group waits for its next dispatch; None if it keeps the completions it has
+    pending_group: the group's next dispatch; None if it keeps the completions it has
     """
 
     group: int

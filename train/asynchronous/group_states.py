@@ -5,8 +5,8 @@
        +- lost --+                      +-> rejected
 
 A lost group waits for another dispatch: with the same position, so the same prompt and seeds, but as the next attempt
-and with a new start version. A group lost for the second time continues with the completions it has. The missing ones
-are left out, which for the learner equals an unknown reward. Used and rejected groups are dropped.
+and with a new start version. A group lost for the second time continues with the completions it has; for the learner,
+missing ones equal unknown rewards. Used and rejected groups are dropped.
 """
 
 import math
@@ -39,18 +39,18 @@ class OpenGroup:
     scores: dict[int, ResultScored] = field(default_factory=dict)
 
     def task_rewards(self) -> list[tuple[float, bool]]:
-        """Return each completion's task reward, nan if unknown, and whether the completion was truncated."""
+        """Return each completion's task reward, nan if unknown, and whether it was truncated."""
         scores = [self.scores[number] for number in sorted(self.answers)]
         rewards = [task_reward(_or_nan(scored.reward), scored.reward_components) for scored in scores]
         cut_off = [answered.answer.finish_reason == "length" for _, answered in sorted(self.answers.items())]
         return list(zip(rewards, cut_off, strict=True))
 
     def step_rewards(self) -> list[list[float]]:
-        """Return the rewards of the steps of each completion."""
+        """Return the step rewards of each completion."""
         return [[value for _, value in self.scores[number].step_rewards] for number in sorted(self.answers)]
 
     def rollouts(self) -> Group:
-        """Return the group in the learner's format. All its completions must be scored."""
+        """Return the group as rollouts for the learner. All its completions must be scored."""
         prompt_ids = tuple(unpack_tokens(self.dispatched.prompt))
         return tuple(
             self._rollout(prompt_ids, answered.answer, answered.text, self.scores[number])
@@ -86,12 +86,12 @@ class Groups:
     """All groups of a run that are neither used nor rejected.
 
     open           groups by number, without lost groups that wait for another dispatch
-    waiting        the lost groups, the oldest first
-    batches_taken  batches taken so far
+    waiting        lost groups, the oldest first
+    batches_taken  number of batches taken
     next_group     number of the next new group
     next_position  position in the data of its prompt
-    signal_counts  groups accepted or rejected since the last batch, by their signal
-    n_rejected     groups rejected since the last batch or since the run was resumed
+    signal_counts  groups accepted or rejected since the last batch, by signal
+    n_rejected     groups rejected since the last batch or resumption
     """
 
     def __init__(self, *, batches: int = 0, next_group: int = 0, next_position: int = 0) -> None:
@@ -104,13 +104,13 @@ class Groups:
         self.n_rejected = 0
 
     def capacity(self, loaded_version: int, *, prompts: int, max_staleness: int, steps: int) -> int:
-        """Return how many further groups a worker with this version may be given."""
+        """Return how many further groups a worker with this version may get."""
         return staleness.dispatch_capacity(
             loaded_version, self.batches_taken, len(self.open), prompts=prompts, staleness=max_staleness, steps=steps
         )
 
     def next_to_dispatch(self) -> PendingGroup:
-        """Return the next group to dispatch: one that was lost, or a new one."""
+        """Return the next group to dispatch: a lost one first, otherwise a new one."""
         if self.waiting:
             return self.waiting[min(self.waiting)]
         return PendingGroup(self.next_group, 0, self.next_position, 0)
@@ -148,14 +148,14 @@ class Groups:
         return sum(group.state is GroupState.LEASED for group in self.open.values())
 
     def resumption_event(self, step: int) -> events.RunResumed:
-        """Return the event of a resumption, at which the groups being sampled are lost."""
+        """Return the event of a resumption, which loses the groups being sampled."""
         leased = self.groups_in_state(GroupState.LEASED)
         return events.RunResumed(
             step, tuple(_again(group.dispatched, losses=group.dispatched.n_lost) for group in leased)
         )
 
     def lease_lost_event(self, number: int, attempt: int, reason: str) -> events.LeaseLost | None:
-        """Return the event of a lease that ended early, or None if all completions have arrived."""
+        """Return the event of a lease that ended early; None if all completions have arrived."""
         group = self._current(number, attempt)
         if group is None or group.state is not GroupState.LEASED:
             return None
@@ -168,9 +168,9 @@ class Groups:
         return [group for group in self.open.values() if group.state is state]
 
     def apply(self, event: Event) -> OpenGroup | None:
-        """Apply an event, and return its group if it is still known.
+        """Apply an event, and return its group if it is open.
 
-        Events about another attempt than the current one change nothing.
+        Ignores events about an attempt other than the current one.
         """
         match event:
             case events.SegmentStarted():
@@ -216,7 +216,7 @@ class Groups:
         for waiting in resumed.pending_groups:
             self.open.pop(waiting.group, None)
             self.waiting[waiting.group] = waiting
-        # Otherwise a run that ended because no group had a signal would end again at once.
+        # Otherwise a run that ended because no group had a signal would end again immediately.
         self.signal_counts.clear()
         self.n_rejected = 0
 
@@ -256,5 +256,5 @@ def _again(asked: GroupDispatched, *, losses: int) -> PendingGroup:
 
 
 def _advance(group: OpenGroup) -> None:
-    """Advance a group that expects no more completions: to finished, or to scored if all it has are scored."""
+    """Advance a group that expects no more completions: to scored if all its completions are, else to finished."""
     group.state = GroupState.SCORED if len(group.scores) == len(group.answers) else GroupState.FINISHED

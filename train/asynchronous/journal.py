@@ -1,10 +1,10 @@
-"""The journal: an append-only log of the events of groups, in segments, with its readers and its audit.
+"""The journal: an append-only log of group events, in segments, with its readers and its audit.
 
     RUN/journal/000007.frames    the events after batch 6 (or the start of the run) up to and including batch 7
 
 A segment is a series of frames: the length of the event (4 bytes, little-endian), the first 8 bytes of its blake3
-digest, and the event as msgpack. The journal is fsynced up to a batch before that batch is trained on. A killed process
-leaves at most one torn frame, the last, which is truncated when the journal is opened again.
+digest, and the event as msgpack. The journal is fsynced up to a batch before that batch is trained on. SIGKILL leaves
+at most one torn frame, the last, which is truncated when the journal is opened again.
 
 A group used at version v was dispatched after batch v - eta - 1, so older segments are needed only to train on their
 batches again.
@@ -29,7 +29,7 @@ from train.asynchronous.group_states import Groups, GroupState, OpenGroup
 from train.errors import CheckpointError
 from train.rollouts.groups import Group
 
-FOLDER = "journal"  # of a run
+FOLDER = "journal"  # subfolder of a run
 _SUFFIX = ".frames"
 _DIGEST_BYTES = 8
 _HEAD_BYTES = 4 + _DIGEST_BYTES
@@ -39,7 +39,6 @@ _decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
 
 
 def fsync_path(path: Path) -> None:
-    """Fsync a file or folder. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -67,7 +66,7 @@ class NullJournal:
         """Remove the segments before this number. Raises OSError."""
 
     def close(self) -> None:
-        """Close the files."""
+        pass
 
 
 class GroupsOfCheckpoint(NullJournal):
@@ -86,7 +85,7 @@ def write_events(path: Path, recorded: Iterable[Event]) -> None:
 
 
 def read_event_file(path: Path) -> list[Event]:
-    """Return the events in a file of frames. Raises OSError, and ValueError if the file is damaged."""
+    """Read the events of a file of frames. Raises OSError, and ValueError if the file is damaged."""
     frames = list(_read_frames(path))
     if not frames or frames[-1][1] != path.stat().st_size:
         raise ValueError(f"{path.name} is damaged")
@@ -167,7 +166,7 @@ class RunJournal(NullJournal):
 
 
 def repair(folder: Path) -> None:
-    """Truncate the journal at a torn frame of a killed process, and remove the segments after it.
+    """Truncate the journal at a torn frame, and remove the segments after it.
 
     Raises CheckpointError if batches were recorded after the torn frame, since they would be lost.
     """
@@ -192,7 +191,7 @@ def repair(folder: Path) -> None:
 
 
 def read_events(folder: Path) -> Iterator[Event]:
-    """Yield all events of a journal, without a torn frame at its end. Raises CheckpointError if it is damaged."""
+    """Yield all events of a journal, up to a torn frame at its end. Raises CheckpointError if it is damaged."""
     segments = list(_segment_paths(folder).values())
     for path in segments:
         end, size = 0, path.stat().st_size  # the file may be pruned while its last event is processed
@@ -206,15 +205,15 @@ def read_events(folder: Path) -> Iterator[Event]:
 def read_batches(folder: Path, after_step: int = 0) -> Iterator[tuple[int, list[Group]]]:
     """Yield the version and the groups of each recorded batch, beginning with that of step `after_step` + 1.
 
-    The groups are bit for bit those that the learner had.
+    The groups are bitwise identical to those that the learner had.
 
-    Raises CheckpointError if the journal is damaged, or if segments with groups of these batches were pruned.
+    Raises CheckpointError if the journal is damaged, or segments with groups of these batches were pruned.
     """
     return replay_batches(read_events(folder), after_step)
 
 
 def replay_batches(recorded: Iterable[Event], after_step: int) -> Iterator[tuple[int, list[Group]]]:
-    """Yield the same as `read_batches` from the events of a journal."""
+    """Yield what `read_batches` yields, from the events of a journal."""
     groups = Groups()
     for event in recorded:
         if not isinstance(event, events.BatchTaken):
@@ -225,7 +224,7 @@ def replay_batches(recorded: Iterable[Event], after_step: int) -> Iterator[tuple
             continue
         if len(taken) != len(event.groups):
             raise CheckpointError(
-                f"the groups of step {event.version + 1} are not in the journal any more. Runs with run.keep_journal = "
+                f"the groups of step {event.version + 1} are no longer in the journal. Runs with run.keep_journal = "
                 "true keep them; delete RUN/journal to continue without it."
             )
         yield event.version, [group.rollouts() for group in taken]
@@ -237,7 +236,7 @@ def _segment_paths(folder: Path) -> dict[int, Path]:
 
 
 def _read_frames(path: Path) -> Iterator[tuple[Event, int]]:
-    """Yield each event and the offset where its frame ends, up to the first torn frame."""
+    """Yield each event and the end offset of its frame, up to the first torn frame."""
     end = 0
     with path.open("rb") as file:
         while len(head := file.read(_HEAD_BYTES)) == _HEAD_BYTES:
@@ -274,10 +273,10 @@ class JournalAudit:
 
 
 def audit_journal(recorded: Iterable[Event], *, staleness: int) -> JournalAudit:
-    """Check the events of a journal against each other and against the bound on staleness."""
+    """Check the events of a journal against each other and the staleness bound."""
     audit, groups = JournalAudit(), Groups()
     ends: dict[int, str] = {}  # how each group ended
-    asked: dict[int, events.GroupDispatched] = {}  # the last dispatch of each group
+    asked: dict[int, events.GroupDispatched] = {}  # last dispatch of each group
     group_of: dict[int, int] = {}  # by position
     cut_short: set[int] = set()  # groups that continue with the completions they have
     first_kept = -1  # groups below this number may have been dispatched in a pruned segment
@@ -352,7 +351,7 @@ def _faults(name: str, group: OpenGroup, attempt: int, start_version: int, *, cu
 
 
 def audit_lines(run_folder: Path, *, staleness: int) -> Iterator[str]:
-    """Yield lines that report the audit of a run's journal; none if the run has no journal.
+    """Yield lines that report the audit of a run's journal; none without a journal.
 
     staleness: the bound, in versions
 

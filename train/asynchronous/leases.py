@@ -1,10 +1,9 @@
-"""Leases of groups to workers, and the checks of what workers send.
+"""Leases of groups to workers, and the validation of their results.
 
 A lease lasts three times the 99th percentile of recent completion times, at least a minute. Each completion renews it,
-and so does each heartbeat that names it while the worker samples tokens. So long completions keep their lease, while an
-engine that hangs in a live process loses it. A worker that sends nothing for 15 seconds is dead. A live worker whose
-heartbeats do not name a lease (the reply never arrived) loses that lease after the same time. Callers pass the current
-time, in seconds.
+and so does each heartbeat that names it while the worker samples. So long completions keep their lease, while an engine
+that hangs in a live process loses it. A worker that sends nothing for 15 seconds is dead. A lease that heartbeats do
+not name for as long (because the reply never arrived) ends as well. Callers pass the current time, in seconds.
 
 Workers hold the run's token, so they are trusted; but an invalid result must neither end the run nor be trained on.
 """
@@ -23,7 +22,7 @@ _STALL_SECONDS = 5.0  # a pause this long in our own process would make live wor
 _ANSWERS = 1000  # latest completions, whose times determine the length of leases
 _MEASURED_EACH = 20  # completions between updates of that length
 _MULTIPLE = 3.0
-_ABOVE_ZERO = 1e-3  # log-probabilities near 0 may exceed 0 by this much through rounding
+_ABOVE_ZERO = 1e-3  # rounding can raise log-probabilities near 0 above it by this much
 _FINISHES = ("stop", "length", "refused")
 
 
@@ -36,9 +35,9 @@ class WorkerInfo:
     loaded_version     version of its weights
     n_leases           leases that it holds
     n_invalid_results  invalid results that it sent
-    free_group_slots   groups that it had room for at its last request, minus those it was given
+    free_group_slots   group slots free at its last request, minus groups leased since
     last_request       time of that request
-    unknown_version    version it reported that this run has not published; -1 if none
+    unknown_version    reported version that this run has not published; -1 if none
     """
 
     last_seen: float
@@ -58,7 +57,7 @@ class WorkerInfo:
 class _Lease:
     worker: str
     began: float
-    known: float  # time of the last heartbeat that named it
+    last_named: float  # time of the last heartbeat that named it
     seconds: float
     ends: float
 
@@ -98,7 +97,7 @@ class LeaseTable:
         return self._seconds
 
     def release(self, name: str, keys: Collection[LeaseKey] | None) -> list[EndedLease]:
-        """End and return these leases of the worker; None for all of its leases, and the worker itself."""
+        """End and return these leases of the worker; None: all of its leases, and remove the worker."""
         given = list(self._leases) if keys is None else keys
         ended = [EndedLease(key, name, RELEASED_REASON) for key in given if self.holder(key) == name]
         for each in ended:
@@ -126,7 +125,7 @@ class LeaseTable:
             if lease is None or lease.worker != name:
                 foreign.append(key)
                 continue
-            lease.known = now
+            lease.last_named = now
             if is_sampling:
                 lease.ends = now + lease.seconds
         return foreign
@@ -160,7 +159,7 @@ class LeaseTable:
             return "silent"
         if now >= lease.ends:
             return "late"
-        return "unknown to the worker" if worker.last_heartbeat - lease.known >= self._silent_seconds else ""
+        return "unknown to the worker" if worker.last_heartbeat - lease.last_named >= self._silent_seconds else ""
 
     def _forgive_stall(self, now: float) -> None:
         stall = now - self._checked
@@ -170,7 +169,7 @@ class LeaseTable:
                 worker.last_seen = min(now, worker.last_seen + stall)
             for lease in self._leases.values():
                 lease.ends += stall
-                lease.known = min(now, lease.known + stall)  # the next heartbeat may be older than the lease
+                lease.last_named = min(now, lease.last_named + stall)  # the latest one may predate the lease
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,14 +190,14 @@ class ResultConstraints:
 
 
 class Objection(NamedTuple):
-    """Why a result is invalid: a reason of lease verdicts, and details."""
+    """The reason why a result is invalid, as in lease verdicts, and details."""
 
     reason: Reason
     detail: str
 
 
 def validation_error(answer: SampleResult, expected: ResultConstraints) -> str | None:
-    """Return why a result is invalid, or None if it is valid."""
+    """Return why a result is invalid; None if it is valid."""
     try:
         found = objection(answer, expected)
     except (TypeError, ValueError, AttributeError) as error:  # a worker in this process can send anything
@@ -207,7 +206,7 @@ def validation_error(answer: SampleResult, expected: ResultConstraints) -> str |
 
 
 def objection(answer: SampleResult, expected: ResultConstraints) -> Objection | None:
-    """Return why a result whose fields have the declared types is invalid, or None."""
+    """Return why a result with correctly typed fields is invalid; None if it is valid."""
     if not 0 <= answer.number < expected.completions:
         return Objection("file", f"number {answer.number} of a group of {expected.completions}")
     if answer.finish_reason not in _FINISHES:
@@ -223,7 +222,7 @@ def objection(answer: SampleResult, expected: ResultConstraints) -> Objection | 
         return Objection("tokens", f"token {max(tokens)} of a vocabulary of {expected.vocab_size}")
     if len(logprobs) != (len(tokens) if expected.requires_logprobs else 0):
         return Objection("length", f"{len(tokens)} tokens and {len(logprobs)} log-probabilities")
-    if not math.isfinite(sum(logprobs)):  # it is finite only if all of them are
+    if not math.isfinite(sum(logprobs)):  # finite only if all of them are
         return Objection("logprobs", "a log-probability is not a finite number")
     if logprobs and max(logprobs) > _ABOVE_ZERO:
         return Objection("logprobs", f"a log-probability of {max(logprobs):g}")

@@ -27,8 +27,8 @@ class LocalWorkers:
     url    of the controller
     token  the run's token
     logs   folder for the output of the workers
-    gone   called with the name of a dead worker, so that its leases end at once
-    fail   called with the error if workers die too often
+    gone   called with the name of a dead worker, to end its leases
+    fail   called with the error after too many restarts
 
     Raises SamplerError if the run sees fewer GPUs.
     """
@@ -70,7 +70,7 @@ class LocalWorkers:
         self.close(wait_seconds=_SHUTDOWN_SECONDS if error is None else 0.0)
 
     def close(self, *, wait_seconds: float) -> None:
-        """Terminate the workers that have not ended by themselves after `wait_seconds`."""
+        """Terminate the workers that have not exited after `wait_seconds`."""
         self._closing.set()
         self._watcher.join()
         until = time.monotonic() + wait_seconds

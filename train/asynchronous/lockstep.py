@@ -1,12 +1,12 @@
 """The pipelines with one sampler, whose weights change between batches: sync, minibatch and one-off.
 
-A batch is sampled in rounds. A round samples at once all groups that the batch is expected to need, by the share of
-groups with a learning signal in the previous batch. The next round begins when all of them have rewards, and replaces
-the groups without a signal (DAPO's dynamic sampling). Each round lasts as long as its longest completion, so few rounds
-are better. A repeated run samples the same groups together, and gets bit-identical completions.
+A batch is sampled in rounds. A round samples all groups that the batch probably needs, estimated from the previous
+batch's share of groups with a learning signal. The next round begins when all of them have rewards, and replaces the
+groups without a signal (DAPO's dynamic sampling). Each round lasts as long as its longest completion, so few rounds are
+better. A repeated run samples the same groups together, and gets bit-identical completions.
 
-Sampling runs in another thread, so that the trainer can time out: a batch that takes longer than rollout.max_seconds
-ends the run with an error.
+Sampling runs in another thread, so the trainer can time out: a batch that takes longer than rollout.max_seconds ends
+the run with an error.
 """
 
 import threading
@@ -35,7 +35,7 @@ class LockstepPipeline(Pipeline):
     """A pipeline with one sampler and a controller whose staleness bound is 0, or 1 in one-off.
 
     controller  with the open groups of the checkpoint, if any
-    step        the last completed step
+    step        last completed step
     share       share of groups with a signal in that step
     """
 
@@ -74,7 +74,7 @@ class LockstepPipeline(Pipeline):
         if not groups:
             prompts, temperature = probe_prompts(self._prompts, step), self._config.rollout.temperature
             metrics |= compare_samples(self._learner, self.sampler, step, prompts, temperature=temperature, **limits)
-            # This empties the engine's cache, so that its samples do not depend on this comparison.
+            # This resets the engine's cache, so later samples do not depend on this comparison.
             publish(self._learner, self.sampler, step, None, **limits)
         self._controller.publish_weights(WeightManifest(step))
         return metrics
@@ -125,7 +125,7 @@ class LockstepPipeline(Pipeline):
             self.wait_seconds += time.monotonic() - start_time
 
     def _take(self, step: int) -> list[Group]:
-        """Wait for this step's batch. It is short if max_rounds rounds did not fill it."""
+        """Wait for this step's batch, which is partial if max_rounds rounds did not fill it."""
         self._wait(inf)
         groups = self._controller.try_take_batch(step - 1)
         assert groups is not None  # complete batches can be taken
@@ -168,7 +168,7 @@ class LockstepPipeline(Pipeline):
                 result = encode_result(lease, number, completion)
             (status,) = self._controller.submit_results(SubmitRequest(_WORKER, (result,)))
             if status == "broken":
-                raise RolloutError("the sampler's answers make no sense, as said above, so a run cannot train with it")
+                raise RolloutError("the sampler's results are invalid (see the warning above); a run cannot use them")
         sampled = clock()
         self.sampling_seconds += sampled - start_time
         self._timeline.record(step, "sample", start_time, sampled, batch=batch)

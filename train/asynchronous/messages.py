@@ -21,24 +21,24 @@ _Number = TypeVar("_Number", int, float)
 
 
 def pack_tokens(tokens: Iterable[int]) -> bytes:
-    """Return token ids as unsigned integers. Raises OverflowError for an id that is negative or needs more bits."""
+    """Pack token ids as unsigned integers. Raises OverflowError for a negative or too large id."""
     return _little_endian(array("I", tokens)).tobytes()
 
 
 def unpack_tokens(data: bytes) -> "array[int]":
-    """Raises ValueError if the bytes are not a multiple of four."""
+    """Unpack token ids. Raises ValueError if the bytes are not a multiple of four."""
     tokens = array("I")
     tokens.frombytes(data)
     return _little_endian(tokens)
 
 
 def pack_logprobs(logprobs: Iterable[float]) -> bytes:
-    """Return log-probabilities as single-precision floats, the precision of engines."""
+    """Pack log-probabilities as single-precision floats, the precision of engines."""
     return _little_endian(array("f", logprobs)).tobytes()
 
 
 def unpack_logprobs(data: bytes) -> "array[float]":
-    """Raises ValueError if the bytes are not a multiple of four."""
+    """Unpack log-probabilities. Raises ValueError if the bytes are not a multiple of four."""
     logprobs = array("f")
     logprobs.frombytes(data)
     return _little_endian(logprobs)
@@ -50,10 +50,10 @@ def _little_endian(numbers: "array[_Number]") -> "array[_Number]":
     return numbers
 
 
-NAME_PATTERN = r"\A[\w.:@-]{1,200}\Z"  # of workers; it is printed in logs and messages
+NAME_PATTERN = r"\A[\w.:@-]{1,200}\Z"  # of workers, for logs and messages
 WorkerName = Annotated[str, Meta(pattern=NAME_PATTERN)]
 LeaseKey = tuple[int, int]  # number and attempt of a group
-VersionSpan = tuple[int, int, int]  # version of the weights; index of its first token, and after its last
+VersionSpan = tuple[int, int, int]  # (version, index of its first token, index after its last)
 
 
 # "soft": honest nodes may fail like this; "hard": only cheats do; "unknown": the fault is on the verifier's side.
@@ -101,11 +101,11 @@ class Lease(Struct, frozen=True):
     """One group to sample: all completions of one prompt.
 
     group               number of the group, from 0 in the order of dispatch; evaluation counts from -1 down
-    attempt             earlier dispatches of the group; prompt and seeds stay the same
-    version             the group's start version: the one that the worker had loaded when it requested the lease
+    attempt             earlier dispatches of the group, with the same prompt and seeds
+    version             the group's start version: that of the worker when it requested the lease
     prompt              the prompt's token ids
     seeds               one for each completion
-    expires_in_seconds  time until the lease expires without a completion, or a heartbeat that names it while the worker
+    expires_in_seconds  time until expiry without a completion, or a heartbeat that names the lease while the worker
                         samples
     """
 
@@ -141,13 +141,12 @@ class LeaseResponse(Struct, frozen=True):
 
 
 class SampleResult(Struct, frozen=True, omit_defaults=True):
-    """One finished completion. (group, number, attempt) identifies it, so that resubmission is idempotent.
+    """One finished completion. (group, number, attempt) identifies it, so resubmission is idempotent.
 
     tokens         token ids, 4 bytes each, little-endian and unsigned
     logprobs       their log-probabilities after temperature, as 4-byte floats, little-endian; empty in evaluation
-    spans          the versions that sampled the tokens, ascending and without gaps
+    spans          versions that sampled the tokens, ascending and without gaps
     finish_reason  "refused" if the engine cannot take the prompt; then there are no tokens
-
     commitments    to the hidden states of the tokens, for completions that verifiers check
     """
 
@@ -177,8 +176,8 @@ class Heartbeat(Struct, frozen=True):
     """A worker's heartbeat.
 
     loaded_version     version of its weights
-    running_leases     (group, attempt) of the leases with completions not yet submitted
-    tokens_per_second  tokens sampled per second since the last heartbeats
+    running_leases     (group, attempt) of the leases with unsubmitted completions
+    tokens_per_second  tokens sampled per second since the last heartbeat
     cache_use          used share of the engine's cache
     busy_share         share of that time in which the engine sampled
     """
@@ -194,7 +193,7 @@ class Heartbeat(Struct, frozen=True):
 class HeartbeatResponse(Struct, frozen=True, omit_defaults=True):
     """The reply: (group, attempt) of the leases to drop, and whether the run has ended.
 
-    verdicts  lease verdicts since the last heartbeat
+    verdicts: lease verdicts since the last heartbeat
     """
 
     leases_to_drop: tuple[LeaseKey, ...] = field(name="drop", default=())
@@ -205,7 +204,7 @@ class HeartbeatResponse(Struct, frozen=True, omit_defaults=True):
 class ReleaseRequest(Struct, frozen=True):
     """A worker releases leases.
 
-    leases  (group, attempt) of each; None: all, because the worker ends
+    leases: (group, attempt) of each; None: all, because the worker exits
     """
 
     worker: WorkerName
@@ -225,12 +224,12 @@ class ControllerAPI(Protocol):
         """Submit finished completions, and return a receipt for each."""
 
     def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
-        """Renew the worker's leases, and learn which of them to drop."""
+        """Renew the worker's leases, and return those to drop."""
 
     def wait_for_weights(self, known_version: int, wait_seconds: float) -> WeightManifest | None:
         """Return the newest manifest if its version is not `known_version`, waiting up to `wait_seconds`; else None.
 
-        Its version is lower than `known_version` if the run was resumed at an earlier step; the worker must load it.
+        Its version is lower than `known_version` if the run resumed at an earlier step; the worker must load it.
         """
 
     def release(self, request: ReleaseRequest) -> None:

@@ -6,8 +6,8 @@ one-off     train on a batch while the next is sampled with the weights of the p
             pipelining): rewards and training overlap with sampling, and every token is one step old
 async       workers never stop sampling, and load new weights in the middle of completions
 
-All have a controller (controller.py) that dispatches groups within a bound on their staleness. In the first three, one
-sampler serves it, round by round (lockstep.py); in the last, workers do (async_pipeline.py).
+All have a controller (controller.py) that dispatches groups within a staleness bound. In the first three, one sampler
+serves it, round by round (lockstep.py); in the last, workers do (async_pipeline.py).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ _PROBES = 4  # prompts that a new engine samples for the comparison with the lea
 
 
 class TimelineWriter(Protocol):
-    """A record of when each part of a run was busy (train/run/metrics_log.py)."""
+    """A record of the busy intervals of each part of a run (train/run/metrics_log.py)."""
 
     @property
     def clock(self) -> Callable[[], float]: ...
@@ -58,20 +58,20 @@ class Pipeline:
     def publish(self, step: int, groups: Sequence[Group] = ()) -> dict[str, float]:
         """Publish the learner's weights after this step to the samplers, and return the metrics of the transfer.
 
-        groups: the batch of this step, on which sampler and learner are compared; without it, engines are new, and
-        sample for the comparison
+        groups: batch of this step, on which sampler and learner are compared; without one, new engines sample for the
+        comparison
         """
         return {}
 
     def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
-        """Yield the groups of this step's batch as lists of minibatches that are ready to be trained on.
+        """Yield the groups of this step's batch as lists of minibatches that are ready for training.
 
-        There is one minibatch for each update. Raises RolloutError if no batch comes in time.
+        There is one minibatch for each update. Raises RolloutError if no batch is complete in time.
         """
         return iter(())
 
     def wait_until_idle(self) -> None:
-        """Block until the sampler is idle. Called in a thread of its own.
+        """Block until the sampler is idle. Called in a separate thread.
 
         Only pipelines that pause sampling become idle.
         """
@@ -80,15 +80,15 @@ class Pipeline:
         """Wait until the sampler's weights may change."""
 
     def resume_point(self) -> tuple[int, float, Sequence[Event]]:
-        """Return the checkpoint's part of the pipeline: the position of the next prompt, the share of groups with a
-        signal, and the groups sampled ahead.
+        """Return the pipeline's part of a checkpoint: position of the next prompt, share of groups with a signal, and
+        events of the groups sampled ahead.
 
-        These groups are given as events; there are none if the pipeline has a journal.
+        There are no events if the pipeline has a journal.
         """
         return 0, 1.0, ()
 
     def set_max_tokens(self, max_tokens: int) -> None:
-        """Set the length limit of later completions."""
+        pass
 
     def on_checkpoint_saved(self, oldest_step: int) -> None:
         """Record that the run will never resume before `oldest_step`."""
@@ -126,13 +126,13 @@ def open_controller(
     position: int,
     max_tokens: int,
 ) -> Controller:
-    """Return the controller of a run.
+    """Build the controller of a run.
 
-    tokenizer   a tokenizer of transformers
+    tokenizer   a transformers tokenizer
     submit      queues a completion for scoring
     recorder    the run's journal, or the open groups of its checkpoint
-    step        the last completed step
-    position    the position in the data of the next prompt, unless the recorder has a later one
+    step        last completed step
+    position    position in the data of the next prompt, unless the recorder has a later one
     max_tokens  length limit of completions
 
     Raises CheckpointError if the journal is damaged.
@@ -151,7 +151,6 @@ def open_controller(
 
 
 def controller_settings(config: Config, max_tokens: int, *, vocabulary: int) -> ControllerSettings:
-    """Return the controller's settings."""
     rollout = config.rollout
     settings = ControllerSettings(
         prompts_per_batch=rollout.prompts,

@@ -1,6 +1,6 @@
 """Workers as actors of an existing Ray cluster, each with its own GPUs.
 
-Ray only places and restarts them. They are ordinary workers, and reach the run over HTTP like all others.
+Ray only places and restarts them. They are ordinary workers, and call the controller over HTTP.
 """
 
 import logging
@@ -27,7 +27,7 @@ class _Actor:
     """Runs one worker in a process of the cluster."""
 
     def __init__(self, options: RolloutOptions) -> None:
-        self._rollout = RolloutProcess(options, note=print)  # Ray shows what its actors print
+        self._rollout = RolloutProcess(options, note=print)  # Ray forwards the output of its actors
 
     def run(self) -> None:
         self._rollout.run()
@@ -37,10 +37,10 @@ class _Actor:
 
 
 def run_workers_on_ray(address: str, options: RolloutOptions, *, workers: int, gpus: int, note: LogLine) -> None:
-    """Run workers on a Ray cluster until the run is over.
+    """Run workers on a Ray cluster until the run ends.
 
     address  HOST:PORT of the cluster's head, or auto
-    options  of each worker; the nodes must reach its URL, and names get a number appended
+    options  of each worker; nodes must reach its URL, and names get a number appended
     gpus     GPUs of each worker; 0 runs on CPUs
 
     Raises ConfigError if there is no such cluster or it cannot hold the workers, and RunError if a worker fails.
@@ -91,7 +91,7 @@ def run_workers_on_ray(address: str, options: RolloutOptions, *, workers: int, g
 
 
 def _check_address(address: str) -> None:
-    """Raise ConfigError if nothing listens at HOST:PORT: Ray would try for minutes."""
+    """Raise ConfigError if nothing listens at HOST:PORT: Ray would retry for minutes."""
     host, _, port = address.rpartition(":")
     if port.isdecimal() and "/" not in host:
         try:

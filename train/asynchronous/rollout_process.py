@@ -1,4 +1,4 @@
-"""The process of `curate rollout`: an engine with the options of a run, and a worker that samples for this run."""
+"""The process of `curate rollout`: an engine with a run's options, and a worker that samples for the run."""
 
 import logging
 import os
@@ -34,7 +34,7 @@ class RolloutOptions:
     """Options of a worker.
 
     url                    of the controller
-    model                  a folder or a name on the Hub; default: the run's
+    model                  folder or Hub name; default: the run's
     engine                 options of the section [engine] that override the run's
     name                   unique in the run; default: derived from the host name
     retry_timeout_seconds  deadline for retries of an unreachable controller
@@ -52,7 +52,7 @@ class RolloutOptions:
 
 
 class RolloutProcess:
-    """One worker with one engine in this process. `note` is called with lines about its progress."""
+    """One worker with one engine in this process. note: receives lines about its progress."""
 
     def __init__(self, options: RolloutOptions, note: LogLine = log.info) -> None:
         self._options = options
@@ -125,7 +125,7 @@ class LocalFirstSource:
         self._http = HttpSource(url, headers, folder or folder_of(url))
 
     def fetch(self, manifest: WeightManifest) -> TensorFiles:
-        """Return the files. Raises TransferError if no way succeeds."""
+        """Fetch the files. Raises TransferError if every transport fails."""
         try:
             if manifest.folder.startswith("/proc/"):
                 return self._memory.fetch(manifest)

@@ -7,8 +7,7 @@ heartbeats (controller_threads.py).
     request groups while slots are free -> sample a token of each completion -> submit finished completions
 
 New weights are loaded as soon as they are fetched, in the middle of completions, and verified before any completion
-sampled with them is submitted. A worker that samples whole leases under one version first finishes its leases, and
-requests none meanwhile.
+sampled with them is submitted. With `whole_leases`, a worker first finishes its leases, and requests none meanwhile.
 """
 
 import logging
@@ -49,7 +48,7 @@ def encode_result(lease: Lease, number: int, completion: SampledCompletion) -> S
 
 
 def encode_refusal(lease: Lease, number: int) -> SampleResult:
-    """Return the result for a prompt that the engine cannot take."""
+    """Encode the refusal of a prompt that the engine cannot take."""
     return SampleResult(lease.group, number, lease.attempt, tokens=b"", logprobs=b"", spans=(), finish_reason="refused")
 
 
@@ -95,7 +94,7 @@ class RolloutWorker:
         self._whole_leases = whole_leases
         self._note_loaded = loaded
         self._state = WorkerState()
-        self._errands = ControllerThreads(
+        self._threads = ControllerThreads(
             name,
             controller,
             source,
@@ -114,7 +113,7 @@ class RolloutWorker:
         weights cannot be fetched, ControllerUnreachable after the retry deadline, and RunError if the controller
         refuses this worker.
         """
-        self._errands.start()
+        self._threads.start()
         try:
             while not self._state.has_ended:
                 self._load()
@@ -127,7 +126,7 @@ class RolloutWorker:
             self._engine.abort(list(self._running))
         finally:
             self._state.stop_threads()
-            self._errands.drain(_SHUTDOWN_SECONDS)
+            self._threads.drain(_SHUTDOWN_SECONDS)
         if self._state.error is not None:
             raise self._state.error
 
@@ -140,7 +139,7 @@ class RolloutWorker:
             if self._state.fetched is None or not self._may_load():
                 return
             (manifest, weights), self._state.fetched = self._state.fetched, None
-            if manifest.version <= self._state.loaded:  # the run was resumed from an earlier step
+            if manifest.version <= self._state.loaded:  # the run resumed at an earlier step
                 self._state.drop_leases(list(self._state.open_leases))
         self._drop()
         metrics = self._load_and_prove(manifest, weights)
@@ -151,7 +150,7 @@ class RolloutWorker:
         self._note_loaded(manifest, metrics)
 
     def _may_load(self) -> bool:
-        """Return whether new weights are fetched, and no lease must be finished before they are loaded."""
+        """Return whether new weights are fetched, and no lease must finish first."""
         state = self._state
         if state.fetched is None:
             return False
@@ -161,7 +160,7 @@ class RolloutWorker:
     def _load_and_prove(self, manifest: WeightManifest, weights: Weights) -> dict[str, float]:
         start_time = time.monotonic()
         self._engine.load(weights, manifest.version)
-        # The next step returns completions that finish in this comparison, so they are not submitted if it fails.
+        # The next step returns completions that finish during this comparison, so none is submitted if it fails.
         metrics = prove(self._engine, manifest)
         return {**metrics, "weight_load_s": time.monotonic() - start_time}
 
@@ -178,7 +177,7 @@ class RolloutWorker:
     def _fill(self) -> None:
         """Start arrived groups, and request more while slots are free and the controller has groups.
 
-        No token is sampled before, so that the controller alone, not timing, decides which completions share a step.
+        No token is sampled before that, so the controller alone, not timing, determines which completions share a step.
         """
         self._begin()
         while len(self._running) < self._engine.max_concurrency and self._ask():

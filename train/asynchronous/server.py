@@ -62,13 +62,13 @@ log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 64 * 2**20
 _MAX_WAIT_SECONDS = 30.0
 _POLL_SECONDS = 0.1  # interval of checks for new weights
-_BODY_SECONDS = 120.0  # for all of a body
+_BODY_SECONDS = 120.0  # for a whole body
 _THREADS = 16  # concurrent calls of the controller; they only take its lock and decode completions
 _HEAD_SECONDS, _RESPONSE_TIMEOUT_SECONDS, _KEEP_ALIVE_SECONDS = 10.0, 60.0, 60
 _START_SECONDS = 30.0
 _SHUTDOWN_SECONDS = 6.0  # workers call at least every 4 s, and then learn that the run has ended
 _STOP_SECONDS = 5.0
-_FILES_PER_CONNECTION = 4  # descriptors: one connection reads a file of weights, and the trainer has its own
+_FILES_PER_CONNECTION = 4  # file descriptors: each connection reads a file of weights, and the trainer has its own
 
 Message = TypeVar("Message")
 
@@ -80,7 +80,7 @@ class ControllerServer:
     listen_to   HOST:PORT; port 0 takes a free one
     token       that workers must send; None only if no other machine can reach the address
     run         name of the run, unchanged by resumption
-    spec        the engine spec for workers
+    spec        engine spec for workers
     fail        called with the error if the server fails, since workers can no longer call
 
     Raises ConfigError if the address cannot be used, or is open to others without a token.
@@ -124,7 +124,9 @@ class ControllerServer:
             time.sleep(0.01)
 
     def close(self, *, run_ended: bool = True) -> None:
-        """End the server. If the run has ended, first wait until live workers learn so; close the controller before."""
+        """Stop the server. If the run has ended, first wait until live workers got that reply; close the controller
+        before.
+        """
         until = time.monotonic() + _SHUTDOWN_SECONDS
         while run_ended and not self._app.all_workers_notified(_SHUTDOWN_SECONDS) and time.monotonic() < until:
             time.sleep(0.05)
@@ -177,9 +179,9 @@ class ControllerApp:
     """The controller as an ASGI application.
 
     run    name of the run, unchanged by resumption
-    host   the name or address that the service is bound to
+    host   name or address that the service is bound to
     token  that workers must send as `Authorization: Bearer TOKEN`; None serves everyone
-    spec   the response to GET /run
+    spec   response to GET /run
     """
 
     def __init__(self, controller: ControllerAPI, spec: EngineSpec, *, run: str, host: str, token: str | None) -> None:
@@ -190,10 +192,10 @@ class ControllerApp:
         self._hosts = AllowedHosts(host, token=token is not None)
         self._limiter: anyio.CapacityLimiter | None = None  # belongs to the event loop
         self._is_over = False
-        self._told: dict[int, WeightManifest] = {}  # of the newest two versions sent to workers, by version
-        self._looked = 0.0  # when `_newest` was looked up
+        self._sent_manifests: dict[int, WeightManifest] = {}  # newest two manifests sent to workers, by version
+        self._lookup_time = 0.0  # time of the last look-up of `_newest`
         self._newest: WeightManifest | None = None
-        self._heard: dict[str, float] = {}  # time of the last call of each worker not yet told of the run's end
+        self._last_calls: dict[str, float] = {}  # of each worker not notified of the run's end
         self._app = Starlette(
             routes=[
                 Route("/health", self._health),
@@ -224,8 +226,8 @@ class ControllerApp:
         self._is_over = True
 
     def all_workers_notified(self, seconds: float) -> bool:
-        """Return whether every worker that called within the last `seconds` was told that the run has ended."""
-        return all(time.monotonic() - heard > seconds for heard in list(self._heard.values()))
+        """Return whether every worker that called within the last `seconds` has received the run's end."""
+        return all(time.monotonic() - heard > seconds for heard in list(self._last_calls.values()))
 
     def _check(self, request: Request) -> None:
         kind, _, sent = request.headers.get("authorization", "").partition(" ")
@@ -262,7 +264,7 @@ class ControllerApp:
         message = await _message(request, ReleaseRequest)
         await self._call(lambda: self._controller.release(message))
         if message.leases is None:
-            self._heard.pop(message.worker, None)
+            self._last_calls.pop(message.worker, None)
         return Response(status_code=204)
 
     async def _weights(self, request: Request) -> Response:
@@ -275,17 +277,17 @@ class ControllerApp:
             if time.monotonic() >= until or self._is_over or await request.is_disconnected():
                 return Response(status_code=204)
             await asyncio.sleep(_POLL_SECONDS)
-            manifest = await self._looked_up()
+            manifest = await self._look_up_newest()
         self._remember(manifest)
         return _packed(manifest)
 
-    async def _looked_up(self) -> WeightManifest | None:
-        """Look up the newest manifest on behalf of all waiting workers, perhaps hundreds.
+    async def _look_up_newest(self) -> WeightManifest | None:
+        """Look up the newest manifest on behalf of all waiting workers, possibly hundreds.
 
-        None if another task is looking. The result was looked up after the caller began to wait.
+        None if another task is looking it up. The result is newer than the caller's wait.
         """
-        if time.monotonic() - self._looked >= _POLL_SECONDS:
-            self._looked, self._newest = time.monotonic(), None
+        if time.monotonic() - self._lookup_time >= _POLL_SECONDS:
+            self._lookup_time, self._newest = time.monotonic(), None
             self._newest = await self._call(lambda: self._controller.wait_for_weights(-1, 0.0))
         return self._newest
 
@@ -294,7 +296,7 @@ class ControllerApp:
         newest: WeightManifest | None = await self._call(lambda: self._controller.wait_for_weights(-1, 0.0))
         if newest is not None:
             self._remember(newest)
-        manifest = next((told for each, told in self._told.items() if str(each) == version), None)
+        manifest = next((told for each, told in self._sent_manifests.items() if str(each) == version), None)
         if manifest is None or name not in {file.name for file in manifest.files}:
             raise WeightsNotFound(
                 f"there is no file {name} of weights {version}; the newest weights are "
@@ -302,20 +304,20 @@ class ControllerApp:
             )
         path = Path(manifest.folder) / name
         if not path.is_file():
-            raise WeightsNotFound(f"the file {name} of weights {version} is gone")
+            raise WeightsNotFound(f"the file {name} of weights {version} was removed")
         return FileResponse(path, media_type="application/octet-stream")
 
     def _remember(self, newest: WeightManifest) -> None:
         """Retain this manifest and the previous one, as publishers do: a download may take longer than a step."""
-        self._told = {each: told for each, told in self._told.items() if each == newest.version - 1}
-        self._told[newest.version] = newest
+        self._sent_manifests = {each: told for each, told in self._sent_manifests.items() if each == newest.version - 1}
+        self._sent_manifests[newest.version] = newest
 
     def _note(self, worker: str, over: bool) -> None:
         self._is_over = self._is_over or over
         if over:
-            self._heard.pop(worker, None)
+            self._last_calls.pop(worker, None)
         else:
-            self._heard[worker] = time.monotonic()
+            self._last_calls[worker] = time.monotonic()
 
     async def _call(self, call: Callable[[], Any]) -> Any:
         self._limiter = self._limiter or anyio.CapacityLimiter(_THREADS)

@@ -10,16 +10,16 @@ The rules keep one invariant. Before the batch of version v is taken, for each k
 
     #{outstanding: start <= k - eta}  <=  (k - v + 1) B
 
-The left side counts the groups that must be used at versions v to k, the right side the groups that these batches hold.
-For k = v + eta and beyond, the left side counts all outstanding groups, since no start version is above v.
+The left side counts the groups that must be used at versions v to k, the right side the groups in these batches. For k
+= v + eta and beyond, the left side counts all outstanding groups, since no start version is above v.
 
-Dispatch keeps it. A worker with weights b gets a group only while N < (b + eta + 1) B. So afterwards at most
-(b + eta + 1 - v) B groups are outstanding, and the new one counts only for k >= b + eta, where that is at most
-(k - v + 1) B. A worker with old weights falls under the same rule, with its own b.
+Dispatch keeps it. A worker with weights b gets a group only while N < (b + eta + 1) B. So afterwards at most (b + eta +
+1 - v) B groups are outstanding, and the new one counts only for k >= b + eta, where that is at most (k - v + 1) B. The
+same rule, with its own b, covers a worker with old weights.
 
-Taking a batch keeps it, because only a batch that keeps it is taken: without its groups, the invariant must hold for
-v + 1, and no group may remain that had to be used at v. A group that is lost, rejected or refused only reduces the left
-side, and its next dispatch has a new start version.
+Taking a batch keeps it by construction: without its groups, the invariant must hold for v + 1, and no group may remain
+that had to be used at v. A group that is lost, rejected or refused only reduces the left side, and its next dispatch
+has a new start version.
 
 There is no deadlock. Once all outstanding groups are ready, the B oldest form an allowed batch. "Oldest ready first"
 without this rule breaks the bound: younger groups overtake long completions, which are then too old.
@@ -32,10 +32,10 @@ from collections.abc import Iterable
 def dispatch_capacity(
     loaded_version: int, batches: int, outstanding: int, *, prompts: int, staleness: int, steps: int
 ) -> int:
-    """Return how many further groups a worker with these weights may be given.
+    """Return how many further groups a worker with these weights may get.
 
     loaded_version  version of the worker's weights
-    batches         batches taken so far, the one in training included
+    batches         batches taken, the one in training included
     outstanding     groups dispatched and neither used nor rejected
     prompts         groups in a batch
     steps           batches in the whole run: no group is dispatched that could not be used
@@ -52,10 +52,10 @@ def select_batch(
     staleness: int,
     allow_partial: bool = False,
 ) -> list[int] | None:
-    """Return the groups to train on at this version, the oldest first, or None if more groups must be ready first.
+    """Return the groups to train on at this version, the oldest first; None if more groups must be ready first.
 
     ready          start version and number of each ready group
-    outstanding    start versions of all groups dispatched and neither used nor rejected, the ready ones included
+    outstanding    start versions of all groups dispatched and neither used nor rejected, including ready ones
     allow_partial  whether a batch may have fewer than `prompts` groups; it counts as a whole batch
     """
     oldest = sorted(ready)[:prompts]

@@ -206,7 +206,7 @@ def test_a_sampler_without_log_probabilities_is_refused(caplog):
             for index, answer in super().sample(prompts, sampling):
                 yield index, replace(answer, logprobs=())
 
-    with pytest.raises(RolloutError, match="answers make no sense"):
+    with pytest.raises(RolloutError, match="results are invalid"):
         first_batch(Bare())
     assert "2 tokens and 0 log-probabilities" in caplog.text
 
@@ -216,7 +216,7 @@ def test_an_answer_that_is_missing_ends_the_run():
         def sample(self, prompts, sampling):
             yield from list(super().sample(prompts, sampling))[1:]
 
-    with pytest.raises(RolloutError, match="q0: the sampler has lost an answer"):
+    with pytest.raises(RolloutError, match="q0: the sampler lost a completion"):
         first_batch(Forgetful())
 
 

@@ -376,7 +376,7 @@ def test_an_answer_that_makes_no_sense_is_refused_with_a_reason_and_its_group_is
     sound = answer_to(lease, 1)
     fields = {name: getattr(sound, name) for name in SampleResult.__struct_fields__}
     assert worker.send(SampleResult(**{**fields, **change})) == ["broken"]
-    assert "w sent a broken answer (group 0" in caplog.text
+    assert "w sent an invalid result (group 0" in caplog.text
     assert [(lease.group, lease.attempt) for lease in worker.ask()] == [(0, 1)]
     assert made.try_take_batch(0) is None  # the run goes on
 
@@ -386,7 +386,7 @@ def test_a_worker_that_sends_nothing_but_broken_answers_gets_no_more_work(contro
     for lease in worker.ask()[:3]:
         worker.send(answer_to(lease, 0, spans=((5, 0, 4),)))
     assert worker.ask() == []
-    assert "it gets no more work" in caplog.text
+    assert "gets no more leases" in caplog.text
     assert Worker(controller, "sound").ask() != []
 
 

@@ -111,9 +111,9 @@ def test_a_run_that_is_resumed_trains_on_the_recorded_cuts_again_and_then_goes_o
     controller = begin(folder, step=2)
     assert controller.batches_taken == 4
     assert [controller.try_take_batch(version) for version in (2, 3)] == [trained[2], trained[3]]
-    with pytest.raises(ValueError, match="the next cut is that of version 4"):
+    with pytest.raises(ValueError, match="the next batch is that of version 4"):
         controller.try_take_batch(5)
-    with pytest.raises(ValueError, match="handed out before"):
+    with pytest.raises(ValueError, match="replayed before"):
         controller.try_take_batch(3)
 
 
@@ -273,7 +273,7 @@ def test_segments_that_no_checkpoint_needs_are_removed_and_the_others_suffice(fi
     assert segments(folder) == ["000002.frames", "000003.frames", "000004.frames"]
     assert controller.try_take_batch(3) == trained[3]
     assert dict(journal.read_batches(folder, after_step=3)) == {3: trained[3]}
-    with pytest.raises(CheckpointError, match="the groups of step 3 are not in the journal any more"):
+    with pytest.raises(CheckpointError, match="the groups of step 3 are no longer in the journal"):
         list(journal.read_batches(folder, after_step=2))
     assert audit_journal(journal.read_events(folder), staleness=1).findings == []
     assert begin(folder, step=3).try_take_batch(3) == trained[3]
