@@ -1,6 +1,6 @@
-"""The entries of a ledger, and what they add up to. Everybody who has the entries finds the same accounts.
+"""The entries of a ledger, and the accounts that they add up to, the same for every reader.
 
-Nodes are named by their public keys; amounts are whole numbers of units. Reasons are those of verdicts
+Nodes are named by their public keys; amounts are integer units. Reasons are those of lease verdicts
 (train/asynchronous/messages.py), or "operator".
 """
 
@@ -19,8 +19,7 @@ Word = TypeVar("Word", bound=str)
 
 
 class JoinEntry(Struct, frozen=True, tag="join"):
-    """A node was admitted on probation, or a verifier was admitted; `invite_digest` is the digest of its invite's
-    id."""
+    """A node was admitted on probation, or a verifier was admitted. invite_digest: of its invite's id."""
 
     node: bytes
     invite_digest: bytes = wire_field(name="invite")
@@ -28,14 +27,14 @@ class JoinEntry(Struct, frozen=True, tag="join"):
 
 
 class StakeEntry(Struct, frozen=True, tag="stake"):
-    """Units of an invite stand for a node from its first use on. The node loses them if it cheats."""
+    """The units that an invite stakes for a node from its first use on. The node loses them if it cheats."""
 
     node: bytes
     units: int
 
 
 class LeaseEntry(Struct, frozen=True, tag="lease"):
-    """A node has to sample a group, all of it under one version of the weights. It knows the lease by its number."""
+    """A node was leased a group under one version of the weights. lease: number by which it names the lease."""
 
     node: bytes
     lease: int
@@ -45,7 +44,7 @@ class LeaseEntry(Struct, frozen=True, tag="lease"):
 
 
 class SubmitEntry(Struct, frozen=True, tag="submit"):
-    """A node handed over the answers to a lease; as a file, they have this digest."""
+    """A node submitted the completions of a lease. blake3: digest of their file."""
 
     node: bytes
     lease: int
@@ -53,7 +52,7 @@ class SubmitEntry(Struct, frozen=True, tag="submit"):
 
 
 class VerdictEntry(Struct, frozen=True, tag="verdict"):
-    """What became of a lease. "unknown" says nothing about the node: the fault was on this side."""
+    """A lease ended. "unknown" does not count against the node: the fault was on this side."""
 
     node: bytes
     lease: int
@@ -62,7 +61,7 @@ class VerdictEntry(Struct, frozen=True, tag="verdict"):
 
 
 class PayEntry(Struct, frozen=True, tag="pay"):
-    """A node earned units for a lease that was accepted."""
+    """A node earned units for an accepted lease."""
 
     node: bytes
     lease: int
@@ -85,7 +84,7 @@ class LeaveEntry(Struct, frozen=True, tag="leave"):
 
 
 class PublishEntry(Struct, frozen=True, tag="publish"):
-    """A version of the weights was published; `manifest_digest` is the digest of its manifest."""
+    """A version of the weights was published. manifest_digest: of its manifest."""
 
     version: int
     manifest_digest: bytes = wire_field(name="manifest")
@@ -98,17 +97,17 @@ Entry = (
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What the entries say about a node or a verifier.
+    """The account of a node or a verifier.
 
-    role            None before it has joined
-    lifecycle       of a node, after its latest entry; without times, and without silences that it came back from
-    last_fault      reason of its last lease that was rejected or ran out; "" if the operator banned it later
-    earned          units that it was paid
+    role            None before it joined
+    lifecycle       of a node, after its latest entry; without times, and without silences that it returned from
+    last_fault      reason of its last rejected or expired lease; "" if the operator banned it later
+    earned          units paid to it
     stake           units that it would lose by cheating
-    n_leases        leases that it got
-    n_suspensions   how often it was suspended
-    verdict_counts  how many of its leases ended in which way
-    reason_counts   how often it was given which reason, other than for accepted leases
+    n_leases        leases granted to it
+    n_suspensions   number of suspensions
+    verdict_counts  its ended leases by verdict
+    reason_counts   its ended leases by reason, without accepted ones
     """
 
     role: Role | None = None
@@ -123,27 +122,24 @@ class Account:
 
     @property
     def state(self) -> str:
-        """The state of a node, such as "healthy"; of a verifier, "verifier"."""
+        """The state of a node, such as "healthy"; "verifier" for a verifier."""
         return "verifier" if self.role == "verifier" else self.lifecycle.state.value
 
     @property
     def reputation(self) -> float:
-        """The share of its leases with a verdict of its own making that were accepted; 1 while there are none.
-
-        What was never known says nothing about a node.
-        """
+        """The accepted share of its leases with a verdict other than "unknown"; 1 without any."""
         n = sum(number for verdict, number in self.verdict_counts.items() if verdict != "unknown")
         return self.verdict_counts.get("accepted", 0) / n if n else 1.0
 
 
 @dataclass(slots=True)
 class Accounts:
-    """What entries add up to.
+    """The sums over all entries.
 
-    nodes        nodes and verifiers, by their public keys
-    owners       who used an invite, by the digest of its id
-    open_leases  whose the leases without a verdict are
-    version      the newest version of the weights
+    nodes        nodes and verifiers, by public key
+    owners       user of each invite, by the digest of its id
+    open_leases  owner of each lease without a verdict
+    version      newest version of the weights
     """
 
     nodes: dict[bytes, Account] = field(default_factory=dict)
@@ -152,7 +148,7 @@ class Accounts:
     version: int | None = None
 
     def add(self, entry: Entry) -> None:
-        """Count one more entry."""
+        """Add an entry to the accounts."""
         match entry:
             case PublishEntry():
                 self.version = entry.version
@@ -165,14 +161,14 @@ class Accounts:
                 self.open_leases.pop(entry.lease, None)
             case _:
                 pass
-        self.nodes[entry.node] = _changed(self.account(entry.node), entry)
+        self.nodes[entry.node] = _with_entry(self.account(entry.node), entry)
 
     def account(self, node: bytes) -> Account:
         """Return the account of a node or a verifier."""
         return self.nodes.get(node, Account())
 
 
-def _changed(
+def _with_entry(
     account: Account,
     entry: JoinEntry | StakeEntry | LeaseEntry | SubmitEntry | VerdictEntry | PayEntry | SlashEntry | LeaveEntry,
 ) -> Account:
@@ -187,13 +183,13 @@ def _changed(
         case LeaseEntry():
             return replace(account, n_leases=account.n_leases + 1)
         case VerdictEntry():
-            return _judged(account, entry)
+            return _with_verdict(account, entry)
         case PayEntry():
             return replace(account, earned=account.earned + entry.units)
         case SlashEntry():
             return replace(account, stake=account.stake - entry.units)
         case LeaveEntry():
-            # Who is banned for a lease is banned by its verdict; otherwise the operator has done it.
+            # A ban for a lease is recorded by its verdict; otherwise the operator banned the node.
             by_operator = entry.cause == "banned" and account.lifecycle.state is not NodeState.BANNED
             return replace(
                 account,
@@ -205,21 +201,21 @@ def _changed(
             return account
 
 
-def _judged(account: Account, entry: VerdictEntry) -> Account:
+def _with_verdict(account: Account, entry: VerdictEntry) -> Account:
     life, fault, reasons = account.lifecycle, account.last_fault, account.reason_counts
     if event := VERDICT_EVENTS.get(entry.verdict):
         life, _ = next_state(life, event, 0.0)
         fault = fault if entry.reason in ("", "banned") else entry.reason
     if entry.reason:
-        reasons = _one_more(reasons, entry.reason)
+        reasons = _increment(reasons, entry.reason)
     return replace(
         account,
         lifecycle=life,
         last_fault=fault,
-        verdict_counts=_one_more(account.verdict_counts, entry.verdict),
+        verdict_counts=_increment(account.verdict_counts, entry.verdict),
         reason_counts=reasons,
     )
 
 
-def _one_more(counts: Mapping[Word, int], word: Word) -> Mapping[Word, int]:
+def _increment(counts: Mapping[Word, int], word: Word) -> Mapping[Word, int]:
     return {**counts, word: counts.get(word, 0) + 1}

@@ -1,4 +1,4 @@
-"""Call a coordinator: signed requests, and replies that are believed only if the run has signed them."""
+"""Signed calls to a coordinator; replies count only if the run signed them."""
 
 import io
 from http import HTTPStatus
@@ -25,10 +25,10 @@ from train.swarm.signatures import BadSignature, public_key_bytes, read_key
 
 _CONNECT_SECONDS = 10.0
 _RESPONSE_TIMEOUT_SECONDS = 60.0
-_SLOWEST = 50_000  # bytes of an upload in a second: a coordinator does not wait for slower ones
-_MAX_BYTES = 64 * 2**20  # of a reply that is a message
+_SLOWEST = 50_000  # minimum bytes per second of an upload: a coordinator does not wait for slower ones
+_MAX_BYTES = 64 * 2**20  # of a reply to `call`
 JOIN_FIRST, EARLIER_START = HTTPStatus.CONFLICT, HTTPStatus.MISDIRECTED_REQUEST
-# The run refuses the node, or what it sends, and would do so again. After all others the call may succeed later.
+# Statuses that refuse the node, or its request, permanently. After all others, a retry may succeed.
 _FINAL = {
     HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY,
 }  # fmt: skip
@@ -37,17 +37,17 @@ Reply = TypeVar("Reply")
 
 
 class JoinRequired(CallDeferred):
-    """The coordinator does not count this node among those that live: it has to join again, with its invite."""
+    """The coordinator does not list this node as alive: it must join again, with its invite."""
 
 
 class ResourceGone(RunError):
-    """What was asked for is not there, or is not this node's any more, such as the file of a lease that is over."""
+    """The resource does not exist, or not for this node any more, such as the file of an ended lease."""
 
 
 class SignedClient:
-    """Calls a coordinator, each call once. Several threads may use it.
+    """A thread-safe client for a coordinator, without retries.
 
-    key  the node's own; or that of the run, for the operator
+    key  the node's, or the run's for the operator
 
     Raises ConfigError if the invite names no URL.
     """
@@ -61,13 +61,13 @@ class SignedClient:
         except ValueError as error:
             raise ConfigError(f"the invite cannot be used: {error}. Ask for another one") from error
         self._key, self._url, self._reply_seconds = key, self._client.url, reply_seconds
-        self._start = UNKNOWN_INCARNATION
+        self._incarnation = UNKNOWN_INCARNATION
 
     def call(self, path: str, message: Any, kind: type[Reply]) -> Reply:
-        """Send a message, and return the reply. `message` None is an empty body, and an empty reply is None.
+        """Send a message, and return the reply. A message of None is an empty body, and an empty reply is None.
 
-        Raises JoinRequired, CallDeferred and ControllerUnreachable (it may work later), ResourceGone and RunError (it
-        is refused for good).
+        Raises JoinRequired, CallDeferred and ControllerUnreachable if a retry may succeed, ResourceGone and RunError
+        for a permanent refusal.
         """
         content = self._reply(path, b"" if message is None else msgspec.msgpack.encode(message), _MAX_BYTES)
         if not content:
@@ -81,68 +81,67 @@ class SignedClient:
             ) from error
 
     def fetch(self, path: str, max_bytes: int) -> bytes:
-        """Return a reply as it is, of at most so many bytes. Raises what `call` raises."""
+        """Return a reply of at most `max_bytes` without decoding it. Raises what `call` raises."""
         return self._reply(path, b"", max_bytes)
 
     @property
     def name(self) -> str:
-        """The name of the worker that has this key."""
+        """The worker name that belongs to this key."""
         return self.node.hex()
 
     def close(self) -> None:
-        """Close the connections."""
         self._client.close()
 
     def _reply(self, path: str, body: bytes, max_bytes: int) -> bytes:
         status, content = self._signed_exchange(path, body, max_bytes)
         if status == EARLIER_START:
-            self._start = _start_in(content)
+            self._incarnation = _read_incarnation(content)
             status, content = self._signed_exchange(path, body, max_bytes)
         if status in (HTTPStatus.OK, HTTPStatus.NO_CONTENT):
             return content
         if status == JOIN_FIRST:
-            raise JoinRequired(_words(content))
+            raise JoinRequired(_refusal_detail(content))
         if status == HTTPStatus.NOT_FOUND:
-            raise ResourceGone(_words(content))
+            raise ResourceGone(_refusal_detail(content))
         if status in _FINAL:
-            raise RunError(f"the coordinator at {self._url} refuses this node: {_words(content)}")
+            raise RunError(f"the coordinator at {self._url} refuses this node: {_refusal_detail(content)}")
         error = CallDeferred if status == HTTPStatus.TOO_MANY_REQUESTS else ControllerUnreachable
-        raise error(f"the coordinator at {self._url} answers {status}: {_words(content)}")
+        raise error(f"the coordinator at {self._url} answers {status}: {_refusal_detail(content)}")
 
     def _signed_exchange(self, path: str, body: bytes, max_bytes: int) -> tuple[int, bytes]:
-        """Return status and content of a reply that the run has signed.
+        """Return status and content of a reply signed by the run.
 
         Raises ControllerUnreachable if there is none.
         """
-        headers = sign_request(new_head(path, self.invite.run, self.node, body, self._start), self._key)
+        headers = sign_request(new_head(path, self.invite.run, self.node, body, self._incarnation), self._key)
         signature = bytes.fromhex(headers[SIGNATURE])
         headers |= {"content-type": "application/octet-stream", "content-length": str(len(body))}
         try:
             reply = self._client.request(
                 "POST",
                 path,
-                io.BytesIO(body),  # in pieces, each of which may take as long as a connection: uplinks are slow
+                io.BytesIO(body),  # in pieces, each within the connect timeout: uplinks are slow
                 read_seconds=self._reply_seconds,
                 max_seconds=self._reply_seconds + len(body) / _SLOWEST,
                 max_bytes=max_bytes,
                 headers=headers,
                 unpack=False,
             )
-        except (ServerUnreachable, ValueError) as error:  # ValueError: what answers does not speak HTTP
+        except (ServerUnreachable, ValueError) as error:  # ValueError: the server does not speak HTTP
             raise ControllerUnreachable(f"the coordinator at {self._url} cannot be reached: {error}") from error
         try:
             check_reply(signature, reply.status, reply.body, reply.headers, self.invite.public_key)
         except BadSignature as error:
-            # Whoever stands between the two can write this, so it must not end a node.
+            # Any intermediary can write this, so it must not end a node.
             raise ControllerUnreachable(
                 f"the coordinator at {self._url} answers {reply.status}, without its signature ({error}): "
-                f"{_words(reply.body)}"
+                f"{_refusal_detail(reply.body)}"
             ) from None
         return reply.status, reply.body
 
 
-def _words(content: bytes) -> str:
-    """Return what a refusal says, without letters that would do something to a terminal or a log."""
+def _refusal_detail(content: bytes) -> str:
+    """Return the message of a refusal, with nonprintable characters replaced."""
     try:
         words = str(msgspec.json.decode(content)["detail"])[:1000]
     except (msgspec.DecodeError, KeyError, TypeError, UnicodeDecodeError, RecursionError):
@@ -150,7 +149,7 @@ def _words(content: bytes) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in words)
 
 
-def _start_in(content: bytes) -> bytes:
+def _read_incarnation(content: bytes) -> bytes:
     try:
         start = bytes.fromhex(msgspec.json.decode(content)["start"])
     except (msgspec.DecodeError, KeyError, TypeError, ValueError, RecursionError):
@@ -159,12 +158,12 @@ def _start_in(content: bytes) -> bytes:
 
 
 def join(client: SignedClient, *, engine: str, hardware: str = "") -> SwarmSettings:
-    """Join, or join again, and return what the swarm agrees on.
+    """Join, or join again, and return the swarm's settings.
 
     engine    as in `JoinRequest`
-    hardware  in words, for the operator
+    hardware  description for the operator
 
-    Raises ControllerUnreachable if the coordinator cannot be reached, and RunError if it refuses this node.
+    Raises ControllerUnreachable if the coordinator is unreachable, and RunError if it refuses this node.
     """
     invite = client.invite
     joined = client.call("/join", JoinRequest(invite.text.encode("ascii"), engine, hardware), JoinResponse)

@@ -1,13 +1,13 @@
 """The folder of a coordinator, and the lock on it.
 
 run.key          the key of the run, which signs everything
-settings         SwarmSettings, sealed
-address          what nodes reach the coordinator and the relays by (Address, JSON)
+settings         signed SwarmSettings
+address          URLs of coordinator and relays (SwarmAddress, JSON)
 ledger.sqlite    the ledger
-store/           versions of the weights, as relays fetch them
-uploads/         files of answers that have no verdict yet
-versions/        copies of the newest versions, from which differences are made
-page.token       what the status page asks for
+store/           versions of the weights, for relays
+uploads/         files of completions without a verdict
+versions/        copies of the newest versions, from which deltas are computed
+page.token       token of the status page
 """
 
 from pathlib import Path
@@ -20,12 +20,12 @@ from train.errors import ConfigError
 
 
 def lock_folder(folder: Path, user: str, option: str) -> FileLock:
-    """Make a folder, and keep other processes from it until the lock is released.
+    """Create a folder, and lock it against other processes.
 
     user    what runs in the folder, for messages
     option  names the folder on the command line
 
-    Raises ConfigError if the folder cannot be written to, or if another process has it.
+    Raises ConfigError if the folder is not writable, or another process has locked it.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ def lock_folder(folder: Path, user: str, option: str) -> FileLock:
 
 
 class SwarmAddress(Struct, frozen=True):
-    """How a swarm is reached: from outside, for invites, and from this machine."""
+    """The addresses of a swarm: public ones, for invites, and that on this machine."""
 
     run: str
     coordinator: str
@@ -45,7 +45,7 @@ class SwarmAddress(Struct, frozen=True):
 
 
 class SwarmFolder:
-    """The paths in it."""
+    """The paths in the folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -59,14 +59,14 @@ class SwarmFolder:
         self.page_token_path = path / "page.token"
 
     def page_url(self) -> str:
-        """Return the URL of the status page, with what it asks for. Raises ConfigError."""
+        """Return the URL of the status page, with its token. Raises ConfigError."""
         try:
             return f"{self.address().local_url}/page?token={self.page_token_path.read_text(encoding='ascii').strip()}"
         except OSError as error:
-            raise ConfigError(f"{self.path} has no token of a page: {error}") from error
+            raise ConfigError(f"{self.path} has no token for the status page: {error}") from error
 
     def address(self) -> SwarmAddress:
-        """Return how the swarm is reached. Raises ConfigError if no coordinator has been started here."""
+        """Return the addresses of the swarm. Raises ConfigError if no coordinator has been started here."""
         try:
             return msgspec.json.decode(self.address_path.read_bytes(), type=SwarmAddress)
         except (OSError, msgspec.MsgspecError) as error:
@@ -75,7 +75,7 @@ class SwarmFolder:
             ) from error
 
     def write_address(self, address: SwarmAddress) -> None:
-        """Note how the swarm is reached."""
+        """Store the addresses of the swarm."""
         whole = self.address_path.with_suffix(".new")
         whole.write_bytes(msgspec.json.format(msgspec.json.encode(address), indent=1) + b"\n")
         whole.replace(self.address_path)

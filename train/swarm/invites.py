@@ -1,6 +1,6 @@
-"""An invite: the text that lets somebody join a swarm, and all that they need to know before they do.
+"""Invites to join a swarm, with everything that a newcomer needs.
 
-It is signed by the run. The first who uses it owns it, so it is given to one person, like a password.
+The run signs an invite. Its first user owns it, so it is given to one person, like a password.
 """
 
 import base64
@@ -23,15 +23,15 @@ Role = Literal["node", "verifier"]
 
 
 class Invite(Struct, frozen=True):
-    """What an invite says.
+    """The content of an invite.
 
     coordinator  URL
     relays       URLs of relays that have the weights
-    public_key   the key of the run, 32 bytes
+    public_key   the run's key, 32 bytes
     expires_at   seconds since 1970
     id           16 random bytes
-    stake        units that who made the invite stakes for a node: it loses them if it cheats, and gets no others
-    text         the invite as it was written
+    stake        units that the inviter stakes for a node: it loses them if it cheats, and gets no others
+    text         the encoded invite
     """
 
     run: str
@@ -49,7 +49,7 @@ def new_invite(
     key: Ed25519PrivateKey, *, run: str, coordinator: str, relays: tuple[str, ...], role: Role, seconds: float,
     stake: int = 0,
 ) -> Invite:  # fmt: skip
-    """Return an invite that can be used within so many seconds. The key is that of the run."""
+    """Create an invite that expires after `seconds` unless used. key: the run's."""
     expires_at, invite_id = time.time() + seconds, os.urandom(_ID_BYTES)
     invite = Invite(run, coordinator, relays, public_key_bytes(key), role, expires_at, invite_id, stake)
     sealed = append_signature(_DOMAIN, msgspec.msgpack.encode(invite), key)
@@ -57,12 +57,12 @@ def new_invite(
 
 
 def read_invite(text: str, public: bytes | None = None) -> Invite:
-    """Return what an invite says.
+    """Decode an invite.
 
-    public   the key that must have signed it. None, for those who got the invite: the key that the invite itself
-             names, which detects typing errors; they trust the person who gave it to them
+    public: key that must have signed it. None, for its receiver: the key named by the invite itself, which detects
+    typing errors; the receiver trusts the inviter
 
-    Raises ConfigError if it is not an invite, or not whole.
+    Raises ConfigError if it is not an invite, or incomplete.
     """
     text = text.strip()
     try:
@@ -76,7 +76,7 @@ def read_invite(text: str, public: bytes | None = None) -> Invite:
             raise BadSignature("its keys differ")
     except (BadSignature, ValueError, binascii.Error) as error:
         raise ConfigError(
-            f"this is not an invite, or not all of it ({error}). Ask for one: curate swarm invite FOLDER"
+            f"this is not an invite, or it is incomplete ({error}). Ask for one: curate swarm invite FOLDER"
         ) from None
     return msgspec.structs.replace(invite, text=text)
 

@@ -1,11 +1,10 @@
-"""The answers to a lease: what is checked before anything is computed, and how a verifier reads them.
+"""The completions of a lease as a file for verifiers, and the checks before anything is computed.
 
-Answers are the `SampleResult`s that workers send to a controller (train/asynchronous/messages.py). A verifier gets
-those to one lease as msgpack: one for each seed, in the order of their numbers. They do not repeat what the lease
-fixes: prompt and seeds are the lease's, whatever the node has sampled.
+Nodes submit `SampleResult`s, as workers do to a controller (train/asynchronous/messages.py). A verifier gets those of
+one lease as msgpack: one for each seed, in order. They do not repeat prompt and seeds, which the lease fixes.
 
-What a node sends may be anything. Its size is bounded before a byte is decoded, the decoder builds nothing but the
-declared types, and the numbers are compared with the lease.
+Nodes may send anything. Size is bounded before decoding, the decoder builds nothing but the declared types, and all
+numbers are compared with the lease.
 """
 
 from collections.abc import Sequence
@@ -18,27 +17,27 @@ from train.asynchronous.messages import Lease, LeaseVerdict, SampleResult, unpac
 from train.sampling.protocol import SampledCompletion
 from train.swarm.settings import SwarmSettings
 
-# Bytes of a file; of a completion: names of fields, and the last chunk of commitments, which may be for one token; of a
+# Bytes of a file; of a completion: field names, and the last chunk of commitments, which may be for one token; of a
 # token: 4 for its id, 4 for its log-probability, and its share of 258 bytes of commitments for 32 tokens.
 _FIXED_BYTES, _COMPLETION_BYTES, _TOKEN_BYTES = 64 * 2**10, 512, 17
-_COPIED_TOKENS = 64  # two completions may be equal so far by chance
-_SOFT = {"version", "logprobs"}  # a node that took new weights too early is careless; a broken device does the other
+_COPIED_TOKENS = 64  # two completions may share this many first tokens by chance
+_SOFT = {"version", "logprobs"}  # new weights loaded too early; a broken device
 
 _decoder = msgspec.msgpack.Decoder(tuple[SampleResult, ...])
 
 
 def max_file_bytes(lease: Lease) -> int:
-    """Return the largest size of the answers to this lease."""
+    """Return the maximum size of the completions of this lease."""
     return _FIXED_BYTES + len(lease.seeds) * (_COMPLETION_BYTES + _TOKEN_BYTES * lease.sampling_params.max_tokens)
 
 
 def join_lease_file(encoded: Sequence[bytes]) -> bytes:
-    """Return the file of the answers to a lease, which are encoded already, in the order of their numbers."""
+    """Join encoded results, in order, into the file of a lease."""
     return msgspec.msgpack.encode([msgspec.Raw(each) for each in encoded])
 
 
 def decode_lease_file(content: bytes, lease: Lease, settings: SwarmSettings) -> tuple[SampleResult, ...] | LeaseVerdict:
-    """Return the answers in a file that answers the lease, or the verdict on one that does not."""
+    """Decode and check the results in a file of this lease; return a verdict if they are invalid."""
     if len(content) > max_file_bytes(lease):
         return LeaseVerdict("hard", "size")
     try:
@@ -51,9 +50,9 @@ def decode_lease_file(content: bytes, lease: Lease, settings: SwarmSettings) -> 
 def read_lease_file(
     content: bytes, lease: Lease, settings: SwarmSettings
 ) -> tuple[SampledCompletion, ...] | LeaseVerdict:
-    """Return the completions in a file that answers the lease, or the verdict on one that does not.
+    """Decode and check the completions in a file of this lease; return a verdict if they are invalid.
 
-    The result is empty if the prompt leaves no room in the engine's context, and the node has refused it.
+    The result is empty if the node refused a prompt that leaves no room in the engine's context.
     """
     results = decode_lease_file(content, lease, settings)
     if isinstance(results, LeaseVerdict):
@@ -70,13 +69,13 @@ def read_lease_file(
 
 
 def is_refusal(result: SampleResult) -> bool:
-    """Return whether an answer says that the engine cannot take the prompt, and nothing else."""
+    """Return whether a result says that the engine cannot take the prompt, and nothing else."""
     is_empty = not (result.tokens or result.logprobs or result.spans or result.commitments)
     return result.finish_reason == "refused" and is_empty
 
 
 def check_results(results: Sequence[SampleResult], lease: Lease, settings: SwarmSettings) -> LeaseVerdict | None:
-    """Return the verdict on results that do not answer the lease, and None if a verifier has to say."""
+    """Return the verdict on invalid results; None if a verifier must decide."""
     expected = [(lease.group, number, lease.attempt) for number in range(len(lease.seeds))]
     if [(result.group, result.number, result.attempt) for result in results] != expected:
         return LeaseVerdict("hard", "file")
@@ -89,13 +88,13 @@ def check_results(results: Sequence[SampleResult], lease: Lease, settings: Swarm
             return LeaseVerdict("hard", "length")
         if found := objection(result, constraints):
             return LeaseVerdict("soft" if found.reason in _SOFT else "hard", found.reason)
-    # With seeds that are replayed, equal answers are what the model says: a model that knows an answer repeats it.
+    # With replayed seeds, equal completions are the model's: it may repeat a memorized one.
     long = [result.tokens for result in results if len(result.tokens) > 4 * _COPIED_TOKENS]
     return LeaseVerdict("soft", "copies") if not settings.check_seeds and len(set(long)) < len(long) else None
 
 
 def to_trainer(answers: Sequence[SampleResult], asked: Lease) -> tuple[SampleResult, ...]:
-    """Return verified answers under the trainer's name of their group, and with what the trainer asked for."""
+    """Convert verified results to the trainer's group and requested fields."""
     return tuple(
         replace(
             answer, group=asked.group, attempt=asked.attempt, commitments=b"",

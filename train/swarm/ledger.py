@@ -1,7 +1,7 @@
-"""The chain of entries in an SQLite file.
+"""The ledger: a signed hash chain of entries in an SQLite file.
 
-Each row has the digest of the row before it, its own digest, and the coordinator's signature of that digest. A row is
-on the disk when `append` returns. A process that is killed loses at most the row that it was adding.
+Each row has the digest of the row before it, its own digest, and the coordinator's signature of that digest. SQLite has
+fsynced a row when `append` returns; SIGKILL loses at most the row being added.
 """
 
 import sqlite3
@@ -21,7 +21,7 @@ from train.swarm.accounts import Account, Accounts, Entry
 from train.swarm.signatures import SIGNATURE_BYTES, BadSignature, append_signature, verify_and_unwrap
 
 DOMAIN = "curate-ledger-1"
-GENESIS_DIGEST = bytes(32)  # stands for the digest of the row before the first
+GENESIS_DIGEST = bytes(32)  # previous digest of the first row
 _TABLE = """
 CREATE TABLE IF NOT EXISTS entries (
     number INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL, entry BLOB NOT NULL, previous BLOB NOT NULL,
@@ -34,7 +34,7 @@ _decoder: msgspec.msgpack.Decoder[Entry] = msgspec.msgpack.Decoder(Entry)
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """A row as it is stored; `entry` is msgpack, and `time_ms` counts from 1970."""
+    """A stored row. entry: msgpack; time_ms: since 1970."""
 
     number: int
     time_ms: int
@@ -44,22 +44,21 @@ class LedgerRow:
     signature: bytes
 
     def decode(self) -> Entry:
-        """Return the entry. Raises msgspec.MsgspecError if it is none."""
+        """Decode the entry. Raises msgspec.MsgspecError if it is invalid."""
         return _decoder.decode(self.entry)
 
 
 def row_digest(number: int, time_ms: int, entry: bytes, previous: bytes) -> bytes:
-    """Return the digest of a row."""
     return blake3(msgspec.msgpack.encode([number, time_ms, entry, previous])).digest()
 
 
 class Ledger:
-    """A ledger that can grow. One process at a time has it open, and one thread at a time uses it.
+    """A ledger open for appending, in one process and by one thread at a time.
 
     key        the coordinator's
-    n_entries  how many entries there are
+    n_entries  number of entries
     head       digest of the newest row
-    accounts   what all entries add up to
+    accounts   sums over all entries
 
     Raises RunError if the file cannot be used, or another process has it open.
     """
@@ -85,7 +84,7 @@ class Ledger:
             ) from error
 
     def append(self, entry: Entry) -> None:
-        """Add an entry. When this returns, it is on the disk. Raises RunError if the disk does not take it."""
+        """Append an entry durably. Raises RunError if it cannot be written."""
         number, time_ms, content = self.n_entries + 1, time.time_ns() // 1_000_000, msgspec.msgpack.encode(entry)
         digest = row_digest(number, time_ms, content, self.head)
         signature = append_signature(DOMAIN, digest, self._key)[-SIGNATURE_BYTES:]
@@ -99,9 +98,9 @@ class Ledger:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Add the entries of a block together: they are on the disk when it ends, all of them or none.
+        """Append the entries of a block durably and atomically, when it ends.
 
-        Raises RunError if the disk does not take them; the book cannot be used any more then.
+        Raises RunError if they cannot be written; the ledger is unusable then.
         """
         with self._writing():
             self._rows.execute("BEGIN")
@@ -116,30 +115,29 @@ class Ledger:
         try:
             yield
         except sqlite3.Error as error:
-            self._rows.close()  # what is in memory is not what is on the disk
+            self._rows.close()  # memory and file differ now
             raise RunError(f"the ledger cannot grow: {error}. Make room on its disk, then continue.") from error
 
     def entries(self) -> Iterator[Entry]:
-        """Yield all entries, from the first on."""
+        """Yield all entries in order."""
         return (row.decode() for row in _all(self._rows))
 
     def account(self, node: bytes) -> Account:
-        """Return what the entries about a node add up to."""
+        """Return the account of a node."""
         return self.accounts.account(node)
 
     def close(self) -> None:
-        """Close the file."""
         self._rows.close()
         if self._lock is not None:
             self._lock.close()
 
 
 def read_rows(path: Path) -> Iterator[LedgerRow]:
-    """Yield the rows of a ledger, also while another process writes it. Raises RunError if it is not a ledger."""
+    """Yield the rows of a ledger, even while another process writes it. Raises RunError if it is not a ledger."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             found = database.execute("SELECT sql FROM sqlite_schema WHERE name = 'entries'").fetchone() or ("",)
-            # A file from elsewhere may call something else so, such as a view of rows without end.
+            # An untrusted file may define `entries` otherwise, for example as a view with endless rows.
             if str(found[0]).split() != _TABLE.replace("IF NOT EXISTS ", "").split():
                 raise sqlite3.DatabaseError("it does not have the table of a ledger")
             yield from _all(database)
@@ -148,11 +146,11 @@ def read_rows(path: Path) -> Iterator[LedgerRow]:
 
 
 def _all(database: sqlite3.Connection) -> Iterator[LedgerRow]:
-    """Yield all rows. Raises sqlite3.Error, also for what a damaged file has in place of them."""
+    """Yield all rows. Raises sqlite3.Error, also for malformed rows of a damaged file."""
     try:
         for values in database.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number"):
             if tuple(map(type, values)) != (int, int, bytes, bytes, bytes, bytes):
-                raise sqlite3.DatabaseError("it has rows of another form")
+                raise sqlite3.DatabaseError("it has malformed rows")
             yield LedgerRow(*values)
     except UnicodeDecodeError as error:
         raise sqlite3.DatabaseError(str(error)) from error
@@ -160,12 +158,12 @@ def _all(database: sqlite3.Connection) -> Iterator[LedgerRow]:
 
 @dataclass(frozen=True, slots=True)
 class LedgerAudit:
-    """What an audit found.
+    """The result of an audit.
 
-    n_rows    sound rows, up to the first fault
+    n_rows    valid rows, up to the first fault
     head      digest of the last of them
-    accounts  what they add up to
-    fault     what is wrong with the row after them; "" if nothing is
+    accounts  sums over their entries
+    fault     fault of the next row; "" if there is none
     """
 
     n_rows: int
@@ -178,8 +176,8 @@ def audit_ledger(rows: Iterable[LedgerRow], public: bytes, *, seen_head: bytes =
     """Check the rows from the first on.
 
     public     the coordinator's public key, from the invite
-    seen_head  the digest of a row that was published once, such as the head that `latest` named. A ledger that was cut
-               off or written anew from there does not have it.
+    seen_head  digest of a once published row, such as the head named by `latest`; a truncated or rewritten ledger lacks
+               it
     """
     n_rows, head, accounts, has_seen, fault = 0, GENESIS_DIGEST, Accounts(), not seen_head, ""
     for row in rows:

@@ -1,16 +1,16 @@
-"""What is said to a coordinator beside the calls of workers, and what it answers: msgpack, signed on both sides.
+"""The messages to a coordinator in addition to the calls of workers, and their replies: msgpack, signed on both sides.
 
     POST /join           JoinRequest -> JoinResponse              with an invite; the node is on probation
     POST /work /answers /beat /leave                              the calls of train/asynchronous/messages.py
     POST /step           None -> LatestVersion                    as in broadcast/manifest.py
-    POST /job            None -> VerificationJobResponse          for verifiers: answers to verify
-    POST /file/GROUP     None -> the answers to a lease           for verifiers
+    POST /job            None -> VerificationJobResponse          for verifiers: a file to verify
+    POST /file/GROUP     None -> the completions of a lease       for verifiers
     POST /verdict/GROUP  VerificationResult -> None               for verifiers
     POST /ban            Ban -> None                              for the key of the run
     POST /status         None -> SwarmStatus                      for the key of the run
 
-GROUP is the number of a lease. Who speaks is known from the signature: a worker's name is its public key in
-hexadecimal, and no other is taken.
+GROUP is the number of a lease. The signature identifies the sender: a worker's name must be its public key in
+hexadecimal.
 """
 
 from msgspec import Struct, field
@@ -19,11 +19,11 @@ from train.asynchronous.messages import Lease, LeaseVerdict, Reason, SampleResul
 
 
 class JoinRequest(Struct, frozen=True):
-    """A node comes, with an invite as it was written.
+    """A node joins with an invite as it was written.
 
-    engine    "vllm" or "transformers" and its version, such as "vllm 0.32.0 cpu"; empty: the node is not admitted yet,
-              and wants to know from the settings which engine it has to start
-    hardware  in words, for the operator
+    engine    "vllm" or "transformers" and its version, such as "vllm 0.32.0 cpu"; empty: only return the settings,
+              which name the engine to start
+    hardware  description for the operator
     """
 
     invite: bytes
@@ -32,13 +32,13 @@ class JoinRequest(Struct, frozen=True):
 
 
 class JoinResponse(Struct, frozen=True):
-    """The reply. `settings` are SwarmSettings in msgpack, sealed with the key of the run."""
+    """The reply. settings: SwarmSettings in msgpack, signed with the key of the run."""
 
     settings: bytes
 
 
 class VerificationJob(Struct, frozen=True):
-    """A file to verify: the lease that it answers, the engine that its node named, and its length and digest."""
+    """A file to verify: its lease, its node's engine, its length and digest."""
 
     lease: Lease
     engine: str
@@ -56,9 +56,8 @@ class VerificationJobResponse(Struct, frozen=True):
 class VerificationResult(Struct, frozen=True):
     """The verdict on a file.
 
-    answers  if it is accepted: all of them, in the order of their numbers, with the verifier's own log-probabilities;
-             those of the node are never used
-    figures  what was measured, for the operator: nodes are not told
+    answers  if accepted: all results in order, with the verifier's own log-probabilities, never the node's
+    figures  measurements for the operator; nodes do not get them
     """
 
     verdict: LeaseVerdict
@@ -74,7 +73,7 @@ class Ban(Struct, frozen=True):
 
 
 class NodeStatus(Struct, frozen=True):
-    """A node, as the operator sees it."""
+    """The status of a node for the operator."""
 
     node: bytes
     state: str
@@ -93,11 +92,11 @@ class NodeStatus(Struct, frozen=True):
 
 
 class SwarmStatus(Struct, frozen=True):
-    """A swarm, as the operator sees it.
+    """The status of a swarm for the operator.
 
-    lease_counts    how many are in which state
-    verdict_counts  how many there were of each reason; "" counts those that were accepted
-    relays          by URL: the version that each names, -1 if it does not answer
+    lease_counts    leases by state
+    verdict_counts  verdicts by reason; "" counts accepted ones
+    relays          version that each URL names; -1 if unreachable
     """
 
     run: str

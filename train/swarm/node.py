@@ -1,7 +1,7 @@
-"""A node: the worker of the asynchronous system (train/asynchronous) for a coordinator that has its answers checked.
+"""A node: an asynchronous worker (train/asynchronous) for a coordinator, which has its completions verified.
 
-`curate rollout --join` joins a swarm, starts the engine that it asks for, and samples for it. The worker's calls are
-signed, and weights come from relays: what they name is believed only with the signature of the run.
+`curate rollout --join` joins a swarm, starts the engine that it requires, and samples for it. The worker's calls are
+signed. Weights come from relays, and must be signed by the run.
 """
 
 import logging
@@ -41,20 +41,20 @@ from train.weights.manifest import WeightManifest
 log = logging.getLogger(__name__)
 
 DEFAULT_KEY_PATH = "~/.config/curate/node.key"
-_POLL_SECONDS = 2.0  # between two questions to the relays
+_POLL_SECONDS = 2.0  # interval between polls of the relays
 
 MessageCallback = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """What the user says about a node.
+    """The user's options of a node.
 
     invite                 as `curate swarm invite` wrote it
-    model                  a folder or a name on the Hub; empty: the run's own
-    engine                 options as in the section [engine] that replace the run's
-    key_path               file with the node's key; made if it is not there
-    retry_timeout_seconds  how long a coordinator that is gone is called again before the node gives up
+    model                  folder or Hub name; empty: the run's own
+    engine                 options of the section [engine] that override the run's
+    key_path               file with the node's key; created if missing
+    retry_timeout_seconds  deadline for retries of an unreachable coordinator
     """
 
     invite: str = field(repr=False)
@@ -65,7 +65,7 @@ class NodeOptions:
 
 
 class NodeProcess:
-    """One node with one engine in this process. `note` is called with lines about what it does.
+    """One node with one engine in this process. note: receives lines about its progress.
 
     Raises ConfigError if the invite or the key cannot be used.
     """
@@ -84,16 +84,16 @@ class NodeProcess:
         self._leaves = False
 
     def run(self) -> None:
-        """Work until the run is over, or `leave` is called.
+        """Sample until the run ends, or `leave` is called.
 
-        Raises the errors of Worker.run, and ConfigError if another process uses the key, or for options that the engine
-        does not have.
+        Raises the errors of RolloutWorker.run, and ConfigError if another process uses the key, or for unknown engine
+        options.
         """
         with ExitStack() as stack:
             stack.enter_context(lock_key(self._options.key_path))
             stack.enter_context(closing(self._client))
             retry = RetryPolicy(self._options.retry_timeout_seconds, self._pause)
-            settings = retry.call_with_retries(lambda: self._join(""))  # they say which engine the run needs
+            settings = retry.call_with_retries(lambda: self._join(""))  # they name the engine that the run needs
             if settings is None:
                 return
             spec, words = settings.engine, engine_description(settings.engine)
@@ -107,7 +107,7 @@ class NodeProcess:
             run, public = self._invite.run, self._invite.public_key
             source = RelaySource(self._invite.relays, run, public, folder_of(run, public))
             stack.enter_context(closing(source))
-            # The coordinator may have missed it meanwhile.
+            # Starting the engine may take longer than the coordinator waits for heartbeats.
             if retry.call_with_retries(lambda: self._join(words)) is None:
                 return
             controller = SwarmController(
@@ -131,7 +131,7 @@ class NodeProcess:
         self._note(f"node {self._name}: " + ("has left" if self._leaves else "the run is over"))
 
     def leave(self) -> None:
-        """End politely, from any thread or signal handler."""
+        """Shut down in order, from any thread or signal handler."""
         self._leaves = True
         if self._worker is not None:
             self._worker.leave()
@@ -169,10 +169,10 @@ def hardware_description() -> str:
 
 
 class SwarmController(ControllerCalls):
-    """The calls of a worker (train/asynchronous/messages.py), answered by a coordinator and relays.
+    """The controller's interface for a worker, implemented by a coordinator and relays.
 
-    join  has the node admitted once more, after the coordinator has missed it for too long
-    note  is called with lines about verdicts
+    join  joins again, after the coordinator has dropped the node
+    note  receives lines about verdicts
     """
 
     def __init__(
@@ -189,14 +189,14 @@ class SwarmController(ControllerCalls):
         self._exclusion = ""  # why the node last had to join again
 
     def call(self, path: str, message: Any, kind: Any) -> Any:
-        """Return the reply to a call; a node that was missed for too long joins again, and calls once more."""
+        """Send a call; a dropped node joins again and repeats it."""
         try:
             return self._client.call(path, message, kind)
         except JoinRequired as error:
-            if self._exclusion != (exclusion := str(error)):  # it is repeated as long as a suspension lasts
+            if self._exclusion != (exclusion := str(error)):  # repeated for as long as a suspension lasts
                 self._exclusion = exclusion
                 self._note(exclusion)
-        if self._joining.acquire(blocking=False):  # another thread of the worker may be at it
+        if self._joining.acquire(blocking=False):  # another thread of the worker may be joining
             try:
                 self._join()
             finally:
@@ -204,27 +204,27 @@ class SwarmController(ControllerCalls):
         return self._client.call(path, message, kind)
 
     def submit_results(self, answers: SubmitRequest) -> list[ResultStatus]:
-        """Hand over answers, those to each lease by themselves, since its size is what a body may have."""
+        """Submit results, separately for each lease, whose size bounds the body."""
         places = defaultdict(list)
         for place, answer in enumerate(answers.answers):
             places[answer.group].append(place)
         statuses: list[ResultStatus] = ["stale"] * len(answers.answers)
         for of_lease in places.values():
             request = SubmitRequest(answers.worker, tuple(answers.answers[place] for place in of_lease))
-            with suppress(ResourceGone):  # nothing that this node has is known there
+            with suppress(ResourceGone):  # the coordinator knows none of this node's leases
                 for place, status in zip(of_lease, super().submit_results(request), strict=True):
                     statuses[place] = status
         return statuses
 
     def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
-        """Say that the node lives, and hear of verdicts."""
+        """Send a heartbeat, and report verdicts."""
         orders = super().heartbeat(beat)
         for (group, _), verdict in orders.verdicts:
-            self._note(f"lease {group}: {_words(verdict)}")
+            self._note(f"lease {group}: {_describe(verdict)}")
         return orders
 
     def wait_for_weights(self, known_version: int, wait_seconds: float) -> WeightManifest | None:
-        """Ask the relays for the newest version until it is another one, or the time is over."""
+        """Poll the relays until the newest version is another one, or `wait_seconds` have passed."""
         until = time.monotonic() + wait_seconds
         while True:
             try:
@@ -237,13 +237,13 @@ class SwarmController(ControllerCalls):
                 return None
 
     def release(self, leaving: ReleaseRequest) -> None:
-        """Give leases back."""
+        """Release leases."""
         self._has_left.set()
-        with suppress(JoinRequired):  # the coordinator thinks so already
+        with suppress(JoinRequired):  # the coordinator has dropped the node already
             self._client.call("/leave", leaving, type(None))
 
 
-def _words(verdict: LeaseVerdict) -> str:
+def _describe(verdict: LeaseVerdict) -> str:
     if verdict.outcome == "accepted":
         return "accepted"
     if verdict.outcome == "unknown":

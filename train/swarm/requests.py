@@ -1,27 +1,27 @@
 """The head of a request, its signature, and the signature of the reply.
 
-A request is a POST. Its headers say who sends it, for which run, when, and a number that is used once; the signature
-covers these, the path, and the digest of the body. So it can neither be sent again, nor to another path or run, nor
-with another body. There are no queries.
+A request is a POST. Its headers name sender, run, time and a nonce; the signature covers these, the path, and the
+digest of the body. So it cannot be replayed, redirected to another path or run, or sent with another body. There are no
+query strings.
 
-A coordinator forgets the numbers that it has seen when it is started anew. So a request also names the start that it is
-meant for; the refusal of a request for an earlier start says which one is right, and the request is then signed anew.
+A restarted coordinator has lost the nonces. So a request also names the incarnation that it is for; the refusal of a
+request for an earlier one names the current one, and the client signs again.
 
     x-curate-run        name of the run
     x-curate-node       public key of the sender, hexadecimal like all that follow
     x-curate-time       milliseconds since 1970, decimal
     x-curate-nonce      16 bytes
-    x-curate-start      8 bytes that the coordinator drew at its start; zeros as long as they are not known
-    x-curate-digest     32 bytes: blake3 of the body, so that a request can be refused before its body is read
-    x-curate-signature  64 bytes: Ed25519 of "curate-request-1", a zero byte, and msgpack of
-                        ["POST", path, node, time, nonce, start, run, digest]
+    x-curate-start      8 random bytes of the coordinator's incarnation; zeros while unknown
+    x-curate-digest     32 bytes: blake3 of the body, so a request can be refused before its body is read
+    x-curate-signature  64 bytes: Ed25519 of "curate-request-1", a zero byte, and msgpack of ["POST", path, node, time,
+                        nonce, start, run, digest]
 
 The signature of a reply covers that of the request, so a reply fits no other.
 
-    x-curate-signature  64 bytes: Ed25519 of the run over "curate-reply-1", a zero byte, and msgpack of
-                        [signature of the request, status, blake3 of the body]
+    x-curate-signature  64 bytes: Ed25519 of the run over "curate-reply-1", a zero byte, and msgpack of [signature of
+                        the request, status, blake3 of the body]
 
-A refusal of a request whose own signature is wrong is not signed, since anybody can ask for it.
+A refusal of a request with an invalid signature is not signed, since anyone can request it.
 """
 
 import os
@@ -54,7 +54,7 @@ _PATTERNS = {
 
 
 class RequestHead(Struct, frozen=True):
-    """What a request says about itself. `time_ms` counts from 1970, and `digest` is that of the body."""
+    """The signed fields of a request. time_ms: since 1970; digest: of the body."""
 
     path: str
     node: bytes
@@ -66,13 +66,13 @@ class RequestHead(Struct, frozen=True):
 
 
 def new_head(path: str, run: str, node: bytes, body: bytes, incarnation: bytes = UNKNOWN_INCARNATION) -> RequestHead:
-    """Return the head of a request that is sent now."""
+    """Create the head of a request that is sent now."""
     now_ms = time.time_ns() // 1_000_000
     return RequestHead(path, node, now_ms, os.urandom(NONCE_BYTES), incarnation, run, blake3(body).digest())
 
 
 def sign_request(head: RequestHead, key: Ed25519PrivateKey) -> dict[str, str]:
-    """Return the headers of a request. Raises ValueError if the key is not that of the node."""
+    """Return the headers of a request. Raises ValueError if the key is not the node's."""
     if head.node != public_key_bytes(key):
         raise ValueError("the key is not the node's")
     signature = append_signature(_DOMAIN, _covered(head), key)[-SIGNATURE_BYTES:]
@@ -88,14 +88,14 @@ def sign_request(head: RequestHead, key: Ed25519PrivateKey) -> dict[str, str]:
 
 
 def read_head(path: str, headers: Mapping[str, str]) -> tuple[RequestHead, bytes]:
-    """Return what a request says about itself, and its signature, which is not checked here.
+    """Parse the head of a request and its signature, which is not verified here.
 
-    Raises BadSignature if something is missing.
+    Raises BadSignature if a header is missing or malformed.
     """
     texts = {name: headers.get(name, "") for name in _PATTERNS}
     for name, pattern in _PATTERNS.items():
         if pattern.fullmatch(texts[name]) is None:
-            raise BadSignature(f"the header {name} is missing or makes no sense")
+            raise BadSignature(f"the header {name} is missing or malformed")
     node, nonce, start, digest, signature = (
         bytes.fromhex(texts[name]) for name in (NODE, NONCE, START, DIGEST, SIGNATURE)
     )
@@ -103,7 +103,7 @@ def read_head(path: str, headers: Mapping[str, str]) -> tuple[RequestHead, bytes
 
 
 def check_signature(head: RequestHead, signature: bytes) -> None:
-    """Raise BadSignature unless the node has signed this head."""
+    """Raise BadSignature unless the node signed this head."""
     verify_and_unwrap(_DOMAIN, _covered(head) + signature, head.node)
 
 
@@ -116,14 +116,14 @@ _REPLY_DOMAIN = "curate-reply-1"
 
 
 def sign_reply(request: bytes, status: int, body: bytes, key: Ed25519PrivateKey) -> dict[str, str]:
-    """Return the headers of the reply to the request that has this signature."""
+    """Return the headers of the reply to the request with this signature."""
     return {
         SIGNATURE: append_signature(_REPLY_DOMAIN, _covered_reply(request, status, body), key)[-SIGNATURE_BYTES:].hex()
     }
 
 
 def check_reply(request: bytes, status: int, body: bytes, headers: Mapping[str, str], public: bytes) -> None:
-    """Raise BadSignature unless the run has signed this reply to this request."""
+    """Raise BadSignature unless the run signed this reply to this request."""
     try:
         signature = bytes.fromhex(headers.get(SIGNATURE, ""))
     except ValueError:

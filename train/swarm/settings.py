@@ -1,7 +1,7 @@
-"""What all nodes of a swarm have to agree on. The run signs it, and it never changes while the run lives.
+"""The settings that all nodes of a swarm share, signed by the run and constant for its lifetime.
 
-A swarm can only work for runs whose samples can be verified. Its settings name options of vLLM, and some of those load
-code: a node takes none but the ones listed here. Others are for its owner to give.
+A swarm can only serve runs whose samples are verifiable. Its settings contain options of vLLM, of which some load code:
+a node accepts only those listed here. Its owner may set others.
 """
 
 import json
@@ -21,15 +21,15 @@ _DOMAIN = "curate-settings-1"
 
 
 class SwarmSettings(Struct, frozen=True):
-    """What a node and a verifier need to know of a run.
+    """The settings of a run for nodes and verifiers.
 
     run                its name, in paths and signatures
-    engine             how engines have to be started
-    vocab_size         token ids are below this number
-    thresholds         by the name of the pair "engine/verifier", such as "vllm/transformers"; "" for all others
+    engine             engine spec
+    vocab_size         upper bound (exclusive) of token ids
+    thresholds         by the pair "engine/verifier", such as "vllm/transformers"; "" for all others
     check_seeds        whether tokens are checked by replaying the seeds
-    lease_seconds      a lease runs out after this time, whatever its node says
-    retained_versions  versions that verifiers hold; older answers are late
+    lease_seconds      minimum time limit of a lease
+    retained_versions  versions that verifiers hold; completions of older ones are late
     """
 
     run: str
@@ -42,19 +42,19 @@ class SwarmSettings(Struct, frozen=True):
 
 
 def sign_settings(settings: SwarmSettings, key: Ed25519PrivateKey) -> bytes:
-    """Return the settings as a coordinator sends them, signed with the key of the run."""
+    """Encode the settings, signed with the key of the run."""
     return append_signature(_DOMAIN, msgspec.msgpack.encode(settings), key)
 
 
 def read_settings(signed: bytes, run: str, public: bytes) -> SwarmSettings:
-    """Return settings that were sent. Raises BadSignature unless the run has signed them, and MsgspecError."""
+    """Decode settings. Raises BadSignature unless the run signed them, and MsgspecError."""
     settings = msgspec.msgpack.decode(verify_and_unwrap(_DOMAIN, signed, public), type=SwarmSettings)
     if settings.run != run:
         raise BadSignature(f"these are the settings of {settings.run}, not of {run}")
     return settings
 
 
-# Sizes, precision and speed. No option that names code, a file, a format or another model.
+# Sizes, precision and speed; no option that names code, a file, a format or another model.
 _ALLOWED_OPTIONS: dict[str, type | tuple[type, ...]] = {
     "async_scheduling": bool,
     "block_size": int,
@@ -77,7 +77,7 @@ _ALLOWED_OVERRIDES = {"head_dtype": ("model", "float32")}
 
 
 def check_engine_options(spec: EngineSpec) -> None:
-    """Raise ConfigError unless the options of the engine are some that a coordinator may choose for a node."""
+    """Raise ConfigError unless a coordinator may choose all of these engine options for a node."""
     for name, value in spec.vllm.items():
         if name not in _ALLOWED_OPTIONS or not isinstance(value, _ALLOWED_OPTIONS[name]):
             raise ConfigError(
@@ -93,12 +93,12 @@ def check_engine_options(spec: EngineSpec) -> None:
 
 
 def is_verifiable(params: SamplingParams) -> bool:
-    """Return whether somebody else can repeat how tokens are drawn."""
+    """Return whether a verifier can repeat the sampling."""
     return params.temperature > 0 and params.top_p == 1 and not params.stop
 
 
 def check_sampling(spec: EngineSpec) -> None:
-    """Raise ConfigError if the run asks its workers for samples that nobody can verify."""
+    """Raise ConfigError if the run's samples cannot be verified."""
     for params in spec.sampling:
         if not is_verifiable(params):
             raise ConfigError(
@@ -109,7 +109,7 @@ def check_sampling(spec: EngineSpec) -> None:
 
 
 def read_vocab_size(model: str) -> int:
-    """Return the number of token ids of a model on this machine. Raises ConfigError if that cannot be found out."""
+    """Return the size of the vocabulary of a model on this machine. Raises ConfigError if it cannot be read."""
     path = Path(model).expanduser() / "config.json"
     try:
         config = json.loads(path.read_bytes())

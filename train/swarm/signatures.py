@@ -1,10 +1,9 @@
-"""Keys, and bytes that are signed with them (Ed25519).
+"""Keys, and bytes signed with them (Ed25519).
 
-Coordinators know a node or a verifier again by its key. One process at a time uses one: a coordinator would take two
-for one that was started again, over and over.
+Coordinators identify a node or a verifier by its key. One process at a time may use a key: a coordinator would take two
+for one that restarts repeatedly.
 
-What is signed is a domain, a zero byte and the bytes. A signature that was made for one purpose is thus worth nothing
-for another.
+The signature covers a domain, a zero byte and the bytes, so a signature for one purpose is invalid for another.
 """
 
 import os
@@ -22,18 +21,18 @@ PUBLIC_KEY_BYTES = 32
 
 
 class BadSignature(Exception):
-    """Bytes that do not carry the signature that they should."""
+    """Bytes without the expected signature."""
 
 
 def create_key_file(path: Path) -> Ed25519PrivateKey:
-    """Create a key in a file that only this user can read. Raises ConfigError if that is not possible, or it exists."""
+    """Create a key in a file readable by this user only. Raises ConfigError if that fails, or the file exists."""
     key = Ed25519PrivateKey.generate()
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
-        raise ConfigError(f"{path} exists already, and a key that is lost cannot be had again. Move it away.") from None
+        raise ConfigError(f"{path} exists already, and a lost key cannot be restored. Move it away.") from None
     except OSError as error:
-        raise ConfigError(f"cannot make a key in {path}: {error.strerror}. Name another file.") from error
+        raise ConfigError(f"cannot create a key in {path}: {error.strerror}. Name another file.") from error
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(key.private_bytes_raw().hex() + "\n")
     return key
@@ -48,7 +47,7 @@ def read_key(path: Path) -> Ed25519PrivateKey:
 
 
 def load_or_create_key(path: Path) -> Ed25519PrivateKey:
-    """Read the key in this file, or make one. Raises ConfigError if it cannot be read or made."""
+    """Read the key in this file, or create one. Raises ConfigError if that fails."""
     path = path.expanduser()
     if path.exists():
         return read_key(path)
@@ -56,11 +55,11 @@ def load_or_create_key(path: Path) -> Ed25519PrivateKey:
         path.parent.mkdir(parents=True, exist_ok=True)
         return create_key_file(path)
     except OSError as error:
-        raise ConfigError(f"cannot make a key in {path}: {error}. Name another file with --key") from error
+        raise ConfigError(f"cannot create a key in {path}: {error}. Name another file with --key") from error
 
 
 def lock_key(path: Path) -> AbstractContextManager[object]:
-    """Keep other processes from the key until the block ends. Raises ConfigError if another process uses it."""
+    """Lock the key against other processes. Raises ConfigError if another process uses it."""
     path = path.expanduser()
     try:
         return FileLock(
@@ -69,7 +68,7 @@ def lock_key(path: Path) -> AbstractContextManager[object]:
                 f"another process uses the key {path}. Name a file for this one with --key; it needs an invite, too."
             ),
         )
-    except OSError:  # a key that may only be read cannot be locked
+    except OSError:  # a read-only key cannot be locked
         return nullcontext()
 
 
@@ -79,7 +78,7 @@ def public_key_bytes(key: Ed25519PrivateKey) -> bytes:
 
 
 def parse_public_key(text: str) -> bytes:
-    """Return a public key that was written in hexadecimal. Raises ConfigError if it is none."""
+    """Parse a public key in hexadecimal. Raises ConfigError if it is invalid."""
     try:
         public = bytes.fromhex(text)
     except ValueError:
@@ -95,7 +94,7 @@ def append_signature(domain: str, data: bytes, key: Ed25519PrivateKey) -> bytes:
 
 
 def verify_and_unwrap(domain: str, signed: bytes, public: bytes) -> bytes:
-    """Return the data of `sign`. Raises BadSignature if the signature is not that of this key for this domain."""
+    """Verify and strip the signature of `append_signature`. Raises BadSignature for another key or domain."""
     data, signature = signed[:-SIGNATURE_BYTES], signed[-SIGNATURE_BYTES:]
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, _signed(domain, data))

@@ -234,7 +234,7 @@ def test_a_key_is_made_once_and_nobody_else_can_read_it(tmp_path):
         pytest.param(["--controller", "http://a:1", "--join", "x"], "either with --controller", id="two runs"),
         pytest.param(["--join", "x", "--name", "me"], "a swarm knows its nodes by their keys", id="a name"),
         pytest.param(["--controller", "http://a:1", "--key", "k"], "--key is for --join", id="a key"),
-        pytest.param(["--join", "nonsense"], "this is not an invite, or not all of it", id="not an invite"),
+        pytest.param(["--join", "nonsense"], "this is not an invite, or it is incomplete", id="not an invite"),
     ],
 )
 def test_what_is_wrong_with_the_options_is_explained(options, words):

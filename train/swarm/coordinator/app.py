@@ -1,12 +1,12 @@
 """A coordinator as an ASGI application.
 
     POST /...            signed calls, see train/swarm/messages.py
-    GET  /runs/...       versions of the weights, as relays fetch them
-    GET  /page?token=T   the page for the operator
+    GET  /runs/...       versions of the weights, for relays
+    GET  /page?token=T   status page for the operator
     GET  /health         open to everyone
 
-A call is checked from its headers, before its body is read: the signature, the time, that it did not come before, and
-that the node does not call too often. What strangers send is neither read nor remembered.
+A call is checked by its headers before its body is read: signature, time, nonce, and rate. Bodies of strangers are
+neither read nor remembered.
 """
 
 import hmac
@@ -46,13 +46,13 @@ from train.swarm.signatures import BadSignature
 
 log = logging.getLogger(__name__)
 
-_SMALL_BYTES = 64 * 2**10  # of all bodies but answers and verdicts
-_LATE_BYTES = 64 * 2**20  # of a body that nobody needs; it is not kept
-_CALLS_PER_SECOND = 20.0  # of one node, in the long run
+_SMALL_BYTES = 64 * 2**10  # of all bodies except results and verdicts
+_LATE_BYTES = 64 * 2**20  # of a body that is read and discarded
+_CALLS_PER_SECOND = 20.0  # of one node, on average
 _JOINS_PER_SECOND = 5.0  # of one address
 _BURST_SECONDS = 10.0
-_THREADS, _ASKING_THREADS = 16, 8  # those that ask the trainer may have to wait for it
-_DECODING_THREADS = 2  # a body of answers takes some 20 times its size while it is decoded
+_THREADS, _ASKING_THREADS = 16, 8  # the latter may wait for the trainer
+_DECODING_THREADS = 2  # decoding results takes some 20 times the size of their body
 
 _OF_OPERATOR = {"/ban", "/status"}
 _OF_LEASES = {"file", "verdict"}
@@ -62,7 +62,7 @@ _JOIN = "/join"
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A request whose head is right. `lease` is -1 unless the path names one."""
+    """A request with a valid head. lease: -1 unless the path names one."""
 
     request: Request
     head: RequestHead
@@ -75,9 +75,9 @@ class CoordinatorApp:
     """The ASGI application.
 
     key         of the run, which signs replies
-    start       8 bytes that were drawn at this start
-    files       serves what begins with /runs/
-    page_token  what the page asks for
+    start       8 random bytes, new for each incarnation
+    files       serves paths below /runs/
+    page_token  for the status page
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class CoordinatorApp:
         self._uploading: set[bytes] = set()
         self._threads, self._asking_threads = anyio.CapacityLimiter(_THREADS), anyio.CapacityLimiter(_ASKING_THREADS)
         self._decoding_threads = anyio.CapacityLimiter(_DECODING_THREADS)
-        # By the name of a call: the type of its message, and what answers it.
+        # By the name of a call: the type of its message, and its handler.
         self._calls: Mapping[str, tuple[Any, Callable[[_Call, Any], Any]]] = {
             "work": (LeaseRequest, lambda call, message: coordinator.request_leases(call.head.node, message)),
             "beat": (Heartbeat, lambda call, message: coordinator.heartbeat(call.head.node, message)),
@@ -115,12 +115,12 @@ class CoordinatorApp:
             await self._files(scope, receive, send)
             return
         request = Request(scope, receive)
-        reply = await (self._signed(request) if scope["method"] == "POST" else self._shown(request))
+        reply = await (self._signed(request) if scope["method"] == "POST" else self._page(request))
         await reply(scope, receive, send)
 
     # --- pages ---
 
-    async def _shown(self, request: Request) -> Response:
+    async def _page(self, request: Request) -> Response:
         path = request.scope["path"]
         if request.method not in ("GET", "HEAD"):
             return PlainTextResponse("calls are sent with POST\n", HTTPStatus.METHOD_NOT_ALLOWED)
@@ -136,7 +136,7 @@ class CoordinatorApp:
     # --- calls ---
 
     async def _signed(self, request: Request) -> Response:
-        """Answer a call. What is refused before its signature is known to be right is not signed."""
+        """Handle a call. Refusals before its signature is verified are not signed."""
         try:
             call = self._checked(request)
         except ServiceError as refusal:
@@ -159,7 +159,7 @@ class CoordinatorApp:
         return reply
 
     def _checked(self, request: Request) -> _Call:
-        """Return a call that its sender has signed. Raises ServiceError."""
+        """Verify the signature of a call. Raises ServiceError."""
         path = request.scope["path"]
         name, _, last = path.removeprefix("/").partition("/")
         is_call = name in self._calls or name in self._other_calls
@@ -171,24 +171,24 @@ class CoordinatorApp:
             if head.run != self._run:
                 raise BadSignature(f"another run is here ({self._run}, not {head.run[:100]!r})")
             if not self._coordinator.has_member(head.node):
-                self._let_join(request, path)
+                self._limit_joins(request, path)
             check_signature(head, signature)
         except (BadSignature, ValueError) as error:
             raise Unauthorized(str(error)) from None
         return _Call(request, head, signature, name, int(last or -1))
 
-    def _let_join(self, request: Request, path: str) -> None:
-        """Let strangers do nothing but join, and not too often."""
+    def _limit_joins(self, request: Request, path: str) -> None:
+        """Allow strangers to join, at a bounded rate, and nothing else."""
         if path != _JOIN:
-            raise BadSignature("this key is not known here; join first")
+            raise BadSignature("unknown key; join first")
         if wait := self._joins.wait_seconds(request.client.host if request.client else "", 0):
-            raise RetryLater("too many strangers from this address", max(1, round(wait)))
+            raise RetryLater("too many joins from this address", max(1, round(wait)))
 
     def _admit(self, call: _Call) -> None:
-        """Refuse what came before, is too old or too much. Raises StaleIncarnation and ServiceError."""
+        """Refuse replayed, stale and too frequent calls. Raises StaleIncarnation and ServiceError."""
         head, now = call.head, time.time()
         if (call.request.scope["path"] in _OF_OPERATOR) != self._coordinator.is_operator(head.node):
-            raise Forbidden("calls of the operator are signed with the key of the run, and no others are")
+            raise Forbidden("calls of the operator, and no others, must be signed with the key of the run")
         self._nonces.check(head, now)
         if wait := self._rates.wait_seconds(head.node.hex(), 0):
             raise RetryLater("this node calls too often", max(1, round(wait)))
@@ -214,20 +214,20 @@ class CoordinatorApp:
     async def _take_answers(self, call: _Call) -> list[ResultStatus]:
         node, coordinator = call.head.node, self._coordinator
         if node in self._uploading:
-            raise RetryLater("one body with answers of a node at a time", 2)
+            raise RetryLater("a node may send one body with results at a time", 2)
         self._uploading.add(node)
         try:
             max_bytes = await self._call(lambda: coordinator.max_answers_bytes(node))
             if max_bytes is None:
                 await read_body(call.request, _LATE_BYTES, keep=False)
-                raise NotFound("this node has held no lease since the coordinator was started; its answers are stale")
+                raise NotFound("this node has held no lease since the coordinator started; its results are stale")
             with self._room.reserve(max_bytes):
                 body = await _digested(call, max_bytes)
-                return await anyio.to_thread.run_sync(lambda: self._taken(call, body), limiter=self._decoding_threads)
+                return await anyio.to_thread.run_sync(lambda: self._submit(call, body), limiter=self._decoding_threads)
         finally:
             self._uploading.discard(node)
 
-    def _taken(self, call: _Call, body: bytes) -> list[ResultStatus]:
+    def _submit(self, call: _Call, body: bytes) -> list[ResultStatus]:
         try:
             message = _decoded(body, SubmitRequest)
         except MalformedRequest:
@@ -239,7 +239,7 @@ class CoordinatorApp:
     async def _verdict(self, call: _Call) -> None:
         node, coordinator = call.head.node, self._coordinator
         max_bytes = await self._call(lambda: coordinator.max_verdict_bytes(node, call.lease))
-        if max_bytes is None:  # somebody else has the lease by now
+        if max_bytes is None:  # another verifier has the lease by now
             await read_body(call.request, _LATE_BYTES, keep=False)
             return
         with self._room.reserve(max_bytes):
@@ -251,16 +251,16 @@ class CoordinatorApp:
 
 
 def _check_worker(call: _Call, message: Any) -> None:
-    """Raise Forbidden if a message names another worker than the one that has signed it."""
+    """Raise Forbidden if a message names a worker other than its signer."""
     if getattr(message, "worker", call.head.node.hex()) != call.head.node.hex():
-        raise Forbidden("a worker's name is its public key in hexadecimal, and no other is taken")
+        raise Forbidden("a worker's name must be its public key in hexadecimal")
 
 
 async def _digested(call: _Call, max_bytes: int) -> bytes:
-    """Return the body of a call. Raises Unauthorized if it is not what was signed, and what `read_body` raises."""
+    """Read the body of a call. Raises Unauthorized if it is not the signed one, and what `read_body` raises."""
     body = await read_body(call.request, max_bytes)
     if blake3(body).digest() != call.head.digest:
-        raise Unauthorized("the body is not what was signed")
+        raise Unauthorized("the body does not have the signed digest")
     return body
 
 

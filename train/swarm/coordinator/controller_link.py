@@ -1,4 +1,4 @@
-"""The trainer's side: to it, the swarm is one worker."""
+"""The coordinator's link to the trainer, to which the swarm is one worker."""
 
 import logging
 import threading
@@ -21,18 +21,18 @@ from train.errors import ControllerUnreachable
 log = logging.getLogger(__name__)
 
 WORKER = "swarm"
-_BEAT_SECONDS = 3.0  # the controller takes a worker for dead that says nothing for 15 s
+_BEAT_SECONDS = 3.0  # the controller declares a worker dead after 15 s of silence
 _POLL_SECONDS = 0.2
 _RECONNECT_SECONDS = 2.0
-_NOTHING_SECONDS = 0.25  # so long, nothing is asked again after the controller had nothing
+_NOTHING_SECONDS = 0.25  # pause between requests after the controller had no groups
 
 
 class ControllerLink:
-    """Asks the controller for groups in the threads of those who want some; all else is said in a thread of its own.
+    """Requests groups from the controller in the calling threads; a single thread makes all other calls.
 
     running    returns the groups that nodes work on, or that wait for a verdict
-    unwanted   called with the groups that the controller does not wait for any more
-    version    returns the newest version of the weights that is published
+    unwanted   called with groups that the controller no longer waits for
+    version    returns the newest published version of the weights
     """
 
     def __init__(
@@ -44,21 +44,21 @@ class ControllerLink:
         self._running, self._unwanted, self._version = running, unwanted, version
         self._lock = threading.Lock()
         self._answers: deque[tuple[SampleResult, ...]] = deque()
-        self._given_back: list[LeaseKey] = []
-        self._wakes = threading.Event()  # there is something to say
-        self._n_tokens = 0  # that were handed over since the last beat
+        self._released: list[LeaseKey] = []
+        self._wakes = threading.Event()  # set if there is something to send
+        self._n_tokens = 0  # submitted since the last heartbeat
         self._beat_at = 0.0
         self._nothing_until = 0.0
         self._is_gone = False
 
     def request_leases(self, request: LeaseRequest) -> tuple[Lease, ...]:
-        """Return groups for a node; none if there are none, or the trainer is away."""
+        """Return groups for a node; none if there are none, or the trainer is unreachable."""
         if self.has_ended or self._is_gone or time.monotonic() < self._nothing_until:
             return ()
         try:
             work = self._controller.request_leases(request)
         except ControllerUnreachable as error:
-            self._gone(error)
+            self._report_unreachable(error)
             return ()
         self.has_ended = self.has_ended or work.run_ended
         if not work.leases:
@@ -66,35 +66,35 @@ class ControllerLink:
         return work.leases
 
     def submit_results(self, groups: Collection[tuple[SampleResult, ...]]) -> None:
-        """Let the trainer have the answers to groups, as soon as it is there."""
+        """Queue the completions of groups for the trainer."""
         with self._lock:
             self._answers.extend(groups)
         if groups:
             self._wakes.set()
 
     def release_leases(self, keys: Collection[LeaseKey]) -> None:
-        """Let the trainer ask for groups again."""
+        """Queue groups for the trainer to dispatch again."""
         with self._lock:
-            self._given_back.extend(keys)
+            self._released.extend(keys)
         if keys:
             self._wakes.set()
 
     def run_until_stopped(self, stop: threading.Event) -> None:
-        """Talk to the trainer until told to stop. Raises RunError if it refuses us, as the trainer of another run."""
+        """Send to the trainer until stopped. Raises RunError if it refuses us, as the trainer of another run."""
         is_new = True
         while not stop.is_set():
             try:
-                if is_new:  # an earlier coordinator may have had groups, of which nothing is known any more
+                if is_new:  # groups of an earlier coordinator are unknown
                     self._controller.release(ReleaseRequest(WORKER))
                     is_new = False
-                self._say()
+                self._send()
                 self._is_gone = False
             except ControllerUnreachable as error:
-                self._gone(error)
+                self._report_unreachable(error)
                 stop.wait(_RECONNECT_SECONDS)
             self._wakes.wait(_POLL_SECONDS)
 
-    def _say(self) -> None:
+    def _send(self) -> None:
         self._wakes.clear()
         while self._answers:
             answers = self._answers[0]
@@ -102,22 +102,22 @@ class ControllerLink:
             self._answers.popleft()
             self._n_tokens += sum(len(answer.tokens) // 4 for answer in answers)
             if "broken" in receipts:
-                log.error("the trainer calls answers to group %d broken, which were verified", answers[0].group)
+                log.error("the trainer refused verified completions of group %d as invalid", answers[0].group)
         with self._lock:
-            keys = tuple(self._given_back)
+            keys = tuple(self._released)
         if keys:
             self._controller.release(ReleaseRequest(WORKER, keys))
             with self._lock:
-                del self._given_back[: len(keys)]
+                del self._released[: len(keys)]
         if time.monotonic() >= self._beat_at + _BEAT_SECONDS:
             self._beat()
 
     def _beat(self) -> None:
         now, running = time.monotonic(), self._running()
         speed = self._n_tokens / (now - self._beat_at) if self._beat_at else 0.0
-        if running:  # leases must not run out at the trainer: how long they last is decided here
+        if running:  # a lease must not expire at the trainer: the coordinator decides that
             speed = max(speed, 1e-6)
-        with self._lock:  # others hand over answers meanwhile
+        with self._lock:  # others queue completions meanwhile
             waiting = {(answers[0].group, answers[0].attempt) for answers in self._answers}
         beat = Heartbeat(WORKER, self._version(), (*running, *waiting), speed, busy_share=float(bool(running)))
         orders = self._controller.heartbeat(beat)
@@ -125,6 +125,6 @@ class ControllerLink:
         self.has_ended = self.has_ended or orders.run_ended
         self._unwanted(set(orders.leases_to_drop) - waiting)
 
-    def _gone(self, error: ControllerUnreachable) -> None:
+    def _report_unreachable(self, error: ControllerUnreachable) -> None:
         (log.debug if self._is_gone else log.warning)("%s; leases stay, and answers wait", error)
         self._is_gone = True

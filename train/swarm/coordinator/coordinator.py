@@ -1,4 +1,4 @@
-"""The parts of a coordinator together: what each call of a node, a verifier or the operator does."""
+"""The calls of nodes, verifiers and the operator to a coordinator."""
 
 import logging
 import random
@@ -54,20 +54,20 @@ from train.swarm.signatures import public_key_bytes
 log = logging.getLogger(__name__)
 
 _CLOCK_SECONDS = 1.0
-_STALL_SECONDS = 10.0  # if this process did nothing for so long, nodes could not be heard
+_STALL_SECONDS = 10.0  # a pause this long in our own process would make live nodes look dead
 _RETRY_SECONDS = 0.5
-_NODES_PER_SECOND = 100  # that ask again while there is nothing
+_NODES_PER_SECOND = 100  # request rate of all nodes together while there are no groups
 
 
 class Coordinator:
-    """Serves calls in any thread; who calls was found out from the signature.
+    """Serves calls in any thread; the caller's key is known from the signature.
 
     controller  the trainer's
     key         of the run
-    answers     where answers wait for a verdict
-    latest      returns the newest version that is published, or None
-    relays      returns which version each relay names, for the operator
-    fail        called with an error after which the process has to end
+    answers     store of completions without a verdict
+    latest      returns the newest published version, or None
+    relays      returns the version that each relay names, for the operator
+    fail        called with an error that must end the process
     """
 
     def __init__(
@@ -76,17 +76,17 @@ class Coordinator:
         dict, fail: Callable[[BaseException], None],
     ) -> None:  # fmt: skip
         self.settings = settings
-        self._sealed_settings = sign_settings(settings, key)
+        self._signed_settings = sign_settings(settings, key)
         self._public = public_key_bytes(key)
         self._ledger, self._answers, self._latest, self._relays, self._fail = ledger, answers, latest, relays, fail
         self._lock = threading.RLock()
         with ledger.transaction():
             self._state = CoordinatorState(settings, ledger, time.monotonic())
         self._trainer = ControllerLink(
-            controller, running=self._running, unwanted=self._unwanted, version=lambda: self._state.version
+            controller, running=self._running, unwanted=self._cancel, version=lambda: self._state.version
         )
-        self._asking: set[bytes] = set()  # nodes for which the trainer is being asked
-        self._completions = 1  # answers in a group, as far as is known
+        self._requesting: set[bytes] = set()  # nodes with a request to the trainer in progress
+        self._completions = 1  # completions of a group, as far as known
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=self._guarded, args=(what,), name=name, daemon=True)
@@ -94,12 +94,12 @@ class Coordinator:
         ]
 
     def start(self) -> None:
-        """Begin to talk to the trainer."""
+        """Start the thread that calls the trainer, and the clock."""
         for thread in self._threads:
             thread.start()
 
     def close(self) -> None:
-        """Stop, and close the ledger. Leases that are open are unknown from now on."""
+        """Stop, and close the ledger. Open leases become unknown."""
         self._stop.set()
         for thread in self._threads:
             thread.join(10.0)
@@ -112,7 +112,7 @@ class Coordinator:
         return self._state.has_ended
 
     def all_notified(self) -> bool:
-        """Return whether every node that lives, and every verifier, knows that the run is over."""
+        """Return whether every live node and every verifier was notified of the run's end."""
         with self._lock:
             nodes = [member.notified_of_end for member in self._state.members.values() if member.lifecycle.is_alive]
             return all(nodes) and self._state.all_verifiers_notified(time.monotonic())
@@ -120,7 +120,7 @@ class Coordinator:
     # --- who calls ---
 
     def has_member(self, key: bytes) -> bool:
-        """Return whether this key may ask for anything but to join."""
+        """Return whether this key may make calls other than to join."""
         return key == self._public or self._state.has_member(key)
 
     def is_operator(self, key: bytes) -> bool:
@@ -128,7 +128,7 @@ class Coordinator:
         return key == self._public
 
     def check_invite(self, join: JoinRequest) -> Invite:
-        """Return the invite in a message. Raises Forbidden if it is none of this run."""
+        """Return the invite in a message. Raises Forbidden if it is not an invite of this run."""
         try:
             invite = read_invite(join.invite.decode("ascii", "replace"), self._public)
         except ConfigError as error:
@@ -140,36 +140,36 @@ class Coordinator:
     # --- calls of nodes ---
 
     def join(self, key: bytes, join: JoinRequest) -> JoinResponse:
-        """Raises Forbidden and RetryLater."""
+        """Admit a node or a verifier. Raises Forbidden and RetryLater."""
         invite = self.check_invite(join)
         if not join.engine:
-            return JoinResponse(self._sealed_settings)
+            return JoinResponse(self._signed_settings)
         is_valid = time.time() < invite.expires_at
         with self._turn() as (state, now):
-            digest = blake3(invite.id).digest()  # the same bytes can be written down in several ways
+            digest = blake3(invite.id).digest()  # the same id can be encoded in several ways
             state.join(key, invite, digest, join.engine, join.hardware, now, is_valid=is_valid)
         log.info("%s %s has joined (%s)", invite.role, key.hex()[:16], join.engine)
-        return JoinResponse(self._sealed_settings)
+        return JoinResponse(self._signed_settings)
 
     def request_leases(self, key: bytes, request: LeaseRequest) -> LeaseResponse:
-        """Raises NotJoined and Forbidden."""
+        """Lease groups of the trainer to a node. Raises NotJoined and Forbidden."""
         with self._turn() as (state, now):
             budget = state.free_capacity(key)
             if state.has_ended:
                 state.members[key].notified_of_end = True
                 return LeaseResponse(run_ended=True)
-            if budget <= 0 or request.slots <= 0 or state.is_too_old(request.loaded_version) or key in self._asking:
+            if budget <= 0 or request.slots <= 0 or state.is_too_old(request.loaded_version) or key in self._requesting:
                 return LeaseResponse(wait_seconds=self._wait_seconds())
             can_evaluate = state.can_evaluate(key)
-            self._asking.add(key)
-        # The trainer is asked while others may call, but not the same node: it would get its room again each time.
+            self._requesting.add(key)
+        # Others may call meanwhile, but not the same node: its capacity would count twice.
         try:
             slots = min(request.slots, budget * self._completions)
-            return self._asked(key, LeaseRequest(WORKER, request.loaded_version, slots, can_evaluate))
+            return self._request_from_trainer(key, LeaseRequest(WORKER, request.loaded_version, slots, can_evaluate))
         finally:
-            self._asking.discard(key)
+            self._requesting.discard(key)
 
-    def _asked(self, key: bytes, request: LeaseRequest) -> LeaseResponse:
+    def _request_from_trainer(self, key: bytes, request: LeaseRequest) -> LeaseResponse:
         asked = self._trainer.request_leases(request)
         with self._turn() as (state, now):
             self._completions = max((len(lease.seeds) for lease in asked), default=self._completions)
@@ -179,22 +179,22 @@ class Coordinator:
             return LeaseResponse(leases, 0.0 if leases else self._wait_seconds(), state.has_ended)
 
     def heartbeat(self, key: bytes, beat: Heartbeat) -> HeartbeatResponse:
-        """Raises NotJoined and Forbidden."""
+        """Process a node's heartbeat. Raises NotJoined and Forbidden."""
         with self._turn() as (state, now):
             return state.heartbeat(key, beat, now)
 
     def release(self, key: bytes, leaving: ReleaseRequest) -> None:
-        """Let a node or a verifier go, or take some leases back."""
+        """Release a node or a verifier, or some leases of a node."""
         with self._turn() as (state, now):
             state.release(key, leaving.leases, now)
 
     def max_answers_bytes(self, key: bytes) -> int | None:
-        """Return how long a body with answers may be; None if the node has held no lease since the start."""
+        """Return the maximum size of a body with results; None if the node has held no lease since the start."""
         with self._turn() as (state, now):
             return state.begin_upload(key, now + MAX_UPLOAD_SECONDS)
 
     def submit_results(self, key: bytes, request: SubmitRequest) -> list[ResultStatus]:
-        """Take answers, those of a node in one thread at a time. A verifier gets them once their lease is complete.
+        """Accept results, of a node in one thread at a time. Verifiers get them once their lease is complete.
 
         Raises RunError if the disk is full: the node may send them again.
         """
@@ -222,11 +222,11 @@ class Coordinator:
             self._reject(key, group, error.reason)
             return ["broken"] * len(answers)
         finally:
-            if not self._state.is_open(group):  # there was a verdict meanwhile
+            if not self._state.is_open(group):  # a verdict arrived meanwhile
                 self._answers.remove(group)
 
     def reject_body(self, key: bytes) -> None:
-        """Take note of a body that is none, though its node has signed it: its first open lease is rejected."""
+        """Reject the first open lease of a node that signed an invalid body."""
         group = self._state.first_open_lease(key)
         if group is not None:
             self._reject(key, group, "file")
@@ -245,26 +245,26 @@ class Coordinator:
     # --- calls of verifiers ---
 
     def assign_job(self, key: bytes) -> VerificationJobResponse:
-        """Raises NotJoined and Forbidden."""
+        """Assign a file to a verifier. Raises NotJoined and Forbidden."""
         with self._turn() as (state, now):
             return state.assign_job(key, now)
 
     def read_file(self, key: bytes, lease: int) -> bytes:
-        """Return the answers to a lease. Raises NotJoined, Forbidden, and NotFound."""
+        """Return the completions of a lease as a file. Raises NotJoined, Forbidden, and NotFound."""
         with self._turn() as (state, now):
             digest = state.claimed_file_digest(key, lease, now)
             content = None if digest is None else self._answers.read(lease)
         if content is None:
-            raise NotFound("this verifier does not have that lease any more")
+            raise NotFound("this verifier no longer has that lease")
         return content
 
     def max_verdict_bytes(self, key: bytes, lease: int) -> int | None:
-        """Return how long a verdict may be; None if this verifier does not have the lease any more."""
+        """Return the maximum size of a verdict; None if this verifier no longer has the lease."""
         with self._turn() as (state, now):
             return None if state.claimed_file_digest(key, lease, now) is None else state.max_body_bytes(lease)
 
     def submit_verdict(self, key: bytes, lease: int, verified: VerificationResult) -> None:
-        """Raises NotJoined and Forbidden."""
+        """Record a verdict. Raises NotJoined and Forbidden."""
         with self._turn() as (state, now):
             state.record_verdict(key, lease, verified, now)
         verdict = verified.verdict
@@ -273,12 +273,12 @@ class Coordinator:
     # --- calls of the operator ---
 
     def ban(self, ban: Ban) -> None:
-        """Raises NotFound."""
+        """Ban a node. Raises NotFound."""
         with self._turn() as (state, now):
             state.ban(ban.node, now)
 
     def status(self) -> SwarmStatus:
-        """Return what the operator sees."""
+        """Return the status for the operator."""
         relays = self._relays()
         with self._turn() as (state, now):
             return build_status(state, self._ledger, self.settings.run, relays, now)
@@ -287,7 +287,7 @@ class Coordinator:
 
     @contextmanager
     def _turn(self) -> Iterator[tuple[CoordinatorState, float]]:
-        """Hold the lock. What happens in here is in the ledger, all of it, before anybody hears of it."""
+        """Hold the lock. All changes in the block are in the ledger before anyone is notified of them."""
         with self._lock:
             try:
                 with self._ledger.transaction():
@@ -308,7 +308,7 @@ class Coordinator:
         with self._lock:
             return self._state.open_lease_keys()
 
-    def _unwanted(self, keys: object) -> None:
+    def _cancel(self, keys: object) -> None:
         with self._turn() as (state, now):
             state.cancel(keys, now)  # type: ignore[arg-type]
             state.has_ended = state.has_ended or self._trainer.has_ended
@@ -319,7 +319,7 @@ class Coordinator:
             latest = self._latest()
             with self._turn() as (state, now):
                 if now - before > _STALL_SECONDS:
-                    log.warning("nothing was done for %.0f s; nodes are not blamed for it", now - before)
+                    log.warning("this process paused for %.0f s; all deadlines are extended", now - before)
                     state.extend_deadlines(now - before)
                 before = now
                 state.tick(now)

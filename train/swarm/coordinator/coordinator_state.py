@@ -1,7 +1,7 @@
-"""Nodes, verifiers and leases, and what the ledger has to say about them.
+"""Nodes, verifiers and leases, and their entries in the ledger.
 
-Nothing here knows a clock, a network or a thread: every method is given the time, in seconds of a clock that never goes
-back, and what the trainer has to be told is collected until it is taken.
+Nothing here has a clock, a network or a thread: each method takes the time, in seconds of a monotonic clock, and
+messages for the trainer are collected until the caller takes them.
 """
 
 import logging
@@ -50,14 +50,14 @@ log = logging.getLogger(__name__)
 
 _ENGINE = re.compile(r"(vllm|transformers)( [\w.+-]{1,40}){0,4}", re.ASCII)
 _MAX_HARDWARE = 200  # characters
-_MAX_LEASES = 8  # of one node, not counting those that wait for a verdict
-_SPEED_MARGIN, _MAX_LEASE_FACTOR = 1.5, 4.0  # of the time by a node's speed, and of the run's usual time for a lease
-_UNNAMED_LEASE_SECONDS = 30.0  # a lease that its node does not name in its beats for so long is given to others
+_MAX_LEASES = 8  # of one node, without those that wait for a verdict
+_SPEED_MARGIN, _MAX_LEASE_FACTOR = 1.5, 4.0  # of the time at a node's speed, and of the run's usual lease time
+_UNNAMED_LEASE_SECONDS = 30.0  # a lease that its node's heartbeats do not name for this long is released
 _ACTIVE_WINDOW_SECONDS = 60.0  # verifiers ask each second, unless they are busy
 _SUSPENDED_SECONDS = 600.0  # doubled with each suspension
-_FINISHED = 10_000  # leases whose ids are remembered, so that a file that comes again is known
-_LEASE_BITS = 63  # of the number by which a node knows a lease
-_NOTES = 256  # verdicts that wait for the next beat of a node
+_FINISHED = 10_000  # ended leases whose ids are remembered, to recognize a file that is sent again
+_LEASE_BITS = 63  # of the number by which a node names a lease
+_NOTES = 256  # verdicts that wait for the next heartbeat of a node
 _LEFT = {NodeState.BANNED, NodeState.SUSPENDED, NodeState.LEFT, NodeState.DEAD}
 
 
@@ -66,12 +66,12 @@ class NodeMember:
     """A node that has joined.
 
     lifecycle        see node_lifecycle.py
-    is_connected     whether it has joined since this coordinator was started
-    leases           numbers of those that have no verdict
-    max_body_bytes   bytes that the answers to the largest lease may have that it got since this coordinator was started
-    unsent_verdicts  verdicts that it was not told yet
-    n_lost_replies   leases that it never named, and that were not counted against it: the reply may have been lost
-    notified_of_end  it was told that the run is over
+    is_connected     whether it has joined since this coordinator started
+    leases           numbers of its leases without a verdict
+    max_body_bytes   maximum size of a body with results, for its largest lease since this coordinator started
+    unsent_verdicts  verdicts for its next heartbeat
+    n_lost_replies   leases that it never named, excused because the reply may have been lost
+    notified_of_end  whether it was notified of the run's end
     """
 
     lifecycle: NodeLifecycle
@@ -100,30 +100,30 @@ class VerifierMember:
 class _OpenLease:
     """A lease without a verdict.
 
-    told     as its node and verifiers know it
-    asked    as the trainer gave it
-    heard    when its node last named it
-    is_held  its node has named it, so that the reply with the lease was not lost
+    node_lease     the lease as its node and verifiers get it
+    trainer_lease  the lease as the trainer granted it
+    last_named     time when its node last named it
+    is_held        whether its node has named it, so the reply with the lease was not lost
     """
 
-    told: Lease
-    asked: Lease
+    node_lease: Lease
+    trainer_lease: Lease
     node: bytes
     state: TrackedLease
-    heard: float
+    last_named: float
     is_held: bool = False
 
     @property
     def key(self) -> LeaseKey:
-        return self.asked.group, self.asked.attempt
+        return self.trainer_lease.group, self.trainer_lease.attempt
 
 
 @dataclass(frozen=True, slots=True)
 class _LeaseChange:
-    """Something happens to a lease.
+    """An event of a lease.
 
     step       returns the lease after it
-    answers    those that its verifier has found to be the model's
+    answers    completions accepted by its verifier
     is_wanted  whether the trainer waits for the group
     """
 
@@ -135,7 +135,7 @@ class _LeaseChange:
 
 @dataclass(frozen=True, slots=True)
 class _NodeChange:
-    """Something happens to a node. `reason` is that of the verdict because of which it does."""
+    """An event of a node. reason: of the verdict that caused it."""
 
     node: bytes
     event: NodeEvent
@@ -146,56 +146,56 @@ _Change = _LeaseChange | _NodeChange
 
 
 class CoordinatorState:
-    """What a coordinator knows. One thread at a time uses it.
+    """The state of a coordinator. One thread at a time uses it.
 
-    ledger   every change is in it before it has an effect
+    ledger: has every change before it takes effect
     """
 
     def __init__(self, settings: SwarmSettings, ledger: Ledger, now: float) -> None:
         self.has_ended = False
-        self.version = -1  # the newest that is published
+        self.version = -1  # newest published version
         self.members: dict[bytes, NodeMember] = {}
         self.verifiers: dict[bytes, VerifierMember] = {}
         self.verdicts: Counter[str] = Counter()
         self.accepted: list[tuple[SampleResult, ...]] = []  # for the trainer
-        self.given_back: list[LeaseKey] = []  # by the trainer's names
-        self.discarded: list[int] = []  # leases whose answers nobody needs any more
+        self.given_back: list[LeaseKey] = []  # by the trainer's keys
+        self.discarded: list[int] = []  # leases whose stored completions can be removed
         self._settings, self._ledger = settings, ledger
         self._records: dict[int, _OpenLease] = {}
-        self._waiting: deque[int] = deque()  # leases whose answers wait for a verifier
-        self._finished: OrderedDict[int, tuple[bytes, bytes]] = OrderedDict()  # node, and digest of the answers
+        self._waiting: deque[int] = deque()  # leases with a file that waits for a verifier
+        self._finished: OrderedDict[int, tuple[bytes, bytes]] = OrderedDict()  # node, and digest of the file
         self._over_counts: Counter[str] = Counter()
-        self._can_evaluate = True  # until the trainer asks for samples that cannot be verified
+        self._can_evaluate = True  # until the trainer requests samples that cannot be verified
         self._restore(now)
 
     # --- nodes ---
 
     def has_member(self, key: bytes) -> bool:
-        """Return whether somebody has ever joined with this key."""
+        """Return whether a node or verifier has ever joined with this key."""
         return self._ledger.account(key).role is not None
 
     def join(self, key: bytes, invite: Invite, digest: bytes, engine: str, hardware: str, now: float, *,
              is_valid: bool) -> None:  # fmt: skip
         """Admit a node or a verifier.
 
-        digest     of the invite
+        digest     of the invite's id
         is_valid   whether the invite can still be used for the first time
 
         Raises Forbidden and RetryLater.
         """
         owner, role = self._ledger.accounts.owners.get(digest), self._ledger.account(key).role or invite.role
         if owner not in (None, key):
-            raise Forbidden("this invite was used by somebody else; ask for one of your own")
+            raise Forbidden("another key has used this invite; ask for a new one")
         if owner is None and not is_valid:
-            raise Forbidden("this invite has run out; ask for a new one")
+            raise Forbidden("this invite has expired; ask for a new one")
         if role != invite.role:
             raise Forbidden(f"this key belongs to a {role}; use another key")
         if _ENGINE.fullmatch(engine) is None:
             raise Forbidden('the engine must be named like "vllm 0.32.0 cuda" or "transformers 5.0"')
-        if role == "node" and not self._knows_bars_for(engine):
+        if role == "node" and not self._has_thresholds_for(engine):
             raise Forbidden(
                 f"this run was not calibrated for engines of the kind {engine.split()[0]}; it takes "
-                + ", ".join(sorted(self._kinds_with_bars()))
+                + ", ".join(sorted(self._calibrated_kinds()))
             )
         if role == "verifier":
             self._join_verifier(key, digest, now)
@@ -203,7 +203,7 @@ class CoordinatorState:
             self._join_node(key, invite, digest, engine, hardware, now)
 
     def heartbeat(self, key: bytes, beat: Heartbeat, now: float) -> HeartbeatResponse:
-        """Note a sign of life. Raises NotJoined and Forbidden."""
+        """Process a heartbeat. Raises NotJoined and Forbidden."""
         member = self._alive(key)
         self._apply(_NodeChange(key, NodeEvent.HEARTBEAT), now)
         member.loaded_version = beat.loaded_version
@@ -215,8 +215,8 @@ class CoordinatorState:
             if record is None:  # the node was suspended for the one before it
                 continue
             if _key(lease) in running:
-                record.heard, record.is_held = now, True
-            elif now - record.heard >= _UNNAMED_LEASE_SECONDS:
+                record.last_named, record.is_held = now, True
+            elif now - record.last_named >= _UNNAMED_LEASE_SECONDS:
                 n_lost = 1 + len(member.lifecycle.recent_soft_rejections) // 20
                 is_lost = not record.is_held and member.n_lost_replies < n_lost
                 member.n_lost_replies += is_lost
@@ -228,9 +228,9 @@ class CoordinatorState:
         return HeartbeatResponse(tuple(sorted(drop)), self.has_ended, verdicts)
 
     def release(self, key: bytes, leases: Collection[LeaseKey] | None, now: float) -> None:
-        """Let a node or a verifier go; or take these leases of a node back.
+        """Release a node or a verifier, or these leases of a node.
 
-        A lease that is given back costs what an expired one costs; a node that goes pays for one of its leases.
+        A released lease counts against the node like an expired one; for a node that leaves, one of its leases does.
         """
         if self.verifiers.pop(key, None) is not None:
             self._requeue(key, now)
@@ -243,7 +243,7 @@ class CoordinatorState:
                 self._apply(_NodeChange(key, NodeEvent.LEAVE), now)
 
     def ban(self, key: bytes, now: float) -> None:
-        """The operator bans a node. Raises NotFound."""
+        """Ban a node for the operator. Raises NotFound."""
         if key not in self.members:
             raise NotFound("there is no such node; curate swarm status lists them")
         self._apply(_NodeChange(key, NodeEvent.HARD), now)
@@ -251,7 +251,7 @@ class CoordinatorState:
     # --- leases ---
 
     def free_capacity(self, key: bytes) -> int:
-        """Return how many further groups a node may have: more, the more of its leases were accepted.
+        """Return how many further groups a node may get, which grows with its accepted leases.
 
         Raises NotJoined and Forbidden.
         """
@@ -266,16 +266,16 @@ class CoordinatorState:
         return min(max(1, most) - n_open, 3 * _MAX_LEASES - len(member.leases))
 
     def is_too_old(self, version: int) -> bool:
-        """Return whether verifiers have given this version up, or will have before an answer arrives."""
+        """Return whether verifiers have dropped this version, or will before a completion arrives."""
         return not 0 <= version <= self.version or self.version - version >= self._settings.retained_versions
 
     def can_evaluate(self, key: bytes) -> bool:
-        """Return whether a node may sample for evaluations: its work was accepted, the last time it had any, too."""
+        """Return whether a node may sample for evaluations: its latest verdict was "accepted"."""
         latest = self.members[key].lifecycle.recent_soft_rejections[-1:]
         return self._can_evaluate and latest == (False,)
 
     def grant(self, key: bytes, lease: Lease, now: float) -> Lease | None:
-        """Lease a group of the trainer to a node. None, and the group is given back, if that cannot be."""
+        """Lease a group of the trainer to a node. If that is not possible, release the group and return None."""
         member = self.members.get(key)
         if not is_verifiable(lease.sampling_params) and self._can_evaluate:
             self._can_evaluate = False
@@ -292,45 +292,45 @@ class CoordinatorState:
         return self._grant(key, lease, now) if is_granted else None
 
     def begin_upload(self, key: bytes, deadline: float) -> int | None:
-        """Return how long a body with answers of a node may be; None if it has held no lease since the start.
+        """Return the maximum size of a node's body with results; None if it has held no lease since the start.
 
-        deadline   when the body has arrived at the latest; so long, the node need not name in its beats what it holds
+        deadline: latest arrival of the body; until then, heartbeats need not name the held leases
         """
         member = self.members.get(key)
         if member is None or not member.max_body_bytes:
             return None
         for lease in member.leases:
             if (record := self._records[lease]).is_held:
-                record.heard = max(record.heard, deadline)
+                record.last_named = max(record.last_named, deadline)
         return member.max_body_bytes
 
     def held_lease(self, key: bytes, lease: int, now: float) -> Lease | None:
-        """Return a lease to which a node sends answers, as it knows it; None if it is not this node's."""
+        """Return a lease as its node has it, and record a sign of life; None if it is not this node's."""
         record = self._records.get(lease)
         if record is None or record.node != key:
             return None
-        record.heard, record.is_held = max(record.heard, now), True
-        return record.told
+        record.last_named, record.is_held = max(record.last_named, now), True
+        return record.node_lease
 
     def late_status(self, key: bytes, lease: int) -> ResultStatus:
-        """Return what becomes of an answer to a lease that is not this node's, or not any more.
+        """Return the status of a result for a lease that is not this node's, or no longer.
 
-        After a restart, leases of before are not known, so what makes no sense is stale and nothing worse.
+        After a restart, earlier leases are unknown, so such results are only stale.
         """
         node, digest = self._finished.get(lease, (b"", b""))
         return "again" if node == key and digest else "stale"
 
     def first_open_lease(self, key: bytes) -> int | None:
-        """Return a lease of a node whose answers are not complete."""
+        """Return a lease of a node with missing completions."""
         member = self.members.get(key)
         return next(iter(self._open_leases(member)), None) if member else None
 
     def submit(
         self, key: bytes, lease: int, n_bytes: int, digest: bytes, now: float, verdict: LeaseVerdict | None = None
     ) -> ResultStatus:
-        """Note that the answers to a lease are complete. Their bytes are kept by the caller.
+        """Record that the completions of a lease are all here; the caller stores them.
 
-        verdict   on answers that need no verifier
+        verdict: on completions that need no verifier
         """
         record = self._records.get(lease)
         if record is None or record.node != key:
@@ -359,22 +359,22 @@ class CoordinatorState:
         return lease in self._records
 
     def cancel(self, keys: Collection[LeaseKey], now: float) -> None:
-        """The trainer does not wait for these groups any more."""
+        """Cancel groups that the trainer no longer waits for."""
         gone = set(keys)
         for lease, record in list(self._records.items()):
             if record.key in gone:
                 self._apply(_LeaseChange(lease, TrackedLease.cancel, is_wanted=False), now)
 
     def open_lease_keys(self) -> tuple[LeaseKey, ...]:
-        """Return the trainer's names of the groups that have no verdict yet."""
+        """Return the trainer's keys of the groups without a verdict."""
         return tuple(record.key for record in self._records.values())
 
     # --- verifiers ---
 
     def assign_job(self, key: bytes, now: float) -> VerificationJobResponse:
-        """Give a verifier the file that has waited longest. Raises NotJoined and Forbidden.
+        """Assign the file that has waited longest to a verifier. Raises NotJoined and Forbidden.
 
-        A verifier has one file at a time. If it asks while it has one, it never heard of it, or has given it up.
+        A verifier has one file at a time. If it has one already, it never received it, or has dropped it.
         """
         verifier = self._verifier(key)
         self._requeue(key, now)
@@ -387,12 +387,12 @@ class CoordinatorState:
                 state = record.state
                 engine = self.members[record.node].engine
                 return VerificationJobResponse(
-                    VerificationJob(record.told, engine, state.n_bytes, state.blake3), self.has_ended
+                    VerificationJob(record.node_lease, engine, state.n_bytes, state.blake3), self.has_ended
                 )
         return VerificationJobResponse(run_ended=self.has_ended)
 
     def claimed_file_digest(self, key: bytes, lease: int, now: float) -> bytes | None:
-        """Return the digest of the file of a lease if this verifier works on it. Raises NotJoined and Forbidden."""
+        """Return the digest of a lease's file if this verifier works on it. Raises NotJoined and Forbidden."""
         self._verifier(key).last_seen = now
         record = self._records.get(lease)
         if record is None or record.state.verifier != key:
@@ -400,20 +400,20 @@ class CoordinatorState:
         return record.state.blake3
 
     def max_body_bytes(self, lease: int) -> int:
-        """Return how long a file or a verdict may be."""
-        return max_file_bytes(self._records[lease].asked)
+        """Return the maximum size of a file or a verdict."""
+        return max_file_bytes(self._records[lease].trainer_lease)
 
     def n_verifiers(self, now: float) -> int:
-        """Return how many verifiers have said something lately."""
+        """Return the number of recently active verifiers."""
         return sum(now - verifier.last_seen < VERIFY_SECONDS for verifier in self.verifiers.values())
 
     def all_verifiers_notified(self, now: float) -> bool:
-        """Return whether all verifiers that have said something lately were told that the run is over."""
+        """Return whether all recently active verifiers were notified of the run's end."""
         lately = [verifier for verifier in self.verifiers.values() if now - verifier.last_seen < _ACTIVE_WINDOW_SECONDS]
         return all(verifier.notified_of_end for verifier in lately)
 
     def record_verdict(self, key: bytes, lease: int, verified: VerificationResult, now: float) -> None:
-        """Note what a verifier says. Of a lease that it does not have any more, nothing is noted.
+        """Record a verdict; ignore it if the verifier no longer has the lease.
 
         Raises NotJoined and Forbidden.
         """
@@ -423,17 +423,17 @@ class CoordinatorState:
         verdict = verified.verdict
         if verdict.outcome == "accepted":
             is_refused = any(answer.finish_reason == "refused" for answer in verified.answers)
-            if is_refused and len(record.asked.prompt) < self._settings.engine.context_tokens:
+            if is_refused and len(record.trainer_lease.prompt) < self._settings.engine.context_tokens:
                 verdict = LeaseVerdict("soft", "length")  # else nodes could choose what is trained on, without any work
-            elif check_results(verified.answers, record.told, self._settings):
+            elif check_results(verified.answers, record.node_lease, self._settings):
                 verdict = LeaseVerdict("unknown", "crashed")
-        answers = to_trainer(verified.answers, record.asked)
+        answers = to_trainer(verified.answers, record.trainer_lease)
         self._apply(_LeaseChange(lease, lambda state: state.judge(key, verdict), answers), now)
 
     # --- time, weights ---
 
     def tick(self, now: float) -> None:
-        """Let time pass: leases run out, nodes that say nothing are noticed."""
+        """Expire overdue leases, and detect silent nodes."""
         for lease in list(self._records):
             self._apply(_LeaseChange(lease, lambda state: state.wait(now)), now)
         for key in list(self.members):
@@ -444,28 +444,28 @@ class CoordinatorState:
         for member in self.members.values():
             member.lifecycle = replace(member.lifecycle, last_heartbeat=member.lifecycle.last_heartbeat + seconds)
         for record in self._records.values():
-            record.heard += seconds
+            record.last_named += seconds
             record.state = replace(
                 record.state, expires_at=record.state.expires_at + seconds, claimed_at=record.state.claimed_at + seconds
             )
 
     def record_version(self, version: int, manifest: bytes) -> None:
-        """Note a version of the weights, and the digest of its sealed manifest."""
+        """Record a version of the weights, and the digest of its signed manifest."""
         if version != self.version:
             self._ledger.append(PublishEntry(version, manifest))
             self.version = version
 
     def lease_counts(self) -> dict[str, int]:
-        """Return how many leases are, or ended, in which state."""
+        """Return the number of leases, open and ended, by state."""
         return dict(self._over_counts + Counter(record.state.state.value for record in self._records.values()))
 
     # --- inside ---
 
     def _restore(self, now: float) -> None:
-        """Go on with those who had joined. What was leased is unknown: files and nodes' work may be lost."""
+        """Restore the members from the ledger. Open leases become unknown, since their files may be lost."""
         before = self._ledger.accounts
         for key, account in before.nodes.items():
-            if account.role == "node":  # those that lived have to show that they still do
+            if account.role == "node":  # live nodes must show that they still are
                 self.members[key] = member = NodeMember(replace(account.lifecycle, last_heartbeat=now))
                 if member.lifecycle.state is NodeState.SUSPENDED:
                     member.suspended_until = now + _suspension_seconds(account)
@@ -505,21 +505,21 @@ class CoordinatorState:
         if member is not None and member.lifecycle.state is NodeState.SUSPENDED:
             raise NotJoined(f"{_exclusion(self._ledger.account(key))}; join again")
         if member is None or not member.is_connected or not member.lifecycle.is_alive:
-            raise NotJoined("the coordinator does not count this node among those that live; join again")
+            raise NotJoined("the coordinator does not list this node as alive; join again")
         return member
 
     def _verifier(self, key: bytes) -> VerifierMember:
         if key in self.members:
             raise Forbidden("nodes do not verify")
         if key not in self.verifiers:
-            raise NotJoined("this verifier has to join")
+            raise NotJoined("this verifier must join first")
         return self.verifiers[key]
 
     def _grant(self, key: bytes, lease: Lease, now: float) -> Lease:
         draw, seconds = replace(lease.sampling_params, verifiable=True, logprobs=True), self._lease_seconds(key, lease)
         while (number := secrets.randbits(_LEASE_BITS)) in self._records or number in self._finished:
             pass
-        # How the trainer numbers its groups is not the node's business: it must not know a prompt that comes again.
+        # A node must not recognize a repeated prompt by the trainer's group number.
         told = changed(lease, group=number, attempt=0, sampling_params=draw, expires_in_seconds=seconds)
         self._ledger.append(LeaseEntry(key, number, lease.group, lease.attempt, lease.version))
         self._records[number] = _OpenLease(told, lease, key, TrackedLease(now + seconds), now)
@@ -529,25 +529,25 @@ class CoordinatorState:
         return told
 
     def _lease_seconds(self, key: bytes, lease: Lease) -> float:
-        """Return how long a node gets for a lease: longer if it has reported a speed at which it needs longer.
+        """Return the time limit of a lease, longer for a node that reports a low speed.
 
-        A speed that is a lie gains a few times the usual time, for few leases.
+        A false speed gains a few times the usual time, for few leases.
         """
         usual, speed = self._settings.lease_seconds, self.members[key].tokens_per_second
         if speed <= 0:
             return usual
-        leases = [lease, *(self._records[each].asked for each in self._open_leases(self.members[key]))]
+        leases = [lease, *(self._records[each].trainer_lease for each in self._open_leases(self.members[key]))]
         n_tokens = sum(len(one.seeds) * one.sampling_params.max_tokens for one in leases)
         return min(max(usual, _SPEED_MARGIN * n_tokens / speed), _MAX_LEASE_FACTOR * usual)
 
     def _requeue(self, verifier: bytes, now: float) -> None:
-        """Let others have the file of a verifier that is gone, was started again, or does not have it any more."""
+        """Requeue the file of a verifier that is gone, was restarted, or no longer has it."""
         for lease, record in list(self._records.items()):
             if record.state.verifier == verifier:
                 self._apply(_LeaseChange(lease, lambda state: state.release_claim(verifier)), now)
 
     def _apply(self, change: _Change, now: float) -> None:
-        """Apply a change, and one after another all that follow from it."""
+        """Apply a change and everything that follows from it."""
         changes = deque([change])
         while changes:
             change = changes.popleft()
@@ -567,7 +567,7 @@ class CoordinatorState:
         return self._finish(change, record, record.state.verdict) if record.state.verdict is not None else []
 
     def _finish(self, change: _LeaseChange, record: _OpenLease, verdict: LeaseVerdict) -> list[_Change]:
-        """Note the verdict on a lease, and return what it does to the node."""
+        """Record the verdict on a lease, and return its effects on the node."""
         lease, member = change.lease, self.members[record.node]
         word = "expired" if verdict.reason == "expired" else verdict.outcome
         self._ledger.append(VerdictEntry(record.node, lease, word, verdict.reason))
@@ -600,12 +600,12 @@ class CoordinatorState:
             member.suspended_until = now + _suspension_seconds(self._ledger.account(key))
         if NodeEffect.SLASH in effects and (stake := self._ledger.account(key).stake) > 0:
             self._ledger.append(SlashEntry(key, stake, change.reason or "operator"))
-        return self._endings(member, after) if NodeEffect.FREE_LEASES in effects else []
+        return self._end_leases(member, after) if NodeEffect.FREE_LEASES in effects else []
 
-    def _endings(self, member: NodeMember, state: NodeState) -> list[_Change]:
-        """Return how the leases of a node end that is in this state now.
+    def _end_leases(self, member: NodeMember, state: NodeState) -> list[_Change]:
+        """Return how a node's leases end in its new state.
 
-        A node that says nothing any more is to blame, once: an outage must not count as many times as it had leases.
+        A silent node is charged for one lease: an outage must not count as many times as it had leases.
         """
         if state is NodeState.BANNED:
             return [_LeaseChange(lease, TrackedLease.revoke) for lease in member.leases]
@@ -618,20 +618,22 @@ class CoordinatorState:
         ]
 
     def _open_leases(self, member: NodeMember) -> list[int]:
-        """Return the leases whose answers a node has not handed over."""
+        """Return the leases of a node with missing completions."""
         is_open = LeaseState.OPEN
         return [lease for lease in sorted(member.leases) if self._records[lease].state.state is is_open]
 
-    def _knows_bars_for(self, engine: str) -> bool:
-        """Return whether bars were measured for an engine: a node must not get those that are for nobody."""
+    def _has_thresholds_for(self, engine: str) -> bool:
+        """Return whether thresholds were measured for an engine; a node must not get the fallback by naming an
+        unmeasured one.
+        """
         name, thresholds = engine.split()[0], self._settings.thresholds
         is_measured = any(pair.partition("/")[0] == name for pair in thresholds)
-        return not thresholds or name in self._kinds_with_bars() or ("" in thresholds and not is_measured)
+        return not thresholds or name in self._calibrated_kinds() or ("" in thresholds and not is_measured)
 
-    def _kinds_with_bars(self) -> set[str]:
-        """Return the kinds of engines that nodes may name in order to get the bars of that kind.
+    def _calibrated_kinds(self) -> set[str]:
+        """Return the kinds of engines that nodes may name.
 
-        If the run's own kind has bars, it is the only one: a node that can name another one chooses the widest bars.
+        If the run's own kind has thresholds, it is the only one: otherwise a node could choose the widest.
         """
         kinds = {pair.partition("/")[0] for pair in self._settings.thresholds if pair}
         return kinds & {self._settings.engine.kind} or kinds
@@ -642,12 +644,12 @@ def _key(lease: int) -> LeaseKey:
 
 
 def _suspension_seconds(account: Account) -> float:
-    """Return how long the latest suspension of a node lasts."""
+    """Return the length of a node's latest suspension."""
     return _SUSPENDED_SECONDS * 2.0 ** max(0, account.n_suspensions - 1)
 
 
 def _exclusion(account: Account) -> str:
-    """Return why a node is suspended or banned, for its owner."""
+    """Describe to its owner why a node is suspended or banned."""
     if account.lifecycle.state is NodeState.BANNED:
         why = f"a lease of it was rejected ({account.last_fault})" if account.last_fault else "the operator did so"
         return f"this node is banned: {why}"

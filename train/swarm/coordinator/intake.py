@@ -1,6 +1,6 @@
-"""What a coordinator lets in: refusals, bodies bounded in size and time, answers for a verifier.
+"""The intake of a coordinator: refusals, bodies bounded in size and time, and storage of completions for verifiers.
 
-train/swarm/client.py says what a node makes of each status.
+train/swarm/client.py handles these statuses.
 """
 
 import os
@@ -22,19 +22,19 @@ from train.errors import RunError
 from train.swarm.lease_file import is_refusal, join_lease_file, max_file_bytes
 
 _MIN_SECONDS = 15.0
-_SLOWEST = 50_000  # bytes per second of a body, on average
+_SLOWEST = 50_000  # minimum average rate of a body, in bytes per second
 MAX_UPLOAD_SECONDS = 900.0
 _MAX_CONCURRENT = 512 * 2**20  # bytes of all bodies that arrive or wait to be written
 
 
 class NotJoined(ServiceError):
-    """The node has to join, or to join again."""
+    """The node must join, or join again."""
 
     status = HTTPStatus.CONFLICT
 
 
 class Forbidden(ServiceError):
-    """The node may not take part, now and later."""
+    """The node may not take part, permanently."""
 
     status = HTTPStatus.FORBIDDEN
 
@@ -44,7 +44,7 @@ class NotFound(ServiceError):
 
 
 class RetryLater(ServiceError):
-    """The node asks too much or too early."""
+    """The node must retry later: too many calls, or too early."""
 
     status = HTTPStatus.TOO_MANY_REQUESTS
 
@@ -53,14 +53,14 @@ class RetryLater(ServiceError):
 
 
 class UploadBudget:
-    """Memory for bodies. What does not fit has to come later."""
+    """Memory for bodies; what does not fit must be sent later."""
 
     def __init__(self, n_bytes: int = _MAX_CONCURRENT) -> None:
         self._free = n_bytes
 
     @contextmanager
     def reserve(self, max_bytes: int) -> Iterator[None]:
-        """Set memory aside. Raises RetryLater if there is none."""
+        """Reserve memory. Raises RetryLater if there is not enough."""
         if max_bytes > self._free:
             raise RetryLater("too many uploads at once", 5)
         self._free -= max_bytes
@@ -71,21 +71,21 @@ class UploadBudget:
 
 
 async def read_body(request: Request, max_bytes: int, *, keep: bool = True) -> bytes:
-    """Return the body of a request, which has time in proportion to its size; see the function of the same name."""
+    """Read the body of a request within a time proportional to `max_bytes`; see request_body.read_body."""
     seconds = min(_MIN_SECONDS + max_bytes / _SLOWEST, MAX_UPLOAD_SECONDS)
     return await request_body.read_body(request, max_bytes, seconds, keep=keep)
 
 
 class BrokenAnswers(Exception):
-    """Answers that reject their lease, whatever else comes."""
+    """Completions that reject their lease, whatever else arrives."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
         self.reason = reason
 
 
-class _Place(NamedTuple):
-    """Where an answer lies in the file of its lease."""
+class _Location(NamedTuple):
+    """Digest and location of a completion in the file of its lease."""
 
     digest: bytes
     start: int
@@ -93,21 +93,21 @@ class _Place(NamedTuple):
 
 
 class AnswerStore:
-    """The answers to leases, one file for each lease. The first answer to a seed stays.
+    """The completions of leases, one file for each lease. The first completion of a seed stays.
 
-    Files of an earlier coordinator are removed: their leases are unknown now. One thread at a time adds answers to a
+    Files of an earlier coordinator are removed, since their leases are unknown. One thread at a time may add to a
     lease.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._places: dict[int, dict[int, _Place]] = {}  # by the numbers of leases and answers
+        self._places: dict[int, dict[int, _Location]] = {}  # by lease and completion number
         folder.mkdir(parents=True, exist_ok=True)
         for path in folder.iterdir():
             path.unlink()
 
     def add(self, lease: Lease, answers: Sequence[SampleResult]) -> list[ResultStatus]:
-        """Keep answers, and return what became of each. All of them are kept if one write to the disk succeeds.
+        """Store completions, and return the status of each. A single write stores all of them or none.
 
         Raises BrokenAnswers, and RunError if the disk is full.
         """
@@ -119,7 +119,7 @@ class AnswerStore:
             for each in _expanded(answer, lease):
                 packed = msgspec.msgpack.encode(each)
                 digest = blake3(packed).digest()
-                known = found.setdefault(each.number, _Place(digest, end, end + len(packed)))
+                known = found.setdefault(each.number, _Location(digest, end, end + len(packed)))
                 if known.digest != digest:
                     raise BrokenAnswers("different")
                 if known.start == end:
@@ -133,11 +133,11 @@ class AnswerStore:
         return statuses
 
     def is_complete(self, lease: Lease) -> bool:
-        """Return whether there is an answer to each seed."""
+        """Return whether each seed has a completion."""
         return len(self._places.get(lease.group, {})) == len(lease.seeds)
 
     def read(self, lease: int) -> bytes | None:
-        """Return the answers to a lease as a verifier reads them, or None if they are gone."""
+        """Return the completions of a lease as a file for verifiers; None if they are gone."""
         places = self._places.get(lease)
         try:
             content = self._path(lease).read_bytes()
@@ -146,7 +146,7 @@ class AnswerStore:
         return join_lease_file([content[at.start : at.end] for _, at in sorted(places.items())]) if places else None
 
     def remove(self, lease: int) -> None:
-        """Remove what came for a lease."""
+        """Remove everything stored for a lease."""
         self._places.pop(lease, None)
         self._path(lease).unlink(missing_ok=True)
 
@@ -154,7 +154,7 @@ class AnswerStore:
         try:
             descriptor = os.open(self._path(lease), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "wb") as file:
-                file.truncate(start)  # more may be there of a write that failed
+                file.truncate(start)  # drop the rest of a failed write
                 file.seek(start)
                 file.write(content)
         except OSError as error:
@@ -164,7 +164,7 @@ class AnswerStore:
         return self._folder / str(lease)
 
 
-def _status(answer: SampleResult, lease: Lease, found: dict[int, _Place]) -> ResultStatus:
+def _status(answer: SampleResult, lease: Lease, found: dict[int, _Location]) -> ResultStatus:
     if answer.attempt != lease.attempt or not 0 <= answer.number < len(lease.seeds):
         raise BrokenAnswers("file")
     if answer.finish_reason == "refused" and not is_refusal(answer):
@@ -173,7 +173,7 @@ def _status(answer: SampleResult, lease: Lease, found: dict[int, _Place]) -> Res
 
 
 def _expanded(answer: SampleResult, lease: Lease) -> Iterator[SampleResult]:
-    """Yield the answers that one stands for: a refusal of the prompt speaks for the whole lease."""
+    """Yield the results that one represents: a refusal of the prompt covers the whole lease."""
     if answer.finish_reason != "refused":
         yield answer
     else:

@@ -1,12 +1,12 @@
-"""The life of a lease: each step returns the lease after it.
+"""The states of a lease; each step returns the lease after it.
 
     open -> submitted <-> verifying -> accepted | rejected | unknown
-         -> expired                    (the node said nothing in time, or died)
-         -> unknown                    (the node has left or never heard of it, the trainer does not want it any more,
-                                        or the coordinator was restarted)
+         -> expired                    (no file in time, or the node died)
+         -> unknown                    (the node left or never received it, the trainer no longer waits for it, or the
+                                       coordinator restarted)
 
-A step that makes no sense in a state changes nothing. A lease belongs to one node for all of its life. What becomes of
-its group is decided by the trainer, which asks for it again under a new lease.
+Steps that do not apply in a state change nothing. A lease never changes its node. If it is not accepted, the trainer
+dispatches its group again under a new lease.
 """
 
 from dataclasses import dataclass, replace
@@ -14,8 +14,8 @@ from enum import Enum
 
 from train.asynchronous.messages import LeaseVerdict
 
-VERIFY_SECONDS = 600.0  # a verifier that has had a file for so long is given up
-_MAX_TRIES = 3  # verifiers that a file may outlast
+VERIFY_SECONDS = 600.0  # time limit of a verifier for a file
+_MAX_TRIES = 3  # verifiers that a file may crash
 _EXPIRED = LeaseVerdict("soft", "expired")
 _FREED = LeaseVerdict("unknown", "freed")
 _CRASHED = LeaseVerdict("unknown", "crashed")
@@ -25,7 +25,7 @@ _LATE = LeaseVerdict("unknown", "late")
 
 
 class LeaseState(Enum):
-    """Where a lease is in its life."""
+    """The states of a lease."""
 
     OPEN = "open"
     SUBMITTED = "submitted"
@@ -38,13 +38,14 @@ class LeaseState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TrackedLease:
-    """A lease as the coordinator sees it.
+    """A lease from the coordinator's perspective.
 
-    expires_at  it runs out at this time, in seconds
-    blake3      digest of the file, once there is one; n_bytes: its length
-    verifier    who has the file, since claimed_at
-    n_claims    verifiers that took it
-    verdict     once it is over
+    expires_at  time of expiry, in seconds
+    blake3      digest of the file; empty until submitted
+    n_bytes     length of the file
+    verifier    verifier that has the file, since claimed_at
+    n_claims    verifiers that claimed it so far
+    verdict     None until the lease ends
     """
 
     expires_at: float
@@ -62,7 +63,7 @@ class TrackedLease:
         return self.verdict is not None
 
     def submit(self, blake3: bytes, n_bytes: int, now: float) -> "TrackedLease":
-        """Note that the node has handed over all answers: their digest as a file, and its length."""
+        """Record that all completions arrived, with the digest and length of their file."""
         if self.state is not LeaseState.OPEN:
             return self if blake3 == self.blake3 else self.end(_DIFFERENT)
         if now >= self.expires_at:
@@ -70,21 +71,21 @@ class TrackedLease:
         return replace(self, state=LeaseState.SUBMITTED, blake3=blake3, n_bytes=n_bytes)
 
     def claim(self, verifier: bytes, now: float) -> "TrackedLease":
-        """Give the file to a verifier."""
+        """Assign the file to a verifier."""
         if self.state is not LeaseState.SUBMITTED:
             return self
         return replace(self, state=LeaseState.VERIFYING, verifier=verifier, claimed_at=now, n_claims=self.n_claims + 1)
 
     def release_claim(self, verifier: bytes) -> "TrackedLease":
-        """Take the file from a verifier that was started again, or asks for another one."""
+        """Take the file from a verifier that restarted, or requests another one."""
         return self._unclaimed() if self._is_with(verifier) else self
 
     def judge(self, verifier: bytes, verdict: LeaseVerdict) -> "TrackedLease":
-        """Note what the verifier says that has the file."""
+        """Record the verdict of the verifier that has the file."""
         return self.end(verdict) if self._is_with(verifier) else self
 
     def wait(self, now: float) -> "TrackedLease":
-        """Let time pass."""
+        """Expire overdue leases and claims."""
         if self.state is LeaseState.OPEN and now >= self.expires_at:
             return self.end(_EXPIRED)
         if self.state is LeaseState.VERIFYING and now - self.claimed_at >= VERIFY_SECONDS:
@@ -92,23 +93,23 @@ class TrackedLease:
         return self
 
     def abandon(self) -> "TrackedLease":
-        """End a lease whose node has died, or does not name it any more. What it handed over before counts."""
+        """Expire a lease whose node died, or no longer names it, unless its file was submitted."""
         return self.end(_EXPIRED) if self.state is LeaseState.OPEN else self
 
     def free(self) -> "TrackedLease":
-        """End a lease whose node has left, is suspended, or never heard of it. What it handed over before counts."""
+        """Free a lease whose node left, is suspended, or never received it, unless its file was submitted."""
         return self.end(_FREED) if self.state is LeaseState.OPEN else self
 
     def revoke(self) -> "TrackedLease":
-        """End a lease whose node was banned: nothing of it is used any more."""
+        """End a lease whose node was banned, even if its file was submitted."""
         return self.end(_BANNED)
 
     def cancel(self) -> "TrackedLease":
-        """End a lease that the trainer does not wait for any more."""
+        """End a lease that the trainer no longer waits for."""
         return self.end(_LATE)
 
     def end(self, verdict: LeaseVerdict) -> "TrackedLease":
-        """End a lease that has not ended, whatever its state is."""
+        """End a lease in any state, unless it has ended."""
         if self.has_ended:
             return self
         states = {"accepted": LeaseState.ACCEPTED, "unknown": LeaseState.UNKNOWN}

@@ -1,5 +1,4 @@
-"""Requests that came before are refused: by their nonces, the time at which they were signed, and the start of the
-coordinator that they are meant for."""
+"""Replay protection: requests are refused by nonce, signing time, and the incarnation of the coordinator."""
 
 from collections import OrderedDict
 
@@ -13,16 +12,16 @@ MAX_PER_NODE = 10_000
 
 
 class StaleIncarnation(Exception):
-    """The request is meant for an earlier start of the coordinator, or names none."""
+    """The request is for an earlier incarnation of the coordinator, or names none."""
 
 
 class NonceCache:
-    """The nonces of all nodes. One thread uses it, and only for requests whose signature is right.
+    """The nonces of all nodes, for requests with a valid signature. Not thread-safe.
 
-    A nonce is kept longer than a request with it could be taken. What is kept of one node is bounded: a node that sends
-    more is refused for a while, and takes nothing from the others. Nonces of strangers are not kept at all.
+    A nonce is retained longer than its request stays valid. Memory is bounded per node: one that sends more is refused
+    for a while, without affecting others. Nonces of strangers are not stored.
 
-    start   drawn at the start of the coordinator: requests for others are refused, since their nonces are forgotten
+    start: random id of this incarnation; requests for others are refused, since their nonces are lost
     """
 
     def __init__(self, start: bytes, *, max_per_node: int = MAX_PER_NODE) -> None:
@@ -32,24 +31,26 @@ class NonceCache:
         self._swept = 0.0
 
     def check(self, head: RequestHead, now: float) -> None:
-        """Check when a request was signed; `now` is in seconds since 1970. Raises StaleIncarnation and Unauthorized."""
+        """Check the incarnation and signing time of a request. now: seconds since 1970. Raises StaleIncarnation and
+        Unauthorized.
+        """
         if head.incarnation != self.start:
-            raise StaleIncarnation("the request is meant for an earlier start of the coordinator")
+            raise StaleIncarnation("the request is for an earlier start of the coordinator")
         ahead = head.time_ms / 1000 - now
         if abs(ahead) > MAX_CLOCK_SKEW_SECONDS:
             side = "ahead of" if ahead > 0 else "behind"
             raise Unauthorized(
-                f"the request is from another time: the clock of this machine is {abs(ahead):.0f} s {side} the "
-                "coordinator's, or the request was on its way for so long. Set the clock."
+                f"the signing time is wrong: the clock of this machine is {abs(ahead):.0f} s {side} the "
+                "coordinator's, or the request was delayed. Set the clock."
             )
 
     def record(self, head: RequestHead, now: float) -> None:
-        """Note a request of a node that has joined. Raises Unauthorized if it came before, and RetryLater."""
+        """Record the nonce of a joined node. Raises Unauthorized if it is replayed, and RetryLater."""
         self._sweep(now)
         seen = self._seen.setdefault(head.node, OrderedDict())
         self._forget(seen, now)
         if head.nonce in seen:
-            raise Unauthorized("the request came already")
+            raise Unauthorized("the request is a replay")
         if len(seen) >= self._max_per_node:
             raise RetryLater("too many requests of this node", 30)
         seen[head.nonce] = now
@@ -58,7 +59,7 @@ class NonceCache:
         return sum(map(len, self._seen.values()))
 
     def _sweep(self, now: float) -> None:
-        """Forget nodes that have been silent, from time to time."""
+        """Periodically drop nodes that have been silent."""
         if now - self._swept < NONCE_TTL_SECONDS:
             return
         self._swept = now

@@ -1,4 +1,4 @@
-"""Start a coordinator in its folder."""
+"""The process of a coordinator in its folder."""
 
 import logging
 import os
@@ -39,22 +39,22 @@ from train.swarm.signatures import BadSignature, create_key_file, public_key_byt
 log = logging.getLogger(__name__)
 
 _HEAD_SECONDS, _RESPONSE_TIMEOUT_SECONDS, _KEEP_ALIVE_SECONDS, _STOP_SECONDS = 10.0, 120.0, 60, 3
-_CONTROLLER_SECONDS = 10.0  # for a reply of the trainer: nodes wait for it
+_CONTROLLER_SECONDS = 10.0  # timeout of the trainer's replies, for which nodes wait
 _FILES_PER_SECOND, _FILE_BYTES_PER_SECOND = 200.0, 1e9  # of one address
 _RELAYS_SECONDS = 15.0
 _NAME = socket.gethostname()
 _POLL_SECONDS = 0.2
-_SHUTDOWN_SECONDS = 30.0  # for nodes to hear that the run is over
+_SHUTDOWN_SECONDS = 30.0  # for nodes to be notified of the run's end
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorOptions:
-    """How a coordinator is started.
+    """Options of a coordinator.
 
     controller   URL of the trainer
-    token        that of the run, or None
+    token        the run's token, or None
     listen       HOST:PORT; port 0 takes a free one
-    url          by which nodes reach it; "" for the name of this machine, or HOST
+    url          URL for nodes; "": the name of this machine, or HOST
     relays       URLs for invites
     store        URL of the bucket for the weights; "": a folder, which the coordinator serves
     """
@@ -72,25 +72,25 @@ def run_coordinator(
     options: CoordinatorOptions, settings_for: Callable[[ControllerClient], SwarmSettings], *,
     on_ready: Callable[[str, str], None], stop: threading.Event | None = None, note: Callable[[str], None] = log.info,
 ) -> None:  # fmt: skip
-    """Serve until the run is over, until `stop` is set, or until the process is told to end.
+    """Serve until the run ends, `stop` is set, or the process gets a signal.
 
-    settings_for  returns the settings of a swarm that is new; those of an old one stay as they are
+    settings_for  returns the settings of a new swarm; an existing one keeps its settings
     on_ready      called with the URL of the coordinator, and that of its page
-    note          called with a line when a version is published, or the trainer is waited for
+    note          receives a line when a version is published, or while waiting for the trainer
 
     Raises ConfigError, also if another coordinator runs in the folder, and RunError.
     """
     raise_descriptor_limit()
     with (
         lock_folder(options.folder, "coordinator", "FOLDER"),
-        closing(_Opened(options, settings_for, note)) as opened,
+        closing(_RunningCoordinator(options, settings_for, note)) as opened,
     ):
         on_ready(opened.address.coordinator, opened.place.page_url())
         opened.serve(stop or threading.Event())
 
 
-class _Opened:
-    """A coordinator with all that belongs to it."""
+class _RunningCoordinator:
+    """A running coordinator and its resources."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class _Opened:
         self._stop = threading.Event()
 
     def serve(self, stop: threading.Event) -> None:
-        """Serve until told to stop. Raises the error because of which the coordinator cannot go on."""
+        """Serve until stopped. Raises the error that ended the coordinator."""
         for what, name in (
             (self._broadcaster.publish_until_stopped, "broadcaster"),
             (self._relays.follow, "relays"),
@@ -155,7 +155,7 @@ class _Opened:
             raise self._failures[0]
 
     def close(self) -> None:
-        """Stop everything. What is open is unknown when a coordinator is started here again."""
+        """Stop everything. Open leases become unknown at the next start."""
         self._stop.set()
         self._coordinator.close()
         self._listener.close()
@@ -168,7 +168,7 @@ class _Opened:
             self._failures.append(error)
 
     def _end_server(self, stop: threading.Event) -> None:
-        """End the server when told to, after a failure, or once nodes know that the run is over, or had time to ask."""
+        """Stop the server when asked to, after a failure, or once nodes were notified of the run's end or timed out."""
         end_at = inf
         try:
             while not (stop.is_set() or self._failures or self._stop.is_set()) and time.monotonic() < end_at:
@@ -181,9 +181,9 @@ class _Opened:
 
 
 def _settings(place: SwarmFolder, key: Ed25519PrivateKey, run: str, new: Callable[[], SwarmSettings]) -> SwarmSettings:
-    """Return the settings in the folder, or put new ones there. Raises ConfigError if they are those of another run."""
+    """Return the settings in the folder, or store new ones. Raises ConfigError if they are another run's."""
     try:
-        sealed = place.settings_path.read_bytes()
+        signed = place.settings_path.read_bytes()
     except FileNotFoundError:
         settings = new()
         whole = place.settings_path.with_suffix(".new")
@@ -191,7 +191,7 @@ def _settings(place: SwarmFolder, key: Ed25519PrivateKey, run: str, new: Callabl
         whole.replace(place.settings_path)
         return settings
     try:
-        return read_settings(sealed, run, public_key_bytes(key))
+        return read_settings(signed, run, public_key_bytes(key))
     except (BadSignature, msgspec.MsgspecError) as error:
         raise ConfigError(f"{place.path} is of another swarm: {error}. Choose another FOLDER.") from None
 
@@ -205,7 +205,7 @@ def _page_token(place: SwarmFolder) -> str:
 
 
 class _Relays:
-    """Which version each relay names, for the operator."""
+    """The version that each relay names, for the operator."""
 
     def __init__(self, urls: tuple[str, ...], run: str, public: bytes) -> None:
         self._client, self._versions = RelayClient(RelaySelector(urls), run, public), dict.fromkeys(urls, -1)
@@ -214,7 +214,7 @@ class _Relays:
         return dict(self._versions)
 
     def follow(self, stop: threading.Event) -> None:
-        """Ask the relays now and then."""
+        """Poll the relays periodically."""
         while not stop.is_set():
             found, _ = self._client.ask_all()
             for url in self._versions:

@@ -1,6 +1,6 @@
-"""What the operator sees of a swarm, and its page: one table for each thing, no scripts, nothing from elsewhere.
+"""The operator's status of a swarm, and its page: one table for each subject, no scripts, no external resources.
 
-Nodes choose some of the words on it, so all words are escaped, and the browser is told to run and to fetch nothing.
+Nodes choose some of the words on it, so all are escaped, and the content security policy forbids scripts and fetches.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from train.swarm.messages import NodeStatus, SwarmStatus
 
 
 def build_status(state: CoordinatorState, ledger: Ledger, run: str, relays: dict[str, int], now: float) -> SwarmStatus:
-    """Return the state of a swarm at a time of the coordinator's clock. Relays are given by URL."""
+    """Build the status of a swarm at a time of the coordinator's clock. relays: version by URL."""
     return SwarmStatus(
         run=run,
         version=state.version,
@@ -65,7 +65,7 @@ th { border-bottom: 2px solid #999 } td { border-bottom: 1px solid #ddd; overflo
 
 
 def render_status_page(status: SwarmStatus) -> str:
-    """Return the page as HTML."""
+    """Render the page as HTML."""
     nodes = sorted(status.nodes, key=lambda node: (node.state, -node.accepted, node.node))
     parts = [
         f"<h1>Swarm {_text(status.run)}</h1>",
@@ -124,7 +124,7 @@ def _cell(value: object) -> str:
 
 
 def _text(value: object) -> str:
-    """Return words that mean nothing to a browser, without letters that turn the direction of others around."""
+    """Escape text for HTML, and replace nonprintable characters such as direction overrides."""
     words = str(value)
     words = words if len(words) <= _MAX_CHARACTERS else words[: _MAX_CHARACTERS - 1] + "…"
     return escape("".join(letter if letter.isprintable() else "�" for letter in words))

@@ -1,17 +1,17 @@
-"""The bars of a run: measured from honest answers of its engine to its own prompts.
+"""Calibration: thresholds measured from honest completions of a run's engine on its own prompts.
 
-Ten thousand leases cannot be drawn to find what one of them is rejected for. So the bars rest on what a calibration can
-measure, and on two suppositions: the answers of the run are like those of the calibration, and large values of a unit
-are exponentially rare.
+No calibration can sample ten thousand leases to find the threshold that rejects one. So thresholds rest on two
+assumptions: completions of the run resemble those of the calibration, and large values of a unit are exponentially
+rare.
 
-    mean, variance  of the units, as if one of the largest had not been seen: few leases make wider bars
+    mean, variance  of the units, as if one of the largest had been missed: few leases give wider thresholds
     spread          of the means of leases, if it is more than chance: prompts differ in how much rounding matters
     scale           mean excess of the largest values over the next one
-    limit           the value that one lease in FALSE_REJECT_RATE has, by that scale
+    limit           value that one lease in FALSE_REJECT_RATE exceeds, by that scale
 
-No bar is below a floor: engines that agree to the last bit here may differ in it elsewhere. Where they compute in half
-precision, floors are higher: a model that is nearly certain of its tokens shows little of the rounding, and training
-may make it less certain.
+No threshold is below a floor: engines that agree bit by bit here may not elsewhere. In half precision, floors are
+higher: a model that is nearly certain of its tokens shows little of the rounding, and training may make it less
+certain.
 """
 
 import dataclasses
@@ -37,13 +37,13 @@ from train.swarm.verification.verifier_model import VerifierModel
 if TYPE_CHECKING:
     from train.config import Config
 
-ProgressCallback = Callable[[str, int, int], None]  # the stage, what is done of it, and all of it
+ProgressCallback = Callable[[str, int, int], None]  # stage, number done, and total
 
 
 def calibrate(config: "Config", *, n_leases: int, report: ProgressCallback) -> tuple[str, Thresholds, Distances]:
-    """Return the name of the pair of engines, its bars, and the distances of all answers together.
+    """Return the name of the pair of engines, its thresholds, and the distances of all completions together.
 
-    n_leases: how many groups of the run's size are drawn
+    n_leases: number of groups of the run's size to sample
 
     Raises ConfigError, SamplerError, and CurateError if the run's datasets cannot be read.
     """
@@ -55,7 +55,7 @@ def calibrate(config: "Config", *, n_leases: int, report: ProgressCallback) -> t
     n_answers = sum(len(lease.seeds) for lease in leases)
     with closing(start_engine(spec, verifiable=True)) as engine:
         completions = sample_completions(engine, leases, lambda done: report("drawing", done, n_answers))
-    verifier_model = VerifierModel.from_spec(spec)  # only now, because both may not have room on one GPU
+    verifier_model = VerifierModel.from_spec(spec)  # only now: one GPU may not hold both
     honest = []
     for lease, answers in zip(leases, completions, strict=True):
         honest.append(measure_completions(verifier_model, lease, answers))
@@ -96,7 +96,7 @@ def _leases(config: "Config", n_leases: int) -> list[Lease]:
 def sample_completions(
     engine: Engine, leases: Sequence[Lease], note: Callable[[int], None]
 ) -> list[list[SampledCompletion]]:
-    """Return an engine's answers to leases; `note` is called with the number of answers that are finished.
+    """Sample completions of leases; `note` receives the number of finished completions.
 
     Raises ConfigError if the engine cannot take a prompt, and SamplerError if it fails.
     """
@@ -120,7 +120,7 @@ def sample_completions(
 def measure_completions(
     verifier_model: VerifierModel, lease: Lease, completions: Sequence[SampledCompletion]
 ) -> list[Distances]:
-    """Return how far the answers to a lease are from what a verifier computes."""
+    """Return the distances between the completions of a lease and a verifier's recomputation."""
     return [
         measure_distances(
             decode_commitments(completion.commitments, completion.n_tokens), completion.logprobs, recomputation
@@ -147,14 +147,14 @@ _COARSE_FLOOR = Thresholds(
     logprob_errors=ValueBar(mean=5e-3, variance=5e-5, scale=0.02, limit=0.3),
     unlikely_tokens=ShareBar(rate=0.05),
 )
-_COARSE_MANTISSA = 0.05  # mean difference of mantissas: two engines in float32 have hardly any
-_MIN_TOKENS, _MIN_LEASES = 1000, 4  # with fewer, bars say little
-_TAIL_VALUES = 100  # the largest values, of which the scale of the tail is taken; at most a tenth of all
+_COARSE_MANTISSA = 0.05  # mean difference of mantissas; between two float32 engines it is nearly 0
+_MIN_TOKENS, _MIN_LEASES = 1000, 4  # thresholds from fewer carry little information
+_TAIL_VALUES = 100  # largest values that determine the scale of the tail; at most a tenth of all
 _UNSEEN = 1  # value of the largest size that a calibration may have missed
 
 
 def fit_thresholds(honest: Sequence[Sequence[Distances]]) -> Thresholds:
-    """Return the bars for a pair of engines, given the distances of the answers to each lease.
+    """Fit the thresholds of a pair of engines to the distances of each lease's completions.
 
     Raises ConfigError if there are too few leases or tokens.
     """
@@ -163,7 +163,7 @@ def fit_thresholds(honest: Sequence[Sequence[Distances]]) -> Thresholds:
     if n_tokens < _MIN_TOKENS or len(leases) < _MIN_LEASES:
         raise ConfigError(
             f"{n_tokens} tokens of {len(leases)} groups are too few to calibrate by; there must be {_MIN_TOKENS} of "
-            f"{_MIN_LEASES}. Draw more: --groups"
+            f"{_MIN_LEASES}. Sample more: --groups"
         )
     mantissas = np.concatenate([lease.mantissa_differences for lease in leases])
     floor = _COARSE_FLOOR if len(mantissas) and mantissas.mean() > _COARSE_MANTISSA else _FLOOR
@@ -176,7 +176,7 @@ def fit_thresholds(honest: Sequence[Sequence[Distances]]) -> Thresholds:
 
 def _fit_values(leases: Sequence[FloatArray], floor: ValueBar) -> ValueBar:
     values = np.concatenate(leases)
-    if not len(values):  # answers of less than one chunk
+    if not len(values):  # completions of less than one chunk
         return floor
     rate = FALSE_REJECT_RATE / (2 * N_BARS) / max(map(len, leases))  # the totals have the other half
     start, scale, share = _tail(values)
@@ -193,7 +193,7 @@ def _fit_values(leases: Sequence[FloatArray], floor: ValueBar) -> ValueBar:
 
 
 def _tail(values: FloatArray) -> tuple[float, float, float]:
-    """Return where the tail of the values starts, its scale, and the share of the values in it."""
+    """Return the start of the tail of the values, its scale, and the share of the values in it."""
     largest = np.sort(values[values > 0])[::-1]
     n_tail = min(_TAIL_VALUES, len(largest) // 10)
     if not n_tail:

@@ -1,12 +1,13 @@
-"""The bars of a pair of engines: how far honest answers may be from what a verifier computes, and the file of bars.
+"""The thresholds of a pair of engines: allowed distances between honest completions and a verifier's recomputation; and
+their file.
 
-An answer is compared token by token, or chunk by chunk of 32 tokens: units. A bar describes the units of honest
-answers, so that it holds for any number of them: the distance of an answer, and that of a lease, is over all of its
-units. From the bar follows a bound for the chance that honest units are that far off; they are rejected if the bound is
-below the rate that is allowed, which all comparisons of a lease share. So few tokens are as seldom rejected as many.
+Completions are compared in units: tokens, or chunks of 32 tokens. A threshold describes the units of honest
+completions, so it applies to any number of them: distances are over all units of a completion or a lease. It gives a
+bound on the probability that honest units are as distant. They are rejected if that bound is below the allowed rate,
+which all comparisons of a lease share, so few tokens are rejected as rarely as many.
 
-`ValueBar` bounds a total by Bernstein's inequality, `ShareBar` a count by Chernoff's. Both suppose that answers are
-like those of the calibration, and that rounding makes large values exponentially rare, as it does in those.
+`ValueBar` bounds a total by Bernstein's inequality, `ShareBar` a count by Chernoff's. Both assume that completions
+resemble those of the calibration, and that rounding makes large values exponentially rare.
 """
 
 import tomllib
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from numpy import float64
     from numpy.typing import NDArray
 
-FALSE_REJECT_RATE = 1e-4  # of honest leases, at most
-N_BARS = 5  # per lease: with replay, all but the share of unlikely tokens
+FALSE_REJECT_RATE = 1e-4  # maximum share of rejected honest leases
+N_BARS = 5  # compared per lease: with replay, all but the share of unlikely tokens
 
 NotNegative = Annotated[float, Meta(ge=0, le=1e9)]
 Positive = Annotated[float, Meta(gt=0, le=1e9)]
@@ -34,12 +35,12 @@ Share = Annotated[float, Meta(gt=0, lt=1)]
 
 
 class ValueBar(Struct, frozen=True, forbid_unknown_fields=True):
-    """A distance of honest units, of 0 or more.
+    """The distribution of a nonnegative distance of honest units.
 
     mean, variance  of a unit
-    scale           large values are rarer by a factor e for each step of this size
-    limit           no unit of an honest lease is beyond it
-    spread          deviation of the means of leases, beyond that which follows from the variance
+    scale           each step of this size makes large values rarer by a factor e
+    limit           maximum of a unit in an honest lease
+    spread          deviation of the means of leases, beyond what follows from the variance
     """
 
     mean: NotNegative
@@ -49,7 +50,9 @@ class ValueBar(Struct, frozen=True, forbid_unknown_fields=True):
     spread: NotNegative = 0.0
 
     def severity(self, values: "NDArray[float64]", log_odds: float) -> float:
-        """Return how far units are off: honest ones exceed 1 once in exp(log_odds), and 3 once in its third power."""
+        """Return the severity of the distance: honest units exceed 1 once in exp(log_odds), 3 once in its third
+        power.
+        """
         if not (n_units := len(values)):
             return 0.0
         excess = max(float(values.sum()) - n_units * self.mean, 0.0)
@@ -59,7 +62,7 @@ class ValueBar(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ShareBar(Struct, frozen=True, forbid_unknown_fields=True):
-    """A property that a share of honest tokens has.
+    """The share of honest tokens with a property.
 
     rate    the share
     spread  deviation of the shares of leases, beyond that of independent tokens
@@ -69,7 +72,7 @@ class ShareBar(Struct, frozen=True, forbid_unknown_fields=True):
     spread: NotNegative = 0.0
 
     def severity(self, values: "NDArray[float64]", log_odds: float) -> float:
-        """Return how far tokens are off, each 1 if it has the property and else 0; see `ValueBar.severity`."""
+        """Return the severity of the share of ones in `values`, one value for each token; see `ValueBar.severity`."""
         share = float(values.sum()) / max(len(values), 1)
         if share <= self.rate:
             return 0.0
@@ -81,15 +84,15 @@ class ShareBar(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Thresholds(Struct, frozen=True, forbid_unknown_fields=True):
-    """The bars of a pair of engines. Those here are wide ones for half precision, for runs that have not calibrated.
+    """The thresholds of a pair of engines. The defaults are wide, for half precision without calibration.
 
-    exponent_mismatches   exponents that differ in a chunk
+    exponent_mismatches   mismatched exponents in a chunk
     mantissa_differences  their mean in a chunk, where exponents are equal
-    seed_mismatches       tokens that their seed does not give
-    margins               by how much the noisy logit of a token is below the largest, in nats
+    seed_mismatches       tokens that their seed does not reproduce
+    margins               difference between a token's noisy logit and the largest, in nats
     logprob_errors        |difference of log-probabilities| of a token between node and verifier
     unlikely_tokens       tokens with a probability below 0.01; where seeds cannot be replayed
-    end_probability       an end of the text needs at least this probability; where seeds cannot be replayed
+    end_probability       minimum probability of an end token; where seeds cannot be replayed
     """
 
     exponent_mismatches: ValueBar = ValueBar(mean=6, variance=12, scale=2, limit=40)
@@ -102,10 +105,10 @@ class Thresholds(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def thresholds_for(thresholds: Mapping[str, Thresholds], engine: str) -> Thresholds:
-    """Return the bars of an engine, as it was named, such as "vllm 0.32.0 cpu", and of verifiers.
+    """Return the thresholds of an engine, named like "vllm 0.32.0 cpu", and of verifiers.
 
-    A node names its engine itself, so a name that was not calibrated must not get it wider bars than those that were:
-    it is judged by the narrowest. Without any bars, the usual ones count.
+    A node names its engine itself, so an uncalibrated name must not get wider thresholds than calibrated ones: it gets
+    the narrowest. Without any thresholds, the defaults apply.
     """
     kind = engine.split(maxsplit=1)[0] if engine.strip() else ""
     if found := thresholds.get(f"{kind}/transformers") or thresholds.get(""):
@@ -118,7 +121,7 @@ def thresholds_for(thresholds: Mapping[str, Thresholds], engine: str) -> Thresho
 
 
 def read_thresholds(path: Path) -> dict[str, Thresholds]:
-    """Return the bars in a file, by the pair of engines. Raises ConfigError if they make no sense."""
+    """Read the thresholds in a file, by the pair of engines. Raises ConfigError if they are invalid."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         return msgspec.convert(tables, dict[str, Thresholds])
@@ -127,7 +130,7 @@ def read_thresholds(path: Path) -> dict[str, Thresholds]:
 
 
 def add_thresholds(path: Path, pair: str, thresholds: Thresholds) -> None:
-    """Write the bars of one pair of engines, and keep those of others. Raises ConfigError if that is not possible."""
+    """Write the thresholds of one pair of engines, keeping those of others. Raises ConfigError if that fails."""
     try:
         lock = FileLock(path.with_name(f".{path.name}.lock"), wait_seconds=inf, temporary=True)
     except OSError as error:

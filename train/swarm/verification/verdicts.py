@@ -1,21 +1,20 @@
-"""The verdict on a file: pure, given what the verifier computes. Cheap checks come first.
+"""The verdict on a file, as a pure function of the verifier's recomputation. Cheap checks come first.
 
-By now it is known that the file answers the lease (train/swarm/lease_file.py). What is checked here, in this order:
+train/swarm/lease_file.py has checked the file against its lease. The checks here, in order:
 
-    malformed      commitments have the right length and are numbers of the field: before anything is computed
-    termination    each answer ends where an answer may end: before anything is computed
+    malformed      commitments have the right length and are field elements: before anything is computed
+    termination    each completion ends at an end token or the length limit: before anything is computed
     commitments    hidden states are those of the model, with this prompt and these tokens
-    replay         tokens are those that the seeds give
-    unlikely       instead of the replay, where it cannot be had: not too many unlikely tokens
+    replay         tokens are those that the seeds reproduce
+    unlikely       instead of the replay, where seeds cannot be replayed: not too many unlikely tokens
     probabilities  log-probabilities are those of the model
-    termination    the end of the text had a chance
+    termination    the end token had a minimum probability
 
-Commitments and replay are judged for each answer and for the lease, whose distances are over all of its tokens. With a
-replay, whether an end was drawn is known from the noise, and its probability does not matter.
+Commitments and replay are judged for each completion, and for the lease over all of its tokens. With a replay, the
+noise shows whether an end token was sampled, whatever its probability.
 
-One hard fault decides about the file at once; else the first soft one does. Only if there is none are the tokens
-believed, with the verifier's log-probabilities. A lease of less than one chunk is too short for a hard fault: there, a
-single token would decide.
+One hard fault decides about the file; otherwise the first soft one does. Without any, the tokens are accepted, with the
+verifier's log-probabilities. A lease of less than one chunk is too short for a hard fault: a single token would decide.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -41,17 +40,17 @@ from train.swarm.verification.verifier_model import Recomputation
 
 FloatArray = NDArray[np.float64]
 
-_UNLIKELY_PROBABILITY = 0.01  # the probability below which a token counts as unlikely
-_NOTHING_EQUAL = 128.0  # for the mean difference of mantissas if no exponent is equal: more than any mantissa
-_BAN_SEVERITY = 3.0  # honest leases are that far off once in the third power of the rate
+_UNLIKELY_PROBABILITY = 0.01  # probability below which a token counts as unlikely
+_NOTHING_EQUAL = 128.0  # mean difference of mantissas if no exponent is equal: more than any mantissa
+_BAN_SEVERITY = 3.0  # honest leases exceed it once in the third power of the rate
 
 
 @dataclass(frozen=True, slots=True)
 class Distances:
-    """The distances of one answer, or of several together: a value for each unit, under the name of its bar.
+    """The distances of one completion, or of several together: a value for each unit, by the name of its threshold.
 
-    Commitments are compared in whole chunks of 32 tokens. The largest values of fewer tokens include small ones, which
-    honest rounding changes as much as a cheat would.
+    Only whole chunks of 32 tokens are compared: the largest values of fewer tokens include small ones, which honest
+    rounding changes as much as cheating would.
     """
 
     exponent_mismatches: FloatArray
@@ -63,7 +62,7 @@ class Distances:
 
 
 def measure_distances(commitments: Int64Array, logprobs: Sequence[float], recomputation: Recomputation) -> Distances:
-    """Compare what a node sent of an answer with a verifier's view of it."""
+    """Compare a node's claims about a completion with a verifier's recomputation."""
     n_whole = len(recomputation.logprobs) // CHUNK_TOKENS
     whole = commitment_distances(commitments, recomputation.hidden_TH)[:n_whole]
     own, margins = recomputation.logprobs.astype(np.float64), recomputation.margins.astype(np.float64)
@@ -78,11 +77,11 @@ def measure_distances(commitments: Int64Array, logprobs: Sequence[float], recomp
 
 
 def pool_distances(answers: Sequence[Distances]) -> Distances:
-    """Return the distances of several answers together; there is at least one."""
+    """Concatenate the distances of several completions, at least one."""
     return Distances(*(np.concatenate([getattr(one, each.name) for one in answers]) for each in fields(Distances)))
 
 
-# By the distance; in the order of the checks.
+# by distance, in the order of the checks
 _REASONS: dict[str, Reason] = {
     "exponent_mismatches": "commitments",
     "mantissa_differences": "commitments",
@@ -92,20 +91,20 @@ _REASONS: dict[str, Reason] = {
     "logprob_errors": "probabilities",
 }
 _OF_ANSWERS = frozenset({"commitments", "replay"})  # the others are judged over the lease alone
-# Options of an engine change log-probabilities, which are never used, and a replay says more than probabilities do.
+# Engine options change log-probabilities, which are never used, and a replay is stronger evidence than probabilities.
 _NEVER_HARD = frozenset({"unlikely", "probabilities"})
 
 
 def lease_violations(
     answers: Sequence[Distances], thresholds: Thresholds, *, check_seeds: bool = True
 ) -> Iterator[LeaseVerdict]:
-    """Yield what the answers to a lease are rejected for: first each of them alone, then all together.
+    """Yield the reasons to reject the completions of a lease: each of them alone first, then all together.
 
-    check_seeds  whether the engine draws with counted noise
+    check_seeds: whether the engine samples with counter-based noise
     """
     lease = pool_distances(answers)
     may_ban = len(lease.margins) >= CHUNK_TOKENS
-    # The limits of the bars have the other half of the rate.
+    # The limits of the thresholds have the other half of the rate.
     log_odds = log(2 * N_BARS * (len(answers) + 1) / FALSE_REJECT_RATE)
     for distances in (*answers, lease):
         for name, reason in _REASONS.items():
@@ -129,10 +128,10 @@ def verdict_on_completions(
 ) -> VerificationResult:
     """Return the verdict on the completions of a lease, as `read_lease_file` returns them.
 
-    recomputations  one for each completion, in their order; they are only asked for once the cheap checks have passed
-    ends            ids of the tokens that end a completion
+    recomputations  one for each completion, in order; consumed only after the cheap checks passed
+    ends            ids of end tokens
 
-    Nothing in the completions makes this raise anything.
+    No content of the completions can raise an exception.
     """
     if not completions:
         refusals = (
@@ -155,7 +154,7 @@ def verdict_on_completions(
     ]
     faults = [*lease_violations(answers, thresholds, check_seeds=settings.check_seeds)]
     has_end = [completion.token_ids[-1] in ends for completion in completions]
-    # With a replay, the noise says whether the end was drawn, however unlikely it was.
+    # With a replay, the noise shows whether the end token was sampled, however unlikely.
     if not settings.check_seeds and any(
         is_end and np.exp(view.logprobs[-1]) < thresholds.end_probability
         for is_end, view in zip(has_end, views, strict=True)
@@ -163,7 +162,7 @@ def verdict_on_completions(
         faults.append(LeaseVerdict("soft", "termination"))
     figures = _figures(pool_distances(answers))
     if faults:
-        first = min(faults, key=lambda fault: fault.outcome != "hard")  # of equal ones, the first
+        first = min(faults, key=lambda fault: fault.outcome != "hard")  # the first of equal ones
         return VerificationResult(first, figures=figures)
     verified = (
         _verified(lease, number, *each) for number, each in enumerate(zip(completions, views, has_end, strict=True))
@@ -181,7 +180,7 @@ def _ends_well(token_ids: Sequence[int], lease: Lease, settings: SwarmSettings, 
 def _verified(
     lease: Lease, number: int, completion: SampledCompletion, view: Recomputation, has_end: bool
 ) -> SampleResult:
-    logprobs = [min(float(logprob), 0.0) for logprob in view.logprobs]  # sums round
+    logprobs = [min(float(logprob), 0.0) for logprob in view.logprobs]  # rounding can make sums positive
     return SampleResult(
         lease.group, number, lease.attempt, pack_tokens(completion.token_ids), pack_logprobs(logprobs),
         ((lease.version, 0, len(logprobs)),), "stop" if has_end else "length",
@@ -189,7 +188,7 @@ def _verified(
 
 
 def _figures(lease: Distances) -> dict[str, float]:
-    """Return the mean of each distance of a lease, and the largest value."""
+    """Return the mean and the maximum of each distance of a lease."""
     found = {"n_tokens": float(len(lease.margins))}
     for name in _REASONS:
         if len(values := getattr(lease, name)):

@@ -1,6 +1,6 @@
-"""Views computed by a prefill: the model of a run, in torch, on the GPU if there is one.
+"""Recomputation of completions by a prefill: the model of a run in torch, on the GPU if there is one.
 
-Letters in names are shapes: B answers, L places of a padded sequence, T tokens, H the width, V the vocabulary.
+Letters in names are shapes: B completions, L tokens of a padded sequence, T tokens, H hidden size, V vocabulary.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 Float32Array = NDArray[np.float32]
 
-_TOKEN_BATCH = 16384  # of sequences, padding included
-_LOGITS_BATCH = 2**25  # numbers; noise takes some times their memory
-_TOLERANCE = 1e-3  # logits in float32 differ by less, unless the head does more than multiply
+_TOKEN_BATCH = 16384  # tokens of sequences, padding included
+_LOGITS_BATCH = 2**25  # numbers; noise takes a multiple of their memory
+_TOLERANCE = 1e-3  # of float32 logits; larger differences mean that the head does more than multiply
 
 
 @dataclass(frozen=True, slots=True)
 class Recomputation:
-    """One answer as the verifier sees it; a row for each token.
+    """The verifier's recomputation of one completion; a row for each token.
 
-    hidden_TH  what entered the output layer, in bfloat16
+    hidden_TH  inputs of the output layer, in bfloat16
     logprobs   of the tokens, after temperature
-    margins    by how much the noisy logit of the token is below the largest one, in nats: 0 if the seed gives the token
+    margins    difference between the token's noisy logit and the largest, in nats: 0 if the seed reproduces the token
     """
 
     hidden_TH: Bfloat16Bits
@@ -42,13 +42,13 @@ class Recomputation:
 
     @property
     def is_finite(self) -> bool:
-        """Whether the verifier has computed numbers at all."""
+        """Whether all recomputed numbers are finite."""
         return bool(np.isfinite(self.logprobs).all() and np.isfinite(self.margins).all())
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionToVerify:
-    """A finished answer: its prompt, its tokens, and how they are said to have been drawn."""
+    """A finished completion, with its claimed sampling."""
 
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
@@ -57,12 +57,12 @@ class CompletionToVerify:
 
 
 class VerifierModel:
-    """A model from a folder or from the Hub. Raises SamplerError if it cannot be loaded, or is of no use for this.
+    """A model from a folder or from the Hub. Raises SamplerError if it cannot be loaded, or cannot verify.
 
-    dtype       "float32" or "bfloat16": as the nodes compute
-    exact_head  whether the output layer computes in float32, whatever the dtype is
-    ends        ids of the tokens that end an answer
-    vocabulary  number of token ids that the model has
+    dtype       "float32" or "bfloat16", as on the nodes
+    exact_head  whether the output layer computes in float32, whatever the dtype
+    ends        ids of end tokens
+    vocabulary  number of token ids of the model
     """
 
     def __init__(self, model: str | Path, dtype: str = "float32", *, exact_head: bool = False) -> None:
@@ -86,7 +86,7 @@ class VerifierModel:
 
     @classmethod
     def from_spec(cls, spec: EngineSpec) -> "VerifierModel":
-        """Return the verifier of a run, which computes with the numbers that the run's engines compute with."""
+        """Load the verifier's model of a run, in the precision of the run's engines."""
         if spec.kind == "transformers":
             return cls(spec.model)
         head = spec.vllm.get("hf_overrides", {}).get("head_dtype")
@@ -99,13 +99,13 @@ class VerifierModel:
         from train.weights.source import TensorFiles
 
         with torch.no_grad():
-            # Not strict: files leave out tensors that are tied to others.
+            # Not strict: files omit tied tensors.
             unknown = self._model.load_state_dict(dict(TensorFiles(tuple(files))), strict=False).unexpected_keys
         if unknown:
             raise SamplerError(f"{', '.join(unknown[:3])} are not weights of this model")
 
     def recompute_lease(self, completions: Sequence[SampledCompletion], lease: Lease) -> list[Recomputation]:
-        """Return the views of the completions of a lease, in their order."""
+        """Recompute the completions of a lease, in order."""
         temperature = lease.sampling_params.temperature
         return self.recompute_many(
             [
@@ -117,23 +117,23 @@ class VerifierModel:
     def recompute(
         self, prompt_ids: tuple[int, ...], token_ids: tuple[int, ...], temperature: float, seed: int
     ) -> Recomputation:
-        """Return the view of one answer."""
+        """Recompute one completion."""
         return self.recompute_many([CompletionToVerify(prompt_ids, token_ids, temperature, seed)])[0]
 
     def recompute_many(self, answers: Sequence[CompletionToVerify]) -> list[Recomputation]:
-        """Return the views of answers, each of at least one token; those of similar lengths are computed together."""
+        """Recompute completions of at least one token each; batches have similar lengths."""
         found: dict[int, Recomputation] = {}
-        for numbers in _together([len(answer.prompt_ids) + len(answer.token_ids) for answer in answers]):
+        for numbers in _batch_by_length([len(answer.prompt_ids) + len(answer.token_ids) for answer in answers]):
             batch = [answers[number] for number in numbers]
-            found |= zip(numbers, self._together(batch), strict=True)
+            found |= zip(numbers, self._recompute_batch(batch), strict=True)
         return [found[number] for number in range(len(answers))]
 
-    def _together(self, answers: Sequence[CompletionToVerify]) -> list[Recomputation]:
+    def _recompute_batch(self, answers: Sequence[CompletionToVerify]) -> list[Recomputation]:
         import torch
 
         sequences = [[*answer.prompt_ids, *answer.token_ids] for answer in answers]
         longest = max(map(len, sequences))
-        # Padded on the right, so no token attends to the padding.
+        # padded on the right, so no token attends to the padding
         ids_BL = torch.tensor([ids + [0] * (longest - len(ids)) for ids in sequences], device=self._model.device)
         with torch.inference_mode():
             hidden_BLH = self._model.get_decoder()(input_ids=ids_BL, use_cache=False).last_hidden_state
@@ -171,7 +171,7 @@ class VerifierModel:
         return F.linear(hidden_TH.float(), head.weight.float(), bias)
 
     def _check(self, model: str) -> None:
-        """Raise SamplerError if logits are not simply the product of hidden states and the output layer."""
+        """Raise SamplerError unless logits are the plain product of hidden states and the output layer."""
         import torch
 
         ids_BL = torch.arange(1, 9, device=self._model.device)[None] % self.vocabulary
@@ -187,8 +187,8 @@ def _floats(tensor: "Tensor") -> Any:
     return tensor.float().cpu().numpy().astype(np.float32)
 
 
-def _together(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield the numbers of sequences that are computed together: of similar lengths, and not too many places."""
+def _batch_by_length(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield batches of indices of sequences with similar lengths, within _TOKEN_BATCH tokens."""
     batch: list[int] = []
     for number in sorted(range(len(lengths)), key=lambda number: lengths[number]):
         if batch and (len(batch) + 1) * lengths[number] > _TOKEN_BATCH:

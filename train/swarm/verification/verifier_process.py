@@ -1,7 +1,7 @@
-"""The process of `curate verifier`: takes files from a coordinator, and says what they are worth.
+"""The process of `curate verifier`: takes files from a coordinator, and returns lease verdicts.
 
-A verifier is trusted: what it computes is trained on. It runs nothing that a file holds: tokens are never decoded, and
-programs that answers contain are judged later, by the trainer's sandbox.
+A verifier is trusted: what it computes is trained on. It executes nothing from a file: tokens are never decoded, and
+the trainer's sandbox runs programs in completions later.
 """
 
 import logging
@@ -41,50 +41,50 @@ log = logging.getLogger(__name__)
 DEFAULT_KEY = "~/.config/curate/verifier.key"
 _RETRY_SECONDS = 1.0
 _POLL_SECONDS = 0.2
-_SHUTDOWN_SECONDS = 15.0  # for the verdict on the file in hand
+_SHUTDOWN_SECONDS = 15.0  # for the verdict on the current file
 _VERSION_POLL_SECONDS = 2.0
-_WAIT_SECONDS = 240.0  # for a version that a file needs: then the coordinator waits
-_PROMPT, _ANSWER = (1, 2, 3), (4, 5)  # any tokens: what is computed of them has to be numbers
+_WAIT_SECONDS = 240.0  # for a version that a file needs; the coordinator waits meanwhile
+_PROMPT, _ANSWER = (1, 2, 3), (4, 5)  # arbitrary tokens, for a check that the model computes finite numbers
 
 MessageCallback = Callable[[str], None]
 Result = TypeVar("Result")
 
 
 class FileVerifier:
-    """Judges one file at a time: the cheap checks come first.
+    """Verifies one file at a time: the cheap checks come first.
 
-    verifier_model  the model of the run
+    verifier_model  model of the run
     files_of        returns the files of a version; raises TransferError
     """
 
     def __init__(
         self, settings: SwarmSettings, verifier_model: "VerifierModel", files_of: Callable[[int], Sequence[Path]]
     ) -> None:  # fmt: skip
-        # A token that the model does not have would end what a GPU computes for this process, once and for all.
+        # A token id outside the vocabulary would break CUDA for this process permanently.
         self._settings = replace(settings, vocab_size=min(settings.vocab_size, verifier_model.vocabulary))
         self._verifier_model, self._files_of = verifier_model, files_of
         self._loaded: int | None = None
 
     def verify(self, job: VerificationJob, content: bytes) -> VerificationResult:
-        """Return the verdict on a file. The outcome "unknown" says that the fault is on this side.
+        """Return the verdict on a file; "unknown" means that the fault is on this side.
 
-        Raises SamplerError if this verifier cannot compute any more, so that it does not call everything unknown.
+        Raises SamplerError if this verifier cannot compute any more, instead of returning "unknown" for everything.
         """
         try:
-            verified = self._judged(job, content)
+            verified = self._verify(job, content)
         except TransferError as error:
             log.warning("%s", error)
             return VerificationResult(LeaseVerdict("unknown", "no weights"))
-        except Exception:  # a file must not end the verifier, whatever it does to torch; nothing is known about it then
-            log.exception("a check has failed; the answers to lease %d stay unknown", job.lease.group)
+        except Exception:  # no file may end the verifier, whatever it does to torch
+            log.exception("a check failed; lease %d stays unknown", job.lease.group)
             verified = VerificationResult(LeaseVerdict("unknown", "crashed"))
         if verified.verdict.reason == "crashed":
             self._check_itself()
         return verified
 
-    def _judged(self, job: VerificationJob, content: bytes) -> VerificationResult:
+    def _verify(self, job: VerificationJob, content: bytes) -> VerificationResult:
         if len(content) != job.n_bytes or blake3(content).digest() != job.blake3:
-            # The coordinator has checked it, so it was damaged since.
+            # the coordinator checked it before
             return VerificationResult(LeaseVerdict("unknown", "digest"))
         lease = job.lease
         completions = read_lease_file(content, lease, self._settings)
@@ -95,7 +95,7 @@ class FileVerifier:
         return verdict_on_completions(completions, lease, views, thresholds, self._settings, ends=ends)
 
     def _views(self, completions: Sequence[SampledCompletion], lease: Lease) -> Iterator["Recomputation"]:
-        """Compute what the answers should be. Nothing is loaded before the first view is asked for."""
+        """Recompute the completions. Weights are loaded when the first result is requested."""
         version = lease.version
         if self._loaded != version:
             files, self._loaded = self._files_of(version), None
@@ -107,17 +107,17 @@ class FileVerifier:
         self._loaded = None
         try:
             is_fine = self._verifier_model.recompute(_PROMPT, _ANSWER, 1.0, 0).is_finite
-        except Exception as error:  # torch has many; any of them means that the verifier is of no use
+        except Exception as error:  # torch raises many types; any of them means that the verifier is unusable
             raise SamplerError(f"this verifier cannot compute any more: {error}. Start it again.") from error
         if not is_fine:
             raise SamplerError("this verifier computes NaN or infinities. Start it again, on another GPU if need be.")
 
 
 class VersionPrefetcher:
-    """Versions in a folder that all verifiers of this machine share. The newest is fetched before files need it.
+    """Versions in a folder shared by all verifiers of this machine. The newest is fetched before files need it.
 
-    keep     so many versions stay, those that were fetched last
-    fetched  is called with each version that has come, from another thread
+    keep     number of versions to retain, the latest fetched
+    fetched  called with each fetched version, from another thread
     """
 
     def __init__(
@@ -127,10 +127,10 @@ class VersionPrefetcher:
             RelaySelector(invite.relays or (invite.coordinator,)), invite.run, invite.public_key
         )
         folder = folder or folder_of(invite.run, invite.public_key)
-        # More stay on the disk than are handed out, so that none is removed while it is being read.
+        # Retain more on disk than are handed out, so none is removed while being read.
         self._versions, self._keep = VersionStore(folder, self._download, keep=keep + 2), keep
-        self._here: dict[int, tuple[Path, ...]] = {}  # in the order in which they came
-        self._lock = threading.Lock()  # of what is here
+        self._here: dict[int, tuple[Path, ...]] = {}  # in fetching order
+        self._lock = threading.Lock()  # for `_here`
         self._fetched = fetched
         self._newest = -1
         self._failing: tuple[float, TransferError] | None = None  # since when, and why
@@ -138,22 +138,22 @@ class VersionPrefetcher:
         self._thread = threading.Thread(target=self._follow, name="versions", daemon=True)
 
     def start(self) -> None:
-        """Begin to follow the run."""
+        """Start following the run."""
         self._thread.start()
 
     def fetch_files(self, version: int) -> tuple[Path, ...]:
-        """Return the files of a version. Raises TransferError if it cannot be had in time.
+        """Return the files of a version. Raises TransferError if it does not arrive in time.
 
-        A version that is here does not wait for another one that is on its way.
+        A version that is here does not wait for another one in transfer.
         """
         with self._lock:
             files = self._here.get(version)
         return files or self._fetch(version, seconds=_WAIT_SECONDS)
 
     def wait_for_first(self, timeout_seconds: float, should_stop: Callable[[], bool]) -> None:
-        """Wait until a version is here, or `should_stop` returns that there is no point in it.
+        """Wait until a version is here, or `should_stop` returns True.
 
-        Raises TransferError if no relay has named a version for so long.
+        Raises TransferError if no relay has named a version for `timeout_seconds`.
         """
         while self._newest < 0 and not should_stop():
             failing = self._failing
@@ -171,36 +171,36 @@ class VersionPrefetcher:
         return files
 
     def close(self) -> None:
-        """Stop following, and remove what no process of this machine reads any more."""
+        """Stop following, and remove versions that no process of this machine reads."""
         self._stop.set()
         self._versions.close()
         self._download.close()
 
     def _follow(self) -> None:
-        said = ""
+        last_error = ""
         while not self._stop.wait(_VERSION_POLL_SECONDS if self._newest >= 0 else _VERSION_POLL_SECONDS / 4):
             try:
                 version = self._download.fetch_latest().version
                 if version != self._newest:
                     self._fetch(version, stall_seconds=STALL_SECONDS)
-                    self._newest, said = version, ""
+                    self._newest, last_error = version, ""
                     self._fetched(version)
-                self._failing = None  # only now: relays may name what they do not send
+                self._failing = None  # only now: relays may name versions that they do not send
             except TransferError as error:
                 self._failing = self._failing or (time.monotonic(), error)
-                (log.debug if str(error) == said else log.warning)("%s", error)
-                said = str(error)
+                (log.debug if str(error) == last_error else log.warning)("%s", error)
+                last_error = str(error)
 
 
 @dataclass(frozen=True, slots=True)
 class VerifierOptions:
-    """What the user says about a verifier.
+    """The user's options of a verifier.
 
     invite                 as `curate swarm invite --verifier` wrote it
-    model                  a folder or a name on the Hub; empty: the run's own
-    key_path               file with the verifier's key; made if it is not there
-    retry_timeout_seconds  how long a coordinator that is gone is called again before the verifier gives up
-    folder                 of the versions; None: one that all verifiers of this machine share
+    model                  folder or Hub name; empty: the run's own
+    key_path               file with the verifier's key; created if missing
+    retry_timeout_seconds  deadline for retries of an unreachable coordinator
+    folder                 of the versions; None: one shared by all verifiers of this machine
     """
 
     invite: str = field(repr=False)
@@ -211,7 +211,7 @@ class VerifierOptions:
 
 
 class VerifierProcess:
-    """One verifier with one model in this process. `note` is called with lines about what it does.
+    """One verifier with one model in this process. note: receives lines about its progress.
 
     Raises ConfigError if the invite or the key cannot be used.
     """
@@ -227,14 +227,14 @@ class VerifierProcess:
         self._leaves = threading.Event()
 
     def run(self) -> None:
-        """Verify until the run is over, or `leave` is called.
+        """Verify until the run ends, or `leave` is called.
 
-        Raises ConfigError if another process uses the key, ControllerUnreachable when the coordinator has been away for
-        too long, RunError if it refuses this verifier, TransferError if there are no weights, and SamplerError if the
-        model cannot be loaded, or computes nothing any more.
+        Raises ConfigError if another process uses the key, ControllerUnreachable after the retry deadline, RunError if
+        the coordinator refuses this verifier, TransferError if there are no weights, and SamplerError if the model
+        cannot be loaded, or cannot compute any more.
         """
         with lock_key(self._options.key_path), closing(self._client):
-            settings = self._patiently(self._join)
+            settings = self._retry(self._join)
             if settings is None:
                 return
             self._note(f"verifier {self._name}: has joined {settings.run}, and loads the model")
@@ -251,17 +251,17 @@ class VerifierProcess:
                 judge = FileVerifier(settings, verifier_model, versions.fetch_files)
                 while not self._leaves.is_set() and self._take_one(judge):
                     pass
-            with suppress(ControllerUnreachable, RunError):  # what it has is given to others later
+            with suppress(ControllerUnreachable, RunError):  # others get its file later
                 self._client.call("/leave", ReleaseRequest(self._client.name), type(None))
         self._note(f"verifier {self._name}: " + ("has left" if self._leaves.is_set() else "the run is over"))
 
     def leave(self) -> None:
-        """End after the file in hand, from any thread."""
+        """Leave after the current file, from any thread."""
         self._leaves.set()
 
     def _take_one(self, judge: FileVerifier) -> bool:
-        """Judge the next file, if there is one. Returns whether the run goes on."""
-        jobs = self._patiently(lambda: self._call("/job", None, VerificationJobResponse)) or VerificationJobResponse()
+        """Verify the next file, if there is one. Returns whether the run continues."""
+        jobs = self._retry(lambda: self._call("/job", None, VerificationJobResponse)) or VerificationJobResponse()
         if jobs.job is not None:
             self._judge(judge, jobs.job)
         elif not jobs.run_ended:
@@ -272,18 +272,16 @@ class VerifierProcess:
         start_time, name = time.monotonic(), str(job.lease.group)
         try:
             most = max_file_bytes(job.lease)
-            content = self._patiently(lambda: self._joined(lambda: self._client.fetch(f"/file/{name}", most)))
+            content = self._retry(lambda: self._call_joined(lambda: self._client.fetch(f"/file/{name}", most)))
             if content is None:
                 return
             verified = judge.verify(job, content)
-            self._patiently(
-                lambda: self._call(f"/verdict/{name}", verified, type(None)), goodbye_seconds=_SHUTDOWN_SECONDS
-            )
+            self._retry(lambda: self._call(f"/verdict/{name}", verified, type(None)), goodbye_seconds=_SHUTDOWN_SECONDS)
         except RunError as error:
-            # It was started again, or has given the file to another verifier. If it refuses this one, it does so again.
+            # It restarted, or has given the file to another verifier. If it refuses this one, it will do so again.
             self._note(f"lease {name}: not needed any more ({error})")
             return
-        self._note(f"lease {name}: {_words(verified)} in {time.monotonic() - start_time:.1f} s")
+        self._note(f"lease {name}: {_describe(verified)} in {time.monotonic() - start_time:.1f} s")
 
     def _load_model(self, settings: SwarmSettings) -> Any:
         from train.swarm.verification.verifier_model import VerifierModel
@@ -296,10 +294,10 @@ class VerifierProcess:
         return join(self._client, engine=_engine())
 
     def _call(self, path: str, message: Any, kind: Any) -> Any:
-        return self._joined(lambda: self._client.call(path, message, kind))
+        return self._call_joined(lambda: self._client.call(path, message, kind))
 
-    def _joined(self, call: Callable[[], Result]) -> Result:
-        """Return the result of a call. A coordinator that was started again wants this verifier to join first."""
+    def _call_joined(self, call: Callable[[], Result]) -> Result:
+        """Return the result of a call. After a restart of the coordinator, join again first."""
         try:
             return call()
         except JoinRequired as error:
@@ -307,10 +305,10 @@ class VerifierProcess:
         self._join()
         return call()
 
-    def _patiently(self, call: Callable[[], Result], *, goodbye_seconds: float = 0.0) -> Result | None:
-        """Call again while the coordinator is away. Returns None if this verifier leaves before it is back.
+    def _retry(self, call: Callable[[], Result], *, goodbye_seconds: float = 0.0) -> Result | None:
+        """Retry a call while the coordinator is unreachable. Returns None if this verifier leaves first.
 
-        goodbye_seconds  how long it is called again even then
+        goodbye_seconds: further time for retries once it leaves
         """
         until: float | None = None
 
@@ -326,14 +324,14 @@ class VerifierProcess:
 
 
 def _engine() -> str:
-    """Return the engine and the device in words. The bars are chosen by the first."""
+    """Describe engine and device; the engine determines the thresholds."""
     import torch
     import transformers
 
     return f"transformers {transformers.__version__} {'cuda' if torch.cuda.is_available() else 'cpu'}"
 
 
-def _words(verified: VerificationResult) -> str:
+def _describe(verified: VerificationResult) -> str:
     verdict: LeaseVerdict = verified.verdict
     n_tokens = int(verified.figures.get("n_tokens", 0))
     words = verdict.outcome if verdict.outcome == "accepted" else f"{verdict.outcome} ({verdict.reason})"
