@@ -197,7 +197,7 @@ def test_a_written_configuration_is_read_back_unchanged(file):
         pytest.param(SMALL, [*ASYNC, "workers.listen=:7878"], "must be HOST:PORT", id="no host"),
         pytest.param(SMALL, ["optimizer.betas=[0.9]"], "must be a list of 2 values", id="list"),
         pytest.param(SMALL, ["rollout"], "give section.key=value", id="no value"),
-        pytest.param(SMALL, ["stages.1.max_tokens=3"], "there are 1 stages, numbered from 0", id="no such stage"),
+        pytest.param(SMALL, ["stages.1.max_tokens=3"], "the number of stages is 1", id="no such stage"),
         pytest.param(SMALL, ["rollout.completions=1"], "in a group of one there is no advantage", id="no group"),
         pytest.param(SMALL, ["objective.delta=1.1"], "must be at least 1 + clip_high", id="delta"),
         pytest.param(SMALL, ["rollout.temperature=0"], "must be more than 0", id="greedy"),

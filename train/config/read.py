@@ -236,7 +236,7 @@ def _apply(table: dict[str, Any], change: str) -> None:
     for section in sections:
         if isinstance(place, list):
             if not section.isdecimal() or int(section) >= len(place):
-                raise ConfigError(f"--set {change}: there are {len(place)} stages, numbered from 0")
+                raise ConfigError(f"--set {change}: the number of stages is {len(place)}; the first is stage 0")
             place = place[int(section)]
         else:
             place = place.setdefault(section, [{}] if section == "stages" else {})
