@@ -109,9 +109,9 @@ class RolloutWorker:
     def run(self) -> None:
         """Sample until the run ends or `leave` is called.
 
-        Raises SamplerError if the engine fails, ParityError if it does not hold the published weights, TransferError if
-        weights cannot be fetched, ControllerUnreachable after the retry deadline, and RunError if the controller
-        refuses this worker.
+        Raises SamplerError if the engine fails, ParityError if it does not hold the published weights, and
+        TransferError if weights cannot be fetched. Raises ControllerUnreachable after the retry deadline, and RunError
+        if the controller refuses this worker.
         """
         self._threads.start()
         try:

@@ -241,7 +241,7 @@ def sample_key(samples_digest: str, number: int) -> str:
 
 
 def verdict_digest(judge_digest: str, verdict: str) -> str:
-    """Return the cache key of a verdict; that of a time limit includes the rule for when it counts."""
+    """Return the cache key of a verdict; for a time limit, it also covers the rule of judges/time_limits.py."""
     return _digest([judge_digest, "alone"]) if verdict == Verdict.TIME_LIMIT.value else judge_digest
 
 

@@ -129,10 +129,10 @@ class LiveCodeBenchSelection:
 
 
 def select_rows(answers: ExportData) -> LiveCodeBenchSelection:
-    """Return the evaluated rows.
+    """Select the evaluated rows by LiveCodeBench's dates.
 
-    Raises CurateError if LiveCodeBench cannot select exactly these. Others cannot be left empty: LiveCodeBench drops
-    pass@k if one problem has fewer than k samples, and counts an empty program as wrong.
+    Raises CurateError if dates select other rows as well. These cannot have placeholders: LiveCodeBench drops pass@k if
+    one problem has fewer than k samples, and counts an empty program as wrong.
     """
     found = read_rows(select_files(locate(answers.result.location)), _COLUMNS, _OPTIONAL)
     rows = [row for row in found if not isinstance(row, UnreadableRow)]
@@ -160,8 +160,8 @@ def select_rows(answers: ExportData) -> LiveCodeBenchSelection:
             return LiveCodeBenchSelection(tuple(chosen), dates, tuple(sorted(ids - evaluated)))
     raise CurateError(
         f"LiveCodeBench's dates end at midnight, so it cannot choose the contests up to {last} without those of the "
-        f"next day at midnight. Evaluate with --window {first}..{last + timedelta(1)}; samples that are there are not "
-        "drawn again."
+        f"next day at midnight. Evaluate with --window {first}..{last + timedelta(1)}; existing samples are "
+        "reused."
     )
 
 

@@ -147,7 +147,7 @@ def _sample(exercise: Exercise) -> Sample:
 def _judge(exercise: Exercise, answer: str) -> JudgeResult:
     """Judge an answer.
 
-    Raises SandboxError if the sandbox fails, so a retry may succeed, and NoVerdictError if the exercise cannot judge
+    Raises SandboxError if the sandbox fails: a retry may succeed. Raises NoVerdictError if the exercise cannot judge
     this answer, for example because its checker fails.
     """
     try:

@@ -32,7 +32,7 @@ from train.learning.ranks import CALL_SECONDS, RankGroup, copy_to_device, copy_t
 from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows, shard_row
 from train.learning.sharded_state import step_in_shards
 
-_Key = tuple[tuple[int, ...], tuple[int, ...]]  # identifies a completion by the token ids of its prompt and of itself
+_Key = tuple[tuple[int, ...], tuple[int, ...]]  # token ids of a prompt and of its completion
 # Prefixes of names in a state.
 _WEIGHTS, _MOMENTS, _REFERENCE, _UPDATES = "weights/", "moments/", "reference/", "updates"
 _FREED = ("_policy", "_causal", "_optimizer", "_trained", "_reference", "_snapshot", "_saved", "_old", "_of_reference")

@@ -1,7 +1,7 @@
 """The objective of a minibatch: its masks, loss and metrics.
 
 A run's `[objective]` selects the parts of objectives.py. All values are indexed by token (sequences.py), so the loss of
-a row is that of its tokens, and metrics do not depend on packing or ranks.
+a row is that of its tokens. Metrics do not depend on packing or ranks.
 """
 
 import math

@@ -2,8 +2,8 @@
 
 Names end in the shape of their tensor. P prompts have G completions each. N completions have T tokens in all,
 concatenated without padding; `sample_index_T` has the index of each token's completion. A mask is 1.0 where a token
-counts. `logp` is under the weights being trained, `old` under the weights at the beginning of the step, and `sampler`
-as the sampling engine reported it, after temperature.
+counts. `logp` is under the weights being trained, `old` under those at the beginning of the step. `sampler` is as the
+sampling engine reported it, after temperature.
 
 Losses are per token; an aggregation reduces them to a number. The caller passes the denominator of the whole batch, so
 partial sums add up: the gradient does not depend on the division into micro-batches and ranks.
@@ -62,7 +62,7 @@ def step_reward_advantages(
 
 
 def ratio(logp_T: Tensor, old_logp_T: Tensor) -> Tensor:
-    """Return (T,), exp(logp - old)."""
+    """Return (T,), exp(logp - old) with a bounded exponent."""
     return (logp_T - old_logp_T).clamp(-_LOG_RATIO_BOUND, _LOG_RATIO_BOUND).exp()
 
 

@@ -276,7 +276,7 @@ def copy_to_device(tensor: Any, device: torch.device) -> Tensor:
 
 
 def _as_part_of(tensor: Any, shard: Tensor) -> Tensor:
-    """Wrap a plain tensor as this rank's shard like `tensor`, if that one is sharded."""
+    """Wrap a plain tensor as a DTensor shard if `tensor` is sharded."""
     if not hasattr(tensor, "device_mesh"):
         return shard
     from torch.distributed.tensor import DTensor

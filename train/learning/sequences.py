@@ -186,9 +186,7 @@ class PackedPrompt:
 
     @property
     def cost(self) -> float:
-        """Return the cost of this part in units of one token without attention, whose cost grows with squared
-        lengths.
-        """
+        """Return the cost in tokens; attention adds to it with squared lengths."""
         square = self.prompt_tokens * self.prompt_tokens
         squares = square + sum((self.prompt_tokens + tokens) ** 2 - square for _, tokens in self.completions)
         return self.tokens + squares / _SQUARE_TOKENS

@@ -259,8 +259,8 @@ class PromptDataset:
     `n_too_long` counts the prompts that are too long, `left_out` the untrusted rows by reason. `kinds` has the kinds of
     problems.
 
-    Raises CurateError if a folder is not a dataset or was altered, and ConfigError if the model has no chat template or
-    a dataset has no usable problem.
+    Raises CurateError if a folder is not a dataset or was altered. Raises ConfigError if the model has no chat template
+    or a dataset has no usable problem.
     """
 
     def __init__(self, data: DataConfig, prompt: PromptFormat, tokenizer: Any, *, seed: int, cache: Path) -> None:

@@ -190,8 +190,8 @@ class RewardModel(Closeable):
     max_rows  rows of a batch; None: 16 on a GPU and 1 on a CPU, where batches are no faster
 
     A completion of several steps scores as its worst step, as in Math-Shepherd. The reward is unknown, never 0, if the
-    completion exceeds the model's length, the model fails, its output is not finite, or a token classifier gets no
-    steps.
+    completion exceeds the model's length, the model fails, or its output is not finite. A completion without any step
+    is unknown to a token classifier.
 
     Raises ConfigError if there is no such model or device, or the model cannot be trained on whole completions.
     """

@@ -126,8 +126,7 @@ class EvaluationScheduler:
                 self.collect()
 
     def after_step(self, step: int, max_tokens: int) -> dict[str, float]:
-        """Begin an evaluation of the weights after this step if one is due; return its metrics if it runs inside the
-        step.
+        """Begin an evaluation of the weights after this step if one is due; return its metrics if it has finished.
 
         max_tokens: length limit of completions, unless evaluation.max_tokens is set
         """

@@ -46,7 +46,7 @@ def check_tokenizer(model: str) -> None:
 
 
 def check_chat_template(model: str, revision: str | None = None) -> None:
-    """Raise SamplerError if a model has no chat template, like base models, or a folder no tokenizer.
+    """Raise SamplerError if a model has no chat template, like base models, or its folder has no tokenizer.
 
     Loads and downloads nothing: does not check a model on the Hub that is not cached.
     """

@@ -29,9 +29,9 @@ from train.weights.source import TensorFiles
 if TYPE_CHECKING:
     from torch import Tensor
 
-# CPUs are for development: compiling takes longer than running a small model, results should be bitwise reproducible,
-# and vLLM 0.32 fails when it splits the prompt of a seeded sample ("CPU Generator does not use offset"). Completions
-# share a prompt's cache in whole blocks, of 128 tokens by default on CPUs, and at least 32.
+# CPUs are for development: compiling takes longer than running a small model, and results should be bitwise
+# reproducible. vLLM 0.32 fails when it splits the prompt of a seeded sample ("CPU Generator does not use offset").
+# Completions share a prompt's cache in whole blocks, of 128 tokens by default on CPUs, and at least 32.
 _ON_CPU = {"enforce_eager": True, "dtype": "float32", "enable_chunked_prefill": False, "block_size": 32}
 _CPU_ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "2",  # GiB; by default vLLM takes a share of the whole memory
@@ -95,7 +95,7 @@ class VllmSampler(TextSampler):
             top_p=sampling.top_p,
             max_tokens=sampling.max_tokens,
             seed=seed,
-            logprobs=0 if sampling.logprobs else None,  # of the sampled token, and of 0 others
+            logprobs=0 if sampling.logprobs else None,  # of the sampled token alone
             flat_logprobs=sampling.logprobs,  # one list, without an object per token
             stop=list(sampling.stop),
             detokenize=bool(sampling.stop),  # without stops, decode once at the end

@@ -4,8 +4,8 @@ All calls of a run share a process, as in EvalPlus. It has the inputs but no exp
 from state kept between calls. A CPU timer of the process limits each call, independent of other load. If a program
 disables the timer, the sandbox's limit of the run still applies.
 
-A reference's outputs are computed in the sandbox once, and cached for the user under a digest of all that they depend
-on, including the versions of Python and of the runner.
+The sandbox computes a reference's outputs once; they are cached for the user. The cache key is a digest of all that
+they depend on, including the versions of Python and of the runner.
 """
 
 import gzip

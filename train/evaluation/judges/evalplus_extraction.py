@@ -7,7 +7,7 @@ several tie. If there is none, take the first line.
 depends. A statement depends on every name in it. Among definitions of one name, the first counts.
 3. If nothing is left, keep the whole run.
 
-EvalPlus implements step 2 on tree-sitter node types, which exclude decorated functions and classes, imports from
+EvalPlus implements step 2 on tree-sitter node types. They exclude decorated functions and classes, imports from
 __future__, functions without `return`, and the contents of `if`, `for`, `with` and `try`. The name of an assignment is
 the first plain name among target and value: `a, b = c` has the name c.
 
@@ -93,7 +93,7 @@ def _definitions(tree: ast.Module) -> dict[str | None, ast.stmt]:
 
 
 def _assigned_name(node: ast.Assign | ast.AnnAssign) -> str | None:
-    """Return the first plain name among the target and, unless it is an assignment itself, the value."""
+    """Return the first plain name among target and value; in a chained assignment, only the first target counts."""
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     parts = [targets[0], *([node.value] if len(targets) == 1 else [])]
     return next((part.id for part in parts if isinstance(part, ast.Name)), None)
@@ -226,7 +226,7 @@ class _Runs:
         """Return the last possible line of a run, after one up to `tried` failed."""
         line = min(failure.line, tried)
         if failure.message.startswith("expected 'except'"):
-            # The last `try` up to here is the one without its clause, or one inside it.
+            # The last `try` up to here lacks its clause, or is inside one that does.
             line = next((number for number in range(line, -1, -1) if _TRY.match(self._lines[number])), line)
         return line - 1
 

@@ -26,8 +26,8 @@ from statistics import NormalDist, fmean
 from typing import TypeVar
 
 _Z = NormalDist().inv_cdf(0.975)  # 95%, two-sided
-UNSEEN_VARIANCE = 0.1  # 0.5 would be that of two problems, one always and one never solved
-UNSEEN_DIFFERENCE = 0.3  # of one problem's difference of 1
+UNSEEN_VARIANCE = 0.1  # of solve rates; two problems, one always and one never solved, have 0.5
+UNSEEN_DIFFERENCE = 0.3  # share of a problem with a difference of 1
 
 
 def standard_error(values: Sequence[float]) -> float:

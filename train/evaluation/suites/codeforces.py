@@ -165,7 +165,7 @@ def _read(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
 
 
 def _factor(options: Mapping[str, Any], name: str, default: float) -> float:
-    """Return the factor of a stated limit."""
+    """Return the option `name` as the factor of a limit. Raises CurateError if it is invalid."""
     try:
         value = float(options.get(name, default))
     except (TypeError, ValueError):

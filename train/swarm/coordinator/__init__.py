@@ -1,8 +1,8 @@
 """The process between a trainer and untrusted nodes.
 
-To the trainer it is one worker, named "swarm". It leases each group from the trainer to one node, has a verifier check
-the uploaded file, and submits what the verifier computed, never a node's own claims. Groups that are not accepted are
-released, and the trainer dispatches them again, with the same prompt and seeds.
+To the trainer it is one worker, named "swarm". It leases each group from the trainer to one node, and has a verifier
+check the uploaded file. It submits what the verifier computed, never a node's own claims. Groups that are not accepted
+are released, and the trainer dispatches them again, with the same prompt and seeds.
 
 lease_lifecycle.py    the states of a lease
 coordinator_state.py  nodes, verifiers and leases, with the ledger; no clock, no network, no threads

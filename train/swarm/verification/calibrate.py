@@ -1,8 +1,8 @@
 """Calibration: thresholds measured from honest completions of a run's engine on its own prompts.
 
-No calibration can sample ten thousand leases to find the threshold that rejects one. So thresholds rest on two
-assumptions: completions of the run resemble those of the calibration, and large values of a unit are exponentially
-rare.
+To measure the threshold that rejects one honest lease in ten thousand would take too many samples. Instead, thresholds
+rest on two assumptions: completions of the run resemble those of the calibration, and large values of a unit are
+exponentially rare.
 
     mean, variance  of the units, as if one of the largest had been missed: few leases give wider thresholds
     spread          of the means of leases, if it is more than chance: prompts differ in how much rounding matters

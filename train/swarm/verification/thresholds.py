@@ -3,8 +3,8 @@ their file.
 
 Completions are compared in units: tokens, or chunks of 32 tokens. A threshold describes the units of honest
 completions, so it applies to any number of them: distances are over all units of a completion or a lease. It gives a
-bound on the probability that honest units are as distant. They are rejected if that bound is below the allowed rate,
-which all comparisons of a lease share, so few tokens are rejected as rarely as many.
+bound on the probability that honest units are as distant. They are rejected if that bound is below the allowed rate.
+All comparisons of a lease share that rate, so few tokens are rejected as rarely as many.
 
 `ValueBar` bounds a total by Bernstein's inequality, `ShareBar` a count by Chernoff's. Both assume that completions
 resemble those of the calibration, and that rounding makes large values exponentially rare.
@@ -50,9 +50,7 @@ class ValueBar(Struct, frozen=True, forbid_unknown_fields=True):
     spread: NotNegative = 0.0
 
     def severity(self, values: "NDArray[float64]", log_odds: float) -> float:
-        """Return the severity of the distance: honest units exceed 1 once in exp(log_odds), 3 once in its third
-        power.
-        """
+        """Return the severity s of the distance: honest units reach s at a rate of about exp(-s * log_odds)."""
         if not (n_units := len(values)):
             return 0.0
         excess = max(float(values.sum()) - n_units * self.mean, 0.0)

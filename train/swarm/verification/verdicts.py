@@ -42,7 +42,7 @@ FloatArray = NDArray[np.float64]
 
 _UNLIKELY_PROBABILITY = 0.01  # probability below which a token counts as unlikely
 _NOTHING_EQUAL = 128.0  # mean difference of mantissas if no exponent is equal: more than any mantissa
-_BAN_SEVERITY = 3.0  # honest leases exceed it once in the third power of the rate
+_BAN_SEVERITY = 3.0  # honest leases exceed it at the cube of the rate
 
 
 @dataclass(frozen=True, slots=True)

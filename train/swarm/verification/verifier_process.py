@@ -229,9 +229,9 @@ class VerifierProcess:
     def run(self) -> None:
         """Verify until the run ends, or `leave` is called.
 
-        Raises ConfigError if another process uses the key, ControllerUnreachable after the retry deadline, RunError if
-        the coordinator refuses this verifier, TransferError if there are no weights, and SamplerError if the model
-        cannot be loaded, or cannot compute any more.
+        Raises ConfigError if another process uses the key, ControllerUnreachable after the retry deadline, and RunError
+        if the coordinator refuses this verifier. Raises TransferError if there are no weights, and SamplerError if the
+        model cannot be loaded, or cannot compute any more.
         """
         with lock_key(self._options.key_path), closing(self._client):
             settings = self._retry(self._join)
