@@ -123,8 +123,8 @@ class _ChatTokenizer:
         largest = max(self._tokenizer.get_vocab().values(), default=0)
         if largest >= (n_words := settings.get_text_config().vocab_size):
             raise ConfigError(
-                f"reward.model: {path} has the tokenizer of another model: token {largest} exceeds its {n_words} "
-                f"embeddings. Copy the files of its own tokenizer there."
+                f"reward.model: {path} has the tokenizer of another model: token {largest} has no embedding; "
+                f"there are {n_words}. Copy the files of its own tokenizer there."
             )
         if not self._tokenizer.is_fast:
             raise ConfigError(f"reward.model: {path} has no tokenizer.json, which is needed to find the ends of steps.")

@@ -116,7 +116,7 @@ def test_a_run_ends_at_the_batch_about_which_sampler_and_learner_differ(small, t
     config = small_runs.read(small)
     with (
         open_run(tmp_path / "run", config),
-        pytest.raises(ParityError, match="step 2: sampler and learner differ about the tokens of the batch"),
+        pytest.raises(ParityError, match="step 2: sampler and learner differ on the tokens of the batch"),
     ):
         loop.train(config, tmp_path / "run")
     assert [line["step"] for line in small_runs.lines(tmp_path / "run" / "metrics.jsonl")] == [0, 1]

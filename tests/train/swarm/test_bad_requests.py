@@ -60,7 +60,7 @@ def beat_body(node: Member, loaded: int = 0) -> bytes:
 
 def head_of(node: Member, path: str = "/beat", body: bytes | None = None) -> RequestHead:
     client = node.client
-    return new_head(path, RUN, client.node, beat_body(node) if body is None else body, client._start)
+    return new_head(path, RUN, client.node, beat_body(node) if body is None else body, client._incarnation)
 
 
 def post(world: World, path: str, headers: Mapping[str, str], body: bytes) -> urllib3.BaseHTTPResponse:
@@ -80,7 +80,7 @@ def test_a_request_counts_once(world: World, node: Member) -> None:
 
 def test_not_even_the_first_request_of_a_node_counts_twice(world: World, node: Member) -> None:
     member = Member(SignedClient(invite(world.place), Ed25519PrivateKey.generate()))
-    member.client._start = node.client._start
+    member.client._incarnation = node.client._incarnation
     body = msgspec.msgpack.encode(JoinRequest(member.client.invite.text.encode(), "vllm 1", ""))
     headers = signed(member, head_of(member, "/join", body))
     assert post(world, "/join", headers, body).status == 200
