@@ -171,7 +171,7 @@ def test_no_body_does_any_harm(world: World, body: bytes) -> None:
         ):
             with suppress(TrainError):
                 member.client.call(path, Raw(body), dict)
-            node.client._start = verifier.client._start = node.client._start
+            node.client._incarnation = verifier.client._incarnation = node.client._incarnation
         assert status_of(world).run == RUN
         node.join()
         node.beat()
@@ -271,11 +271,11 @@ def test_a_request_counts_once_here_and_now(world: World) -> None:
         node = world.member()
         node.beat()
         key, body = node.client._key, msgspec.msgpack.encode(LeaseRequest(node.client.name, 0, 1))
-        head = new_head("/work", RUN, node.client.node, body, node.client._start)
+        head = new_head("/work", RUN, node.client.node, body, node.client._incarnation)
         headers = sign_request(head, key)
         assert raw(world, "POST", "/work", headers, body)[0] == 200
         assert raw(world, "POST", "/work", headers, body)[0] == 401  # again
-        fresh = sign_request(new_head("/work", RUN, node.client.node, body, node.client._start), key)
+        fresh = sign_request(new_head("/work", RUN, node.client.node, body, node.client._incarnation), key)
         for path, sent, changed in (
             ("/beat", body, {}),
             ("/work?a=b", body, {}),
@@ -291,9 +291,9 @@ def test_a_request_counts_once_here_and_now(world: World) -> None:
         ):
             status, _ = raw(world, "POST", path, {**fresh, **changed}, sent)
             assert status in (400, 401, 404), (path, changed, status)
-        early = replace(new_head("/work", RUN, node.client.node, body, node.client._start), time_ms=0)
+        early = replace(new_head("/work", RUN, node.client.node, body, node.client._incarnation), time_ms=0)
         assert raw(world, "POST", "/work", sign_request(early, key), body)[0] == 401
-    first = sign_request(new_head("/beat", RUN, node.client.node, b"", node.client._start), key)
+    first = sign_request(new_head("/beat", RUN, node.client.node, b"", node.client._incarnation), key)
     with world.coordinator():
         assert raw(world, "POST", "/beat", first)[0] == 421  # it was meant for the coordinator before
 
