@@ -50,7 +50,7 @@ class NonceCache:
         seen = self._seen.setdefault(head.node, OrderedDict())
         self._forget(seen, now)
         if head.nonce in seen:
-            raise Unauthorized("the request is a replay")
+            raise Unauthorized("the request was received already")
         if len(seen) >= self._max_per_node:
             raise RetryLater("too many requests of this node", 30)
         seen[head.nonce] = now
