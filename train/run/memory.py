@@ -330,7 +330,7 @@ def _gpu_needs(
     if config.reward.model_gpu is not None:
         yield MemoryNeed("GPU of reward model", judge, gpu, "Choose a smaller reward.model")
     elif config.reward.model_device != "cpu":
-        parts |= judge  # of the first of these GPUs
+        parts |= judge  # on the first of these GPUs
         advice += ", name a GPU of its own in reward.model_device" if judge else ""
     shares_gpu = not engine_gpus and ranks == 1
     beside = evaluation.memory_share * gpu if evaluates_beside and not evaluation.gpus else 0.0

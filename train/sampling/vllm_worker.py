@@ -102,7 +102,7 @@ class CounterBasedNoiseProcessor(LogitsProcessor):
         return logits
 
     def record_hidden(self, _head: Any, inputs: tuple[Any, ...]) -> None:
-        """Store the inputs of the model's output layer; a forward pre-hook of it."""
+        """Store the inputs of the output layer, as its forward pre-hook."""
         self._hidden_BH = inputs[1]  # inputs[0] is the layer itself
 
     def _decide(self, logits: Tensor, rows: list[int], temperature: float) -> None:

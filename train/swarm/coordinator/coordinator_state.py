@@ -56,7 +56,7 @@ _UNNAMED_LEASE_SECONDS = 30.0  # a lease that its node's heartbeats do not name 
 _ACTIVE_WINDOW_SECONDS = 60.0  # verifiers ask each second, unless they are busy
 _SUSPENDED_SECONDS = 600.0  # doubled with each suspension
 _FINISHED = 10_000  # ended leases whose ids are remembered, to recognize a file that is sent again
-_LEASE_BITS = 63  # of the number by which a node names a lease
+_LEASE_BITS = 63  # of the random lease numbers for nodes
 _NOTES = 256  # verdicts that wait for the next heartbeat of a node
 _LEFT = {NodeState.BANNED, NodeState.SUSPENDED, NodeState.LEFT, NodeState.DEAD}
 
