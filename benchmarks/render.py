@@ -3,11 +3,14 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
+_STEPS = 30  # of each run
+_EFFECTS = ("last", "mean", "entropy", "length")
+_T = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571}  # quantiles of 97.5% of Student's t, by number of values
 BEGIN, END = "<!-- numbers: rendered by benchmarks/render.py, do not edit -->", "<!-- end of numbers -->"
 
 
@@ -451,6 +454,40 @@ def staleness_table(measured: dict[str, Any]) -> str:
     )
 
 
+def ingredients_table(measured: dict[str, Any]) -> str:
+    """Return the effect of each change of a run: the mean over seeds and its 95% interval, by Student's t."""
+    lines = [
+        "| change | pass@1 at the end | mean pass@1 | entropy | tokens of an answer |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for limit, by_name in measured["measured"].items():
+        first, *others = by_name.items()
+        cells = [f"{fmean(of_seed[value] for of_seed in first[1].values()):.3f}" for value in _EFFECTS]
+        cells[-1] = f"{float(cells[-1]):.0f}"
+        lines.append(f"| **{limit}, {first[0]}** | {' | '.join(cells)} |")
+        for name, by_seed in others:
+            cells = []
+            for value in _EFFECTS:
+                differences = [of_seed[value] - first[1][seed][value] for seed, of_seed in by_seed.items()]
+                cells.append(_difference(differences, digits=0 if value == "length" else 3))
+            ended = [of_seed["steps"] for of_seed in by_seed.values() if of_seed["steps"] < _STEPS]
+            early = f" (ended after {', '.join(map(str, ended))} steps)" if ended else ""
+            lines.append(f"| {name}{early} | {' | '.join(cells)} |")
+    n_seeds = len(first[1])
+    return "\n".join(lines) + (
+        f"\n\nProblems that take thinking aloud, {_STEPS} steps; a run ends early if no answer is right any more. Bold:"
+        " the run as it is, with at most 32 tokens (tight) or 96 (roomy). Below it: what a change adds, the mean of"
+        f" {n_seeds} seeds and its 95% interval, bold if zero is not in it. Mean pass@1 is of the evaluations after"
+        f" every fifth step, entropy that of the last ten steps. Measured on {measured['machine']}."
+    )
+
+
+def _difference(values: list[float], digits: int) -> str:
+    half = _T[len(values)] * stdev(values) / len(values) ** 0.5
+    text = f"{fmean(values):+.{digits}f} ± {half:.{digits}f}"
+    return f"**{text}**" if abs(fmean(values)) > half else text
+
+
 def asynchrony_tables(measured: dict[str, Any]) -> str:
     """Return the tables of real and simulated runs that have been measured."""
     real = [_real_table(measured["real"])] if "real" in measured else []
@@ -689,6 +726,7 @@ _TRAINING: Tables = (
     ("pipeline", pipeline_table),
     ("asynchrony", asynchrony_tables),
     ("ablation", staleness_table),
+    ("ingredients", ingredients_table),
     ("weights", weights_table),
 )
 

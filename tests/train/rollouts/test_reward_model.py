@@ -6,7 +6,6 @@ import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -83,10 +82,14 @@ def test_what_was_asked_for_before_closing_is_scored(whole):
             return super().outputs(rows)
 
     score, scored = Held(whole, "cpu"), queue.SimpleQueue()
-    for text in ANSWERS:
-        call = partial(score, completion(text), TASK)
-        threading.Thread(target=lambda call=call: scored.put(call().verdict), daemon=True).start()
+
+    def ask(text):
+        threading.Thread(target=lambda: scored.put(score(completion(text), TASK).verdict), daemon=True).start()
+
+    ask(ANSWERS[0])
     assert begun.wait(30)
+    for text in ANSWERS[1:]:
+        ask(text)
     while score._requests.qsize() < len(ANSWERS) - 1:
         time.sleep(0.01)
     threading.Thread(target=score.close).start()
