@@ -3,7 +3,8 @@
 "Read n. Go 5 words on from cat. Print the first letter of where you arrive, then n." The order of the words is never
 stated: it is learned from demonstrations. An answer that thinks aloud goes from word to word and is right unless it
 miscounts; an answer without thinking guesses one of the words that follow. More steps need more thinking, so a length
-limit cuts off answers about distant words. This shows how a trainer treats truncated answers; see ablations.sh.
+limit cuts off answers about distant words. This shows how a trainer treats truncated answers; see
+benchmarks/ingredients.py.
 """
 
 import json

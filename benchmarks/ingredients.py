@@ -1,0 +1,198 @@
+"""Measure what each ingredient of GRPO+ contributes on a tiny model.
+
+    python -m benchmarks.ingredients                 # all runs that are missing, three seeds of each
+    python -m benchmarks.ingredients --at-once 2     # two of them at the same time, each with one thread
+    python -m benchmarks.ingredients --draw          # only read the runs in runs/ingredients
+
+The problems take thinking aloud (examples/learn/aloud.py). "Tight" runs train with 32 tokens, too few for three in four
+of the problems; "roomy" ones with 96, enough for all. Evaluation allows 96. Each run differs in one setting from the
+run "as it is" with the same seed and limit; effects are means of these differences.
+
+The benchmark writes results/ingredients.json and docs/ablations.svg.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from benchmarks.machine import describe
+from train.run.metrics_log import read_metrics
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "ingredients.json"
+FIGURE = ROOT / "docs" / "ablations.svg"
+RUNS = ROOT / "runs" / "ingredients"
+CONFIG = ROOT / "examples" / "learn" / "aloud.toml"
+CURATE = str(Path(sys.executable).with_name("curate"))
+SEEDS = (0, 1, 2)
+AS_IT_IS = "as it is"
+ROOMY = ("stages.0.max_tokens=96",)
+BAND = f"data.dataset={RUNS / 'band'}"
+# By limit: name of a run -> what it changes.
+VARIANTS: dict[str, dict[str, tuple[str, ...]]] = {
+    "tight": {
+        AS_IT_IS: (),
+        "cut-off answers count": ("objective.overlong=none",),
+        "cut-off answers without advantage if wrong": ("objective.overlong=zero_advantage",),
+        "cut-off answers unknown": ("objective.overlong=unknown",),
+        "cut-off answers unknown, short to long": ("objective.overlong=unknown", "stages.0.until_step=15"),
+        "short to long": ("stages.0.until_step=15",),
+        "problems of the band": (BAND,),
+    },
+    "roomy": {
+        AS_IT_IS: (),
+        "entropy bonus 0.01": ("objective.entropy=0.01",),
+        "entropy bonus 0.1": ("objective.entropy=0.1",),
+        "the same bound on both sides": ("objective.clip_high=0.2",),
+        "bound of 4 for negative advantages": ("objective.delta=4",),
+        "gradient clipped at 0.1": ("optimizer.clip_norm=0.1",),
+        "KL 0.04": ("objective.kl=0.04",),
+        "mean over sequences": ("objective.aggregation=sequence_mean",),
+        "divided by the standard deviation": ("objective.by_std=true",),
+        "no online filter": ("rollout.online_filter=false",),
+        "problems of the band": (BAND,),
+    },
+}
+DRAWN = {  # tight runs in the figure, and the words for them there
+    AS_IT_IS: "cut-off answers left out of the loss",
+    "cut-off answers count": "cut-off answers count like all others",
+    "cut-off answers unknown": "cut-off answers left out of both",
+    "short to long": "32 tokens, then 96",
+}
+_ENVIRONMENT = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+}
+
+
+def call(*command: str, check: bool = True) -> int:
+    """Run a command, and return its exit status. Raises CalledProcessError if that must be 0."""
+    environment = {**os.environ, **_ENVIRONMENT}
+    return subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=check).returncode
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One run."""
+
+    limit: str
+    name: str
+    seed: int
+
+    @property
+    def folder(self) -> Path:
+        return RUNS / f"seed-{self.seed}" / f"{self.limit}: {self.name}"
+
+    @property
+    def is_finished(self) -> bool:
+        return (self.folder / "model" / "config.json").exists()
+
+    def train(self) -> None:
+        """Run `curate train`, which resumes an interrupted run. A run ends early if all answers have become wrong."""
+        if self.is_finished:
+            return
+        changes = (*(ROOMY if self.limit == "roomy" else ()), *VARIANTS[self.limit][self.name])
+        config = CONFIG.read_text()
+        if any(change.startswith("stages.0.until_step") for change in changes):
+            config += "\n[[stages]]\nmax_tokens = 96\n"
+        path = self.folder.with_name(f"{self.folder.name}.toml")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(config)
+        settings = (
+            f"run.seed={self.seed}",
+            f"model.path={RUNS / 'warm'}",
+            f"data.dataset={RUNS / 'data' / 'train'}",
+            f"evaluation.dataset={RUNS / 'data' / 'held_out'}",
+            *changes,
+        )
+        status = call(
+            CURATE, "train", str(path), "--resume", "--out", str(self.folder),
+            *(word for setting in settings for word in ("--set", setting)),
+            check=False,
+        )  # fmt: skip
+        print(f"{self.limit}: {self.name}, seed {self.seed}{', ended early' if status else ''}", flush=True)
+
+    def read(self) -> dict[str, float]:
+        """Return the number of steps, pass@1 after the last one and as a mean of all evaluations, entropy over the last
+        ten steps, tokens of an evaluated answer, thousands of tokens sampled, and the largest norm of a gradient."""
+        lines = read_metrics(self.folder)
+        trained = [line for line in lines if line["step"]]
+        scores = [line["eval/pass@1"] for line in lines if line.get("eval/pass@1") is not None]
+        return {
+            "steps": trained[-1]["step"],
+            "last": scores[-1],
+            "mean": fmean(scores[1:]),  # without that of the model before training
+            "entropy": fmean(line["entropy"] for line in trained[-10:]),
+            "length": [line["eval/mean_length"] for line in lines if line.get("eval/mean_length") is not None][-1],
+            "tokens": lines[-1]["num_tokens"] / 1000,
+            "grad_norm": max(line["grad_norm"] for line in trained),
+        }
+
+
+def prepare() -> None:
+    """Make the problems, the model and the band of solve rates."""
+    data = RUNS / "data"
+    if not (RUNS / "warm" / "tokenizer.json").exists():
+        call(sys.executable, "examples/learn/aloud.py", str(data / "raw"))
+        for name in ("train", "held_out"):
+            # All statements are similar, so only identical ones count as duplicates.
+            source = f"generic={data / 'raw' / name}.toml"
+            options = ("--mutants", "0", "--dedup", "1")
+            call(CURATE, "build-dataset", "--source", source, "--out", str(data / name), *options)
+        call(sys.executable, "examples/learn/warm_up.py", str(RUNS / "warm"), "--aloud", "--steps", "800")
+    if not (RUNS / "band" / "manifest.json").exists():
+        call(
+            CURATE, "difficulty", str(data / "train"), "--model", str(RUNS / "warm"), "--k", "8", "--temperature", "1",
+            "--top-p", "1", "--max-tokens", "32", "--solve-rate", "0.125:0.875", "--out", str(RUNS / "band"),
+        )  # fmt: skip
+
+
+def trials() -> Iterator[Trial]:
+    """Yield all runs, seed by seed, so that an interrupted benchmark has complete seeds."""
+    for seed in SEEDS:
+        for limit, names in VARIANTS.items():
+            for name in names:
+                yield Trial(limit, name, seed)
+
+
+def read() -> dict[str, dict[str, dict[str, dict[str, float]]]]:
+    """Return what was measured of the runs, by limit, name and seed."""
+    found: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
+    for trial in trials():
+        if (trial.folder / "metrics.jsonl").exists():
+            measured = {name: round(value, 4) for name, value in trial.read().items()}
+            found.setdefault(trial.limit, {}).setdefault(trial.name, {})[str(trial.seed)] = measured
+    return found
+
+
+def draw(names: dict[str, str]) -> None:
+    """Draw the curves of the tight runs in `names`, name -> words for it, as the mean of the seeds."""
+    runs = [f"{words}={Trial('tight', name, seed).folder}" for seed in SEEDS for name, words in names.items()]
+    call(CURATE, "plot", *runs, "--out", str(FIGURE))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--at-once", type=int, default=1, help="runs at the same time")
+    parser.add_argument("--draw", action="store_true")
+    options = parser.parse_args()
+    if not options.draw:
+        prepare()
+        with ThreadPoolExecutor(options.at_once) as pool:
+            list(pool.map(Trial.train, trials()))
+    RESULTS.write_text(json.dumps({"machine": describe(), "measured": read()}, indent=1) + "\n")
+    draw(DRAWN)
+
+
+if __name__ == "__main__":
+    main()
