@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 from canned_server import answering
-from click.testing import CliRunner
+from curate_command import curate
 from documents import ROOT, blocks, commands
 from source_rows import SUM, livecodebench_row, numinamath_row, taco_row, words, write_jsonl
 
@@ -131,7 +131,7 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(typed: list[str]) -> str:
     """Run a command, and return its output."""
-    done = CliRunner().invoke(main, typed[1:])
+    done = curate(*typed[1:])
     assert done.exit_code == 0, f"{shlex.join(typed)}\n{done.output}"
     return done.output
 

@@ -4,9 +4,9 @@ import re
 
 import click
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 
-from curate.commands.main import command_modules, load_command, main
+from curate.commands.main import command_modules, load_command
 
 DEFAULT = re.compile(r"\s+\[default[^][:]*: [^][]*(\[[^][]*\][^][]*)?\]$")
 REPEATABLE = ("Can be given several times.", "Repeatable.", "Repeatable; ")
@@ -38,8 +38,7 @@ def test_the_help_of_a_command_begins_with_a_sentence(command: str) -> None:
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
 def test_help_lists_every_command_with_its_whole_first_sentence(option: str) -> None:
-    shown = CliRunner().invoke(main, [option])
-    assert shown.exit_code == 0
+    shown = curate(option, check=True)
     listed = re.findall(r"^  ([a-z-]+)  ", shown.output.partition("Commands:")[2], re.MULTILINE)
     assert listed == sorted(command_modules())
     assert "..." not in shown.output.partition("Commands:")[2]
@@ -52,7 +51,7 @@ def test_a_command_has_the_name_under_which_its_package_lists_it() -> None:
 
 @pytest.mark.parametrize("command", sorted(command_modules()))
 def test_every_command_knows_the_short_form_of_help(command: str) -> None:
-    shown = CliRunner().invoke(main, [command, "-h"])
+    shown = curate(command, "-h")
     assert shown.output.startswith(f"Usage: curate {command} ") or shown.output.startswith(f"Usage: main {command} ")
 
 
@@ -60,8 +59,7 @@ def test_every_command_knows_the_short_form_of_help(command: str) -> None:
     ("shell", "words"), [("bash", "complete -o nosort"), ("zsh", "#compdef curate"), ("fish", "complete --no-files")]
 )
 def test_a_script_for_completion_is_printed(shell: str, words: str) -> None:
-    shown = CliRunner().invoke(main, ["completion", shell])
-    assert shown.exit_code == 0
+    shown = curate("completion", shell, check=True)
     assert words in shown.output
 
 
@@ -69,7 +67,7 @@ def test_commands_options_and_choices_are_completed() -> None:
     def completed(*words: str) -> list[str]:
         environment = {"_CURATE_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(["curate", *words])}
         environment["COMP_CWORD"] = str(len(words))
-        shown = CliRunner().invoke(main, prog_name="curate", env=environment)
+        shown = curate(prog_name="curate", env=environment)
         return [line.partition(",")[2] for line in shown.output.splitlines()]
 
     assert completed("de") == ["decontaminate"]

@@ -9,10 +9,9 @@ import datasets
 import forked
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from source_rows import SUM, SUM_TESTS, mbpp_row, taco_row, words, write_jsonl, write_parquet
 
-from cli import main
 from curate.dataset.evidence import EVIDENCE_COLUMNS
 from curate.decontamination.clean_copy import write_clean_copy
 from curate.pipeline import BuildOptions, build
@@ -70,9 +69,7 @@ def evidence(built):
 
 
 def inspect(*words):
-    result = CliRunner().invoke(main, ["inspect", *map(str, words)])
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    return curate("inspect", *words, check=True).stdout
 
 
 def test_a_wrong_label_is_shown_beside_the_answers_on_which_solutions_agree(evidence):

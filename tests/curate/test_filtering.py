@@ -5,11 +5,10 @@ import shutil
 import datasets
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from solve_rates import write_solve_rates
 from source_rows import livecodebench_row, taco_row, words, write_jsonl, write_parquet
 
-from cli import main
 from curate.dataset.output_folder import read_manifest
 from curate.decontamination.clean_copy import write_clean_copy
 from curate.difficulty import table as solve_rates
@@ -46,10 +45,6 @@ def rows(folder, table="data"):
 
 def kept(folder):
     return [row["id"] for row in rows(folder)]
-
-
-def invoke(*arguments):
-    return CliRunner().invoke(main, ["filter", *map(str, arguments)])
 
 
 def test_rows_that_fulfil_every_condition_stay_as_they_are(dataset, tmp_path):
@@ -138,19 +133,17 @@ def test_filters_follow_each_other(dataset, tmp_path):
 
 
 def test_the_command_counts_and_writes(dataset, tmp_path):
-    dry = invoke(dataset, "--where", "verified", "--where", "test_strength > 2", "--dry-run")
-    assert dry.exit_code == 0, dry.output
+    dry = curate("filter", dataset, "--where", "verified", "--where", "test_strength > 2", "--dry-run", check=True)
     assert [line.split() for line in dry.stdout.splitlines()] == [
         ["true", "false", "unknown", "condition"],
         ["2", "8", "0", "verified"],
         ["0", "2", "8", "test_strength", ">", "2"],
         ["0", "of", "10", "rows", "stay"],
     ]
-    written = invoke(dataset, "--where", "verified", "--out", tmp_path / "out")
-    assert written.exit_code == 0, written.output
+    written = curate("filter", dataset, "--where", "verified", "--out", tmp_path / "out", check=True)
     assert f"2 problems in {tmp_path / 'out'}" in written.stdout
     assert written.stdout.splitlines()[-1] == f"content hash {read_manifest(tmp_path / 'out').content_hash}"
-    nothing = invoke(dataset, "--where", "n_tests > 99", "--out", tmp_path / "nothing")
+    nothing = curate("filter", dataset, "--where", "n_tests > 99", "--out", tmp_path / "nothing")
     assert nothing.exit_code == 1
     assert read_manifest(tmp_path / "nothing").n_kept == 0
 
@@ -158,39 +151,41 @@ def test_the_command_counts_and_writes(dataset, tmp_path):
 def test_the_output_is_a_dataset_for_the_other_commands(dataset, tmp_path):
     out = tmp_path / "out"
     write_filtered(dataset, ["verified"], out)
-    runner = CliRunner()
-    assert "  filter  not_matching" in runner.invoke(main, ["stats", str(out)]).stdout
-    assert "not_matching" in runner.invoke(main, ["inspect", str(out), "livecodebench/1"]).stdout
-    differing = runner.invoke(main, ["diff", str(dataset), str(out)])
+    assert "  filter  not_matching" in curate("stats", out).stdout
+    assert "not_matching" in curate("inspect", out, "livecodebench/1").stdout
+    differing = curate("diff", dataset, out)
     assert differing.exit_code == 1
     assert "kept  filter not_matching     8" in differing.stdout
-    exported = runner.invoke(main, ["export", str(out), "--to", "trl", "--out", str(tmp_path / "trl")])
+    exported = curate("export", out, "--to", "trl", "--out", tmp_path / "trl")
     assert exported.stdout.startswith("2 of 2 problems")
-    assert runner.invoke(main, ["push", str(out), "me/mine", "--dry-run"]).exit_code == 0
+    assert curate("push", out, "me/mine", "--dry-run").exit_code == 0
 
 
 def test_mistakes_are_explained_before_anything_is_written(dataset, tmp_path):
     out = tmp_path / "out"
-    mistyped = invoke(dataset, "--where", "test_strenght > 1", "--out", out)
+    mistyped = curate("filter", dataset, "--where", "test_strenght > 1", "--out", out)
     assert mistyped.exit_code == 1
     assert "column 1: unknown name test_strenght. Did you mean test_strength?" in mistyped.stderr
-    assert invoke(dataset, "--where", "verified").exit_code == 2
-    assert "n_tests" in invoke(dataset, "--where", "solve_rate('m') > n_tests", "--dry-run").stderr
-    assert "not a curate dataset" in invoke(tmp_path, "--where", "verified", "--out", out).stderr
-    assert "Choose another --out" in invoke(dataset, "--where", "verified", "--out", dataset / "x").stderr
+    assert curate("filter", dataset, "--where", "verified").exit_code == 2
+    assert "n_tests" in curate("filter", dataset, "--where", "solve_rate('m') > n_tests", "--dry-run").stderr
+    assert "not a curate dataset" in curate("filter", tmp_path, "--where", "verified", "--out", out).stderr
+    assert "Choose another --out" in curate("filter", dataset, "--where", "verified", "--out", dataset / "x").stderr
     assert not out.exists()
     (tmp_path / "begun" / ".work").mkdir(parents=True)
-    assert "is not finished" in invoke(tmp_path / "begun", "--where", "verified", "--out", out).stderr
+    assert "is not finished" in curate("filter", tmp_path / "begun", "--where", "verified", "--out", out).stderr
     foreign = write_jsonl(tmp_path / "rows.jsonl", [{"text": words(1)}])
     evaluation = write_jsonl(tmp_path / "eval.jsonl", [{"text": words(2)}])
     write_clean_copy(str(foreign), [f"a={evaluation}"], tmp_path / "foreign")
-    assert "did not build this dataset" in invoke(tmp_path / "foreign", "--where", "verified", "--out", out).stderr
+    assert (
+        "did not build this dataset"
+        in curate("filter", tmp_path / "foreign", "--where", "verified", "--out", out).stderr
+    )
 
 
 def test_a_damaged_dataset_is_named(dataset, tmp_path):
     (file,) = (dataset / "data").iterdir()
     os.truncate(file, 1000)
-    result = invoke(dataset, "--where", "verified", "--out", tmp_path / "out")
+    result = curate("filter", dataset, "--where", "verified", "--out", tmp_path / "out")
     assert result.exit_code == 1
     assert f"{file}: " in result.stderr
 

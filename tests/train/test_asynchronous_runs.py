@@ -3,12 +3,11 @@
 import pytest
 import small_runs
 import tiny_world
-from click.testing import CliRunner
+from curate_command import curate
 from described_metrics import metric_description
 from journal_audit import audit_journal
 from small_runs import same, trained, weights
 
-from cli import main
 from train.asynchronous import async_pipeline, journal
 from train.asynchronous.messages import LeaseRequest, SubmitRequest
 from train.asynchronous.rollout_worker import encode_result
@@ -29,8 +28,7 @@ ASYNC = [
 
 def replayed(run, *options):
     """Return the words of `curate train RUN --replay` after it has succeeded."""
-    result = CliRunner().invoke(main, ["train", str(run), "--replay", *options])
-    assert result.exit_code == 0, result.output
+    result = curate("train", run, "--replay", *options, check=True)
     return result.output
 
 
@@ -149,7 +147,7 @@ def test_an_engine_that_fails_ends_the_run_with_its_words(small, tmp_path, monke
 def test_what_cannot_be_replayed_is_explained(options, words, small, tmp_path):
     run = trained(small, tmp_path / "run", "run.steps=1")
     options = [str(run) if option == "RUN" else option for option in options]
-    result = CliRunner().invoke(main, ["train", str(run), "--replay", *options])
+    result = curate("train", run, "--replay", *options)
     assert result.exit_code == 1, result.output
     assert words in result.output
     assert "Traceback" not in result.output

@@ -4,9 +4,8 @@ import re
 from dataclasses import fields
 
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 
-from curate.commands.main import main
 from curate.prompt import PromptFormat
 from curate.recipes.toml_writer import toml_value
 from train import config
@@ -21,8 +20,7 @@ REQUIRED = ["model.path=m", "data.dataset=d"]
 @pytest.mark.parametrize("preset", [None, *config.presets()])
 def test_a_printed_configuration_gives_the_same_run(preset, file):
     words = [] if preset is None else ["--preset", preset]
-    printed = CliRunner().invoke(main, ["config", "train", *words])
-    assert printed.exit_code == 0, printed.output
+    printed = curate("config", "train", *words, check=True)
     head = "" if preset is None else f"preset = {preset!r}\n"
     assert config.read_config(file(printed.output), REQUIRED) == config.read_config(file(head + SMALL))
 
@@ -34,7 +32,7 @@ def test_the_keys_that_must_be_filled_in_are_comments(file):
 
 
 def test_an_unknown_preset_is_explained():
-    result = CliRunner().invoke(main, ["config", "train", "--preset", "grpo"])
+    result = curate("config", "train", "--preset", "grpo")
     assert result.exit_code == 1
     assert "unknown preset 'grpo'; known are areal, areal-boba2" in result.stderr
 
@@ -47,7 +45,7 @@ def test_every_key_says_what_it_means():
 
 
 def test_the_help_of_train_lists_every_key_with_its_default():
-    words = CliRunner().invoke(main, ["train", "--help"], terminal_width=200).output
+    words = curate("train", "--help", terminal_width=200).output
     for section in describe_sections():
         part = words.partition(f"\n{section.heading}:\n")[2].partition("\n[")[0]
         for key in section.keys:

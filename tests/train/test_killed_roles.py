@@ -13,10 +13,9 @@ import forked
 import psutil
 import pytest
 import small_runs
-from click.testing import CliRunner
+from curate_command import curate
 from journal_audit import audit_journal
 
-from cli import main
 from train.asynchronous import journal
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
@@ -101,8 +100,7 @@ def check(run):
     """Check the journal of a finished run, and that it can be trained again to the same weights."""
     found = audit_journal(journal.read_events(run / journal.FOLDER), staleness=STALENESS)
     assert found.findings == []
-    result = CliRunner().invoke(main, ["train", str(run), "--replay"])
-    assert result.exit_code == 0, result.output
+    result = curate("train", run, "--replay", check=True)
     assert "the same weights as" in result.output
     return found
 

@@ -5,9 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 
-from cli import main
 from train.errors import recovery_hint
 
 
@@ -27,6 +26,6 @@ def test_the_advice_fits_the_error(error, words):
 
 
 def test_a_run_that_cannot_write_says_what_to_do_before_it_is_resumed(small: Path):
-    result = CliRunner().invoke(main, ["train", str(small), "--out", "/dev/null/run"])
+    result = curate("train", small, "--out", "/dev/null/run")
     assert result.exit_code == 1, result.output
     assert "/dev/null/run. Correct that; --resume continues." in result.output

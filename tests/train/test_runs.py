@@ -15,13 +15,12 @@ import pyarrow.parquet
 import pytest
 import random_models
 import small_runs
-from click.testing import CliRunner
+from curate_command import curate
 from described_metrics import metric_description
 from safetensors.torch import load_file
 from small_runs import same, trained, weights
 from transformers import AutoTokenizer
 
-from cli import main
 from rewards.async_rewards import AsyncRewards
 from rewards.reward import Reward
 from train import loop
@@ -364,29 +363,28 @@ def test_a_folder_holds_one_run_and_one_process(small, tmp_path):
     ],
 )
 def test_mistakes_are_explained(options, words, small, tmp_path):
-    result = CliRunner().invoke(main, ["train", str(small), "--out", str(tmp_path / "run"), *options])
+    result = curate("train", small, "--out", tmp_path / "run", *options)
     assert result.exit_code == 1, result.output
     assert words in result.output
     assert "Traceback" not in result.output
 
 
 def test_a_dry_run_shows_the_plan_and_writes_nothing(small, tmp_path):
-    result = CliRunner().invoke(main, ["train", str(small), "--out", str(tmp_path / "run"), "--dry-run"])
-    assert result.exit_code == 0, result.output
+    result = curate("train", small, "--out", tmp_path / "run", "--dry-run", check=True)
     assert "3 prompts x 6 answers = 18" in result.output
     assert not (tmp_path / "run").exists()
 
 
 def test_a_run_leaves_out_unverified_rows_unless_it_is_told_to_include_them(small, tmp_path):
     small.write_text(small.read_text().replace('include = ["unverified"]\n', ""))
-    plan = CliRunner().invoke(main, ["train", str(small), "--dry-run"])
+    plan = curate("train", small, "--dry-run")
     assert ", 0 of 6 problems\n           left out: unverified 6 (no reference" in plan.output
     words = ["train", str(small), "--out", str(tmp_path / "run")]
-    result = CliRunner().invoke(main, words)
+    result = curate(*words)
     assert result.exit_code == 1
     assert "no problem to train on (left out: unverified 6" in result.output
     assert "--include unverified takes these rows, too" in result.output
-    plan = CliRunner().invoke(main, [*words, "--dry-run", "--include", "unverified"])
+    plan = curate(*words, "--dry-run", "--include", "unverified")
     assert ", 6 of 6 problems\nwarning    trains on 6 unverified rows (livecodebench 6)" in plan.output
 
 

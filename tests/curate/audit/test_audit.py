@@ -3,16 +3,11 @@
 import json
 
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from exported import SUM, SUMS, problem, write
 from source_rows import taco_row, words, write_parquet
 
-from cli import main
 from sandbox import Suite
-
-
-def verify(*arguments):
-    return CliRunner().invoke(main, ["verify", *map(str, arguments)])
 
 
 def audited(out):
@@ -32,7 +27,7 @@ def dataset(tmp_path):
 
 
 def test_references_that_fail_are_reported_with_the_test(dataset, tmp_path):
-    result = verify(dataset, "--run", "all", "--out", tmp_path / "audit", "--workers", 2)
+    result = curate("verify", dataset, "--run", "all", "--out", tmp_path / "audit", "--workers", 2)
     assert result.exit_code == 1, result.output
     found = audited(tmp_path / "audit")
     assert (found["n_rows"], found["n_judged"], found["n_passed"]) == (5, 4, 3)
@@ -46,12 +41,12 @@ def test_references_that_fail_are_reported_with_the_test(dataset, tmp_path):
 
 def test_what_was_judged_is_not_executed_again(dataset, tmp_path):
     words = (dataset, "--run", "2", "--out", tmp_path / "audit", "--workers", 2)
-    verify(*words)
+    curate("verify", *words)
     first = audited(tmp_path / "audit")
     assert first["n_judged"] == 2
     journal = (tmp_path / "audit" / "judgements.jsonl").read_text().splitlines()
     assert len(journal) == 2
-    verify(*words[:2], "all", *words[3:])
+    curate("verify", *words[:2], "all", *words[3:])
     assert (tmp_path / "audit" / "judgements.jsonl").read_text().splitlines()[:2] == journal
     assert audited(tmp_path / "audit")["n_judged"] == 4
 
@@ -60,14 +55,14 @@ def test_raw_data_is_audited_by_a_build_of_a_sample(tmp_path):
     rows = [taco_row(words(n)) for n in range(6)] + [taco_row(words(9), solutions=["print(0)"])]
     raw = write_parquet(tmp_path / "raw" / "train.parquet", rows)
     out = tmp_path / "audit"
-    result = verify(f"taco={raw}", "--run", "all", "--out", out, "--workers", 2)
+    result = curate("verify", f"taco={raw}", "--run", "all", "--out", out, "--workers", 2)
     assert result.exit_code == 1, result.output
     found = audited(out)
     assert (found["n_rows"], found["n_judged"], found["n_passed"]) == (7, 7, 6)
     assert found["causes"] == {"wrong_answer": 1}
     assert [failure["id"] for failure in found["failures"]] == ["taco/6"]
     assert (out / "report.html").is_file()
-    sampled = verify(f"taco={raw}", "--run", "3", "--out", tmp_path / "sample", "--workers", 2)
+    sampled = curate("verify", f"taco={raw}", "--run", "3", "--out", tmp_path / "sample", "--workers", 2)
     assert audited(tmp_path / "sample")["n_rows"] == 3, sampled.output
 
 
@@ -83,6 +78,6 @@ def test_raw_data_is_audited_by_a_build_of_a_sample(tmp_path):
     ],
 )
 def test_mistakes_are_explained(arguments, said):
-    result = verify(*arguments)
+    result = curate("verify", *arguments)
     assert result.exit_code in (1, 2)
     assert said in " ".join(result.stderr.split())

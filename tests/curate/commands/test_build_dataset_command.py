@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pytest
 import sample
-from click.testing import CliRunner
+from curate_command import curate
 from source_rows import taco_row, words, write_jsonl, write_parquet
-
-from cli import main
 
 
 @pytest.fixture(scope="module")
@@ -16,13 +14,8 @@ def sources(tmp_path_factory):
     return [word for name, location in raw for word in ("--source", f"{name}={location}")]
 
 
-def invoke(*words):
-    return CliRunner().invoke(main, ["build-dataset", *map(str, words)])
-
-
 def test_the_funnel_is_printed_and_the_content_hash_is_the_last_line(sources, tmp_path):
-    result = invoke(*sources, "--out", tmp_path / "out", "--workers", 2)
-    assert result.exit_code == 0, result.output
+    result = curate("build-dataset", *sources, "--out", tmp_path / "out", "--workers", 2, check=True)
     lines = result.stdout.splitlines()
     assert lines[0].split() == [
         "source",
@@ -43,8 +36,7 @@ def test_the_funnel_is_printed_and_the_content_hash_is_the_last_line(sources, tm
 
 
 def test_a_dry_run_executes_and_writes_nothing(sources, tmp_path):
-    result = invoke(*sources, "--out", tmp_path / "out", "--dry-run")
-    assert result.exit_code == 0
+    result = curate("build-dataset", *sources, "--out", tmp_path / "out", "--dry-run", check=True)
     assert "taco filter: few_tests 1" in result.stdout
     assert not (tmp_path / "out").exists()
 
@@ -54,9 +46,9 @@ def test_one_example_of_each_reason_is_shown_on_a_line_that_is_safe_to_print(tmp
     rows = [*torn, taco_row(words(2), tests=[("1", "1")], time_limit=None), taco_row(words(3))]
     raw = write_jsonl(tmp_path / "train.jsonl", rows)
     command = ["--source", f"taco={raw}", "--mutants", 0, "--out", tmp_path / "out"]
-    surveyed = invoke(*command, "--dry-run").stdout.splitlines()
+    surveyed = curate("build-dataset", *command, "--dry-run").stdout.splitlines()
     for _ in range(2):  # the second time, the folder is already finished
-        built = invoke(*command).stdout.splitlines()
+        built = curate("build-dataset", *command).stdout.splitlines()
         assert built[2:6] == surveyed[2:6]
     assert built[2] == "  taco parse: unparsable 2"
     assert built[3].startswith("    unparsable: taco/0: input_output has no inputs and outputs")
@@ -69,7 +61,7 @@ def test_one_example_of_each_reason_is_shown_on_a_line_that_is_safe_to_print(tmp
 def test_the_status_is_not_zero_when_nothing_survived(tmp_path):
     raw = write_parquet(tmp_path / "train.parquet", [taco_row(words(0), solutions=[])])
     for _ in range(2):  # the second time, the folder is already finished
-        result = invoke("--source", f"taco={raw}", "--out", tmp_path / "out")
+        result = curate("build-dataset", "--source", f"taco={raw}", "--out", tmp_path / "out")
         assert result.exit_code == 1
         assert "no problem survived" in result.stderr
         assert result.stdout.splitlines()[-1].startswith("content hash ")
@@ -88,14 +80,14 @@ def test_the_status_is_not_zero_when_nothing_survived(tmp_path):
     ],
 )
 def test_mistakes_are_explained_without_a_traceback(words, message, tmp_path):
-    result = invoke(*words, "--out", tmp_path / "out")
+    result = curate("build-dataset", *words, "--out", tmp_path / "out")
     assert result.exit_code not in (0, None)
     assert isinstance(result.exception, SystemExit)
     assert message in result.stderr
 
 
 def test_a_folder_that_cannot_be_created_is_explained(sources):
-    result = invoke(*sources, "--out", "/proc/nowhere/out")
+    result = curate("build-dataset", *sources, "--out", "/proc/nowhere/out")
     assert isinstance(result.exception, SystemExit)
     assert "/proc/nowhere" in result.stderr
 

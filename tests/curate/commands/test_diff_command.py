@@ -5,17 +5,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import showcase
-from click.testing import CliRunner
+from curate_command import curate
 from source_rows import taco_row, words, write_parquet
 
-from cli import main
 from curate.dataset.dataset import Dataset
 from curate.dataset.diff import ABSENT, CHANGED, KEPT, diff_datasets
 from curate.pipeline import BuildOptions, build
-
-
-def invoke(*words):
-    return CliRunner().invoke(main, ["diff", *map(str, words)])
 
 
 def compared(old, new):
@@ -49,8 +44,7 @@ def stricter(tmp_path_factory):
 
 
 def test_a_build_does_not_differ_from_itself(showcase_build):
-    result = invoke(showcase_build, showcase_build)
-    assert result.exit_code == 0, result.output
+    result = curate("diff", showcase_build, showcase_build, check=True)
     assert result.stdout.startswith("Same content: ")
 
 
@@ -66,7 +60,7 @@ def test_measured_values_do_not_count_as_differences(showcase_build, tmp_path):
 
 
 def test_rows_are_grouped_by_what_became_of_them(showcase_build, stricter):
-    result = invoke(showcase_build, stricter)
+    result = curate("diff", showcase_build, stricter)
     assert result.exit_code == 1
     difference = compared(showcase_build, stricter)
     assert not difference.same_content
@@ -89,7 +83,7 @@ def test_options_inputs_and_counts_that_differ_are_named(showcase_build, stricte
     assert [name for name, _, _ in difference.input_changes] == ["taco train.parquet"]
     assert ("taco read", "17", "18") in difference.count_changes
     assert ("taco parse unparsable", "", "1") in difference.count_changes
-    output = invoke(showcase_build, stricter).stdout
+    output = curate("diff", showcase_build, stricter).stdout
     assert [line.split() for line in output.splitlines() if line.split()[:1] == ["dedup"]][0] == [
         "dedup",
         "0.7",
@@ -115,7 +109,7 @@ def test_columns_of_only_one_dataset_are_named_and_not_compared(showcase_build, 
     pq.write_table(pq.read_table(path).drop_columns(["licence"]), path)
     difference = compared(showcase_build, copy)
     assert (difference.only_old, difference.only_new, difference.fates) == (("licence",), (), {})
-    assert "Only the first dataset has the columns licence" in invoke(showcase_build, copy).stdout
+    assert "Only the first dataset has the columns licence" in curate("diff", showcase_build, copy).stdout
 
 
 def test_a_column_may_have_any_name(showcase_build, tmp_path):
@@ -131,7 +125,7 @@ def test_a_column_may_have_any_name(showcase_build, tmp_path):
 
 
 def test_datasets_that_cannot_be_compared_have_an_exit_status_of_their_own(showcase_build, tmp_path):
-    result = invoke(showcase_build, tmp_path)
+    result = curate("diff", showcase_build, tmp_path)
     assert result.exit_code == 2
     assert "is not a curate dataset" in result.stderr
 

@@ -3,20 +3,14 @@ import shutil
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from source_rows import SUM, SUM_TESTS, words, write_jsonl
 
-from cli import main
 from curate.decontamination.clean_copy import write_clean_copy
 
 
-def invoke(*words):
-    return CliRunner().invoke(main, ["inspect", *map(str, words)])
-
-
 def test_without_an_id_the_first_rows_are_listed(reported):
-    result = invoke(reported, "--limit", 3)
-    assert result.exit_code == 0, result.output
+    result = curate("inspect", reported, "--limit", 3, check=True)
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["id", "n_tests", "verified", "test_strength", "difficulty", "title"]
     ids = pq.read_table(reported / "data", columns=["id"]).column("id").to_pylist()
@@ -25,8 +19,7 @@ def test_without_an_id_the_first_rows_are_listed(reported):
 
 
 def test_everything_about_a_kept_row_is_shown(reported):
-    result = invoke(reported, "taco/5")
-    assert result.exit_code == 0, result.output
+    result = curate("inspect", reported, "taco/5", check=True)
     (row,) = (row for row in pq.read_table(reported / "data").to_pylist() if row["id"] == "taco/5")
     assert result.stdout.startswith("taco/5  Title 5\n")
     assert words(5) in result.stdout
@@ -50,15 +43,14 @@ def test_everything_about_a_kept_row_is_shown(reported):
     ],
 )
 def test_the_reason_is_shown_for_a_row_that_was_dropped(reported, id, words):
-    result = invoke(reported, id)
-    assert result.exit_code == 0
+    result = curate("inspect", reported, id, check=True)
     assert f"{id} fell out" in result.stdout
     for word in words:
         assert word in result.stdout
 
 
 def test_one_test_is_shown_whole(reported):
-    result = invoke(reported, "taco/5", "--test", 2)
+    result = curate("inspect", reported, "taco/5", "--test", 2)
     assert result.stdout.splitlines()[0] == "taco/5, test 2 of 6"
     given, expected = SUM_TESTS[1]
     assert f"\n{given}" in result.stdout
@@ -66,7 +58,7 @@ def test_one_test_is_shown_whole(reported):
 
 
 def test_hostile_text_does_not_reach_the_terminal(reported):
-    for output in (invoke(reported, "taco/0").output, invoke(reported).output):
+    for output in (curate("inspect", reported, "taco/0").output, curate("inspect", reported).output):
         assert "\\x1b[31m\\u202e" in output
         assert not set(output) & set("\x1b\u202e\r")
 
@@ -77,8 +69,8 @@ def test_the_list_of_an_older_dataset_without_later_columns_is_shown(showcase_bu
     later = ["test_strength", "n_mutants", "n_mutants_killed", "n_mutants_equivalent", "strongest_tests"]
     later += ["slowest_cpu_seconds", "time_limit_seconds", "n_references", "multi_answer_suspect"]
     pq.write_table(pq.read_table(path).drop_columns(later), path)
-    assert invoke(copy).exit_code == 0
-    assert "not measured" in invoke(copy, "taco/5").stdout
+    assert curate("inspect", copy).exit_code == 0
+    assert "not measured" in curate("inspect", copy, "taco/5").stdout
 
 
 @pytest.mark.parametrize(
@@ -95,7 +87,7 @@ def test_the_list_of_an_older_dataset_without_later_columns_is_shown(showcase_bu
     ],
 )
 def test_mistakes_are_explained_without_a_traceback(reported, words, message):
-    result = invoke(reported, *words)
+    result = curate("inspect", reported, *words)
     assert isinstance(result.exception, SystemExit)
     assert result.exit_code == 1
     assert message in result.stderr
@@ -104,7 +96,7 @@ def test_mistakes_are_explained_without_a_traceback(reported, words, message):
 @pytest.mark.parametrize("command", ["inspect", "stats"])
 def test_a_folder_that_is_not_a_dataset_is_explained(showcase_build, tmp_path, command):
     def error_output(folder):
-        result = CliRunner().invoke(main, [command, str(folder)])
+        result = curate(command, folder)
         assert isinstance(result.exception, SystemExit)
         assert result.exit_code == 1
         return result.stderr
@@ -133,6 +125,6 @@ def test_foreign_rows_are_not_problems(tmp_path):
     raw = write_jsonl(tmp_path / "rows.jsonl", [{"text": words(n)} for n in range(4)])
     against = write_jsonl(tmp_path / "eval.jsonl", [{"prompt": words(1)}])
     write_clean_copy(str(raw), [f"mine={against}"], tmp_path / "out")
-    result = invoke(tmp_path / "out")
+    result = curate("inspect", tmp_path / "out")
     assert result.exit_code == 1
     assert "Give the folder of `curate build-dataset`" in result.stderr

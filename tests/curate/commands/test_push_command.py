@@ -5,10 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from exported import problems, write
-
-from cli import main
 
 ROOT = Path(__file__).parents[3]
 
@@ -23,10 +21,6 @@ def dataset(tmp_path):
         (work / "problems.jsonl").write_text("{}")
     (folder / "notes.txt").write_text("mine")
     return folder
-
-
-def invoke(*words):
-    return CliRunner().invoke(main, ["push", *map(str, words)])
 
 
 def push(dataset, *words, **variables):
@@ -81,14 +75,14 @@ def test_a_hub_that_cannot_be_reached_is_reported(dataset):
 
 @pytest.mark.parametrize("repo", ["problems", "a/b/c", "some one/problems", "owner/name@main", ""])
 def test_an_invalid_name_is_refused(dataset, repo):
-    result = invoke(dataset, repo, "--dry-run")
+    result = curate("push", dataset, repo, "--dry-run")
     assert result.exit_code == 1
     assert "Give OWNER/NAME" in result.stderr
 
 
 def test_a_folder_that_is_not_finished_is_not_pushed(dataset):
     (dataset / "manifest.json").unlink()
-    result = invoke(dataset, "someone/problems", "--dry-run")
+    result = curate("push", dataset, "someone/problems", "--dry-run")
     assert result.exit_code == 1
     assert "is not finished" in result.stderr
 
@@ -96,6 +90,6 @@ def test_a_folder_that_is_not_finished_is_not_pushed(dataset):
 @pytest.mark.parametrize("manifest", [{"export": {}, "counts": {}}, []])
 def test_a_folder_that_is_not_a_dataset_is_not_pushed(tmp_path, manifest):
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    result = invoke(tmp_path, "someone/problems", "--dry-run")
+    result = curate("push", tmp_path, "someone/problems", "--dry-run")
     assert result.exit_code == 1
     assert "is not a curate dataset" in result.stderr

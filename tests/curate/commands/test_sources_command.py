@@ -2,17 +2,15 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 
-from cli import main
 from curate.pipeline import source_names
 
 CARDS = Path(__file__).parents[3] / "data_cards"
 
 
 def test_every_source_is_listed_with_what_is_known_about_it():
-    result = CliRunner().invoke(main, ["sources"])
-    assert result.exit_code == 0, result.output
+    result = curate("sources", check=True)
     for name in source_names():
         source = import_module(f"curate.sources.{name}")
         assert f"{name}: {source.TITLE}, {source.SIZE_DESCRIPTION}\n" in result.output

@@ -4,15 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from click.testing import CliRunner
-
-from cli import main
+from curate_command import curate
 
 ROOT = Path(__file__).parents[3]
-
-
-def invoke(*words):
-    return CliRunner().invoke(main, ["stats", *map(str, words)])
 
 
 def cells(output, first):
@@ -20,8 +14,7 @@ def cells(output, first):
 
 
 def test_the_tables_of_the_report_are_printed(reported):
-    result = invoke(reported)
-    assert result.exit_code == 0, result.output
+    result = curate("stats", reported, check=True)
     report = json.loads((reported / "report.json").read_text())
     taco = report["funnel"]["sources"]["taco"]
     assert cells(result.stdout, "taco")[0][:2] == ["taco", str(taco["read"])]
@@ -41,7 +34,7 @@ def test_the_tables_of_the_report_are_printed(reported):
 
 
 def test_json_is_the_content_of_the_report(reported):
-    result = invoke(reported, "--json")
+    result = curate("stats", reported, "--json")
     assert json.loads(result.stdout) == json.loads((reported / "report.json").read_text())
 
 

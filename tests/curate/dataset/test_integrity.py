@@ -6,11 +6,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from exported import problem, problems, write
 from source_rows import write_jsonl
 
-from cli import main
 from curate.dataset.dataset import Dataset
 from curate.dataset.integrity import check_integrity
 from curate.decontamination.clean_copy import write_clean_copy
@@ -104,7 +103,7 @@ def test_rows_that_were_changed_removed_or_added_are_named(dataset, change, said
 )
 def test_files_that_were_cut_are_noticed(dataset, damage, said):
     damage(dataset)
-    result = CliRunner().invoke(main, ["verify", str(dataset)])
+    result = curate("verify", dataset)
     assert result.exit_code == 1
     assert said in result.output
 
@@ -148,16 +147,16 @@ def test_a_dataset_that_curate_only_decontaminated_is_checked_by_its_files(tmp_p
 def test_an_altered_dataset_is_refused_unless_it_is_included(dataset, tmp_path, words):
     rewrite(dataset, with_other_answers)
     words = [words[0], str(dataset), *(str(tmp_path / "out") if word == "OUT" else word for word in words[1:])]
-    refused = CliRunner().invoke(main, words)
+    refused = curate(*words)
     assert refused.exit_code == 1
     assert "the rows are not those that manifest.json describes: data: 8 rows were changed" in refused.output
     assert f"`curate verify {dataset}` shows all. --include altered takes the dataset as it is." in refused.output
-    assert CliRunner().invoke(main, [*words, "--include", "altered"]).exit_code == 0
+    assert curate(*words, "--include", "altered").exit_code == 0
 
 
 def test_a_copy_with_other_answers_is_not_the_same_content(written, dataset):
     rewrite(dataset, with_other_answers)
-    result = CliRunner().invoke(main, ["diff", str(written), str(dataset)])
+    result = curate("diff", written, dataset)
     assert result.exit_code == 1
     assert f"Warning: {dataset}: the rows are not those that manifest.json describes" in result.stderr
     assert "Different content: " in result.stdout
@@ -168,7 +167,7 @@ def test_an_altered_dataset_is_not_copied_under_a_new_manifest(dataset, tmp_path
     rewrite(dataset, with_other_answers)
     held = write_jsonl(tmp_path / "e.jsonl", [{"question": "Something else entirely, in a few words."}])
     words = ["decontaminate", str(dataset), "--against", f"held={held}", "--out", str(tmp_path / "out")]
-    result = CliRunner().invoke(main, words)
+    result = curate(*words)
     assert result.exit_code == 1
     assert "Build it again, or fetch it again." in result.output
     assert not (tmp_path / "out").exists()

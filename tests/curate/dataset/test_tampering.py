@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from source_rows import write_jsonl
 
-from cli import main
 from curate.dataset import output_folder
 from curate.dataset.dataset import Dataset
 from curate.dataset.digests import RowHasher, write_digests
@@ -32,10 +31,6 @@ TABLES = (ROWS, REJECTED, EVIDENCE, "digests.parquet")
 @pytest.fixture
 def dataset(showcase_build: Path, tmp_path: Path) -> Path:
     return shutil.copytree(showcase_build, tmp_path / "dataset")
-
-
-def invoke(*words):
-    return CliRunner().invoke(main, list(map(str, words)))
 
 
 def edit_table(path, change):
@@ -164,9 +159,8 @@ TAMPERINGS = dict(tamperings())
 @pytest.mark.parametrize("name", TAMPERINGS)
 def test_a_dataset_that_was_tampered_with_does_not_pass(dataset, name):
     TAMPERINGS[name](dataset)
-    result = invoke("verify", dataset)
+    result = curate("verify", dataset)
     assert result.exit_code == 1, result.output
-    assert not result.exception or isinstance(result.exception, SystemExit)
     if (dataset / "data").is_dir():
         assert check_integrity(Dataset.open(dataset)).faults  # as commands check that read the files afterward
 
@@ -212,23 +206,22 @@ def test_the_reward_hash_covers_each_column_that_training_reads_besides_the_prom
 def test_published_hashes_are_compared_with_those_of_the_dataset(showcase_build, dataset):
     published = Dataset.open(dataset).manifest
     hashes = {f"--{name}-hash": getattr(published, f"{name}_hash") for name in ("content", "reward", "manifest")}
-    assert invoke("verify", dataset, *(word for pair in hashes.items() for word in pair)).exit_code == 0
+    assert curate("verify", dataset, *(word for pair in hashes.items() for word in pair)).exit_code == 0
     edit_table(dataset / ROWS, edit_column("strongest_tests"))
     sign(dataset)
-    assert invoke("verify", dataset, "--content-hash", hashes["--content-hash"].upper()).exit_code == 0
-    refused = invoke("verify", dataset, "--reward-hash", hashes["--reward-hash"])
+    assert curate("verify", dataset, "--content-hash", hashes["--content-hash"].upper()).exit_code == 0
+    refused = curate("verify", dataset, "--reward-hash", hashes["--reward-hash"])
     assert refused.exit_code == 1
     assert "is not the dataset that was published: its reward hash is " in refused.stderr
-    assert invoke("verify", dataset, "--manifest-hash", hashes["--manifest-hash"]).exit_code == 1
-    assert "Measured columns decide on different rewards" in invoke("diff", showcase_build, dataset).stdout
+    assert curate("verify", dataset, "--manifest-hash", hashes["--manifest-hash"]).exit_code == 1
+    assert "Measured columns decide on different rewards" in curate("diff", showcase_build, dataset).stdout
 
 
 @pytest.mark.parametrize("words", [["stats"], ["inspect"]], ids=" ".join)
 def test_a_dataset_that_was_altered_is_shown_with_a_warning(dataset, words):
-    assert invoke(*words, dataset).stderr == ""
+    assert curate(*words, dataset).stderr == ""
     edit_table(dataset / ROWS, edit_column("title"))
-    shown = invoke(*words, dataset)
-    assert shown.exit_code == 0
+    shown = curate(*words, dataset, check=True)
     assert "the rows are not those that manifest.json describes: data: 1 row was changed" in shown.stderr
 
 
@@ -237,14 +230,14 @@ def test_a_manifest_that_claims_other_hashes_is_neither_exported_nor_copied_nor_
     (dataset / "manifest.json").write_text(json.dumps(content | {"manifest_hash": hash_of(content)}))
     out = ("--out", tmp_path / "out")
     for words in (["export", dataset, "--to", "jsonl", *out], ["filter", dataset, "--where", "verified", *out]):
-        assert "the content hash is " in invoke(*words).stderr
-    assert "the content hash is " in invoke("push", dataset, "me/mine", "--dry-run").stderr
+        assert "the content hash is " in curate(*words).stderr
+    assert "the content hash is " in curate("push", dataset, "me/mine", "--dry-run").stderr
     assert not (tmp_path / "out").exists()
 
 
 def test_datasets_made_from_others_have_hashes_of_their_own_and_pass(reported, tmp_path):
     def run(*words, out):
-        assert invoke(*words, "--out", tmp_path / out).exit_code == 0
+        assert curate(*words, "--out", tmp_path / out).exit_code == 0
 
     run("filter", reported, "--where", "n_tests > 5", "--where", "source == 'taco'", out="filtered")
     run("split", reported, "--validation", "3", out="parts")
@@ -255,7 +248,7 @@ def test_datasets_made_from_others_have_hashes_of_their_own_and_pass(reported, t
     run("decontaminate", tmp_path / "own.jsonl", "--against", f"held={tmp_path / 'held.jsonl'}", out="foreign")
     hashes = {}
     for name in (reported, "filtered", "parts/train", "parts/validation", "merged", "band", "foreign"):
-        result = invoke("verify", tmp_path / name)
+        result = curate("verify", tmp_path / name)
         assert result.exit_code == 0, (name, result.output)
         assert "as in the manifest" in result.stdout.splitlines()[-1]
         hashes[name] = Dataset.open(tmp_path / name).manifest.reward_hash

@@ -4,11 +4,10 @@ import json
 
 import datasets
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from exported import JOIN, JOINS, SUM, SUMS, problem, write
 from source_rows import words, write_jsonl, write_parquet
 
-from cli import main
 from curate.dataset.dataset import Dataset
 from sandbox import Suite
 
@@ -26,10 +25,10 @@ def evaluation_set(tmp_path):
     return write_jsonl(tmp_path / "eval.jsonl", [{"id": f"E/{n}", "text": words(n)} for n in (2, 4, "x")])
 
 
-def invoke(*words):
-    result = CliRunner().invoke(main, [*map(str, words)])
-    assert result.exit_code == 0, result.output
-    return result
+def clean_copy(raw, against, folder):
+    """Return the folder of a copy without the items of an evaluation set."""
+    curate("decontaminate", raw, "--against", against, "--out", folder / "clean", check=True)
+    return folder / "clean"
 
 
 def hits(folder):
@@ -38,21 +37,21 @@ def hits(folder):
 
 @pytest.mark.parametrize("to", ["trl", "verl", "verifiers"])
 def test_our_exports_are_compared_without_the_words_of_our_prompts(dataset, evaluation_set, tmp_path, to):
-    invoke("export", dataset, "--to", to, "--out", tmp_path / to)
-    invoke("decontaminate", tmp_path / to, "--against", f"mine={evaluation_set}", "--out", tmp_path / "clean")
-    assert hits(tmp_path / "clean") == [(2, "taco/p2", "E/2", "same_text"), (4, "taco/p4", "E/4", "same_text")]
+    curate("export", dataset, "--to", to, "--out", tmp_path / to, check=True)
+    clean = clean_copy(tmp_path / to, f"mine={evaluation_set}", tmp_path)
+    assert hits(clean) == [(2, "taco/p2", "E/2", "same_text"), (4, "taco/p4", "E/4", "same_text")]
     cache = str(tmp_path / "cache")
-    left = datasets.load_dataset(str(tmp_path / "clean"), split="train", cache_dir=cache)
+    left = datasets.load_dataset(str(clean), split="train", cache_dir=cache)
     assert len(left) == 3
-    assert len(datasets.load_dataset(str(tmp_path / "clean"), "rejected", split="train", cache_dir=cache)) == 2
+    assert len(datasets.load_dataset(str(clean), "rejected", split="train", cache_dir=cache)) == 2
 
 
 def test_the_list_of_rows_that_an_export_leaves_out_is_not_part_of_it(dataset, evaluation_set, tmp_path):
-    invoke("export", dataset, "--to", "jsonl", "--out", tmp_path / "jsonl")
+    curate("export", dataset, "--to", "jsonl", "--out", tmp_path / "jsonl", check=True)
     assert (tmp_path / "jsonl" / "left_out.jsonl").exists()
-    invoke("decontaminate", tmp_path / "jsonl", "--against", f"mine={evaluation_set}", "--out", tmp_path / "clean")
-    assert [path.name for path in (tmp_path / "clean" / "data").iterdir()] == ["problems.jsonl"]
-    counts = json.loads((tmp_path / "clean" / "manifest.json").read_text())["counts"]["dataset"]
+    clean = clean_copy(tmp_path / "jsonl", f"mine={evaluation_set}", tmp_path)
+    assert [path.name for path in (clean / "data").iterdir()] == ["problems.jsonl"]
+    counts = json.loads((clean / "manifest.json").read_text())["counts"]["dataset"]
     assert (counts["read"], counts["kept"]) == (5, 3)
 
 
@@ -62,21 +61,21 @@ def test_what_a_model_answers_does_not_make_a_row_contaminated(evaluation_set, t
         {"messages": [{"role": "system", "content": words(4)}, {"role": "user", "content": words(2)}]},
     ]
     raw = write_parquet(tmp_path / "train.parquet", rows)
-    invoke("decontaminate", raw, "--against", f"mine={evaluation_set}", "--out", tmp_path / "clean")
-    assert hits(tmp_path / "clean") == [(1, "train.parquet:1", "E/2", "same_text")]
+    clean = clean_copy(raw, f"mine={evaluation_set}", tmp_path)
+    assert hits(clean) == [(1, "train.parquet:1", "E/2", "same_text")]
 
 
 def test_an_export_can_be_the_evaluation_set(dataset, tmp_path):
-    invoke("export", dataset, "--to", "trl", "--out", tmp_path / "trl")
+    curate("export", dataset, "--to", "trl", "--out", tmp_path / "trl", check=True)
     raw = write_parquet(tmp_path / "train.parquet", [{"text": words(n)} for n in (1, 7)])
-    invoke("decontaminate", raw, "--against", f"held={tmp_path / 'trl'}?files=*.parquet", "--out", tmp_path / "clean")
-    assert hits(tmp_path / "clean") == [(0, "train.parquet:0", "taco/p1", "same_text")]
+    clean = clean_copy(raw, f"held={tmp_path / 'trl'}?files=*.parquet", tmp_path)
+    assert hits(clean) == [(0, "train.parquet:0", "taco/p1", "same_text")]
 
 
 def test_a_column_that_is_neither_text_nor_a_conversation_is_explained(evaluation_set, tmp_path):
     raw = write_jsonl(tmp_path / "rows.jsonl", [{"prompt": [1, 2, 3]}])
     arguments = ["decontaminate", raw, "--against", f"mine={evaluation_set}", "--out", tmp_path / "out"]
-    result = CliRunner().invoke(main, [*map(str, arguments)])
+    result = curate(*arguments)
     assert isinstance(result.exception, SystemExit)
     assert "rows.jsonl:0 holds neither text nor messages of a chat, but list" in result.stderr
     assert "--text COLUMN" in result.stderr

@@ -4,10 +4,9 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from source_rows import livecodebench_row, taco_row, words, write_jsonl, write_parquet
 
-from cli import main
 from curate.decontamination.clean_copy import write_clean_copy
 from curate.errors import CurateError
 from curate.pipeline import BuildOptions, build, dry_run
@@ -113,8 +112,7 @@ def test_other_sets_make_another_plan_that_leaves_nothing_of_the_old_one(built, 
 def test_the_command_shows_each_set_and_warns(sources, evaluation_set, tmp_path):
     arguments = [word for name, place in sources for word in ("--source", f"{name}={place}")]
     arguments += ["--out", str(tmp_path / "out"), "--mutants", "0", "--cross-checks", "0"]
-    result = CliRunner().invoke(main, ["build-dataset", *arguments, "--against", f"humaneval={evaluation_set}"])
-    assert result.exit_code == 0, result.output
+    result = curate("build-dataset", *arguments, "--against", f"humaneval={evaluation_set}", check=True)
     assert ["humaneval", "3", "7", "2", "28.57%", "1"] in [line.split() for line in result.stdout.splitlines()]
     assert "Warning: humaneval: 28.6% of the rows are in this set" in result.stderr
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["plan"]["against"][0]["name"] == "humaneval"

@@ -6,10 +6,9 @@ from pathlib import Path
 import forked
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from exported import JOINS, JUDGE, SUM, SUMS, problem, problems, write
 
-from cli import main
 from curate.exports._export import target_names
 from sandbox import Case, Suite
 from sandbox.concurrency.file_lock import FileLock
@@ -23,7 +22,7 @@ def dataset(tmp_path_factory):
 
 
 def invoke(dataset, to, out, *words):
-    return CliRunner().invoke(main, ["export", str(dataset), "--to", to, "--out", str(out), *words])
+    return curate("export", dataset, "--to", to, "--out", out, *words)
 
 
 def lines(path):
@@ -41,8 +40,7 @@ def test_curate_judge_accepts_the_lines_of_jsonl(dataset, tmp_path):
     assert [(t["input"], t["output"]) for t in records[0]["tests"]] == [(c.input, c.expected) for c in JOINS]
     assert (records[-1]["time_limit_s"], records[-1]["memory_limit_mb"]) == (3, 300)
     judged = tmp_path / "verdicts.jsonl"
-    result = CliRunner().invoke(main, ["judge", str(tmp_path / "out" / "problems.jsonl"), "--out", str(judged)])
-    assert result.exit_code == 0, result.output
+    result = curate("judge", tmp_path / "out" / "problems.jsonl", "--out", judged, check=True)
     assert {verdict["id"] for verdict in lines(judged) if verdict["passed"]} == {record["id"] for record in records}
 
 

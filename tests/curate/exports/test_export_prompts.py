@@ -4,10 +4,8 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from exported import problems, write
-
-from curate.commands.main import main
 
 OPTIONS = ["--system", "Be brief.", "--template-arg", "enable_thinking=false", "--template"]
 
@@ -19,8 +17,7 @@ def folder(tmp_path_factory):
     (folder / "form.jinja").write_text("Solve: {{ statement }}")
     for to in ("jsonl", "trl", "verifiers", "verl"):
         words = ["export", str(folder / "built"), "--to", to, "--out", str(folder / to), *OPTIONS]
-        result = CliRunner().invoke(main, [*words, str(folder / "form.jinja")])
-        assert result.exit_code == 0, result.output
+        curate(*words, folder / "form.jinja", check=True)
     return folder
 
 

@@ -3,12 +3,11 @@ import shutil
 import datasets
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from showcase import near
 from solve_rates import write_solve_rates
 from source_rows import livecodebench_row, taco_row, words, write_jsonl, write_parquet
 
-from cli import main
 from curate.dataset.output_folder import read_manifest
 from curate.decontamination.clean_copy import write_clean_copy
 from curate.difficulty import table as solve_rates
@@ -129,7 +128,7 @@ def test_a_set_counts_only_if_all_datasets_were_compared_with_it(pair, tmp_path)
     hits = rows(tmp_path / "out", "contamination")
     assert [(hit["id"], hit["row"]) for hit in hits] == [("livecodebench/a4", 3), ("livecodebench/b3", 7)]
     assert ids(tmp_path / "out") == ["1", "a3", "b1"]
-    printed = CliRunner().invoke(main, ["merge", str(first), str(second), "--out", str(tmp_path / "out")])
+    printed = curate("merge", first, second, "--out", tmp_path / "out")
     assert f"Warning: other does not count: its items may be in {second}, never compared" in printed.stderr
     none = merge([first, pair[1]], tmp_path / "none")
     assert none.decontamination == {}
@@ -168,17 +167,16 @@ def test_the_same_merge_again_changes_nothing_and_another_one_is_refused(pair, t
 
 
 def test_the_output_is_a_dataset_for_the_other_commands(pair, tmp_path):
-    out, runner = tmp_path / "out", CliRunner()
-    done = runner.invoke(main, ["merge", *map(str, pair), "--out", str(out)])
-    assert done.exit_code == 0, done.output
+    out = tmp_path / "out"
+    done = curate("merge", *pair, "--out", out, check=True)
     assert f"3 of 4 problems stay from {pair[0]}" in done.stdout
-    stats = runner.invoke(main, ["stats", str(out)])
+    stats = curate("stats", out)
     assert "5 of 9 problems were kept" in stats.stdout
     assert "duplicate_near" in stats.stdout
-    assert "livecodebench/b2  jaccard=0.898" in runner.invoke(main, ["inspect", str(out), "livecodebench/a3"]).stdout
-    assert runner.invoke(main, ["diff", str(pair[0]), str(out)]).exit_code == 1
+    assert "livecodebench/b2  jaccard=0.898" in curate("inspect", out, "livecodebench/a3").stdout
+    assert curate("diff", pair[0], out).exit_code == 1
     export = ["export", str(out), "--to", "jsonl", "--out", str(tmp_path / "x"), "--include", "unverified"]
-    assert "5 of 5 problems" in runner.invoke(main, export).output
+    assert "5 of 5 problems" in curate(*export).output
     again, _ = write_filtered(out, ["n_tests == 9"], tmp_path / "again")
     assert again.n_kept == 1
     assert merge([out, tmp_path / "again"], tmp_path / "twice").n_kept == 5
@@ -186,7 +184,7 @@ def test_the_output_is_a_dataset_for_the_other_commands(pair, tmp_path):
 
 def test_mistakes_are_explained(pair, tmp_path):
     def invoke(*arguments):
-        return CliRunner().invoke(main, ["merge", *map(str, arguments)]).stderr
+        return curate("merge", *arguments).stderr
 
     out = tmp_path / "out"
     assert "at least two datasets" in invoke(pair[0], "--out", out)

@@ -9,30 +9,28 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from click.testing import CliRunner, Result
+from curate_command import curate
 from exported import problems, write
 from serving import serving
 
-from curate.commands.main import main
 from sandbox import Case, Suite
 from sandbox.probes import probe_classes
 from sandbox.probes.problems import PROBLEMS
 
 HERE = Path(__file__).parent
 
+probe = partial(curate, "probe")
+
 
 @pytest.fixture(autouse=True)
 def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(HERE)
-
-
-def probe(*words: object) -> Result:
-    return CliRunner().invoke(main, ["probe", *map(str, words)])
 
 
 def test_the_catalogue_is_large_and_its_names_are_unique() -> None:
@@ -73,8 +71,7 @@ def test_a_judge_imports_from_its_working_folder_as_it_does_elsewhere(monkeypatc
     only = ("--only", "forge/poison/module-in-the-folder", "--convention", "call")
     shared = probe("weak_judges:shared_folder", "--signature", "plain", *only)
     assert shared.exit_code == 1, shared.output
-    framework = probe("weak_judges:by_unittest", "--signature", "plain", *only)
-    assert framework.exit_code == 0, framework.output
+    probe("weak_judges:by_unittest", "--signature", "plain", *only, check=True)
 
 
 def test_a_judge_without_that_hole_is_not_accused() -> None:
@@ -91,8 +88,7 @@ def test_an_answer_that_ends_or_hangs_the_judge_costs_one_probe() -> None:
 
 @pytest.mark.parametrize("name", ["verl", "trl", "rllm", "waits"])
 def test_signatures_are_told_by_their_parameters(name: str) -> None:
-    result = probe(f"odd_judges:{name}", "--only", "forge/signals", "--convention", "call")
-    assert result.exit_code == 0, result.output
+    result = probe(f"odd_judges:{name}", "--only", "forge/signals", "--convention", "call", check=True)
     assert "0 of 5 hacks rewarded" in result.output
 
 
@@ -149,8 +145,7 @@ def test_a_number_in_an_outage_fails_the_probe(tmp_path: Path) -> None:
     assert weak.exit_code == 1, weak.output
     assert weak.output.endswith(", a wrong number in 2 outages\n")
     assert json.loads((tmp_path / "probe.json").read_text())["outages"] == 2
-    sound = probe("weak_judges:strict_or_raise", *words)
-    assert sound.exit_code == 0, sound.output
+    sound = probe("weak_judges:strict_or_raise", *words, check=True)
     assert "outages" not in sound.output
 
 
@@ -193,8 +188,7 @@ def test_a_configuration_that_is_none_is_one_sentence(tmp_path: Path) -> None:
 
 def test_the_reward_of_a_run_needs_neither_its_model_nor_its_dataset(tmp_path: Path) -> None:
     (tmp_path / "run.toml").touch()
-    result = probe(tmp_path / "run.toml", "--only", "forge/signals", "--convention", "call")
-    assert result.exit_code == 0, result.output
+    result = probe(tmp_path / "run.toml", "--only", "forge/signals", "--convention", "call", check=True)
     assert "0 of 5 hacks rewarded" in result.output
 
 
@@ -219,8 +213,7 @@ def test_a_missing_verifiers_package_is_one_sentence(tmp_path: Path, monkeypatch
 
 
 def test_tests_that_the_target_cannot_read_are_left_out_and_its_reason_is_shown() -> None:
-    result = probe("odd_judges:reads_arguments", "--only", "forge/signals")
-    assert result.exit_code == 0, result.output
+    result = probe("odd_judges:reads_arguments", "--only", "forge/signals", check=True)
     shown = " ".join(result.output.split())
     assert "Left out: tests of the form stdin, because the plainest right answer gets no number" in shown
     assert "it raised JSONDecodeError: Extra data: line 1 column 3 (char 2)" in shown
@@ -289,8 +282,7 @@ def test_a_program_that_reaches_the_machine_shows_it_by_a_secret() -> None:
     weak = probe("weak_judges:strict", "--signature", "plain", *words)
     assert weak.exit_code == 1, weak.output
     assert "11 of 12 hacks rewarded" in weak.output  # each of its programs has a working folder of its own
-    ours = probe("rewards.trl:code_reward", *words)
-    assert ours.exit_code == 0, ours.output
+    ours = probe("rewards.trl:code_reward", *words, check=True)
     assert "0 of 12 hacks rewarded" in ours.output
 
 
@@ -310,8 +302,7 @@ _OF_ROWS = ("--only", "honest/dataset", "--only", "wrong/dataset", "--only", "sp
 
 def test_rows_of_a_dataset_give_right_and_wrong_answers(tmp_path: Path) -> None:
     dataset = write(tmp_path / "built", problems())
-    sound = probe("rewards.trl:code_reward", "--dataset", dataset, *_OF_ROWS)
-    assert sound.exit_code == 0, sound.output
+    sound = probe("rewards.trl:code_reward", "--dataset", dataset, *_OF_ROWS, check=True)
     assert {"honest/dataset", "wrong/dataset", "special-case/dataset"} <= set(sound.output.split())
     assert ", 0 of " in sound.output.split("\n")[-2]
     weak = probe("weak_judges:first_test", "--dataset", dataset, *_OF_ROWS)

@@ -3,31 +3,28 @@
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from curate_command import curate
 from exported import problems, write
 from foreign import needed
 
 needed("verifiers")
 
-from curate.commands.main import main  # noqa: E402
 from curate.exports._export import ExportOptions, export  # noqa: E402
-
-
-def probe(*words: str) -> Result:
-    return CliRunner().invoke(main, ["probe", *words])
 
 
 def test_the_reward_of_an_environment_is_probed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     export(write(tmp_path / "built", problems()), "verifiers", tmp_path / "My Set", ExportOptions())
     monkeypatch.chdir(tmp_path / "My Set")
-    result = probe("verifiers:curate-my-set", "--quick", "--only", "forge/signals", "--only", "extract/right-answers")
+    result = curate(
+        "probe", "verifiers:curate-my-set", "--quick", "--only", "forge/signals", "--only", "extract/right-answers"
+    )
     assert result.exit_code == 0, result.output
     assert "(verifiers)" in result.output
     assert "0 of 5 hacks rewarded, 0 of 6 right answers refused" in result.output
 
 
 def test_an_environment_that_is_not_installed_is_one_sentence() -> None:
-    result = probe("verifiers:no-such-environment")
+    result = curate("probe", "verifiers:no-such-environment")
     assert result.exit_code == 2
     assert "verifiers cannot load no-such-environment" in result.output
     assert result.output.startswith("Error: ")

@@ -6,11 +6,10 @@ from pathlib import Path
 import forked
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from solve_rates import write_solve_rates
 from source_rows import livecodebench_row, numinamath_row, synthetic1_row, taco_row, words, write_jsonl, write_parquet
 
-from cli import main
 from curate.dataset.output_folder import read_manifest
 from curate.decontamination.clean_copy import write_clean_copy
 from curate.errors import CurateError
@@ -175,10 +174,6 @@ def test_without_further_steps_the_output_folder_is_the_dataset(folder):
         steps(folder)
 
 
-def invoke(*words):
-    return CliRunner().invoke(main, ["build-dataset", *map(str, words)])
-
-
 def test_the_recipe_of_a_build_with_options_gives_the_same_dataset(folder, tmp_path):
     mapping = tmp_path / "mapping.toml"
     mapping.write_text(
@@ -188,17 +183,16 @@ def test_the_recipe_of_a_build_with_options_gives_the_same_dataset(folder, tmp_p
     write_jsonl(tmp_path / "own.jsonl", own)
     options = ["--source", f"livecodebench={folder / 'raw'}?from=2023-01-01", "--source", f"mine={mapping}"]
     options += ["--against", f"humaneval={folder / 'eval.jsonl'}", "--min-tests", "6", "--seed", "3"]
-    built = invoke(*options, "--out", tmp_path / "one")
-    assert built.exit_code == 0, built.output
+    curate("build-dataset", *options, "--out", tmp_path / "one", check=True)
     first = read_manifest(tmp_path / "one")
     for name, given in (("two", tmp_path / "one"), ("three", tmp_path / "one" / "manifest.json")):
-        assert invoke(given, "--out", tmp_path / name).exit_code == 0
+        assert curate("build-dataset", given, "--out", tmp_path / name).exit_code == 0
         again = read_manifest(tmp_path / name)
         assert (again.content_hash, again.plan, again.recipe) == (first.content_hash, first.plan, first.recipe)
-    shown = invoke(tmp_path / "one", "--show-recipe").stdout
+    shown = curate("build-dataset", tmp_path / "one", "--show-recipe").stdout
     (tmp_path / "shown.toml").write_text(shown)
-    assert invoke(*options, "--show-recipe").stdout == shown
-    assert invoke(tmp_path / "shown.toml", "--out", tmp_path / "four").exit_code == 0
+    assert curate("build-dataset", *options, "--show-recipe").stdout == shown
+    assert curate("build-dataset", tmp_path / "shown.toml", "--out", tmp_path / "four").exit_code == 0
     assert read_manifest(tmp_path / "four").content_hash == first.content_hash
 
 
@@ -220,18 +214,19 @@ def test_datasets_made_by_commands_have_a_recipe_where_one_can_say_how(folder, t
 
 
 def test_options_that_belong_into_the_recipe_are_refused_beside_it(folder):
-    refused = invoke(folder / "recipe.toml", "--out", folder / "out", "--min-tests", "3")
+    refused = curate("build-dataset", folder / "recipe.toml", "--out", folder / "out", "--min-tests", "3")
     assert refused.exit_code == 2
     assert "--min-tests cannot be given with a recipe. Write it into the recipe: [build] min_tests" in refused.stderr
-    unknown = invoke(folder / "recipe.toml", "--out", folder / "out", "--source", "taco=x")
+    unknown = curate("build-dataset", folder / "recipe.toml", "--out", folder / "out", "--source", "taco=x")
     assert "the recipe has no source taco, only livecodebench" in unknown.stderr
-    assert "give a RECIPE, or at least one --source" in invoke("--out", folder / "out").stderr
-    assert "Missing option '--out'" in invoke(folder / "recipe.toml").stderr
+    assert "give a RECIPE, or at least one --source" in curate("build-dataset", "--out", folder / "out").stderr
+    assert "Missing option '--out'" in curate("build-dataset", folder / "recipe.toml").stderr
 
 
 def test_a_dry_run_counts_and_names_the_steps(folder):
-    shown = invoke(folder / "recipe.toml", "--out", folder / "out", "--dry-run", "--limit", "5")
-    assert shown.exit_code == 0, shown.output
+    shown = curate(
+        "build-dataset", folder / "recipe.toml", "--out", folder / "out", "--dry-run", "--limit", "5", check=True
+    )
     assert "livecodebench          5" in shown.stdout
     assert f"band        {folder / 'out' / 'band'}" in shown.stdout
     assert not (folder / "out").exists()
@@ -265,7 +260,8 @@ def test_shipped_recipes_read_local_copies_of_their_sources(tmp_path):
         rows = [livecodebench_row(f"{part}{n}", words(part), contest_date=f"2024-0{n}-01T00:00:00") for n in (7, 8)]
         write_jsonl(tmp_path / "lcb" / f"{part}.jsonl", rows)
     write_jsonl(tmp_path / "codeforces.jsonl", [{"problem": words(9)}])
-    shown = invoke(
+    shown = curate(
+        "build-dataset",
         "deepcoder",
         *("--source", f"taco={tmp_path / 'taco.parquet'}"),
         *("--source", f"synthetic1={tmp_path / 'synthetic1.parquet'}"),
@@ -285,8 +281,7 @@ def test_shipped_recipes_read_local_copies_of_their_sources(tmp_path):
     places += [("--source", name, "questions.jsonl") for name in ("numinamath", "deepscaler")]
     places += [("--against", name, "codeforces.jsonl") for name in ("aime24", "aime25", "math500")]
     local = [word for option, name, file in places for word in (option, f"{name}={tmp_path / file}")]
-    shown = invoke("intellect2", *local, "--out", tmp_path / "out", "--dry-run")
-    assert shown.exit_code == 0, shown.output
+    shown = curate("build-dataset", "intellect2", *local, "--out", tmp_path / "out", "--dry-run", check=True)
     assert [line.split()[0] for line in shown.stdout.splitlines()[-4:]] == ["build", "difficulty", "band", "export"]
 
 

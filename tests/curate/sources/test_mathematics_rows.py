@@ -5,10 +5,9 @@ import re
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from source_rows import deepscaler_row, numinamath_row, taco_row, words, write_jsonl
 
-from cli import main
 from curate.dataset.dataset import Dataset
 from curate.dataset.integrity import check_integrity
 from curate.errors import CurateError
@@ -151,7 +150,7 @@ def test_a_stage_without_problems_reports_no_progress(tmp_path):
 
 
 def invoke(*arguments):
-    result = CliRunner().invoke(main, list(map(str, arguments)))
+    result = curate(*arguments)
     return result.exit_code, result.stdout, result.stderr
 
 

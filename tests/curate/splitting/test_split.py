@@ -5,12 +5,11 @@ import shutil
 import datasets
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from showcase import near
 from solve_rates import write_solve_rates
 from source_rows import livecodebench_row, words, write_jsonl
 
-from cli import main
 from curate.dataset.output_folder import lock_output, read_manifest
 from curate.dedup.signatures import jaccard, shingles
 from curate.difficulty import table as solve_rates
@@ -141,19 +140,18 @@ def test_while_parts_are_replaced_none_of_the_old_ones_looks_finished(built, tmp
 
 
 def test_the_command_splits_and_the_parts_are_datasets_for_the_other_commands(built, tmp_path):
-    runner, out = CliRunner(), tmp_path / "out"
-    done = runner.invoke(main, ["split", str(built), "--out", str(out), "--validation", "0.2", "--seed", "3"])
-    assert done.exit_code == 0, done.output
+    out = tmp_path / "out"
+    done = curate("split", built, "--out", out, "--validation", "0.2", "--seed", "3", check=True)
     assert f"10 problems in {out / 'validation'} (livecodebench 10)" in done.stdout
-    assert "split  validation" in runner.invoke(main, ["stats", str(out / "train")]).stdout
-    assert runner.invoke(main, ["diff", str(out / "train"), str(out / "validation")]).exit_code == 1
+    assert "split  validation" in curate("stats", out / "train").stdout
+    assert curate("diff", out / "train", out / "validation").exit_code == 1
     to_jsonl = ["export", str(out / "train"), "--to", "jsonl", "--out", str(tmp_path / "x"), "--include", "unverified"]
-    assert "40 of 40 problems" in runner.invoke(main, to_jsonl).output
+    assert "40 of 40 problems" in curate(*to_jsonl).output
 
 
 def test_mistakes_are_explained(built, tmp_path):
     def invoke(*arguments):
-        return CliRunner().invoke(main, ["split", *map(str, arguments)])
+        return curate("split", *arguments)
 
     out = tmp_path / "out"
     assert "give --validation, --test or both" in invoke(built, "--out", out).stderr

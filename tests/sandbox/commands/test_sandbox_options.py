@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from serving import Service, serving
 
-from curate.commands.main import load_command, main
+from curate.commands.main import load_command
 from sandbox import Program, SandboxOptions, backends
 from sandbox.commands.options import BACKENDS
 
@@ -23,10 +22,6 @@ SUBMISSION = (
 def service() -> Iterator[Service]:
     with serving("--workers", "1") as service:
         yield service
-
-
-def curate(*arguments: object) -> Any:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 @pytest.mark.parametrize("command", RUN_PROGRAMS)
@@ -63,8 +58,7 @@ def test_options_that_do_not_go_together_are_refused_before_any_work(
 def test_a_file_is_judged_by_a_service(service: Service, tmp_path: Path) -> None:
     records = tmp_path / "records.jsonl"
     records.write_text(SUBMISSION)
-    result = curate("judge", records, "--out", tmp_path / "out.jsonl", "--backend", "http", "--address", service.url)
-    assert result.exit_code == 0, result.output
+    curate("judge", records, "--out", tmp_path / "out.jsonl", "--backend", "http", "--address", service.url, check=True)
     assert service.metric("curate_verdicts_total", verdict="accepted") == 1
     assert '"accepted"' in (tmp_path / "out.jsonl").read_text()
 

@@ -15,10 +15,9 @@ import forked
 import pytest
 import tiny_world
 from canned_server import answering
-from click.testing import CliRunner
+from curate_command import curate
 from source_rows import write_jsonl
 
-from cli import main
 from curate.difficulty import table
 from curate.pipeline import BuildOptions, build
 from sandbox import SandboxOptions
@@ -41,10 +40,6 @@ def built(tmp_path_factory):
 @pytest.fixture
 def dataset(built, tmp_path):
     return shutil.copytree(built, tmp_path / "dataset")
-
-
-def invoke(*words):
-    return CliRunner().invoke(main, ["difficulty", *map(str, words)])
 
 
 def finish(*words, environment=()):
@@ -94,8 +89,17 @@ def test_a_model_in_this_process_is_measured_and_its_band_is_kept(measured, tiny
     assert "1 problems in" in done.stdout
     assert "Warning: only 1 of 6 problems are left" in done.stderr
     # The model may be gone by now, and so may vLLM: nothing is sampled for another band.
-    again = invoke(
-        dataset, "--model", tiny_model, "--include", "unverified", "--solve-rate", "0.86:", "--out", tmp_path / "easy"
+    again = curate(
+        "difficulty",
+        dataset,
+        "--model",
+        tiny_model,
+        "--include",
+        "unverified",
+        "--solve-rate",
+        "0.86:",
+        "--out",
+        tmp_path / "easy",
     )
     assert again.exit_code == 0, again.output
     assert "2 problems in" in again.stdout
@@ -191,7 +195,7 @@ def test_an_interrupted_command_says_that_the_same_command_continues(dataset, ti
     ],
 )
 def test_mistakes_are_explained_without_a_traceback(dataset, arguments, message):
-    result = invoke(dataset, *arguments, *INCLUDE)
+    result = curate("difficulty", dataset, *arguments, *INCLUDE)
     assert isinstance(result.exception, SystemExit)
     assert result.exit_code != 0
     assert message in result.stderr
@@ -218,22 +222,21 @@ def test_without_vllm_the_error_says_what_to_install(dataset, tmp_path):
 def test_more_samples_are_asked_with_the_fields_of_the_first(dataset):
     with answering("I do not know.") as (url, asked):
         words = [dataset, "--model", "m", "--base-url", url, *SAMPLING, "--k", 1]
-        assert invoke(*words, "--request", "top_k=20").exit_code == 0
-        done = invoke(*words, "--n", 2, "--gpus", 4, "--price-gpu-hour", 3600)
-        assert done.exit_code == 0, done.output
+        assert curate("difficulty", *words, "--request", "top_k=20").exit_code == 0
+        done = curate("difficulty", *words, "--n", 2, "--gpus", 4, "--price-gpu-hour", 3600, check=True)
         assert len(asked) == 12
         line = next(line for line in done.output.splitlines() if line.startswith("m: GPU cost of this call: "))
         problem, sample, total = (float(n.replace(",", "")) for n in re.findall(r"[\d.,]*\d(?= )", line)[:3])
         assert problem == pytest.approx(2 * sample, rel=0.01)
         assert total == pytest.approx(6 * sample, rel=0.01)  # this call drew only the second sample of six problems
         assert {request["top_k"] for _, request in asked} == {20}
-        other = invoke(*words, "--n", 3, "--request", "top_k=5")
+        other = curate("difficulty", *words, "--n", 3, "--request", "top_k=5")
     assert other.exit_code == 1
     assert 'have engine {"request": {"top_k": 20}}, not {"request": {"top_k": 5}}' in other.output
 
 
 def test_a_folder_without_problems_is_refused(tmp_path):
-    result = invoke(tmp_path, "--model", "m")
+    result = curate("difficulty", tmp_path, "--model", "m")
     assert result.exit_code == 1
     assert "Give the folder of a dataset that curate built" in result.stderr
 
@@ -241,7 +244,7 @@ def test_a_folder_without_problems_is_refused(tmp_path):
 def test_a_damaged_table_is_named(dataset):
     (dataset / "difficulty").mkdir()
     (dataset / "difficulty" / "train-00000-of-00001.parquet").write_bytes(b"PAR1 no more")
-    result = invoke(dataset, "--solve-rate", "0:1", "--out", dataset.parent / "out")
+    result = curate("difficulty", dataset, "--solve-rate", "0:1", "--out", dataset.parent / "out")
     assert result.exit_code == 1
     assert "train-00000-of-00001.parquet: not a table of curate difficulty" in result.stderr
 

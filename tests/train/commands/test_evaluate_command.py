@@ -6,11 +6,10 @@ import subprocess
 
 import pytest
 from canned_server import answering
-from click.testing import CliRunner
+from curate_command import curate
 from evalplus_rows import PROMPT, humaneval_plus_row
 from source_rows import SUM, livecodebench_row, write_jsonl
 
-from cli import main
 from train.evaluation.sample_store import SampleStore
 
 UP = "def up(ns):\n    return [n + 1 for n in ns]"
@@ -39,7 +38,7 @@ def humaneval(tmp_path):
 
 def evaluate(url, *words):
     given = ["evaluate", "--model", "m", "--base-url", url, "--workers", "2", *map(str, words)]
-    return CliRunner().invoke(main, given)
+    return curate(*given)
 
 
 def test_two_suites_by_a_protocol_share_a_model_and_a_folder(tmp_path, lcb, humaneval):
@@ -237,7 +236,7 @@ def test_mistakes_are_explained_before_the_model_is_asked(tmp_path, lcb, humanev
 def test_a_base_model_is_refused_in_a_chat_before_it_is_loaded(tmp_path, lcb):
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 512}')
-    done = CliRunner().invoke(main, ["evaluate", "--model", str(tmp_path), "--suite", f"lcb={lcb}"])
+    done = curate("evaluate", "--model", tmp_path, "--suite", f"lcb={lcb}")
     assert done.exit_code == 1
     assert "has no chat template, so it cannot take chats" in done.output
     assert "Give --mode complete" in done.output

@@ -4,11 +4,9 @@ import json
 
 import pytest
 from canned_server import answering
-from click.testing import CliRunner
+from curate_command import curate
 from evalplus_rows import humaneval_plus_row, mbpp_plus_row
 from source_rows import SUM, humaneval_row, livecodebench_row, mbpp_row, write_jsonl
-
-from cli import main
 
 UP = "def up(ns):\n    return [n + 1 for n in ns]"
 DOWN = "def up(ns):\n    return [n - 1 for n in ns]"
@@ -31,15 +29,10 @@ def lcb(tmp_path):
     return write_jsonl(tmp_path / "lcb.jsonl", rows)
 
 
-def curate(*words):
-    done = CliRunner().invoke(main, [*map(str, words)])
-    assert not done.exception or isinstance(done.exception, SystemExit), done.exception
-    return done
-
-
 def judged(samples, *words, out=None):
-    done = curate("evaluate", "--samples", samples, "--workers", 2, *words, *(["--out", out] if out else []))
-    assert done.exit_code == 0, done.output
+    done = curate(
+        "evaluate", "--samples", samples, "--workers", 2, *words, *(["--out", out] if out else []), check=True
+    )
     return done, {problem["id"]: problem["bits"] for problem in json.loads(out.read_text())["problems"]} if out else {}
 
 
@@ -79,8 +72,7 @@ def test_results_of_files_and_of_models_are_compared_rescored_and_exported_alike
             "evaluate", "--model", "m", "--base-url", url, "--suite", f"humaneval+={plus}", "--k", 1, "--out", sampled
         )
     assert done.exit_code == 0, done.output
-    compared = curate("compare", from_file, sampled)
-    assert compared.exit_code == 0, compared.output
+    compared = curate("compare", from_file, sampled, check=True)
     assert "+0.500" in compared.stdout
     assert "mine" in curate("results", from_file, sampled).stdout
     rescored = curate("rescore", from_file, "--workers", 2)

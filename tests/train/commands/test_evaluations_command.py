@@ -9,10 +9,9 @@ from pathlib import Path
 
 import forked
 import pytest
-from click.testing import CliRunner
 from codeforces_api import BUSY, TOO_OFTEN, Api, serving
+from curate_command import curate
 
-from cli import main
 from curate.dataset.output_folder import lock_output
 from train.evaluation.codeforces.contests import DEEPCODER_CONTESTS, default_path, read_contests
 
@@ -24,7 +23,7 @@ def words(api: Api, *more: object, pause: float = 0) -> list[str]:
 
 
 def run(api: Api, *more: object, pause: float = 0):
-    return CliRunner().invoke(main, words(api, *more, pause=pause))
+    return curate(*words(api, *more, pause=pause))
 
 
 def test_contests_are_fetched_once_and_kept_without_handles(tmp_path):
@@ -131,7 +130,7 @@ def test_a_fetch_that_was_killed_continues_where_it_was(tmp_path):
     ],
 )
 def test_mistakes_are_explained(tmp_path, more, said):
-    done = CliRunner().invoke(main, ["evaluations", "fetch", "codeforces", "--out", str(tmp_path / "c.parquet"), *more])
+    done = curate("evaluations", "fetch", "codeforces", "--out", tmp_path / "c.parquet", *more)
     assert done.exit_code != 0
     assert said in done.output
 

@@ -10,11 +10,10 @@ from datetime import datetime
 import pytest
 import tiny_world
 from canned_results import bits, evaluated
-from click.testing import CliRunner
+from curate_command import curate
 from foreign import needed
 from source_rows import livecodebench_row, write_jsonl
 
-from cli import main
 from sandbox import Sandbox
 from train.evaluation.results.result import read_result
 
@@ -52,7 +51,7 @@ def answer(id, number):
 
 
 def export(result, form, out):
-    return CliRunner().invoke(main, ["export-evaluation", str(result), "--to", form, "--out", str(out)])
+    return curate("export-evaluation", result, "--to", form, "--out", out)
 
 
 def chosen(rows, printed):

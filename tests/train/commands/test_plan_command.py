@@ -4,20 +4,13 @@ import re
 
 import pytest
 import small_runs
-from click.testing import CliRunner
-
-from cli import main
+from curate_command import curate
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
 
-def plan(*words):
-    return CliRunner().invoke(main, ["plan", *map(str, words)])
-
-
 def test_every_pipeline_is_simulated_and_one_is_advised(small):
-    done = plan(small, "--gpus", 8, "--mean-tokens", 12)
-    assert done.exit_code == 0, done.output
+    done = curate("plan", small, "--gpus", 8, "--mean-tokens", 12, check=True)
     lines = done.output.splitlines()
     assert lines[0].endswith("on 8 x H100 SXM; 3 x 6 answers of 12 tokens on average, at most 36")
     ways = [re.split(r"\s{2,}", line)[0] for line in lines[2:8]]
@@ -29,7 +22,9 @@ def test_every_pipeline_is_simulated_and_one_is_advised(small):
 
 
 def test_a_price_gives_the_cost_of_a_step_an_answer_and_the_run(small):
-    done = plan(small, "--gpus", 8, "--mean-tokens", 12, "--price-gpu-hour", 3600 / 8, "--set", "run.steps=1000")
+    done = curate(
+        "plan", small, "--gpus", 8, "--mean-tokens", 12, "--price-gpu-hour", 3600 / 8, "--set", "run.steps=1000"
+    )
     assert done.exit_code == 0, done.output
     *_, line = done.output.splitlines()
     step, problem, answer, run = (float(number.replace(",", "")) for number in re.findall(r"[\d.,]*\d(?= )", line)[:4])
@@ -41,7 +36,7 @@ def test_a_price_gives_the_cost_of_a_step_an_answer_and_the_run(small):
 
 @pytest.mark.parametrize("price", ["0", "-1", "nan", "two"])
 def test_a_price_that_is_none_is_refused(price, small):
-    done = plan(small, "--gpus", 8, "--price-gpu-hour", price)
+    done = curate("plan", small, "--gpus", 8, "--price-gpu-hour", price)
     assert done.exit_code == 2
     assert "Invalid value for '--price-gpu-hour'" in done.output
 
@@ -54,13 +49,15 @@ def test_a_price_that_is_none_is_refused(price, small):
     ],
 )
 def test_what_cannot_be_simulated_is_explained(words, message, small):
-    done = plan(small, *words)
+    done = curate("plan", small, *words)
     assert (done.exit_code, "Traceback" in done.output) == (1, False)
     assert message in done.output
 
 
 def test_a_preset_can_be_planned_without_a_file(tiny_model):
-    done = plan("--preset", "deepcoder-16k", "--model", tiny_model, "--data", "d", "--gpus", 8, "--mean-tokens", 16384)
+    done = curate(
+        "plan", "--preset", "deepcoder-16k", "--model", tiny_model, "--data", "d", "--gpus", 8, "--mean-tokens", 16384
+    )
     assert done.exit_code == 1
     assert "answers of at most 16384 tokens cannot have 16384 on average" in done.output
 
@@ -71,6 +68,6 @@ def test_a_model_that_does_not_fit_is_refused(small, tmp_path):
     transformers.Qwen2Config(
         hidden_size=8192, intermediate_size=29568, num_hidden_layers=80, num_attention_heads=64, num_key_value_heads=8
     ).save_pretrained(tmp_path / "big")
-    done = plan(small, "--gpus", 8, "--set", f"model.path={tmp_path / 'big'}")
+    done = curate("plan", small, "--gpus", 8, "--set", f"model.path={tmp_path / 'big'}")
     assert done.exit_code == 1
     assert "the learner does not fit on 8 x H100 SXM" in done.output

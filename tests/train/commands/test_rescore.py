@@ -6,11 +6,10 @@ import shutil
 import pytest
 import tiny_world
 from canned_results import bits, evaluated
-from click.testing import CliRunner
 from codeforces_rows import open_r1_row
+from curate_command import curate
 from source_rows import livecodebench_row, write_jsonl
 
-from cli import main
 from sandbox import Sandbox
 from train.evaluation.results.result import read_result
 
@@ -42,7 +41,7 @@ def result(tmp_path, box):
 
 
 def rescore(*words):
-    done = CliRunner().invoke(main, ["rescore", *map(str, words), "--workers", "2"])
+    done = curate("rescore", *words, "--workers", "2")
     assert not done.exception or isinstance(done.exception, SystemExit), done.exception
     return done
 
@@ -85,7 +84,7 @@ def test_a_rescored_result_says_by_which_extraction(result, tmp_path):
     assert json.loads(out.read_text())["protocol"]["overrides"] == {"extraction": "lcb"}
     done = rescore(out)
     assert "0 of 6 verdicts changed" in done.stdout
-    compared = CliRunner().invoke(main, ["compare", str(result), str(out)])  # the tests are the same
+    compared = curate("compare", result, out)  # the tests are the same
     assert compared.exit_code == 0, compared.output
     assert len(read_result(out).outcomes) == 3
 

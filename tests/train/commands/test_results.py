@@ -3,11 +3,9 @@
 import csv
 
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from made_outcomes import outcome
 from made_results import of_bits, write
-
-from cli import main
 
 
 @pytest.fixture
@@ -21,9 +19,7 @@ def folder(tmp_path):
 
 
 def run(*words):
-    done = CliRunner().invoke(main, ["results", *map(str, words)])
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    return curate("results", *words, check=True).stdout
 
 
 def test_the_best_is_marked_and_what_is_close_to_it(folder):
@@ -96,6 +92,6 @@ def test_a_model_card_has_a_row_for_each_suite_of_one_model(folder):
     card = run(folder / "a.json", folder / "a2.json", "--format", "model-card")
     assert card.startswith("## Evaluation\n")
     assert "| humaneval | 2 | 1 | 0.500 | " in card
-    done = CliRunner().invoke(main, ["results", str(folder), "--format", "model-card"])
+    done = curate("results", folder, "--format", "model-card")
     assert done.exit_code == 1
     assert "these results are of a, b, c" in done.output

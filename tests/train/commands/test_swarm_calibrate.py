@@ -3,24 +3,18 @@
 import re
 
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 
-from cli import main
 from train.errors import ConfigError
 from train.swarm.verification.thresholds import ShareBar, Thresholds, add_thresholds, read_thresholds
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
 
-def calibrate(*arguments):
-    return CliRunner().invoke(main, ["swarm", "calibrate", *map(str, arguments)])
-
-
 def test_bars_are_measured_and_written_beside_those_of_other_pairs(small, tmp_path):
     out = tmp_path / "bars.toml"
     add_thresholds(out, "vllm/transformers", Thresholds(seed_mismatches=ShareBar(0.07)))
-    result = calibrate(small, "--out", out, "--groups", 10)
-    assert result.exit_code == 0, result.output
+    result = curate("swarm", "calibrate", small, "--out", out, "--groups", 10, check=True)
     assert "transformers/transformers: 1," in result.output
     bars = read_thresholds(out)
     assert bars["vllm/transformers"] == Thresholds(seed_mismatches=ShareBar(0.07))
@@ -30,7 +24,7 @@ def test_bars_are_measured_and_written_beside_those_of_other_pairs(small, tmp_pa
 
 
 def test_too_few_answers_are_an_error_that_says_so(small, tmp_path):
-    result = calibrate(small, "--out", tmp_path / "bars.toml", "--groups", 1)
+    result = curate("swarm", "calibrate", small, "--out", tmp_path / "bars.toml", "--groups", 1)
     assert result.exit_code == 1
     assert "too few to calibrate by" in result.output
     assert not (tmp_path / "bars.toml").exists()
@@ -39,7 +33,7 @@ def test_too_few_answers_are_an_error_that_says_so(small, tmp_path):
 def test_a_file_that_holds_no_bars_is_not_replaced(small, tmp_path):
     out = tmp_path / "bars.toml"
     out.write_text("[other]\nexponent_mismatches = 'many'\n")
-    result = calibrate(small, "--out", out)
+    result = curate("swarm", "calibrate", small, "--out", out)
     assert result.exit_code == 1
     assert "does not hold bars" in result.output
     assert "many" in out.read_text()

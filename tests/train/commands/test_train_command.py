@@ -4,7 +4,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from small_runs import lines, without_a_file
 from source_rows import (
     deepscaler_row,
@@ -17,7 +17,6 @@ from source_rows import (
     write_parquet,
 )
 
-from cli import main
 from curate.pipeline import build
 from curate.recipes.reader import read_recipe
 from sandbox import SandboxOptions
@@ -27,21 +26,15 @@ pytest.importorskip("torch", reason="torch is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
 
-def curate(*words):
-    return CliRunner().invoke(main, list(map(str, words)))
-
-
 def test_a_preset_a_model_and_a_dataset_make_a_run_that_can_be_continued(
     tiny_model, six_problems, tmp_path, monkeypatch, caplog
 ):
     monkeypatch.chdir(tmp_path)
     given = without_a_file("deepcoder-16k", tiny_model, six_problems)
-    begun = curate("train", *given, "--set", "run.steps=1")
-    assert begun.exit_code == 0, begun.output
+    begun = curate("train", *given, "--set", "run.steps=1", check=True)
     assert "model in runs/deepcoder-16k/model" in begun.output
     assert "trains on 6 unverified rows (livecodebench 6): no solutions of them are published" in caplog.text
-    continued = curate("train", *given, "--set", "run.steps=2", "--resume")
-    assert continued.exit_code == 0, continued.output
+    curate("train", *given, "--set", "run.steps=2", "--resume", check=True)
     assert [line["step"] for line in lines(tmp_path / "runs" / "deepcoder-16k" / "metrics.jsonl")] == [0, 1, 2]
     assert read_stored_config(tmp_path / "runs" / "deepcoder-16k").objective.clip_high == 0.28
 
@@ -62,8 +55,7 @@ def test_a_file_of_prompts_needs_no_extra_but_that_for_training(tiny_model, six_
 
 def test_the_plan_of_a_preset_says_that_nothing_is_evaluated(tiny_model, six_problems):
     given = ["--preset", "deepcoder-16k", "--model", tiny_model, "--data", six_problems]
-    shown = curate("train", *given, "--dry-run", "--gpus", 8)
-    assert shown.exit_code == 0, shown.output
+    shown = curate("train", *given, "--dry-run", "--gpus", 8, check=True)
     assert "\nevaluation none; to evaluate on a dataset during the run: --set evaluation.dataset=" in shown.output
     assert "each of 6 GPUs" in shown.output
 
@@ -93,8 +85,9 @@ def built(tmp_path):
 
 def test_a_recipe_and_its_preset_train_on_what_the_article_did_and_say_what_is_unverified(built, tiny_model):
     def plan(preset, recipe):
-        shown = curate("train", "--preset", preset, "--model", tiny_model, "--data", built(recipe), "--dry-run")
-        assert shown.exit_code == 0, shown.output
+        shown = curate(
+            "train", "--preset", preset, "--model", tiny_model, "--data", built(recipe), "--dry-run", check=True
+        )
         return shown.output.splitlines()
 
     _, data, warning, *_ = plan("deepcoder-16k", "deepcoder")

@@ -7,11 +7,9 @@ import json
 import re
 
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from loopback_server import answering
 from source_rows import humaneval_row, livecodebench_row, write_jsonl
-
-from cli import main
 
 RIGHT = "a, b = map(int, input().split())\nprint(a + b)"
 WRONG = "print(0)"
@@ -74,7 +72,7 @@ def evaluated(suite, path, answers, out, *options, says=""):
     """Run the command; return the result, the names of the problems that were solved, and the requests."""
     with canned(answers) as (url, asked):
         command = ["evaluate", "--model", "m", "--base-url", url, "--suite", f"{suite}={path}", "--k", "1"]
-        ran = CliRunner().invoke(main, [*command, "--out", str(out), *options])
+        ran = curate(*command, "--out", out, *options)
     assert ran.exit_code == 0, ran.output
     assert says in ran.output
     result = json.loads(out.read_text())
@@ -110,8 +108,7 @@ def test_programs_are_found_as_the_protocol_says(problems, tmp_path, protocol, s
 def test_answers_that_are_judged_again_are_counted_as_under_the_other_protocol_and_cost_the_same(problems, tmp_path):
     before, again = tmp_path / "ours.json", tmp_path / "again.json"
     result, _, _ = evaluated("lcb", problems, PROGRAMS, before, "--price-answer", "10000")
-    ran = CliRunner().invoke(main, ["rescore", str(before), "--extraction", "lcb", "--out", str(again)])
-    assert ran.exit_code == 0, ran.output
+    curate("rescore", before, "--extraction", "lcb", "--out", again, check=True)
     assert solved_in(json.loads(again.read_text())) == THOUGHTS_COUNT
     assert json.loads(again.read_text())["numbers"]["cost"] == result["numbers"]["cost"] == 2.6
 
@@ -143,7 +140,7 @@ def test_gpu_hours_are_paid_for_the_samples_that_a_call_drew(problems, tmp_path)
 )
 @pytest.mark.parametrize("command", [["evaluate", "--suite", "lcb"], ["difficulty", "d"]])
 def test_half_a_price_is_refused_in_a_sentence(command, options, message):
-    ran = CliRunner().invoke(main, [*command, "--model", "m", "--base-url", "http://127.0.0.1:9/v1", *options])
+    ran = curate(*command, "--model", "m", "--base-url", "http://127.0.0.1:9/v1", *options)
     assert ran.exit_code == 2
     assert message in " ".join(ran.output.split())
 

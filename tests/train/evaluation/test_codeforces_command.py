@@ -8,12 +8,11 @@ from contextlib import contextmanager
 
 import loopback_server
 import pytest
-from click.testing import CliRunner
 from codeforces_api import Api, serving
 from codeforces_rows import CHECKER, codeelo_row, open_r1_row
+from curate_command import curate
 from source_rows import write_jsonl
 
-from cli import main
 from train.evaluation.codeforces.contests import default_path, read_contests
 from train.evaluation.codeforces.rating import deepcoder_2024, rate_model
 from train.evaluation.results.result import read_result
@@ -65,15 +64,14 @@ def evaluate(url, rows, out, *more):
         "--out",
         out,
     ]
-    done = CliRunner().invoke(main, [*map(str, words), "--workers", "2", *map(str, more)])
-    assert done.exit_code == 0, done.output
+    done = curate(*words, "--workers", "2", *more, check=True)
     return done.stdout
 
 
 def fetched(path):
     with serving(Api((1971, 1972))) as api:
         words = ["evaluations", "fetch", "codeforces", "--contests", "1971,1972", "--pause", "0", "--out", str(path)]
-        assert CliRunner().invoke(main, [*words, "--base-url", api.url]).exit_code == 0
+        assert curate(*words, "--base-url", api.url).exit_code == 0
     return path
 
 
@@ -114,8 +112,7 @@ def test_results_show_the_rating_in_every_form(evaluated):
     folder, _ = evaluated
 
     def results(*more):
-        done = CliRunner().invoke(main, ["results", str(folder / "r.json"), *more])
-        assert done.exit_code == 0, done.output
+        done = curate("results", folder / "r.json", *more, check=True)
         return done.stdout
 
     for form in ("text", "markdown", "html", "model-card"):
@@ -150,7 +147,6 @@ def test_answers_that_are_judged_again_have_their_rating_again(evaluated, tmp_pa
     default_path().parent.mkdir()
     shutil.copy(folder / "contests.parquet", default_path())
     again = tmp_path / "again.json"
-    done = CliRunner().invoke(main, ["rescore", str(folder / "r.json"), "--out", str(again), "--workers", "2"])
-    assert done.exit_code == 0, done.output
+    curate("rescore", folder / "r.json", "--out", again, "--workers", "2", check=True)
     before, now = (json.loads(path.read_text()) for path in (folder / "r.json", again))
     assert now["ratings"] == before["ratings"]

@@ -8,10 +8,9 @@ from math import isnan
 
 import pytest
 import tiny_world
-from click.testing import CliRunner
+from curate_command import curate
 from source_rows import write_jsonl
 
-from cli import main
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
 from sandbox import Case, RefereeError, Sandbox, SandboxError, Suite
@@ -181,8 +180,7 @@ def test_the_command_writes_what_it_prints(path, tiny_model, model_server, tmp_p
     out = tmp_path / "results" / "tiny.json"
     words = ["evaluate", "--model", tiny_model, "--base-url", model_server, "--data", path, "--k", 4]
     words += ["--max-tokens", tiny_world.MAX_TOKENS, "--workers", 2, "--out", out]
-    done = CliRunner().invoke(main, list(map(str, words)))
-    assert done.exit_code == 0, done.output
+    done = curate(*words, check=True)
     heading, head, numbers, *_ = done.stdout.splitlines()
     assert heading == f"tiny: {path.name}, 6 problems x 4, T 0.6, {tiny_world.MAX_TOKENS} tokens"
     assert head.split()[:3] == ["problems", "pass@1", "95%"]
@@ -195,7 +193,7 @@ def test_the_command_writes_what_it_prints(path, tiny_model, model_server, tmp_p
         row["bits"].count("1") for row in written["problems"]
     )
     first = out.read_bytes()
-    again = CliRunner().invoke(main, list(map(str, words)))
+    again = curate(*words)
     assert again.stdout == done.stdout
     assert out.read_bytes() == first
 
@@ -209,8 +207,7 @@ def test_the_result_names_prompt_and_engine_and_another_prompt_draws_other_sampl
     words += ["--max-tokens", tiny_world.MAX_TOKENS, "--workers", 2, "--engine", "concurrency=4"]
     forms = [[], ["--system", "Be brief.", "--template", template], ["--template-arg", "enable_thinking=false"]]
     for form in forms:
-        done = CliRunner().invoke(main, list(map(str, [*words, *form])))
-        assert done.exit_code == 0, done.output
+        curate(*words, *form, check=True)
         written = json.loads(out.read_text())
         assert written["engine"] == {"max_num_seqs": 4}
     assert written["prompt"] == {"template_arguments": {"enable_thinking": False}}
@@ -245,6 +242,6 @@ def test_samples_that_were_asked_with_other_fields_have_other_names():
 )
 def test_a_mistake_is_explained(path, words, said, tmp_path):
     (tmp_path / "config.json").write_text("{}")
-    done = CliRunner().invoke(main, ["evaluate", "--model", str(tmp_path), "--data", str(path), *words])
+    done = curate("evaluate", "--model", tmp_path, "--data", path, *words)
     assert done.exit_code == 1
     assert said in done.output

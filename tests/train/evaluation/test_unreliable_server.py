@@ -5,12 +5,10 @@ import itertools
 import threading
 
 import tiny_world
-from click.testing import CliRunner
+from curate_command import curate
 from hiccups import HICCUPS
 from loopback_server import answering
 from source_rows import write_jsonl
-
-from cli import main
 
 RIGHT, WRONG = (tiny_world.fenced(code) for code in ("print(sum(map(int, input().split())))", "print(0)"))
 
@@ -23,12 +21,10 @@ def completion(asked):
 
 def evaluated(data, out, reply):
     with answering(reply) as (url, _):
-        done = CliRunner().invoke(
-            main,
-            ["evaluate", "--model", "canned", "--base-url", url, "--data", str(data), "--k", "44", "--workers", "2",
-             "--engine", "concurrency=32", "--request-timeout", "1", "--out", str(out)],
+        curate(
+            "evaluate", "--model", "canned", "--base-url", url, "--data", data, "--k", 44, "--workers", 2,
+            "--engine", "concurrency=32", "--request-timeout", 1, "--out", out, check=True,
         )  # fmt: skip
-    assert done.exit_code == 0, done.output
     return out.read_bytes().replace(url.encode(), b"")
 
 

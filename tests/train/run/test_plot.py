@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-
-from cli import main
+from curate_command import curate
 
 pytest.importorskip("matplotlib")
 from train.errors import NoRunError
@@ -129,11 +127,10 @@ def test_the_timeline_of_a_long_run_shows_its_end(tmp_path):
 
 def test_the_command_draws_into_the_run(tmp_path):
     folder = run(tmp_path / "one")
-    done = CliRunner().invoke(main, ["plot", str(folder), f"again={folder}"])
-    assert done.exit_code == 0, done.output
+    done = curate("plot", folder, f"again={folder}", check=True)
     assert done.stdout.strip() == str(folder / "curves.svg")
     assert {"one", "again"} <= set(texts(folder / "curves.svg"))
-    done = CliRunner().invoke(main, ["plot", str(folder), "--out", str(tmp_path / "curves.png")])
+    done = curate("plot", folder, "--out", tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -150,7 +147,7 @@ def test_the_command_draws_into_the_run(tmp_path):
 def test_a_mistake_is_explained(tmp_path, lines, words, said):
     if lines is not None:
         (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    done = CliRunner().invoke(main, ["plot", str(tmp_path), *words])
+    done = curate("plot", tmp_path, *words)
     assert done.exit_code == 1
     assert said in done.output
 

@@ -3,17 +3,11 @@
 import re
 
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from made_outcomes import outcome
 from made_results import of_bits, write
 
-from cli import main
-
 pytest.importorskip("matplotlib")
-
-
-def run(*words):
-    return CliRunner().invoke(main, ["plot", "--by", "month", *map(str, words)])
 
 
 def texts(path):
@@ -23,8 +17,7 @@ def texts(path):
 def test_every_month_has_its_place_and_the_release_a_line(tmp_path):
     problems = [outcome("a", "11", day="2024-11-03"), outcome("b", "01", day="2025-01-04"), outcome("c", "x0")]
     files = [write(tmp_path / f"{name}.json", problems) for name in "mn"]
-    done = run(*files, "--released", "2024-12-15")
-    assert done.exit_code == 0, done.output
+    done = curate("plot", "--by", "month", *files, "--released", "2024-12-15", check=True)
     out = tmp_path / "m.by-month.svg"
     assert done.stdout == f"{out}\n"
     shown = texts(out)
@@ -34,8 +27,8 @@ def test_every_month_has_its_place_and_the_release_a_line(tmp_path):
 
 
 def test_a_result_without_dates_is_refused(tmp_path):
-    done = run(of_bits(tmp_path / "m.json", "1"))
+    done = curate("plot", "--by", "month", of_bits(tmp_path / "m.json", "1"))
     assert done.exit_code == 1
     assert "no problem has a date" in done.output
-    assert run(tmp_path / "none.json").exit_code == 1
-    assert CliRunner().invoke(main, ["plot", str(tmp_path), "--released", "2024-12-15"]).exit_code == 2
+    assert curate("plot", "--by", "month", tmp_path / "none.json").exit_code == 1
+    assert curate("plot", tmp_path, "--released", "2024-12-15").exit_code == 2

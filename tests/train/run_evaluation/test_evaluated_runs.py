@@ -13,11 +13,10 @@ from types import SimpleNamespace
 import forked
 import pytest
 import small_runs
-from click.testing import CliRunner
+from curate_command import curate
 from described_metrics import metric_description
 from safetensors.torch import load_file
 
-from cli import main
 from train import child, loop
 from train.run.folder import open_run
 from train.run.metrics_log import read_metrics
@@ -219,8 +218,7 @@ def test_several_suites_have_metrics_of_their_own(several):
 
 
 def test_the_steps_of_a_run_are_compared_with_the_first(several):
-    done = CliRunner().invoke(main, ["compare", str(several)])
-    assert done.exit_code == 0, done.output
+    done = curate("compare", several, check=True)
     tables = done.stdout.split("\n\n")
     assert [table.splitlines()[0] for table in tables if "differences" in table] == [
         f"{suite}: differences from step 0, the first" for suite in ("held", "out")
@@ -232,11 +230,10 @@ def test_the_steps_of_a_run_are_compared_with_the_first(several):
 def test_the_evaluations_of_runs_are_drawn(several, made, tmp_path):
     out = tmp_path / "evaluations.svg"
     runs = [f"two={several}", f"one={made('inside')}"]
-    done = CliRunner().invoke(main, ["plot", *runs, "--evaluations", "--out", str(out)])
-    assert done.exit_code == 0, done.output
+    curate("plot", *runs, "--evaluations", "--out", out, check=True)
     drawn = out.read_text()
     assert [words in drawn for words in ("pass@1 on held", "pass@1 on out", "Difference from the first step")] == [
         True
     ] * 3
-    nothing = CliRunner().invoke(main, ["plot", str(made("nowhere")), "--evaluations"])
+    nothing = curate("plot", made("nowhere"), "--evaluations")
     assert (nothing.exit_code, "no evaluation is finished" in nothing.output) == (1, True)

@@ -10,9 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 
-from curate.commands.main import main
 from train.errors import SamplerError
 from train.sampling.model_check import check_model
 
@@ -107,7 +106,7 @@ def test_commands_say_it_before_they_read_or_write_anything(command, here, six_p
         "train": ["run.toml"],
     }
     before = sorted(here.rglob("*"))
-    result = CliRunner().invoke(main, [command, *arguments[command]])
+    result = curate(command, *arguments[command])
     assert result.exit_code == 1
     assert "Did you mean models/tiny?" in result.stderr
     assert sorted(here.rglob("*")) == before

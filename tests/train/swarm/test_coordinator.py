@@ -12,12 +12,11 @@ from typing import Any
 import forked
 import msgspec
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from msgspec import Raw
 from swarm_answers import encode_lease_file
 from swarms import RUN, TERMS, Member, World, answers_to, invite, publish
 
-from curate.commands.main import main
 from train.asynchronous.controller_threads import RetryPolicy
 from train.asynchronous.messages import LeaseVerdict, SampleResult, pack_tokens
 from train.asynchronous.server import ControllerServer
@@ -81,12 +80,12 @@ def test_weights_go_to_the_bucket_that_was_named_and_not_into_the_folder(world: 
 @pytest.mark.parametrize("url", ["ftp://weights", "s3://", "weights"])
 def test_a_store_that_there_cannot_be_is_one_sentence(world: World, url: str) -> None:
     words = ["coordinator", str(world.place), "--controller", world.server.url, "--listen", "127.0.0.1:0"]
-    done = CliRunner().invoke(main, [*words, "--relay", "http://relay", "--store", url, "--vocabulary", "10"])
+    done = curate(*words, "--relay", "http://relay", "--store", url, "--vocabulary", "10")
     assert done.exit_code == 1
     [said] = [line for line in done.stderr.splitlines() if line.startswith("Error:")]
     assert said.startswith(f"Error: --store {url}: ")
     assert said.endswith("Give a URL such as s3://BUCKET/FOLDER or gs://BUCKET")
-    assert "--store needs --relay" in CliRunner().invoke(main, [*words, "--store", "s3://weights"]).stderr
+    assert "--store needs --relay" in curate(*words, "--store", "s3://weights").stderr
 
 
 def test_answers_come_one_by_one_or_together_and_the_first_to_each_seed_stays(world: World) -> None:
@@ -349,38 +348,38 @@ def test_a_coordinator_that_is_killed_in_mid_lease_goes_on(world: World) -> None
 
 
 def test_the_operator_sees_bans_and_audits(world: World) -> None:
-    def curate(*words: str) -> tuple[int, str]:
-        shown = CliRunner().invoke(main, list(words))
+    def operate(*words: str) -> tuple[int, str]:
+        shown = curate(*words)
         return shown.exit_code, shown.output
 
     place = str(world.place)
     with world.coordinator():
         node = world.member()
         node.ask(slots=1)
-        assert curate("ledger", "audit", place)[0] == 0, "an audit waits for the coordinator to end"
+        assert operate("ledger", "audit", place)[0] == 0, "an audit waits for the coordinator to end"
         name = node.client.node.hex()
-        status, printed = curate("swarm", "status", place)
+        status, printed = operate("swarm", "status", place)
         assert (status, f"{name[:16]}" in printed, "open 1" in printed) == (0, True, True), printed
-        assert curate("swarm", "ban", place, "ffff")[0] == 1
-        assert curate("swarm", "ban", place, name[:12]) == (0, f"{name} is banned\n")
+        assert operate("swarm", "ban", place, "ffff")[0] == 1
+        assert operate("swarm", "ban", place, name[:12]) == (0, f"{name} is banned\n")
         with pytest.raises(RunError, match="banned"):
             node.beat()
-        assert "banned" in curate("swarm", "status", place)[1]
-    status, printed = curate("ledger", "audit", place)
+        assert "banned" in operate("swarm", "status", place)[1]
+    status, printed = operate("ledger", "audit", place)
     assert (status, "banned" in printed) == (0, True), printed
     head = printed.split()[-1]
-    assert curate("ledger", "audit", place, "--seen", head)[0] == 0
-    assert curate("ledger", "audit", place, "--seen", "00" * 32)[0] == 1
-    assert curate("ledger", "audit", place, "--seen", "zz")[0] == 1
-    assert curate("ledger", "audit", f"{place}/ledger.sqlite")[0] == 1
-    assert curate("swarm", "status", place)[0] == 1
+    assert operate("ledger", "audit", place, "--seen", head)[0] == 0
+    assert operate("ledger", "audit", place, "--seen", "00" * 32)[0] == 1
+    assert operate("ledger", "audit", place, "--seen", "zz")[0] == 1
+    assert operate("ledger", "audit", f"{place}/ledger.sqlite")[0] == 1
+    assert operate("swarm", "status", place)[0] == 1
 
 
 def test_the_status_names_leases_that_ended_with_a_restart(world: World) -> None:
     with world.coordinator():
         assert world.member().ask()
     with world.coordinator():
-        done = CliRunner().invoke(main, ["swarm", "status", str(world.place)])
+        done = curate("swarm", "status", world.place)
     assert (done.exit_code, "restarted 1" in done.output) == (0, True), done.output
 
 

@@ -4,11 +4,10 @@ from collections import deque
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from curate_command import curate
 from msgspec.structs import replace
 
-from cli import main
 from train.asynchronous.messages import (
     ACCEPTED,
     Heartbeat,
@@ -238,7 +237,7 @@ def test_a_key_is_made_once_and_nobody_else_can_read_it(tmp_path):
     ],
 )
 def test_what_is_wrong_with_the_options_is_explained(options, words):
-    result = CliRunner().invoke(main, ["rollout", *options])
+    result = curate("rollout", *options)
     assert result.exit_code != 0
     assert words in " ".join(result.output.split())
     assert "Traceback" not in result.output
@@ -248,8 +247,8 @@ def test_the_invite_of_a_verifier_is_not_used_up_by_a_node(tmp_path):
     place = SwarmFolder(tmp_path)
     create_key_file(place.key_path)
     place.write_address(SwarmAddress("coder", "http://127.0.0.1:1", "http://127.0.0.1:1"))
-    invite = CliRunner().invoke(main, ["swarm", "invite", str(tmp_path), "--verifier"]).output.strip()
-    result = CliRunner().invoke(main, ["rollout", "--join", invite, "--key", str(tmp_path / "k"), "--patience", "0"])
+    invite = curate("swarm", "invite", tmp_path, "--verifier").output.strip()
+    result = curate("rollout", "--join", invite, "--key", tmp_path / "k", "--patience", "0")
     assert result.exit_code == 1
     assert "this invite is for a verifier" in result.output
 
@@ -277,6 +276,6 @@ def test_the_invite_of_a_verifier_is_not_used_up_by_a_node(tmp_path):
 def test_what_is_wrong_with_folders_and_keys_is_explained(words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("file").write_text("what?")
-    result = CliRunner().invoke(main, words)
+    result = curate(*words)
     assert result.exit_code == 1
     assert said in " ".join(result.output.split())

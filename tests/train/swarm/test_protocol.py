@@ -6,10 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 from blake3 import blake3
-from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from curate_command import curate
 
-from curate.commands.main import main
 from sandbox.service.service_errors import Unauthorized
 from train.errors import ConfigError
 from train.swarm.coordinator.intake import RetryLater
@@ -171,12 +170,12 @@ def test_invites_that_are_damaged_are_named() -> None:
 def test_an_invite_is_printed(tmp_path: Path) -> None:
     key = create_key_file(tmp_path / "run.key")
     SwarmFolder(tmp_path).write_address(SwarmAddress("r", "http://c:1", "http://here:1"))
-    shown = CliRunner().invoke(main, ["swarm", "invite", str(tmp_path), "--verifier"])
+    shown = curate("swarm", "invite", tmp_path, "--verifier")
     made = read_invite(shown.output, public_key_bytes(key))
     assert (made.role, made.relays, made.run) == ("verifier", ("http://c:1",), "r")
 
 
 def test_a_folder_without_a_coordinator_is_named(tmp_path: Path) -> None:
-    shown = CliRunner().invoke(main, ["swarm", "invite", str(tmp_path)])
+    shown = curate("swarm", "invite", tmp_path)
     assert shown.exit_code == 1
     assert "curate coordinator" in shown.output

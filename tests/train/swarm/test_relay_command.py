@@ -11,10 +11,9 @@ from pathlib import Path
 
 import forked
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from published_weights import PUBLIC, RUN, publish, relay
 
-from curate.commands.main import main
 from sandbox.concurrency.file_lock import FileLock
 from train.swarm.broadcast.relay_source import RelaySource
 
@@ -70,7 +69,7 @@ def test_weights_pass_through_relays_that_are_processes(tmp_path: Path) -> None:
 def test_two_relays_do_not_share_a_folder(tmp_path: Path) -> None:
     options = ["--from", "http://127.0.0.1:1", "--run", RUN, "--public-key", PUBLIC.hex(), "--folder", str(tmp_path)]
     with FileLock(tmp_path / ".lock"):
-        result = CliRunner().invoke(main, ["relay", "--listen", "127.0.0.1:0", *options])
+        result = curate("relay", "--listen", "127.0.0.1:0", *options)
     assert result.exit_code == 1
     assert f"another relay is writing to {tmp_path}. Stop it, or choose another --folder." in result.output
 
@@ -95,7 +94,7 @@ def test_what_is_wrong_with_the_options_is_explained(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     listen = [] if "--listen" in options else ["--listen", "127.0.0.1:0"]
-    result = CliRunner().invoke(main, ["relay", *options, *listen])
+    result = curate("relay", *options, *listen)
     assert not list(tmp_path.iterdir())  # nothing is left behind, least of all a key
     assert result.exit_code in (1, 2)
     assert words in result.output

@@ -6,10 +6,9 @@ from pathlib import Path
 import forked
 import pytest
 import small_runs
-from click.testing import CliRunner
+from curate_command import curate
 from journal_audit import audit_journal
 
-from cli import main
 from train.asynchronous import journal
 from train.asynchronous.events import BatchTaken
 from train.swarm.accounts import LeaseEntry, VerdictEntry
@@ -48,8 +47,7 @@ def bars(tmp_path_factory, tiny_model, six_problems):
     folder = tmp_path_factory.mktemp("bars")
     small = small_runs.written(folder, tiny_model, six_problems)
     changes = ["--groups", "12", "--out", str(folder / "bars.toml"), "--set", "rollout.temperature=1.4"]
-    result = CliRunner().invoke(main, ["swarm", "calibrate", str(small), *changes])
-    assert result.exit_code == 0, result.output
+    curate("swarm", "calibrate", small, *changes, check=True)
     return folder / "bars.toml"
 
 
@@ -98,8 +96,7 @@ def check(swarm, honest):
     assert trained
     assert {node for group in trained for node in sampled_by[group]} <= keys
     assert audit_journal(journal.read_events(swarm.run / journal.FOLDER), staleness=STALENESS).findings == []
-    result = CliRunner().invoke(main, ["train", str(swarm.run), "--replay"])
-    assert result.exit_code == 0, result.output
+    result = curate("train", swarm.run, "--replay", check=True)
     assert "the same weights as" in result.output
 
 

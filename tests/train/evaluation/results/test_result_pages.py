@@ -6,10 +6,9 @@ import pytest
 import tiny_world
 from browser import opened
 from canned_results import evaluated
-from click.testing import CliRunner
+from curate_command import curate
 from source_rows import livecodebench_row, write_jsonl
 
-from cli import main
 from train.evaluation.results import pages
 from train.evaluation.results.result import read_results
 from train.evaluation.results.tables import leaderboard
@@ -43,13 +42,9 @@ def world(tmp_path_factory, box):
     return folder
 
 
-def run(*words):
-    return CliRunner().invoke(main, ["results", *map(str, words)])
-
-
 @pytest.fixture(scope="module")
 def site(world):
-    done = run(world / "m.json", world / "n.json", "--format", "pages", "--out", world / "site")
+    done = curate("results", world / "m.json", world / "n.json", "--format", "pages", "--out", world / "site")
     assert (done.exit_code, done.output) == (0, f"{world / 'site' / 'index.html'}\n")
     return world / "site"
 
@@ -128,7 +123,7 @@ def test_nothing_is_wider_than_the_window(show, site, path, width):
 
 def test_the_table_says_how_each_result_was_measured(show, world):
     out = world / "table.html"
-    assert run(world / "m.json", world / "n.json", "--format", "html", "--out", out).exit_code == 0
+    assert curate("results", world / "m.json", world / "n.json", "--format", "html", "--out", out).exit_code == 0
     page = show(out, width=400)
     cells = page.value("[...document.querySelectorAll('#board td.n')].map(td => td.innerText.split(/\\n/))")
     assert cells == [["0.500", "0.055-0.945", "2 × 2, T 0.6"]] * 2
@@ -166,17 +161,16 @@ def test_answers_without_their_rows_are_shown_without_prompts(world, tmp_path):
 
 def test_a_result_without_its_answers_has_no_pages_and_a_warning(world, tmp_path):
     (tmp_path / "m.json").write_bytes((world / "m.json").read_bytes())
-    done = run(tmp_path / "m.json", "--format", "pages", "--out", tmp_path / "site")
-    assert done.exit_code == 0
+    done = curate("results", tmp_path / "m.json", "--format", "pages", "--out", tmp_path / "site", check=True)
     assert "m.json.samples.jsonl is missing" in done.stderr
     assert [path.name for path in (tmp_path / "site").iterdir()] == ["index.html"]
     assert "<a href" not in (tmp_path / "site" / "index.html").read_text()
 
 
 def test_pages_need_a_folder(world):
-    done = run(world / "m.json", "--format", "pages")
+    done = curate("results", world / "m.json", "--format", "pages")
     assert done.exit_code == 1
     assert "--out FOLDER" in done.output
-    done = run(world / "m.json", "--format", "pages", "--out", world / "m.json")
+    done = curate("results", world / "m.json", "--format", "pages", "--out", world / "m.json")
     assert done.exit_code == 1
     assert "Traceback" not in done.output

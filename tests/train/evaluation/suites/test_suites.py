@@ -5,12 +5,11 @@ import json
 from datetime import date
 
 import pytest
-from click.testing import CliRunner
+from curate_command import curate
 from evalplus_rows import humaneval_plus_hub_row, humaneval_plus_row, mbpp_plus_hub_row, mbpp_plus_row
 from math_answers import needs_math_verify
 from source_rows import DATA, humaneval_row, livecodebench_row, mbpp_row, words, write_jsonl
 
-from cli import main
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
 from curate.reading.tables import locate
@@ -39,9 +38,7 @@ def test_a_file_that_several_suites_could_read_is_refused_unless_one_is_named(tm
     path = write_jsonl(tmp_path / "rows.jsonl", [row])
     with pytest.raises(CurateError, match=f"can be read as {choice}, whose verdicts differ. Say which: --suite"):
         read_exercises(str(path))
-    done = CliRunner().invoke(
-        main, ["evaluate", "--model", str(tmp_path), "--base-url", "http://x", "--data", str(path)]
-    )
+    done = curate("evaluate", "--model", tmp_path, "--base-url", "http://x", "--data", path)
     assert done.exit_code == 1
     assert "Say which: --suite" in done.output
 
@@ -121,10 +118,10 @@ def test_a_name_that_is_no_suite_is_explained(text, said):
 
 def test_the_command_wants_either_a_suite_or_data(tmp_path):
     for words_ in (["--suite", "mbpp", "--data", "x"], []):
-        done = CliRunner().invoke(main, ["evaluate", "--model", "m", *words_])
+        done = curate("evaluate", "--model", "m", *words_)
         assert done.exit_code == 2
         assert "give either --data DATASET or --suite NAME[=PATH]" in done.output
-    help = CliRunner().invoke(main, ["evaluate", "--help"]).output
+    help = curate("evaluate", "--help").output
     assert all(name in help for name in NAMES)
 
 
