@@ -68,3 +68,10 @@ def shared_workers() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(backends, "start", _borrow)
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _shared_workers() -> Iterator[None]:
+    """Share workers in the tests of a folder whose conftest imports this."""
+    with shared_workers():
+        yield

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import showcase
 from run_folder import make_once, run_folder
-from shared_workers import shared_workers
+from shared_workers import _shared_workers, shared_workers  # noqa: F401
 from source_rows import words, write_jsonl
 
 from curate.decontamination.clean_copy import write_clean_copy
@@ -16,12 +16,13 @@ from curate.difficulty import table
 from curate.manifest import hash_of
 from curate.pipeline import BuildOptions, build
 from curate.report.report_files import refresh_report
+from sandbox import Sandbox
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _shared_workers() -> Iterator[None]:
-    with shared_workers():
-        yield
+@pytest.fixture(scope="module")
+def box() -> Iterator[Sandbox]:
+    with Sandbox(workers=2, seed=0) as box:
+        yield box
 
 
 @pytest.fixture(scope="session")

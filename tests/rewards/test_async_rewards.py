@@ -8,6 +8,7 @@ import pytest
 from answers import program_answer, text_answer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from waiting import becomes
 
 from rewards.async_rewards import AsyncRewards
 from rewards.code import CodeReward
@@ -146,10 +147,7 @@ def test_its_threads_end_when_it_is_closed():
     with AsyncRewards(length_reward) as rewards:
         wait([rewards.submit(RIGHT, EMPTY_TASK) for _ in range(50)], 60)
         assert {thread.name for thread in set(threading.enumerate()) - others} == {"rewards"}
-    end = time.monotonic() + 20
-    while any(thread.name == "rewards" for thread in set(threading.enumerate()) - others):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    assert becomes(lambda: all(thread.name != "rewards" for thread in set(threading.enumerate()) - others))
 
 
 def test_the_reward_is_unknown_if_the_sandbox_is_closed_meanwhile():

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -156,38 +155,3 @@ def front_ends(service: Service) -> list[psutil.Process]:
     """Return the processes of a service that speak HTTP."""
     children = psutil.Process(service.process.pid).children()
     return [child for child in children if "sandbox.service.front_end" in " ".join(child.cmdline())]
-
-
-def becomes(condition: Callable[[], bool], seconds: float = 60) -> bool:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-def below(pid: int) -> set[tuple[str, str]]:
-    """Return (pid, start time) of all descendants of a process."""
-    descendants, parents = set(), [str(pid)]
-    stats = {name: _stat(name) for name in os.listdir("/proc") if name.isdigit()}
-    while parents:
-        parent = parents.pop()
-        for name, stat in stats.items():
-            if stat[1:2] == [parent] and (name, stat[19]) not in descendants:
-                descendants.add((name, stat[19]))
-                parents.append(name)
-    return descendants
-
-
-def alive(processes: set[tuple[str, str]]) -> set[tuple[str, str]]:
-    return {(name, started) for name, started in processes if (stat := _stat(name)) and stat[19] == started}
-
-
-def _stat(name: str) -> list[str]:
-    """Return the fields of /proc/PID/stat from the state on, or none if the process has ended."""
-    try:
-        stat = Path(f"/proc/{name}/stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:
-        return []
-    return [] if stat[0] == "Z" else stat

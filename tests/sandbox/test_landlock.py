@@ -14,6 +14,7 @@ import pytest
 from batch import ADDS, HARMLESS
 from confined import CONTAINER, PLACES, ROOT, ROOT_OF_CONTAINER, USER, command, install, judged
 from hostile import attacks
+from waiting import becomes
 
 from sandbox import Case, Limits, Outcome, Program, Sandbox, Suite
 from sandbox.conformance import CHECKS
@@ -380,10 +381,7 @@ def test_nothing_stays_when_the_caller_is_killed(installed: Path) -> None:
         while len(family := descendants(caller.pid)) < 12:
             time.sleep(0.01)
         caller.kill()
-    end = time.monotonic() + 30
-    while left := [pid for pid in family if os.path.exists(f"/proc/{pid}")]:
-        assert time.monotonic() < end, left
-        time.sleep(0.05)
+    assert becomes(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in family))
 
 
 @pytest.mark.thorough

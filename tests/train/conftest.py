@@ -3,6 +3,20 @@ import small_runs
 import tiny_world
 from run_folder import make_once, run_folder
 
+from sandbox import Sandbox
+
+
+@pytest.fixture(scope="module")
+def box():
+    with Sandbox(workers=2) as box:
+        yield box
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    """Give the test a folder of its own for what is kept from one evaluation to the next."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
 
 @pytest.fixture(scope="session")
 def six_problems():

@@ -15,6 +15,7 @@ import pytest
 import small_runs
 from curate_command import curate
 from journal_audit import audit_journal
+from waiting import becomes, listens
 
 from train.asynchronous import journal
 
@@ -56,9 +57,8 @@ class Training:
 
     def go_on(self, steps):
         """Wait until so many further steps are made, or the run has ended."""
-        goal, end = self.steps() + steps, time.monotonic() + SECONDS
-        while self.steps() < goal and self.process.poll() is None and time.monotonic() < end:
-            time.sleep(0.05)
+        goal = self.steps() + steps
+        becomes(lambda: self.steps() >= goal or self.process.poll() is not None, SECONDS)
         assert self.process.poll() in (None, 0), self._log.read_text()
         assert self.steps() >= goal or self.process.poll() == 0, self._log.read_text()
 
@@ -136,12 +136,7 @@ def judge_service(port):
     command = [sys.executable, "-m", "cli", "serve", "--port", str(port), "--workers", "2"]
     process = forked.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        end = time.monotonic() + SECONDS
-        while time.monotonic() < end:
-            with socket.socket() as client:
-                if client.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
+        assert becomes(lambda: listens(port), SECONDS)
         yield process
     finally:
         process.kill()

@@ -7,7 +7,7 @@ from source_rows import SUM, SUM_TESTS
 
 from curate.strength import mistakes
 from curate.strength.mutants import mutable_nodes, mutants
-from sandbox import Case, Program, Sandbox, Suite, Verdict
+from sandbox import Case, Program, Suite, Verdict
 
 SUITE = Suite([Case(i, o) for i, o in SUM_TESTS])
 REFERENCE = """
@@ -130,12 +130,6 @@ def test_code_without_effect_is_not_changed():
 @pytest.mark.parametrize("text", ["print 'a'", "x = (", "x = " + "(" * 5000 + ")" * 5000, "a\0", "x = 1" + "+1" * 5000])
 def test_a_text_that_is_not_a_program_has_no_mutants(text):
     assert mutants(text, SUITE, n_shown_cases=0, seed=0) == []
-
-
-@pytest.fixture(scope="module")
-def box():
-    with Sandbox(workers=1, seed=0) as box:
-        yield box
 
 
 def hard_coded(suite, shown):

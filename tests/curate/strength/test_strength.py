@@ -37,12 +37,6 @@ SIGN = "class Solution:\n    def sign(self, n: Optional[int]):\n        return 1
 SIGNS = [("[7]", "1"), ("[0]", "0"), ("[1]", "1"), ("[-1]", "-1"), ("[-5]", "-1"), ("[-9]", "-1")]
 
 
-@pytest.fixture(scope="module")
-def box():
-    with Sandbox(workers=2, seed=0) as box:
-        yield box
-
-
 def problem(tests, reference=LARGEST, *, id="taco/0", language="python", **suite):
     suite = Suite([Case(i, o) for i, o in tests], limits=Limits(wall_seconds=2.0), **suite)
     program = reference and Program(reference, language)

@@ -1,14 +1,12 @@
 """The strength of tests that are Python code is measured as that of others."""
 
-import pytest
-
 from curate.judging import MeteredSandbox, collect_outputs
 from curate.problem import Problem
 from curate.reading.dialects.literals import parse_call
 from curate.strength.extra_inputs import extra_inputs
 from curate.strength.measurement import measure
 from curate.strength.mutants import mutants
-from sandbox import Assertions, Case, Program, Sandbox, Suite, Verdict
+from sandbox import Assertions, Case, Program, Suite, Verdict
 
 BIGGEST = """
 class Solution:
@@ -26,12 +24,6 @@ CASES = [
     Case("Solution().best([('a', 5), ('b', 5), ('c', 1)])", "(5, {'a', 'b'})"),
 ]
 SUITE = Suite(CASES, checker="python", assertions=Assertions(("Solution",), given="from typing import *"))
-
-
-@pytest.fixture(scope="module")
-def box():
-    with Sandbox(workers=2) as sandbox:
-        yield sandbox
 
 
 def test_strength_is_measured_and_holes_are_calls(box):

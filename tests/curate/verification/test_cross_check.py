@@ -13,19 +13,13 @@ from curate.reading.solutions import parse_solution
 from curate.stage import BuildRow
 from curate.stages.cross_check import CrossCheckRecord, CrossCheckStage
 from curate.stages.verify import VerificationStage
-from sandbox import Case, Limits, Sandbox, Suite, Verdict
+from sandbox import Case, Limits, Suite, Verdict
 
 PYTHON = ("python",)
 # Any two numbers with this sum are right, but the tests accept only one pair.
 PAIRS = [(f"{total}\n", f"0 {total}\n") for total in range(8)]
 MIN_FIRST = "n = int(input())\nprint(0, n)"
 ANOTHER = "n = int(input())\nprint(0, n) if n < 5 else print(1, n - 1)"
-
-
-@pytest.fixture(scope="module")
-def box():
-    with Sandbox(workers=2, seed=0) as box:
-        yield box
 
 
 def problem(*solutions, tests=SUM_TESTS, wrapping=Wrapping.NONE, **suite):

@@ -3,15 +3,9 @@
 import pytest
 
 from curate.judging import failure_cause
-from sandbox import Case, Limits, Program, Sandbox, Suite
+from sandbox import Case, Limits, Program, Suite
 
 SUITE = Suite([Case("1\n", "2\n")], limits=Limits(wall_seconds=2.0))
-
-
-@pytest.fixture(scope="module")
-def box():
-    with Sandbox(workers=1) as box:
-        yield box
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,6 @@ CPP = "#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout
 PYTHON = ("python",)
 
 
-@pytest.fixture(scope="module")
-def box():
-    with Sandbox(workers=2, seed=0) as box:
-        yield box
-
-
 def problem(*solutions, id="taco/0", tests=SUM_TESTS, wrapping=Wrapping.NONE, **suite):
     suite = Suite([Case(i, o) for i, o in tests], limits=Limits(wall_seconds=1.0), **suite)
     return Problem(

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import ROOT, becomes, below
+from process_tree import below
+from serving import ROOT
+from waiting import becomes
 
 from sandbox import (
     Cancelled,

@@ -24,6 +24,7 @@ import docker
 import pytest
 from batch import ADDS, HARMLESS, judged, spread
 from hostile import attacks, verdicts_of_failure
+from waiting import becomes
 
 from sandbox import BackendUnavailable, Case, Judgement, Limits, Program, Sandbox, SandboxError, Suite, Verdict, image
 from sandbox.backends import docker as backend
@@ -40,15 +41,6 @@ BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 def echo(number: int) -> Suite:
     return Suite([Case(f"{number}\n", f"{number}\n")], limits=Limits(wall_seconds=30))
-
-
-def becomes(condition: Callable[[], bool], seconds: float = 30) -> bool:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def leaves_sockets(test: Callable[..., None]) -> Callable[..., None]:

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,8 @@ from typing import Any
 import pytest
 from batch import Answer as Answered
 from batch import judged, spread
-from serving import Service, becomes, prepared, serving
+from serving import Service, prepared, serving
+from waiting import becomes, listens
 
 from rewards import CodeReward, Completion, Task
 from sandbox import (
@@ -196,11 +196,6 @@ def test_a_service_that_stays_away_gives_no_verdict() -> None:
         with pytest.raises(ExecutionLost, match=service.url):
             far.judge(ECHO, ONE)
         assert [type(answer) for _, answer in far.judge_many_with_errors([(ECHO, ONE)] * 3)] == [ExecutionLost] * 3
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as ours:
-        return ours.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_an_outage_is_logged_once_and_at_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_survival import ECHO, LONG, SLEEP, alive, becomes, below, echo, processes, traces
+from process_tree import alive, below, processes
+from test_survival import ECHO, LONG, SLEEP, echo, traces
+from waiting import becomes
 
 from sandbox import (
     BackendUnavailable,

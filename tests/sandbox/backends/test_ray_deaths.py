@@ -6,8 +6,10 @@ import signal
 from typing import Any
 
 import pytest
+from process_tree import alive, processes
 from test_ray import ECHO, SLOW_ECHO, supervisors, with_all_below
-from test_survival import alive, becomes, echo, processes, traces
+from test_survival import echo, traces
+from waiting import becomes
 
 from sandbox import Program, Sandbox, SandboxError, Verdict
 from sandbox.backends import _cluster

@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from process_tree import alive, below, processes
+from waiting import becomes
 
 from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite, Verdict
 from sandbox.jail.spawn import ZygoteKind
@@ -24,44 +26,6 @@ LONG = Suite([Case("", "")], limits=Limits(wall_seconds=60))
 
 def echo(number: int) -> Suite:
     return Suite([Case(f"{number}\n", f"{number}\n")])
-
-
-def processes() -> dict[int, tuple[int, str]]:
-    """Return all living processes: pid -> (parent, start time)."""
-    found = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            fields = Path(f"/proc/{name}/stat").read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        if fields[0] != "Z":
-            found[int(name)] = (int(fields[1]), fields[19])
-    return found
-
-
-def below(pid: int) -> set[tuple[int, str]]:
-    """Return the descendants of `pid`, each with its start time."""
-    everybody, found, wanted = processes(), set(), [pid]
-    while wanted:
-        parent = wanted.pop()
-        for child, (its_parent, started) in everybody.items():
-            if its_parent == parent:
-                found.add((child, started))
-                wanted.append(child)
-    return found
-
-
-def alive(some: set[tuple[int, str]]) -> set[tuple[int, str]]:
-    return some & {(pid, started) for pid, (_, started) in processes().items()}
-
-
-def becomes(condition: Callable[[], bool], seconds: float = 20) -> bool:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def traces(owners: set[tuple[int, str]]) -> list[str]:

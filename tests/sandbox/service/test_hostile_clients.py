@@ -16,7 +16,8 @@ from typing import Any
 import psutil
 import pytest
 from proxy import behind_nginx
-from serving import Service, becomes, front_ends, prepared, serving
+from serving import Service, front_ends, prepared, serving
+from waiting import becomes
 
 from sandbox.program import Limits
 from sandbox.request import RunRequest

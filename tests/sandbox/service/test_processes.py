@@ -11,7 +11,9 @@ from typing import Any
 import forked
 import psutil
 import pytest
-from serving import CURATE, ROOT, Service, alive, becomes, below, front_ends, prepared, serving
+from process_tree import alive, below
+from serving import CURATE, ROOT, Service, front_ends, prepared, serving
+from waiting import becomes
 
 ECHO = {"code": "print(input())", "language": "python"}
 NAP = {"code": "import time\ntime.sleep(0.5)\nprint(input())", "language": "python"}

@@ -14,8 +14,10 @@ from typing import Any
 
 import forked
 import pytest
+from process_tree import alive, below
 from proxy import behind_nginx
-from serving import CURATE, JSON, ROOT, Service, alive, becomes, below, prepared, serving
+from serving import CURATE, JSON, ROOT, Service, prepared, serving
+from waiting import becomes, listens
 
 from sandbox import Sandbox
 from sandbox.judge_record import judge_lines
@@ -763,20 +765,12 @@ def test_a_second_signal_stops_at_once_without_verdicts() -> None:
         assert becomes(lambda: service.metric("curate_in_flight") + service.metric("curate_queue_depth") == 5)
         children = below(service.process.pid)
         service.process.send_signal(signal.SIGTERM)
-        assert becomes(lambda: is_closed(service.port))
+        assert becomes(lambda: not listens(service.port))
         service.process.send_signal(signal.SIGTERM)
         assert service.process.wait(20) == 1
         assert [each.result()[0] for each in asked] == [503, 504, 504, 504, 504]
         assert becomes(lambda: not alive(children))
         assert "Traceback" not in service.stderr, service.stderr
-
-
-def is_closed(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port)).close()
-    except ConnectionRefusedError:
-        return True
-    return False
 
 
 def test_draining_is_bounded_in_time() -> None:

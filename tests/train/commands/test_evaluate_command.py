@@ -16,9 +16,7 @@ UP = "def up(ns):\n    return [n + 1 for n in ns]"
 BOTH = f"```python\n{UP}\nif __name__ == '__main__':\n    {SUM}\n```"
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture

@@ -12,9 +12,7 @@ UP = "def up(ns):\n    return [n + 1 for n in ns]"
 DOWN = "def up(ns):\n    return [n - 1 for n in ns]"
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture

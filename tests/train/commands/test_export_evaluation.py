@@ -14,7 +14,6 @@ from curate_command import curate
 from foreign import needed
 from source_rows import livecodebench_row, write_jsonl
 
-from sandbox import Sandbox
 from train.evaluation.results.result import read_result
 
 SUM = "print(sum(map(int, input().split())))"
@@ -31,12 +30,6 @@ TASK = {
     "contract": "",
     "test": "",
 }
-
-
-@pytest.fixture(scope="module")
-def box():
-    with Sandbox(workers=2) as box:
-        yield box
 
 
 def livecodebench(path, **changes):

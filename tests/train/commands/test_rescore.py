@@ -10,18 +10,11 @@ from codeforces_rows import open_r1_row
 from curate_command import curate
 from source_rows import livecodebench_row, write_jsonl
 
-from sandbox import Sandbox
 from train.evaluation.results.result import read_result
 
 SUM = "print(sum(map(int, input().split())))"
 TWO_BLOCKS = f"First I try this:\n```python\nprint(0)\n```\nNo, rather this:\n```python\n{SUM}\n```\n"
 OUTPUT_LAST = f"```python\n{SUM}\n```\nIt prints:\n```\n7\n```\n"  # LiveCodeBench's rule takes the last block
-
-
-@pytest.fixture(scope="module")
-def box():
-    with Sandbox(workers=2) as box:
-        yield box
 
 
 def rows(path, operation):

@@ -3,7 +3,6 @@
 import itertools
 import json
 import shutil
-import time
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import tiny_world
 from source_rows import write_jsonl
+from waiting import becomes
 
 from curate.difficulty import table as solve_rates
 from curate.difficulty.band import SolveRateBand, filter_by_solve_rate
@@ -160,10 +160,7 @@ def test_answers_are_judged_while_others_are_still_being_sampled(dataset):
         if number == 23:
             journals = [path for path in (dataset / "difficulty" / ".work").iterdir() if path.suffix == ".jsonl"]
             (journal,) = [path for path in journals if not path.name.endswith(".answers.jsonl")]
-            end = time.monotonic() + 60
-            while b"accepted" not in journal.read_bytes():
-                assert time.monotonic() < end, "no answer was judged"
-                time.sleep(0.01)
+            assert becomes(lambda: b"accepted" in journal.read_bytes()), "no answer was judged"
 
     run(dataset, Model(before=wait))
     assert table(dataset)["sum"]["n_correct"] == 4

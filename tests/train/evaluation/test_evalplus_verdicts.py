@@ -7,7 +7,7 @@ import random
 import pytest
 from source_rows import DATA
 
-from sandbox import Limits, Program, Sandbox
+from sandbox import Limits, Program
 from train.evaluation.exercises import read_exercises
 
 EVALUATION = DATA / "evaluation"
@@ -18,12 +18,6 @@ pytestmark = [
     pytest.mark.thorough,
     pytest.mark.skipif(not EVALUATION.is_dir(), reason="the real data are not beside this checkout"),
 ]
-
-
-@pytest.fixture(scope="module")
-def box():
-    with Sandbox(workers=2) as box:
-        yield box
 
 
 @pytest.fixture(scope="module")

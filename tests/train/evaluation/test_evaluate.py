@@ -41,12 +41,6 @@ def asked(path):
 
 
 @pytest.fixture(scope="module")
-def box():
-    with Sandbox(workers=2) as box:
-        yield box
-
-
-@pytest.fixture(scope="module")
 def sample(tiny_model):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**tiny_world.ENVIRONMENT, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}.items():

@@ -12,7 +12,7 @@ from curate.errors import CurateError
 from curate.pipeline import BuildOptions, build
 from curate.trust import TrustPolicy
 from rewards.reward import ACCEPTED, NO_CODE
-from sandbox import Assertions, Case, Program, Sandbox, SandboxOptions, Suite, Verdict
+from sandbox import Assertions, Case, Program, SandboxOptions, Suite, Verdict
 from train.evaluation.exercises import read_exercises
 from train.evaluation.judges.judge import SuiteJudge
 from train.evaluation.suites.suite import Exercise
@@ -28,12 +28,6 @@ ROW = {
     "test": "METADATA = {}\n\ndef check(candidate):\n    assert candidate([1, 2, 5]) == [0, 1, 2]\n"
     "    assert candidate([]) == []\n",
 }
-
-
-@pytest.fixture(scope="module")
-def box():
-    with Sandbox(workers=2) as box:
-        yield box
 
 
 def read_humaneval(folder):

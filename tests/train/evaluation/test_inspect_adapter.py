@@ -28,9 +28,7 @@ WRONG = "```python\ndef up(ns):\n    return ns\n```"
 ONLY_BASE = "```python\ndef up(ns):\n    return [n + 1 for n in ns if n < 2]\n```"
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def suite_of(tmp_path, *rows):

@@ -23,12 +23,6 @@ def exercise(expected):
     return Exercise("a", [{"role": "user", "content": "Which one?"}], SuiteJudge(suite))
 
 
-@pytest.fixture(scope="module")
-def box():
-    with Sandbox(workers=2) as box:
-        yield box
-
-
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "r.json.samples.jsonl"

@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +15,7 @@ import small_runs
 from curate_command import curate
 from described_metrics import metric_description
 from safetensors.torch import load_file
+from waiting import becomes
 
 from train import child, loop
 from train.run.folder import open_run
@@ -90,9 +90,7 @@ def killed(tmp_path_factory, tiny_model, six_problems):
     words = [word for change in wanted for word in ("--set", change)]
     command = small_runs.command(small, run, *words)
     process = forked.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 300
-    while not list((run / "checkpoints").glob("step-*")) and process.poll() is None and time.monotonic() < end:
-        time.sleep(0.02)
+    becomes(lambda: list((run / "checkpoints").glob("step-*")) or process.poll() is not None, 300)
     beside = evaluators(process.pid)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -125,10 +123,7 @@ def test_an_evaluation_ends_with_its_run_and_can_go_on(killed):
     _, _, _, pending, beside = killed
     assert pending == ["step-000000"]
     assert len(beside) == 1
-    end = time.monotonic() + 60
-    while Path(f"/proc/{beside[0]}").exists() and time.monotonic() < end:
-        time.sleep(0.02)
-    assert not Path(f"/proc/{beside[0]}").exists()
+    assert becomes(lambda: not Path(f"/proc/{beside[0]}").exists())
 
 
 @pytest.mark.parametrize(
@@ -167,11 +162,8 @@ def test_an_evaluation_that_is_killed_does_not_end_the_run(made, small, six_prob
     def kill(step, found):
         if step != 1:
             return
-        until = time.monotonic() + 30
-        while not (pids := evaluators(os.getpid())):  # it may not have started yet
-            assert time.monotonic() < until
-            time.sleep(0.01)
-        for pid in pids:
+        assert becomes(lambda: evaluators(os.getpid()))  # it may not have started yet
+        for pid in evaluators(os.getpid()):
             os.kill(pid, signal.SIGKILL)
 
     settings = changes(six_problems, "evaluation.where=own", "evaluation.every_steps=1")

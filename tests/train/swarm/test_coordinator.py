@@ -16,6 +16,7 @@ from curate_command import curate
 from msgspec import Raw
 from swarm_answers import encode_lease_file
 from swarms import RUN, TERMS, Member, World, answers_to, invite, publish
+from waiting import becomes
 
 from train.asynchronous.controller_threads import RetryPolicy
 from train.asynchronous.messages import LeaseVerdict, SampleResult, pack_tokens
@@ -42,10 +43,7 @@ def audited(world: World) -> LedgerAudit:
 
 def wait_for(world: World, figure: str, value: float) -> None:
     """Wait until the trainer has heard."""
-    until = time.monotonic() + 10
-    while world.controller.metrics()[figure] != value:
-        assert time.monotonic() < until, f"{figure} is {world.controller.metrics()[figure]}, not {value}"
-        time.sleep(0.02)
+    assert becomes(lambda: world.controller.metrics()[figure] == value), world.controller.metrics()[figure]
 
 
 def test_what_a_verifier_accepts_reaches_the_trainer(world: World) -> None:

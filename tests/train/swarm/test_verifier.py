@@ -17,6 +17,7 @@ import swarm_answers
 import swarms
 import torch
 from blake3 import blake3
+from waiting import becomes
 
 from train.asynchronous.messages import ACCEPTED, Lease, LeaseVerdict
 from train.errors import RunError
@@ -126,9 +127,7 @@ def test_a_verifier_ends_with_the_run(world: swarms.World, model: Path, tmp_path
         )
         thread = threading.Thread(target=verifier.run)
         thread.start()
-        until = time.monotonic() + 60
-        while not any("has weights" in line for line in lines) and time.monotonic() < until:
-            time.sleep(0.05)
+        assert becomes(lambda: any("has weights" in line for line in lines))
         world.controller.close()
         thread.join(60)
         assert not thread.is_alive()

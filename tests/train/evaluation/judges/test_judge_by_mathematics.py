@@ -8,15 +8,8 @@ from math_answers import needs_math_verify
 from source_rows import DATA
 
 from rewards.reward import ACCEPTED, NO_ANSWER, WRONG_ANSWER
-from sandbox import Sandbox
 from train.evaluation.judges.judge import NoVerdictError
 from train.evaluation.judges.math_judge import MathJudge, parse_integer
-
-
-@pytest.fixture(scope="module")
-def box():
-    with Sandbox(workers=1) as box:
-        yield box
 
 
 @pytest.mark.parametrize(

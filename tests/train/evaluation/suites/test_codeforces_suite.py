@@ -10,7 +10,7 @@ from codeforces_rows import CHECKER, SUM, codeelo_row, deepcoder_row, open_r1_ro
 from source_rows import DATA, write_jsonl
 
 from curate.errors import CurateError
-from sandbox import Limits, Sandbox
+from sandbox import Limits
 from train.evaluation.codeforces.contests import UnmatchedProblems, problem_id, problem_key, problem_keys
 from train.evaluation.exercises import parse_suite, read_exercises
 from train.evaluation.statistics.outcomes import ProblemMetadata
@@ -18,12 +18,6 @@ from train.evaluation.statistics.outcomes import ProblemMetadata
 CODEELO = DATA / "eval" / "codeelo.json"
 IDS = DATA / "evaluation" / "metadata_cf.json"
 RIGHT = "```python\nprint(sum(map(int, input().split())))\n```"
-
-
-@pytest.fixture(scope="module")
-def box():
-    with Sandbox(workers=2) as box:
-        yield box
 
 
 @pytest.fixture

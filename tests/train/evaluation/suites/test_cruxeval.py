@@ -7,7 +7,6 @@ from source_rows import write_jsonl
 
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
-from sandbox import Sandbox
 from train.evaluation.exercises import read_exercises
 from train.evaluation.judges import cruxeval_judges
 from train.evaluation.judges.cruxeval_judges import predicted_input, predicted_output
@@ -18,15 +17,7 @@ ROW = {"id": "sample_7", "code": CODE, "input": "'ab'", "output": "['abab', 2]"}
 NO_ARGUMENTS = {"id": "sample_8", "code": "def f():\n    return {1: (2, 0.5)}", "input": "", "output": "{1: (2, 0.5)}"}
 
 
-@pytest.fixture(scope="module")
-def box():
-    with Sandbox(workers=2) as box:
-        yield box
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def exercise(tmp_path, suite, options="", row=ROW, **others):
