@@ -13,12 +13,15 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from run_folder import locked, make_once, run_folder
 from shared_images import share_images
+
+if TYPE_CHECKING:
+    from browser import Browser
 
 # As many processes test at the same time as there are cores. If torch had a thread for each core in all of them, these
 # threads would wait for each other most of the time. It is set before torch is imported, here and in what tests start.
@@ -228,6 +231,14 @@ def cluster(ray_cluster: RayCluster) -> RayCluster:
     for _ in range(2):
         ray_cluster.add_node()
     return ray_cluster
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    from browser import opened
+
+    with opened() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="session")

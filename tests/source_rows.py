@@ -249,6 +249,12 @@ def write_parquet(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
+def read_parquet(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file, or of all files in a folder."""
+    rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    return rows
+
+
 def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))

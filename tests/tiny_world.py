@@ -83,6 +83,11 @@ def rows() -> list[dict[str, object]]:
     ]
 
 
+def prompts(*names: str, times: int = 4) -> list[tuple[list[dict[str, str]], int]]:
+    """Return the messages that ask for these problems, several times each, with their seeds."""
+    return [(chat(statement(name)), seed) for name in names for seed in range(times)]
+
+
 def chat(statement: str, starter_code: str = "", entry_point: str | None = None) -> list[dict[str, str]]:
     """Return the messages that ask for a program, in the usual form."""
     from curate.prompt import PromptFormat

@@ -2,10 +2,9 @@ import json
 from pathlib import Path
 
 import datasets
-import pyarrow.parquet as pq
 import pytest
 import sample
-from source_rows import FILES, SUM, SUM_TESTS, taco_row, words, write_jsonl, write_parquet
+from source_rows import FILES, SUM, SUM_TESTS, read_parquet, taco_row, words, write_jsonl, write_parquet
 
 from curate.errors import CurateError
 from curate.manifest import from_json
@@ -28,8 +27,8 @@ def built(raw, tmp_path_factory):
 
 
 def outcomes(out):
-    rejected = {row["id"]: row["reason"] for row in pq.read_table(out / "rejected").to_pylist()}
-    return rejected | {row["id"]: "kept" for row in pq.read_table(out / "data").to_pylist()}
+    rejected = {row["id"]: row["reason"] for row in read_parquet(out / "rejected")}
+    return rejected | {row["id"]: "kept" for row in read_parquet(out / "data")}
 
 
 def test_every_row_is_kept_or_rejected_with_its_reason(built):
@@ -39,7 +38,7 @@ def test_every_row_is_kept_or_rejected_with_its_reason(built):
 
 def test_kept_rows_contain_what_was_verified(built):
     out, _ = built
-    rows = {row["id"]: from_row(row) for row in pq.read_table(out / "data").to_pylist()}
+    rows = {row["id"]: from_row(row) for row in read_parquet(out / "data")}
     assert list(rows) == sorted(rows)
     assert rows["taco/1"].verified
     assert rows["taco/1"].reference == Program(SUM + "\n")
@@ -51,7 +50,7 @@ def test_kept_rows_contain_what_was_verified(built):
 
 def test_rejections_name_the_row_and_the_reason(built):
     out, _ = built
-    rejected = {row["id"]: row for row in pq.read_table(out / "rejected").to_pylist()}
+    rejected = {row["id"]: row for row in read_parquet(out / "rejected")}
     assert rejected["taco/6"]["stage"] == "filter"
     assert rejected["taco/6"]["detail"].startswith("3 distinct tests of 6")
     assert rejected["taco/10"]["stage"] == "verify"
@@ -61,14 +60,14 @@ def test_rejections_name_the_row_and_the_reason(built):
 
 def test_failed_references_have_a_cause(built):
     out, _ = built
-    rejected = {row["id"]: row for row in pq.read_table(out / "rejected").to_pylist()}
+    rejected = {row["id"]: row for row in read_parquet(out / "rejected")}
     assert rejected["taco/10"]["cause"] in ("runtime_error", "wrong_answer")
     assert rejected["taco/6"]["cause"] == ""
 
 
 def test_kept_rows_record_the_strength_of_their_tests_and_a_time_limit(built):
     out, manifest = built
-    rows = {row["id"]: row for row in pq.read_table(out / "data").to_pylist()}
+    rows = {row["id"]: row for row in read_parquet(out / "data")}
     measured = rows["taco/1"]
     assert measured["n_mutants"] >= measured["n_mutants_killed"] + measured["n_mutants_equivalent"] > 0
     assert 0 < measured["test_strength"] <= 1
@@ -89,7 +88,7 @@ def test_rows_with_weak_tests_are_dropped_on_request(tmp_path):
     location = [("taco", str(write_parquet(tmp_path / "train.parquet", rows)))]
     build(location, tmp_path / "out", BuildOptions(min_test_strength=0.95))
     assert outcomes(tmp_path / "out") == {"taco/0": "weak_tests", "taco/1": "kept"}
-    (weak,) = pq.read_table(tmp_path / "out" / "rejected").to_pylist()
+    (weak,) = read_parquet(tmp_path / "out" / "rejected")
     assert weak["stage"] == "strength"
     assert "wrong programs rejected; accepted:" in weak["detail"]
     build(location, tmp_path / "unmeasured", BuildOptions(mutants=0, cross_checks=0))
@@ -104,7 +103,7 @@ def test_problems_whose_solutions_disagree_are_marked(tmp_path):
     rows = [taco_row(words(0), pairs, solutions), taco_row(words(1), solutions=[SUM, SUM + "  # again"])]
     location = [("taco", str(write_parquet(tmp_path / "train.parquet", rows)))]
     build(location, tmp_path / "out", BuildOptions())
-    stored = {row["id"]: row for row in pq.read_table(tmp_path / "out" / "data").to_pylist()}
+    stored = {row["id"]: row for row in read_parquet(tmp_path / "out" / "data")}
     assert [stored[f"taco/{n}"]["multi_answer_suspect"] for n in (0, 1)] == [True, False]
     assert [stored[f"taco/{n}"]["n_references"] for n in (0, 1)] == [1, 2]
 
@@ -117,7 +116,7 @@ def test_wrong_tests_are_distinguished_from_wrong_solutions(tmp_path):
     ]
     location = [("taco", str(write_parquet(tmp_path / "train.parquet", rows)))]
     build(location, tmp_path / "out", BuildOptions())
-    rejected = {row["id"]: row for row in pq.read_table(tmp_path / "out" / "rejected").to_pylist()}
+    rejected = {row["id"]: row for row in read_parquet(tmp_path / "out" / "rejected")}
     assert [rejected[f"taco/{n}"]["reason"] for n in (0, 1)] == ["reference_fails"] * 2
     assert [rejected[f"taco/{n}"]["cause"] for n in (0, 1)] == ["wrong_tests", "wrong_answer"]
     assert "at 1 tests most of them agree" in rejected["taco/0"]["detail"]
@@ -144,7 +143,7 @@ def test_references_in_cpp_are_verified_on_request(tmp_path):
     build([("taco", str(location))], tmp_path / "python", BuildOptions())
     assert outcomes(tmp_path / "python") == {"taco/0": "wrong_language"}
     build([("taco", str(location))], tmp_path / "both", BuildOptions(reference_languages=("python", "cpp")))
-    (row,) = pq.read_table(tmp_path / "both" / "data").to_pylist()
+    (row,) = read_parquet(tmp_path / "both" / "data")
     assert (row["verified"], row["reference"], row["reference_language"]) == (True, cpp, "cpp")
 
 

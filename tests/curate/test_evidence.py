@@ -7,10 +7,9 @@ from pathlib import Path
 
 import datasets
 import forked
-import pyarrow.parquet as pq
 import pytest
 from curate_command import curate
-from source_rows import SUM, SUM_TESTS, mbpp_row, taco_row, words, write_jsonl, write_parquet
+from source_rows import SUM, SUM_TESTS, mbpp_row, read_parquet, taco_row, words, write_jsonl, write_parquet
 
 from curate.dataset.evidence import EVIDENCE_COLUMNS
 from curate.decontamination.clean_copy import write_clean_copy
@@ -57,13 +56,9 @@ def built(source, tmp_path_factory):
     return out, build(source, out, OPTIONS)
 
 
-def table(folder, name="evidence"):
-    return pq.read_table(folder / name).to_pylist()
-
-
 @pytest.fixture(scope="module")
 def evidence(built):
-    rows = table(built[0])
+    rows = read_parquet(built[0] / "evidence")
     assert len({row["id"] for row in rows}) == len(rows)
     return {row["id"]: row for row in rows}
 
@@ -85,7 +80,7 @@ def test_a_wrong_label_is_shown_beside_the_answers_on_which_solutions_agree(evid
 
 def test_a_row_with_several_right_answers_stays_and_shows_them_beside_the_references(evidence, built):
     out, _ = built
-    (kept,) = (row for row in table(out, "data") if row["id"] == "taco/2")
+    (kept,) = (row for row in read_parquet(out / "data") if row["id"] == "taco/2")
     assert kept["multi_answer_suspect"]
     row = evidence["taco/2"]
     assert (row["stage"], row["reason"]) == ("verify", "multi_answer_suspect")
@@ -139,7 +134,7 @@ def test_rows_that_are_above_suspicion_have_no_evidence(evidence):
 def test_datasets_opens_the_table_by_its_name(built, tmp_path):
     opened = datasets.load_dataset(str(built[0]), "evidence", split="train", cache_dir=str(tmp_path))
     assert opened.column_names == list(EVIDENCE_COLUMNS)
-    assert opened.to_list() == table(built[0])
+    assert opened.to_list() == read_parquet(built[0] / "evidence")
 
 
 def test_outputs_that_differ_from_run_to_run_do_not_change_the_content_hash(tmp_path):
@@ -148,7 +143,7 @@ def test_outputs_that_differ_from_run_to_run_do_not_change_the_content_hash(tmp_
     folders = tmp_path / "one", tmp_path / "two"
     one, two = (build([("taco", str(raw))], folder, OPTIONS) for folder in folders)
     assert one.content_hash == two.content_hash
-    outputs = [row["outputs"] for folder in folders for row in table(folder)]
+    outputs = [row["outputs"] for folder in folders for row in read_parquet(folder / "evidence")]
     assert outputs[0] != outputs[1]
 
 
@@ -183,13 +178,13 @@ build([("taco", sys.argv[1])], Path(sys.argv[2]), BuildOptions(mutants=0))
     continued = run(99)
     assert continued.returncode == 0, continued.stderr
     assert len(continued.stdout.split()) == 4  # of six; a result is noted after it was journaled
-    assert table(tmp_path / "out") == table(built[0])
+    assert read_parquet(tmp_path / "out" / "evidence") == read_parquet(built[0] / "evidence")
 
 
 def test_a_copy_without_some_rows_has_the_evidence_and_the_statements_of_those_rows(built, tmp_path):
     against = write_jsonl(tmp_path / "eval.jsonl", [{"task_id": "E/0", "prompt": words(0)}])
     write_clean_copy(str(built[0]), [f"mine={against}"], tmp_path / "out")
-    before, after = table(built[0]), table(tmp_path / "out")
+    before, after = read_parquet(built[0] / "evidence"), read_parquet(tmp_path / "out" / "evidence")
     assert [row for row in after if row["stage"] != "decontaminate"] == before
     (removed,) = (row for row in after if row["stage"] == "decontaminate")
     assert (removed["id"], removed["statement"], removed["test"]) == ("taco/0", words(0), None)
@@ -207,7 +202,7 @@ def test_assertions_show_the_value_of_a_call_and_the_message_of_statements(tmp_p
     ]
     raw = write_jsonl(tmp_path / "mbpp.jsonl", rows)
     build([("mbpp", str(raw))], tmp_path / "out", BuildOptions(mutants=0, min_tests=1))
-    call, statements = table(tmp_path / "out")
+    call, statements = read_parquet(tmp_path / "out" / "evidence")
     assert (call["kind"], call["input"], call["expected"], call["outputs"]) == ("assertion", "add(1, 2)", "3", ["4"])
     assert (statements["expected"], statements["outputs"]) == ("", [None])
     assert "too short" in statements["messages"][0]
@@ -275,8 +270,8 @@ def test_the_card_lists_the_table_and_explains_its_columns(built):
 def test_the_parts_of_a_split_have_no_evidence_about_each_others_rows(built, tmp_path):
     split(built[0], tmp_path, SplitConfig(validation=1))
     for part in ("train", "validation"):
-        suspects = {row["id"] for row in table(tmp_path / part, "data") if row["multi_answer_suspect"]}
-        evidence = table(tmp_path / part)
+        suspects = {row["id"] for row in read_parquet(tmp_path / part / "data") if row["multi_answer_suspect"]}
+        evidence = read_parquet(tmp_path / part / "evidence")
         assert {row["id"] for row in evidence if row["reason"] == "multi_answer_suspect"} == suspects
         assert {row["id"] for row in evidence} >= {"taco/1", "taco/3"}
         assert not any(row["stage"] == "split" for row in evidence)

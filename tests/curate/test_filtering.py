@@ -3,11 +3,10 @@ import os
 import shutil
 
 import datasets
-import pyarrow.parquet as pq
 import pytest
 from curate_command import curate
 from solve_rates import write_solve_rates
-from source_rows import livecodebench_row, taco_row, words, write_jsonl, write_parquet
+from source_rows import livecodebench_row, read_parquet, taco_row, words, write_jsonl, write_parquet
 
 from curate.dataset.output_folder import read_manifest
 from curate.decontamination.clean_copy import write_clean_copy
@@ -39,20 +38,16 @@ def dataset(built, tmp_path):
     return shutil.copytree(built, tmp_path / "dataset")
 
 
-def rows(folder, table="data"):
-    return [row for path in sorted((folder / table).glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
-
-
 def kept(folder):
-    return [row["id"] for row in rows(folder)]
+    return [row["id"] for row in read_parquet(folder / "data")]
 
 
 def test_rows_that_fulfil_every_condition_stay_as_they_are(dataset, tmp_path):
     out = tmp_path / "out"
     manifest, _ = write_filtered(dataset, ["n_tests >= 7", "source == 'taco' or n_tests < 11"], out)
     assert kept(out) == [f"livecodebench/{n}" for n in (2, 3, 4, 5)]
-    assert rows(out) == [row for row in rows(dataset) if row["id"] in kept(out)]
-    assert {row["id"]: (row["stage"], row["reason"], row["detail"]) for row in rows(out, "rejected")} == {
+    assert read_parquet(out / "data") == [row for row in read_parquet(dataset / "data") if row["id"] in kept(out)]
+    assert {row["id"]: (row["stage"], row["reason"], row["detail"]) for row in read_parquet(out / "rejected")} == {
         **{f"livecodebench/{n}": ("filter", "not_matching", "n_tests >= 7") for n in (0, 1)},
         **{f"livecodebench/{n}": ("filter", "not_matching", "source == 'taco' or n_tests < 11") for n in (6, 7)},
         **{f"taco/{n}": ("filter", "not_matching", "n_tests >= 7") for n in (0, 1)},
@@ -65,7 +60,7 @@ def test_rows_for_which_the_answer_is_not_known_do_not_stay_and_are_counted(data
     _, outcome = write_filtered(dataset, ["test_strength >= 0"], tmp_path / "out")
     assert kept(tmp_path / "out") == ["taco/0", "taco/1"]
     assert outcome.condition_counts == {"test_strength >= 0": {True: 2, None: 8}}
-    assert {row["reason"] for row in rows(tmp_path / "out", "rejected")} == {"unknown"}
+    assert {row["reason"] for row in read_parquet(tmp_path / "out" / "rejected")} == {"unknown"}
 
 
 def test_the_manifest_and_the_card_say_what_was_done(dataset, tmp_path):
@@ -96,10 +91,10 @@ def test_solve_rates_and_contamination_go_with_the_rows(dataset, tmp_path):
     assert kept(out) == ["livecodebench/2", "livecodebench/4", "livecodebench/5"]
     rates = {row["id"].rpartition("/")[2]: row["n_correct"] for row in solve_rates.read(out)}
     assert rates == {"0": 0, "2": 2, "4": 3, "5": 4}  # 0 was removed by the band, which keeps all rates
-    assert [hit["id"] for hit in rows(out, "contamination")] == ["livecodebench/3"]
+    assert [hit["id"] for hit in read_parquet(out / "contamination")] == ["livecodebench/3"]
     assert manifest.decontamination["humaneval"].removed == 1
     assert manifest.solve_rate is not None
-    assert [row["stage"] for row in rows(out, "rejected")].count("decontaminate") == 1
+    assert [row["stage"] for row in read_parquet(out / "rejected")].count("decontaminate") == 1
     for config in ("difficulty", "contamination"):
         assert datasets.load_dataset(str(out), config, split="train", cache_dir=str(tmp_path / "cache"))
 

@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 
 import forked
-import pyarrow.parquet as pq
 import pytest
-from source_rows import taco_row, words, write_parquet
+from source_rows import read_parquet, taco_row, words, write_parquet
 
 from curate import BuildOptions, CurateError, build, default_stages
 
@@ -38,7 +37,7 @@ def built(source, tmp_path_factory):
 
 def test_its_rejections_are_in_the_table_the_counts_the_report_and_the_card(built):
     out, manifest = built
-    (rejected,) = pq.read_table(out / "rejected").to_pylist()
+    (rejected,) = read_parquet(out / "rejected")
     assert (rejected["id"], rejected["stage"], rejected["reason"]) == ("taco/3", "short statements", "long_statement")
     assert manifest.counts["taco"].rejected == {"short statements": {"long_statement": 1}}
     assert json.loads((out / "report.json").read_text())["funnel"]["stages"] == ["short statements"]

@@ -70,14 +70,19 @@ def command(place: str, installed: Path) -> list[str]:
     return [*start, f"--volume={installed}:{installed}:ro", image.TAG]
 
 
-def interpreter() -> str:
-    """Return an interpreter that an ordinary user may run: ours, or the system's."""
-    user = "nobody" if os.geteuid() == 0 else None
+def ordinary_user() -> str | None:
+    """Return the name of an ordinary user; None if we are one. Skip the test if there is none."""
+    if os.geteuid() != 0:
+        return None
     try:
-        if user is not None:
-            pwd.getpwnam(user)
+        return pwd.getpwnam("nobody").pw_name
     except KeyError:
         pytest.skip("there is no ordinary user")
+
+
+def interpreter() -> str:
+    """Return an interpreter that an ordinary user may run: ours, or the system's."""
+    user = ordinary_user()
     for candidate in (os.path.realpath(sys._base_executable), "/usr/bin/python3"):  # type: ignore[attr-defined]
         asked = [candidate, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
         try:

@@ -1,13 +1,11 @@
 """Hostile C++ programs get nothing, whoever runs the sandbox, nor do programs that try to fool a referee."""
 
 import os
-import pwd
 import shutil
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
+import confined
 import pytest
 from batch import HARMLESS, judged
 from hostile import LIMITS, attacks, verdicts_of_failure
@@ -19,7 +17,6 @@ pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no
 ATTACKS = attacks("cpp")
 SHORT = Limits(wall_seconds=0.3, memory_mb=256)
 ADDS = Program("#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << a + b; }", "cpp")
-ORDINARY_USER = "nobody"
 X86_ONLY = {"calls_of_32_bit", "calls_of_x32", "code_of_32_bit"}
 # What only a compiled program can try, or what only a compiler can be made to do.
 QUICK = {
@@ -234,31 +231,9 @@ int main() {
 
 
 @pytest.fixture
-def ordinary(tmp_path: Path) -> Iterator[list[str]]:
+def ordinary(tmp_path: Path) -> list[str]:
     """Return a command that judges what it reads, as an ordinary user."""
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        folder.chmod(folder.stat().st_mode | 0o055)
-    shutil.copytree(
-        Path(__file__).parents[2] / "sandbox", tmp_path / "sandbox", ignore=shutil.ignore_patterns("__pycache__")
-    )
-    for python in (os.path.realpath(sys._base_executable), "/usr/bin/python3"):  # type: ignore[attr-defined]
-        test = [python, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
-        try:
-            if subprocess.run(test, user=user(), capture_output=True, check=False).returncode == 0:
-                yield [python, "-c", JUDGE, str(tmp_path)]
-                return
-        except PermissionError:
-            continue
-    pytest.skip("no Python that an ordinary user may run")
-
-
-def user() -> str | None:
-    if os.getuid() != 0:
-        return None
-    try:
-        return pwd.getpwnam(ORDINARY_USER).pw_name
-    except KeyError:
-        pytest.skip(f"there is no user {ORDINARY_USER}")
+    return [confined.interpreter(), "-c", JUDGE, str(confined.install(tmp_path))]
 
 
 @pytest.mark.parametrize(
@@ -273,9 +248,8 @@ def test_attacks_fail_and_threads_run_for_an_ordinary_user_too(ordinary: list[st
     names = [name for name in ATTACKS if name.startswith(prefixes)]
     names = [name for name in names if name != "message_by_a_full_disk"]  # needs a cgroup to be noticed
     sources = [THREADS, *(ATTACKS[name][0].source for name in names)]
-    done = subprocess.run(
-        ordinary, user=user(), input="\0".join(sources), capture_output=True, text=True, cwd="/", check=False
-    )
+    how = {"input": "\0".join(sources), "capture_output": True, "text": True, "cwd": "/", "check": False}
+    done = subprocess.run(ordinary, user=confined.ordinary_user(), **how)
     if done.stdout.startswith("refused:"):
         pytest.skip("this machine forbids user namespaces to ordinary users")
     assert done.returncode == 0, done.stderr

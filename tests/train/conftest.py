@@ -44,26 +44,36 @@ def whole(tiny_model, six_problems):
     return run
 
 
+@pytest.fixture(scope="module")
+def environment():
+    """Set the environment in which vLLM runs in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**tiny_world.ENVIRONMENT, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}.items():
+            patch.setenv(name, value)
+        yield patch
+
+
 @pytest.fixture(scope="module", params=[pytest.param("vllm", marks=pytest.mark.thorough), "transformers"])
-def engine(request, tiny_model):
+def engine(request, tiny_model, environment):
     """Return an engine of each kind, with the tiny model."""
     from train.sampling.open_engine import open_sampler
     from train.sampling.transformers import TransformersSampler
 
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**tiny_world.ENVIRONMENT, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}.items():
-            patch.setenv(name, value)
-        opened = (TransformersSampler if request.param == "transformers" else open_sampler)(str(tiny_model))
-        yield opened
-        opened.close()
+    opened = (TransformersSampler if request.param == "transformers" else open_sampler)(str(tiny_model))
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(scope="module")
-def prompts(tiny_model):
-    """Return the token ids of four prompts."""
+def tokenizer(tiny_model):
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    return AutoTokenizer.from_pretrained(tiny_model)
+
+
+@pytest.fixture(scope="module")
+def prompts(tokenizer):
+    """Return the token ids of four prompts."""
     chats = [tiny_world.chat(tiny_world.statement(name)) for name in ("larger", "product", "sum", "difference")]
     return [tuple(tokenizer.apply_chat_template(chat, add_generation_prompt=True)["input_ids"]) for chat in chats]
 

@@ -26,6 +26,10 @@ from train.asynchronous.messages import (
 from train.rollouts.prompt_dataset import TrainingPrompt
 from train.weights.manifest import WeightManifest
 
+SETTINGS = ControllerSettings(
+    prompts_per_batch=2, completions_per_prompt=3, total_steps=10, max_tokens=8, max_staleness=1, online_filter=False
+)
+
 
 class Clock:
     def __init__(self) -> None:

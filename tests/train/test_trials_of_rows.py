@@ -5,9 +5,9 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
 
-import pyarrow.parquet as pq
 import pytest
 from exported import problem, write
+from source_rows import read_parquet
 
 from curate.exports._export import ExportOptions, export
 from curate.prompt import PromptFormat
@@ -50,7 +50,7 @@ def test_exports_keep_them(dataset, tmp_path):
     def row(to, **options):
         export(dataset, to, tmp_path / to, ExportOptions(select="all", **options))
         (path,) = tmp_path.glob(f"{to}/**/*.parquet")
-        return pq.read_table(path).to_pylist()[0]
+        return read_parquet(path)[0]
 
     truth = row("verl", verl_data_source="curate")["reward_model"]["ground_truth"]
     export(dataset, "jsonl", tmp_path / "jsonl", ExportOptions(select="all"))

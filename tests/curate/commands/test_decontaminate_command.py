@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from curate_command import curate
-from source_rows import livecodebench_row, taco_row, words, write_jsonl, write_parquet
+from source_rows import livecodebench_row, read_parquet, taco_row, words, write_jsonl, write_parquet
 
 from curate.dataset.dataset import Dataset
 from curate.difficulty import table as solve_rates
@@ -159,7 +159,7 @@ def test_lines_of_json_are_copied_byte_for_byte(evaluation_set, tmp_path):
 def assert_copied(folder, rows):
     lines = (folder / "out-rows.json" / "data" / "rows.jsonl").read_text().splitlines()
     assert list(map(json.loads, lines)) == rows
-    assert pq.read_table(folder / "out-rows.arrow" / "data" / "rows.parquet").to_pylist() == rows
+    assert read_parquet(folder / "out-rows.arrow" / "data" / "rows.parquet") == rows
 
 
 def test_a_list_of_json_becomes_lines_and_an_arrow_file_parquet(evaluation_set, tmp_path):

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 import showcase
 from curate_command import curate
-from source_rows import taco_row, words, write_parquet
+from source_rows import read_parquet, taco_row, words, write_parquet
 
 from curate.dataset.dataset import Dataset
 from curate.dataset.diff import ABSENT, CHANGED, KEPT, diff_datasets
@@ -35,7 +35,7 @@ def stricter(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stricter")
     locations = showcase.write(folder)
     path = folder / "taco" / "train.parquet"
-    rows = pq.read_table(path).to_pylist()
+    rows = read_parquet(path)
     rows[7] |= {"input_output": "{"}
     rows[8] |= {"solutions": json.dumps(["a, b = map(int, input().split())\nprint(a + b)"])}
     write_parquet(path, [*rows, taco_row(words("new"))])
@@ -69,7 +69,7 @@ def test_rows_are_grouped_by_what_became_of_them(showcase_build, stricter):
     assert fates[ABSENT, KEPT] == (1, ("taco/17",))
     assert fates[KEPT, CHANGED][1] == ("taco/8",)
     stays = fates["dedup duplicate_near", KEPT]
-    assert "synthetic1/t9" in [row["id"] for row in pq.read_table(stricter / "data").to_pylist()]
+    assert "synthetic1/t9" in [row["id"] for row in read_parquet(stricter / "data")]
     assert stays[0] > 3
     assert len(stays[1]) == 3
     assert {"solutions", "reference"} <= difference.columns.keys()

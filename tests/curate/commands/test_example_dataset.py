@@ -3,14 +3,14 @@
 import json
 from pathlib import Path
 
-import pyarrow.parquet as pq
+from source_rows import read_parquet
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def test_the_sample_dataset_comes_out_as_expected(demo):
-    kept = {row["id"] for row in pq.read_table(demo / "data").to_pylist()}
-    rejected = {row["id"]: row for row in pq.read_table(demo / "rejected").to_pylist()}
+    kept = {row["id"] for row in read_parquet(demo / "data")}
+    rejected = {row["id"]: row for row in read_parquet(demo / "rejected")}
     lines = (EXAMPLES / "expected.jsonl").read_text().splitlines()
     expected = {row["id"]: row for row in map(json.loads, lines)}
     assert {id for id, row in expected.items() if row["expect"] == "keep"} == kept

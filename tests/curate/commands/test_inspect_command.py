@@ -4,7 +4,7 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 from curate_command import curate
-from source_rows import SUM, SUM_TESTS, words, write_jsonl
+from source_rows import SUM, SUM_TESTS, read_parquet, words, write_jsonl
 
 from curate.decontamination.clean_copy import write_clean_copy
 
@@ -20,7 +20,7 @@ def test_without_an_id_the_first_rows_are_listed(reported):
 
 def test_everything_about_a_kept_row_is_shown(reported):
     result = curate("inspect", reported, "taco/5", check=True)
-    (row,) = (row for row in pq.read_table(reported / "data").to_pylist() if row["id"] == "taco/5")
+    (row,) = (row for row in read_parquet(reported / "data") if row["id"] == "taco/5")
     assert result.stdout.startswith("taco/5  Title 5\n")
     assert words(5) in result.stdout
     assert "Tests: 6, standard input and output, checker lcb" in result.stdout

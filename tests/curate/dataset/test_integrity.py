@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from curate_command import curate
 from exported import problem, problems, write
-from source_rows import write_jsonl
+from source_rows import read_parquet, write_jsonl
 
 from curate.dataset.dataset import Dataset
 from curate.dataset.integrity import check_integrity
@@ -33,7 +33,7 @@ def faults(folder, **options):
 def rewrite(folder, change, table="data"):
     """Replace a table by what `change` makes of its list of rows."""
     (path,) = (folder / table).glob("*.parquet")
-    rows = change(pq.read_table(path).to_pylist())
+    rows = change(read_parquet(path))
     pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(path)), path)
 
 

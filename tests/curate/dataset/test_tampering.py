@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from curate_command import curate
-from source_rows import write_jsonl
+from source_rows import read_parquet, write_jsonl
 
 from curate.dataset import output_folder
 from curate.dataset.dataset import Dataset
@@ -168,9 +168,9 @@ def test_a_dataset_that_was_tampered_with_does_not_pass(dataset, name):
 def sign(folder: Path) -> None:
     """Write everything again that is derived from the tables, as an attacker with this program can."""
     hasher, manifest = RowHasher(), from_json(json.loads((folder / "manifest.json").read_text()))
-    for row in pq.read_table(folder / ROWS).to_pylist():
+    for row in read_parquet(folder / ROWS):
         hasher.add(row)
-    for row in pq.read_table(folder / REJECTED).to_pylist():
+    for row in read_parquet(folder / REJECTED):
         hasher.add_rejected(row)
     write_digests(hasher, folder)
     counts = dict(manifest.counts)

@@ -2,6 +2,7 @@ import datasets
 import pyarrow.parquet as pq
 import pytest
 from exported import write_tables
+from source_rows import read_parquet
 
 from curate.dataset import writer
 from curate.dataset.digests import RowHasher
@@ -36,7 +37,7 @@ def test_written_files_open_with_datasets(tmp_path):
     write_tables(map(to_row, [problem(1), problem(2)]), REJECTIONS, folder)
     kept = datasets.load_dataset("parquet", data_dir=str(folder / "data"), cache_dir=str(tmp_path / "cache"))["train"]
     assert [from_row(row) for row in kept] == [problem(1), problem(2)]
-    rejected = pq.read_table(folder / "rejected").to_pylist()
+    rejected = read_parquet(folder / "rejected")
     assert rejected == [
         {"id": "taco/9", "source": "taco", "stage": "parse", "reason": "unparsable", "detail": "no JSON", "cause": ""}
     ]

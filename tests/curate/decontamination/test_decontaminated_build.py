@@ -2,10 +2,9 @@
 
 import json
 
-import pyarrow.parquet as pq
 import pytest
 from curate_command import curate
-from source_rows import livecodebench_row, taco_row, words, write_jsonl, write_parquet
+from source_rows import livecodebench_row, read_parquet, taco_row, words, write_jsonl, write_parquet
 
 from curate.decontamination.clean_copy import write_clean_copy
 from curate.errors import CurateError
@@ -43,17 +42,13 @@ def built(sources, evaluation_set, tmp_path_factory):
     return out, build(sources, out, CHEAP, against=[f"humaneval={evaluation_set}"])
 
 
-def table(folder):
-    return pq.read_table(folder).to_pylist()
-
-
 def rejected(out):
-    return {row["id"]: (row["stage"], row["reason"]) for row in table(out / "rejected")}
+    return {row["id"]: (row["stage"], row["reason"]) for row in read_parquet(out / "rejected")}
 
 
 def test_rows_that_contain_an_item_are_rejected_and_every_hit_is_stored(built):
     out, manifest = built
-    assert [row["id"] for row in table(out / "data")] == [
+    assert [row["id"] for row in read_parquet(out / "data")] == [
         "livecodebench/b",
         "livecodebench/d",
         "taco/0",
@@ -65,7 +60,7 @@ def test_rows_that_contain_an_item_are_rejected_and_every_hit_is_stored(built):
         "livecodebench/c": ("decontaminate", "contaminated"),
         "taco/2": ("decontaminate", "contaminated"),
     }
-    hits = [(hit["id"], hit["item"], hit["rule"], hit["verdict"]) for hit in table(out / "contamination")]
+    hits = [(hit["id"], hit["item"], hit["rule"], hit["verdict"]) for hit in read_parquet(out / "contamination")]
     assert hits == [
         ("livecodebench/c", "E/1", "same_text", "removed"),
         ("taco/2", "E/0", "same_text", "removed"),
@@ -83,12 +78,12 @@ def test_the_dataset_equals_a_plain_build_that_is_decontaminated_later(built, so
     later = write_clean_copy(str(tmp_path / "all"), [f"humaneval={evaluation_set}"], tmp_path / "clean")
     for name in ("plan", "content_hash", "counts", "decontamination"):
         assert getattr(later, name) == getattr(manifest, name)
-    assert table(tmp_path / "clean" / "contamination") == table(out / "contamination")
+    assert read_parquet(tmp_path / "clean" / "contamination") == read_parquet(out / "contamination")
 
 
 def test_a_row_kept_in_place_of_one_from_the_window_is_removed_too(sources, tmp_path):
     manifest = build(sources, tmp_path / "out", CHEAP, against=["lcb:2024-08-01..2025-02-01"])
-    hits = [(hit["id"], hit["rule"], hit["span"]) for hit in table(tmp_path / "out" / "contamination")]
+    hits = [(hit["id"], hit["rule"], hit["span"]) for hit in read_parquet(tmp_path / "out" / "contamination")]
     assert hits == [("livecodebench/b", "in_window", "2024-09-01"), ("taco/0", "in_window", "2024-09-01")]
     assert rejected(tmp_path / "out") == {
         "livecodebench/a": ("dedup", "duplicate_near"),

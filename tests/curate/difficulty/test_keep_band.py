@@ -2,9 +2,8 @@ import json
 import shutil
 
 import datasets
-import pyarrow.parquet as pq
 import pytest
-from source_rows import livecodebench_row, words, write_jsonl
+from source_rows import livecodebench_row, read_parquet, words, write_jsonl
 
 from curate.decontamination.clean_copy import write_clean_copy
 from curate.difficulty import table
@@ -54,22 +53,21 @@ def dataset(built, tmp_path):
     return dataset
 
 
-def rows(folder, config):
-    return [row for path in sorted((folder / config).glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
-
-
 def kept(folder):
-    return [int(row["id"].rpartition("/")[2]) for row in rows(folder, "data")]
+    return [int(row["id"].rpartition("/")[2]) for row in read_parquet(folder / "data")]
 
 
 def test_intellect_2s_band_keeps_one_to_four_of_eight(dataset, tmp_path):
     manifest = filter_by_solve_rate(dataset, tmp_path / "out", SolveRateBand(0.125, 0.5), ["m"])
     assert kept(tmp_path / "out") == [1, 2, 3, 4]
-    assert rows(tmp_path / "out", "data") == [row for row in rows(dataset, "data") if row["id"][-1] in "1234"]
+    assert read_parquet(tmp_path / "out" / "data") == [
+        row for row in read_parquet(dataset / "data") if row["id"][-1] in "1234"
+    ]
     assert {
-        row["id"][-1]: (row["stage"], row["reason"], row["detail"]) for row in rows(tmp_path / "out", "rejected")
+        row["id"][-1]: (row["stage"], row["reason"], row["detail"])
+        for row in read_parquet(tmp_path / "out" / "rejected")
     } == {
-        "9": ("dedup", "duplicate_exact", rows(dataset, "rejected")[0]["detail"]),
+        "9": ("dedup", "duplicate_exact", read_parquet(dataset / "rejected")[0]["detail"]),
         "0": ("difficulty", "too_hard", "m 0 of 8"),
         **{str(n): ("difficulty", "too_easy", f"m {n} of 8") for n in range(5, 9)},
     }
@@ -87,7 +85,7 @@ def test_every_model_must_agree(dataset, tmp_path):
     known(dataset, "n", dict.fromkeys(range(8), 4))
     filter_by_solve_rate(dataset, tmp_path / "out", SolveRateBand(0.25, 0.75), ["m", "n"])
     assert kept(tmp_path / "out") == [2, 3, 4, 5, 6]
-    details = {row["id"][-1]: (row["reason"], row["detail"]) for row in rows(tmp_path / "out", "rejected")}
+    details = {row["id"][-1]: (row["reason"], row["detail"]) for row in read_parquet(tmp_path / "out" / "rejected")}
     assert details["1"] == ("too_hard", "m 1 of 8, n 4 of 8")
     assert details["8"] == ("not_sampled", "m 8 of 8, n 0 of 0")
     filter_by_solve_rate(dataset, tmp_path / "all", SolveRateBand(0.25, 0.75), [])
@@ -100,7 +98,7 @@ def test_a_problem_that_was_never_judged_is_neither_hard_nor_easy(dataset, tmp_p
     known(dataset, "m", {3: None})
     filter_by_solve_rate(dataset, tmp_path / "out", SolveRateBand(0, 1), ["m"])
     assert kept(tmp_path / "out") == [0, 1, 2, 4, 5, 6, 7, 8]
-    assert [row["reason"] for row in rows(tmp_path / "out", "rejected")] == ["not_sampled", "duplicate_exact"]
+    assert [row["reason"] for row in read_parquet(tmp_path / "out" / "rejected")] == ["not_sampled", "duplicate_exact"]
 
 
 def test_the_folder_opens_with_datasets_and_its_card_says_what_was_done(dataset, tmp_path):
@@ -154,7 +152,7 @@ def test_bands_and_decontamination_can_follow_each_other(dataset, tmp_path):
     known(tmp_path / "three", "m", {n: n for n in (1, 3, 4)})
     filter_by_solve_rate(tmp_path / "three", tmp_path / "four", SolveRateBand(0.25, 1), [])
     assert kept(tmp_path / "four") == [3, 4]
-    assert [hit["id"] for hit in rows(tmp_path / "four", "contamination")] == ["livecodebench/2"]
+    assert [hit["id"] for hit in read_parquet(tmp_path / "four" / "contamination")] == ["livecodebench/2"]
     read = datasets.load_dataset(
         str(tmp_path / "four"), "contamination", split="train", cache_dir=str(tmp_path / "cache")
     )

@@ -2,10 +2,10 @@
 
 import json
 
-import pyarrow.parquet as pq
 import pytest
 from curate_command import curate
 from exported import problems, write
+from source_rows import read_parquet
 
 OPTIONS = ["--system", "Be brief.", "--template-arg", "enable_thinking=false", "--template"]
 
@@ -23,7 +23,7 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize("to", ["trl", "verl"])
 def test_conversations_begin_with_the_system_prompt(to, folder):
-    (row,) = pq.read_table(folder / to / "train.parquet").to_pylist()
+    (row,) = read_parquet(folder / to / "train.parquet")
     system, question = row["prompt"]
     assert system == {"role": "system", "content": "Be brief."}
     assert question == {"role": "user", "content": "Solve: Statement of sum."}
@@ -31,7 +31,7 @@ def test_conversations_begin_with_the_system_prompt(to, folder):
 
 def test_texts_have_the_system_prompt_beside_them(folder):
     (path,) = folder.glob("verifiers/*/problems.parquet")
-    (row,) = pq.read_table(path).to_pylist()
+    (row,) = read_parquet(path)
     record = json.loads((folder / "jsonl" / "problems.jsonl").read_text())
     for columns in (row, record):
         assert (columns["system_prompt"], columns["prompt"]) == ("Be brief.", "Solve: Statement of sum.")

@@ -6,6 +6,7 @@ import threading
 import pytest
 from exported import SUM, SUMS, problem, problems, write
 from foreign import needed, tiny_tokenizer
+from source_rows import read_parquet
 
 needed("verl", "torch", "transformers", "orjson")
 
@@ -68,7 +69,6 @@ def test_its_scorer_gives_one_to_the_reference_and_zero_to_a_wrong_program(rows,
 
 def test_its_scorer_gives_full_marks_to_a_program_that_fails_the_eleventh_test(tmp_path):
     """This is why only ten tests are exported. If this test fails, verl has been repaired."""
-    import pyarrow.parquet as pq
     from verl.utils.reward_score import default_compute_score
 
     export(
@@ -77,20 +77,19 @@ def test_its_scorer_gives_full_marks_to_a_program_that_fails_the_eleventh_test(t
         tmp_path / "out",
         ExportOptions(select="all", verl_data_source="curate"),
     )
-    (row,) = pq.read_table(tmp_path / "out" / "train.parquet").to_pylist()
+    (row,) = read_parquet(tmp_path / "out" / "train.parquet")
     nearly = "a, b = map(int, input().split())\nprint(a + b if a < 10 else 0)"
     assert default_compute_score("taco", f"```python\n{nearly}\n```", row["reward_model"]["ground_truth"]) == 1.0
 
 
 def test_our_reward_is_loaded_by_verl_and_runs_every_row_in_the_sandbox(dataset, tmp_path):
-    import pyarrow.parquet as pq
     from omegaconf import OmegaConf
     from verl.trainer.ppo.reward import get_custom_reward_fn
 
     export(dataset, "verl", tmp_path / "out", ExportOptions(select="all", verl_data_source="curate"))
     custom = {"path": "pkg://rewards.verl", "name": "compute_score"}
     compute_score = get_custom_reward_fn(OmegaConf.create({"reward": {"custom_reward_function": custom}}))
-    rows = pq.read_table(tmp_path / "out" / "train.parquet").to_pylist()
+    rows = read_parquet(tmp_path / "out" / "train.parquet")
     assert len(rows) == 6
     for row in rows:
         asked = {"data_source": "curate", "ground_truth": row["reward_model"]["ground_truth"], "extra_info": {}}
@@ -158,10 +157,9 @@ def replace_shared_reward(monkeypatch, reward):
 
 @pytest.fixture
 def curated(dataset, tmp_path):
-    import pyarrow.parquet as pq
 
     export(dataset, "verl", tmp_path / "out", ExportOptions(select="all", verl_data_source="curate"))
-    return pq.read_table(tmp_path / "out" / "train.parquet").to_pylist()
+    return read_parquet(tmp_path / "out" / "train.parquet")
 
 
 @pytest.mark.filterwarnings("ignore")  # importing ray causes warnings, and verl leaves an asyncio loop open

@@ -1,12 +1,11 @@
 import shutil
 
 import datasets
-import pyarrow.parquet as pq
 import pytest
 from curate_command import curate
 from showcase import near
 from solve_rates import write_solve_rates
-from source_rows import livecodebench_row, taco_row, words, write_jsonl, write_parquet
+from source_rows import livecodebench_row, read_parquet, taco_row, words, write_jsonl, write_parquet
 
 from curate.dataset.output_folder import read_manifest
 from curate.decontamination.clean_copy import write_clean_copy
@@ -45,22 +44,18 @@ def pair(built, tmp_path):
     return tuple(shutil.copytree(folder, tmp_path / f"input {number}") for number, folder in enumerate(built))
 
 
-def rows(folder, table="data"):
-    return [row for path in sorted((folder / table).glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
-
-
 def ids(folder):
-    return [row["id"].partition("/")[2] for row in rows(folder)]
+    return [row["id"].partition("/")[2] for row in read_parquet(folder / "data")]
 
 
 def test_of_several_copies_the_one_with_most_tests_and_then_the_first_stays(pair, tmp_path):
     out = tmp_path / "out"
     manifest = merge(pair, out)
     assert ids(out) == ["1", "a3", "a4", "b1", "b3"]
-    before = {row["id"]: row for folder in reversed(pair) for row in rows(folder)}
-    assert all(row == before[row["id"]] for row in rows(out))
-    assert {row["id"].partition("/")[2]: (row["reason"], row["detail"]) for row in rows(out, "rejected")} == {
-        "few": ("few_tests", next(row["detail"] for row in rows(pair[0], "rejected"))),
+    before = {row["id"]: row for folder in reversed(pair) for row in read_parquet(folder / "data")}
+    assert all(row == before[row["id"]] for row in read_parquet(out / "data"))
+    assert {row["id"].partition("/")[2]: (row["reason"], row["detail"]) for row in read_parquet(out / "rejected")} == {
+        "few": ("few_tests", next(row["detail"] for row in read_parquet(pair[0] / "rejected"))),
         "1": ("duplicate_exact", "cluster=livecodebench/1 kept=livecodebench/1 jaccard=1.000"),
         "a2": ("duplicate_exact", "cluster=livecodebench/b1 kept=livecodebench/b1 jaccard=1.000"),
         "b2": ("duplicate_near", "cluster=livecodebench/a3 kept=livecodebench/a3 jaccard=0.898"),
@@ -125,7 +120,7 @@ def test_a_set_counts_only_if_all_datasets_were_compared_with_it(pair, tmp_path)
     (counts,) = manifest.decontamination.values()
     assert (counts.name, counts.items, counts.items_found, counts.rows, counts.removed) == ("humaneval", 3, 2, 8, 2)
     assert [plan.name for plan in manifest.plan.evaluation_sets] == ["humaneval"]
-    hits = rows(tmp_path / "out", "contamination")
+    hits = read_parquet(tmp_path / "out" / "contamination")
     assert [(hit["id"], hit["row"]) for hit in hits] == [("livecodebench/a4", 3), ("livecodebench/b3", 7)]
     assert ids(tmp_path / "out") == ["1", "a3", "b1"]
     printed = curate("merge", first, second, "--out", tmp_path / "out")
@@ -137,7 +132,7 @@ def test_a_set_counts_only_if_all_datasets_were_compared_with_it(pair, tmp_path)
 
 def test_solve_rates_of_the_rows_that_stay_are_joined(pair, tmp_path):
     for dataset, model, right in ((pair[0], "m", 1), (pair[1], "m", 2), (pair[1], "n", 3)):
-        write_solve_rates(dataset, model, {row["id"]: right for row in rows(dataset)})
+        write_solve_rates(dataset, model, {row["id"]: right for row in read_parquet(dataset / "data")})
     merge(pair, tmp_path / "out")
     rates = {
         (rate["id"].partition("/")[2], rate["model"]): rate["n_correct"] for rate in solve_rates.read(tmp_path / "out")

@@ -4,11 +4,19 @@ import sys
 from pathlib import Path
 
 import forked
-import pyarrow.parquet as pq
 import pytest
 from curate_command import curate
 from solve_rates import write_solve_rates
-from source_rows import livecodebench_row, numinamath_row, synthetic1_row, taco_row, words, write_jsonl, write_parquet
+from source_rows import (
+    livecodebench_row,
+    numinamath_row,
+    read_parquet,
+    synthetic1_row,
+    taco_row,
+    words,
+    write_jsonl,
+    write_parquet,
+)
 
 from curate.dataset.output_folder import read_manifest
 from curate.decontamination.clean_copy import write_clean_copy
@@ -75,7 +83,7 @@ def steps(folder, measure=sampled, **options):
 
 
 def ids(dataset):
-    return [row["id"] for path in (dataset / "data").glob("*.parquet") for row in pq.read_table(path).to_pylist()]
+    return [row["id"] for row in read_parquet(dataset / "data")]
 
 
 def numbers(dataset):

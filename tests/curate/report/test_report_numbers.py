@@ -4,11 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from source_rows import FILES, words, write_jsonl
+from source_rows import FILES, read_parquet, words, write_jsonl
 
 from curate.dataset.dataset import Dataset
 from curate.decontamination.clean_copy import write_clean_copy
@@ -25,12 +24,8 @@ def report(reported):
     return json.loads((reported / "report.json").read_text())
 
 
-def table(folder, name):
-    return pq.read_table(folder / name).to_pylist()
-
-
 def test_every_row_is_in_the_funnel_once(report, reported):
-    kept, rejected = table(reported, "data"), table(reported, "rejected")
+    kept, rejected = read_parquet(reported / "data"), read_parquet(reported / "rejected")
     for source, count in report["funnel"]["sources"].items():
         assert count["kept"] == count["after"][-1] == sum(row["source"] == source for row in kept)
         assert count["read"] - count["kept"] == sum(row["source"] == source for row in rejected)
@@ -43,11 +38,11 @@ def test_rejections_are_counted_by_cause_and_source(report, reported):
     assert sources["filter", "image", ""] == {"taco": 1}
     assert sources["dedup", "duplicate_near", ""] == {"synthetic1": 13}
     assert sources["decontaminate", "contaminated", ""] == {"taco": 2}
-    assert sum(entry["n"] for entry in report["rejections"]) == len(table(reported, "rejected"))
+    assert sum(entry["n"] for entry in report["rejections"]) == len(read_parquet(reported / "rejected"))
 
 
 def test_histograms_count_what_the_columns_hold(report, reported):
-    rows = table(reported, "data")
+    rows = read_parquet(reported / "data")
     assert report["tests"]["n"] == len(rows) == sum(report["tests"]["counts"])
     measured = [row["test_strength"] for row in rows if row["test_strength"] is not None]
     strength = report["test_strength"]
@@ -80,7 +75,7 @@ def test_the_ten_least_similar_pairs_come_with_both_statements(report, reported)
     assert len(pairs) == 10
     similarities = [pair["jaccard"] for pair in pairs]
     assert similarities == sorted(similarities)
-    removed = [row["detail"] for row in table(reported, "rejected") if row["reason"] == "duplicate_near"]
+    removed = [row["detail"] for row in read_parquet(reported / "rejected") if row["reason"] == "duplicate_near"]
     assert similarities == sorted(float(detail.rpartition("=")[2]) for detail in removed)[:10]
     assert pairs[0]["removed"]["id"] == "synthetic1/hostile"
     assert "other8" in pairs[0]["removed"]["statement"]
@@ -88,7 +83,7 @@ def test_the_ten_least_similar_pairs_come_with_both_statements(report, reported)
 
 
 def test_solve_rates_are_counted_by_model_with_both_ends_of_the_band(report, reported):
-    rows = table(reported, "difficulty")
+    rows = read_parquet(reported / "difficulty")
     assert [rates["model"] for rates in report["solve_rates"]] == ["b", "someone/some-model-of-7B"]
     for rates in report["solve_rates"]:
         right = [row["n_correct"] for row in rows if row["model"] == rates["model"]]
@@ -101,8 +96,8 @@ def test_a_filter_by_solve_rate_is_a_stage_and_its_band_is_that_of_the_models_it
     filter_by_solve_rate(reported, tmp_path / "out", SolveRateBand(0.5, 0.75), ["b"])
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert [rates["band"] for rates in report["solve_rates"]] == [[0.5, 0.75], None]
-    kept = {row["id"] for row in table(tmp_path / "out", "data")}
-    rates = {row["id"]: row["n_correct"] for row in table(reported, "difficulty") if row["model"] == "b"}
+    kept = {row["id"] for row in read_parquet(tmp_path / "out" / "data")}
+    rates = {row["id"]: row["n_correct"] for row in read_parquet(reported / "difficulty") if row["model"] == "b"}
     assert report["solve_rates"][0]["in_band"] == len(kept) == sum(4 <= right <= 6 for right in rates.values())
     assert report["funnel"]["stages"][-1] == "difficulty"
     assert len(report["duplicates"]["least_similar"]) == 10

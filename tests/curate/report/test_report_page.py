@@ -7,7 +7,7 @@ from collections import Counter
 
 import pictures
 import pytest
-from browser import opened, pixels
+from browser import pixels
 from showcase import HOSTILE
 from source_rows import words, write_jsonl
 
@@ -15,12 +15,6 @@ from curate.decontamination.clean_copy import write_clean_copy
 
 SECTIONS = ["funnel", "rejections", "evidence", "tests", "time", "solve-rate", "duplicates", "contamination", "making"]
 WIDTHS = (1280, 400)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with opened() as browser:
-        yield browser
 
 
 @pytest.fixture

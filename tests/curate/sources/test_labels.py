@@ -3,9 +3,8 @@
 import ast
 import json
 
-import pyarrow.parquet as pq
 import pytest
-from source_rows import DATA, taco_row, write_parquet
+from source_rows import DATA, read_parquet, taco_row, write_parquet
 
 from curate.pipeline import BuildOptions, build
 
@@ -49,8 +48,8 @@ def rows(tmp_path_factory):
     out = tmp_path_factory.mktemp("real") / "out"
     # Without mutants and further solutions: no label concerns them, and they take longer than everything else.
     build([(source, str(DATA / source)) for source in SOURCES], out, BuildOptions(mutants=0, cross_checks=0))
-    kept = {row["id"]: row for row in pq.read_table(out / "data").to_pylist()}
-    rejected = {row["id"]: row for row in pq.read_table(out / "rejected").to_pylist()}
+    kept = {row["id"]: row for row in read_parquet(out / "data")}
+    rejected = {row["id"]: row for row in read_parquet(out / "rejected")}
     return kept, rejected
 
 

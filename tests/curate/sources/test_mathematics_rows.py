@@ -6,7 +6,7 @@ import re
 import pyarrow.parquet as pq
 import pytest
 from curate_command import curate
-from source_rows import deepscaler_row, numinamath_row, taco_row, words, write_jsonl
+from source_rows import deepscaler_row, numinamath_row, read_parquet, taco_row, words, write_jsonl
 
 from curate.dataset.dataset import Dataset
 from curate.dataset.integrity import check_integrity
@@ -126,7 +126,7 @@ def built(tmp_path_factory):
 
 def test_questions_are_verified_deduplicated_and_decontaminated(built):
     out, _ = built
-    rejected = {row["id"]: row["reason"] for row in pq.read_table(out / "rejected").to_pylist()}
+    rejected = {row["id"]: row["reason"] for row in read_parquet(out / "rejected")}
     assert rejected.pop("numinamath/3") == "unparsable_answer"
     assert rejected.keys() == {"numinamath/2", "deepscaler/0"}
     kept = {row["id"]: (row["verified"], row["expected_answer"]) for row in Dataset(out).rows("data")}

@@ -3,12 +3,11 @@ import json
 import shutil
 
 import datasets
-import pyarrow.parquet as pq
 import pytest
 from curate_command import curate
 from showcase import near
 from solve_rates import write_solve_rates
-from source_rows import livecodebench_row, words, write_jsonl
+from source_rows import livecodebench_row, read_parquet, words, write_jsonl
 
 from curate.dataset.output_folder import lock_output, read_manifest
 from curate.dedup.signatures import jaccard, shingles
@@ -34,12 +33,8 @@ def built(tmp_path_factory):
     return folder / "out"
 
 
-def rows(folder, table="data"):
-    return [row for path in sorted((folder / table).glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
-
-
 def ids(folder):
-    return [row["id"].partition("/")[2] for row in rows(folder)]
+    return [row["id"].partition("/")[2] for row in read_parquet(folder / "data")]
 
 
 def test_two_commands_do_not_split_into_one_folder(built, tmp_path):
@@ -53,11 +48,13 @@ def test_two_commands_do_not_split_into_one_folder(built, tmp_path):
 
 
 def test_the_parts_have_all_rows_and_none_near_a_row_of_another(built, tmp_path):
-    assert len(rows(built)) == 2 * N + 2
+    assert len(read_parquet(built / "data")) == 2 * N + 2
     manifests = split(built, tmp_path / "out", SplitConfig(validation=0.2, test=8))
-    parts = {name: rows(tmp_path / "out" / name) for name in manifests}
+    parts = {name: read_parquet(tmp_path / "out" / name / "data") for name in manifests}
     assert {name: len(part) for name, part in parts.items()} == {"train": 32, "validation": 10, "test": 8}
-    assert sorted((row for part in parts.values() for row in part), key=lambda row: row["id"]) == rows(built)
+    assert sorted((row for part in parts.values() for row in part), key=lambda row: row["id"]) == read_parquet(
+        built / "data"
+    )
     texts = [(name, row["statement"], row["title"]) for name, part in parts.items() for row in part]
     sets = shingles([text for _, text, _ in texts])
     n_similar = 0
@@ -83,7 +80,7 @@ def test_the_choice_depends_on_the_seed_and_the_similarity(built, tmp_path):
 
 def test_each_part_is_a_dataset_that_says_where_its_other_rows_are(built, tmp_path):
     dataset = shutil.copytree(built, tmp_path / "dataset")
-    write_solve_rates(dataset, "m", {row["id"]: 3 for row in rows(dataset)})
+    write_solve_rates(dataset, "m", {row["id"]: 3 for row in read_parquet(dataset / "data")})
     manifests = split(dataset, tmp_path / "out", SplitConfig(validation=10))
     assert len({manifest.content_hash for manifest in manifests.values()}) == 2
     for name, other in (("train", "validation"), ("validation", "train")):
@@ -91,10 +88,12 @@ def test_each_part_is_a_dataset_that_says_where_its_other_rows_are(built, tmp_pa
         assert read_manifest(part) == manifests[name]
         (step,) = manifests[name].plan.steps
         assert step.options == {"part": name, "sizes": {"validation": 10}, "similarity": 0.5, "seed": 0}
-        elsewhere = rows(tmp_path / "out" / other)
-        assert [row["id"] for row in rows(part, "rejected") if row["reason"] == other] == [r["id"] for r in elsewhere]
-        assert {row["stage"] for row in rows(part, "rejected")} == {"split"}
-        assert {rate["id"] for rate in solve_rates.read(part)} == {row["id"] for row in rows(part)}
+        elsewhere = read_parquet(tmp_path / "out" / other / "data")
+        assert [row["id"] for row in read_parquet(part / "rejected") if row["reason"] == other] == [
+            r["id"] for r in elsewhere
+        ]
+        assert {row["stage"] for row in read_parquet(part / "rejected")} == {"split"}
+        assert {rate["id"] for rate in solve_rates.read(part)} == {row["id"] for row in read_parquet(part / "data")}
         assert f"- Split: this is the part {name}; none of its rows" in (part / "README.md").read_text()
         read = datasets.load_dataset(str(part), split="train", cache_dir=str(tmp_path / "cache"))
         assert len(read) == manifests[name].n_kept

@@ -1,19 +1,14 @@
 """A Sandbox isolates as strictly as it says, for root and for ordinary users, or refuses to start."""
 
 import os
-import pwd
 import re
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
+import confined
 import pytest
 
 from sandbox import Case, Program, Sandbox, Suite
-
-ROOT = Path(__file__).parents[3]
-ORDINARY_USER = "nobody"
 
 # A script that another user runs: it needs only the standard library and the package.
 JUDGE = """
@@ -66,20 +61,7 @@ PROGRAMS = {
 @pytest.fixture
 def install(tmp_path: Path) -> Path:
     """Install the package where every user can read it, in a temporary directory."""
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        folder.chmod(folder.stat().st_mode | 0o055)
-    shutil.copytree(ROOT / "sandbox", tmp_path / "sandbox", ignore=shutil.ignore_patterns("__pycache__"))
-    return tmp_path
-
-
-def interpreter(user: str | None) -> str:
-    """Return an interpreter that `user` may run: ours, or the system's."""
-    for candidate in (os.path.realpath(sys._base_executable), "/usr/bin/python3"):
-        if subprocess.run([candidate, "-c", ""], user=user, capture_output=True, check=False).returncode == 0:
-            asked = [candidate, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
-            if subprocess.run(asked, check=False).returncode == 0:
-                return candidate
-    pytest.skip("no Python that an ordinary user may run")
+    return confined.install(tmp_path)
 
 
 def judged(install: Path, isolation: str, *, without: str = "") -> tuple[list[str], str]:
@@ -87,16 +69,7 @@ def judged(install: Path, isolation: str, *, without: str = "") -> tuple[list[st
 
     without   "namespaces" if they are refused, "landlock" if both are
     """
-    user = None
-    if os.getuid() == 0:
-        try:
-            user = pwd.getpwnam(ORDINARY_USER).pw_name
-        except KeyError:
-            pytest.skip(f"there is no user {ORDINARY_USER}")
-    try:
-        python = interpreter(user)
-    except PermissionError:
-        python = "/usr/bin/python3"
+    python, user = confined.interpreter(), confined.ordinary_user()
     command = [python, "-c", JUDGE, str(install), isolation]
     if without:
         command = [python, "-c", WITHOUT, without, *command]

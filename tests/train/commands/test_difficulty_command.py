@@ -16,11 +16,8 @@ import pytest
 import tiny_world
 from canned_server import answering
 from curate_command import curate
-from source_rows import write_jsonl
 
 from curate.difficulty import table
-from curate.pipeline import BuildOptions, build
-from sandbox import SandboxOptions
 
 ROOT = Path(__file__).parents[3]
 COMMAND = [sys.executable, "-c", "from cli import main; main()", "difficulty"]
@@ -29,17 +26,9 @@ SERVED = ["--model", "m", "--base-url", "http://127.0.0.1:9/v1"]
 SAMPLING = [*INCLUDE, "--max-tokens", str(tiny_world.MAX_TOKENS), "--workers", "2"]
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("built")
-    raw = write_jsonl(folder / "raw" / "test.jsonl", tiny_world.rows())
-    build([("livecodebench", str(raw))], folder / "out", BuildOptions(), sandbox=SandboxOptions(workers=2))
-    return folder / "out"
-
-
 @pytest.fixture
-def dataset(built, tmp_path):
-    return shutil.copytree(built, tmp_path / "dataset")
+def dataset(six_problems, tmp_path):
+    return shutil.copytree(six_problems, tmp_path / "dataset")
 
 
 def finish(*words, environment=()):
@@ -59,10 +48,10 @@ def rows(dataset):
 
 
 @pytest.fixture(scope="module")
-def measured(built, tiny_model, tmp_path_factory):
+def measured(six_problems, tiny_model, tmp_path_factory):
     """Return a dataset, a copy with the problems in a band, and the command that measured the model in its process."""
     folder = tmp_path_factory.mktemp("measured")
-    dataset, out = shutil.copytree(built, folder / "dataset"), folder / "out"
+    dataset, out = shutil.copytree(six_problems, folder / "dataset"), folder / "out"
     band = ["--solve-rate", "0.05:0.85", "--out", out]
     done = finish(
         dataset, "--model", tiny_model, "--k", 4, "--n", 16, *SAMPLING, *band,
@@ -106,10 +95,12 @@ def test_a_model_in_this_process_is_measured_and_its_band_is_kept(measured, tiny
 
 
 @pytest.mark.thorough
-def test_a_command_killed_repeatedly_ends_like_an_undisturbed_one(dataset, built, tiny_model, model_server, tmp_path):
+def test_a_command_killed_repeatedly_ends_like_an_undisturbed_one(
+    dataset, six_problems, tiny_model, model_server, tmp_path
+):
     options = ["--model", tiny_model, "--base-url", model_server, "--k", 4, "--n", 10, *SAMPLING]
     options += ["--engine", "concurrency=4"]
-    undisturbed = shutil.copytree(built, tmp_path / "undisturbed")
+    undisturbed = shutil.copytree(six_problems, tmp_path / "undisturbed")
     finish(undisturbed, *options)
     paid_before = answered(model_server)
     known = 0

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tiny_world
-from source_rows import write_jsonl
+from source_rows import read_parquet, write_jsonl
 from waiting import becomes
 
 from curate.difficulty import table as solve_rates
@@ -389,7 +389,7 @@ def test_unverified_rows_are_not_sampled(dataset):
     with pytest.raises(CurateError, match="left out: unverified 6 .*; --include unverified takes these rows, too"):
         run(dataset, never, trust=ONLY_TRUSTED)
     (file,) = (dataset / "data").iterdir()
-    rows = pq.read_table(file).to_pylist()
+    rows = read_parquet(file)
     for row in rows:
         row["verified"] = row["id"].endswith(("sum", "double"))
     pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(file)), file)

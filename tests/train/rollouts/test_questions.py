@@ -12,13 +12,6 @@ from train.errors import ConfigError
 from train.rollouts.prompt_dataset import ProblemKinds, PromptDataset
 
 
-@pytest.fixture(scope="module")
-def tokenizer(tiny_model):
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(tiny_model)
-
-
 @pytest.fixture
 def questions(tmp_path, tokenizer):
     def make(data, prompt=None):

@@ -5,11 +5,7 @@ import re
 from math import nan
 
 import pytest
-import tiny_world
-from source_rows import write_jsonl
 
-from curate.pipeline import BuildOptions, build
-from sandbox import SandboxOptions
 from train.config import (
     Config,
     DataConfig,
@@ -29,14 +25,6 @@ from train.run.model_card import write
 EVALUATION = EvaluationConfig(dataset="shared/lcb.jsonl", window="2024-08-01..2025-02-01", k=4)
 
 
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("dataset")
-    raw = write_jsonl(folder / "test.jsonl", tiny_world.rows())
-    build([("livecodebench", str(raw))], folder / "out", BuildOptions(), sandbox=SandboxOptions(workers=2))
-    return folder / "out"
-
-
 def run_of(folder, config, *, steps=30):
     metrics, clock = MetricsLog(folder), Timeline(folder)
     (folder / "config.json").write_text(json.dumps(as_table(config)))
@@ -51,8 +39,8 @@ def run_of(folder, config, *, steps=30):
     return folder
 
 
-def test_its_numbers_are_those_of_the_run(dataset, tmp_path):
-    config = Config(ModelConfig("Qwen/Qwen3-0.6B"), DataConfig(str(dataset)), evaluation=EVALUATION)
+def test_its_numbers_are_those_of_the_run(six_problems, tmp_path):
+    config = Config(ModelConfig("Qwen/Qwen3-0.6B"), DataConfig(str(six_problems)), evaluation=EVALUATION)
     card = write(run_of(tmp_path / "first-try", config))
     assert card == tmp_path / "first-try" / "model" / "README.md"
     text = card.read_text()
@@ -61,7 +49,7 @@ def test_its_numbers_are_those_of_the_run(dataset, tmp_path):
     assert "entropy" not in text.partition("## Objective")[0]  # never known
     assert "30 of 50 steps with 16 problems of 16 answers each; 30,000 tokens" in text
     assert "1.03 hours on " in text
-    content_hash = json.loads((dataset / "manifest.json").read_text())["content_hash"]
+    content_hash = json.loads((six_problems / "manifest.json").read_text())["content_hash"]
     assert f"6 problems of livecodebench, content hash `{content_hash}`" in text
     rows = re.findall(r"^\| (\d+) \| (\S+) \| 0\.200 to 0\.900 \| - \|", text, re.MULTILINE)
     assert rows[0] == ("0", "0.300")
@@ -69,10 +57,10 @@ def test_its_numbers_are_those_of_the_run(dataset, tmp_path):
     assert len(rows) == 12
 
 
-def test_its_front_matter_is_what_the_hub_reads(dataset, tmp_path):
+def test_its_front_matter_is_what_the_hub_reads(six_problems, tmp_path):
     from huggingface_hub import ModelCard
 
-    config = Config(ModelConfig("Qwen/Qwen3-0.6B"), DataConfig(str(dataset)), evaluation=EVALUATION)
+    config = Config(ModelConfig("Qwen/Qwen3-0.6B"), DataConfig(str(six_problems)), evaluation=EVALUATION)
     data = ModelCard.load(write(run_of(tmp_path / "run", config))).data
     assert (data.base_model, data.library_name, data.pipeline_tag) == (
         "Qwen/Qwen3-0.6B",
@@ -82,10 +70,10 @@ def test_its_front_matter_is_what_the_hub_reads(dataset, tmp_path):
     assert [(result.metric_type, result.metric_value) for result in data.eval_results] == [("pass@1", 0.6)]
 
 
-def test_its_settings_are_a_file_that_can_be_run_again(dataset, tmp_path):
+def test_its_settings_are_a_file_that_can_be_run_again(six_problems, tmp_path):
     config = Config(
         ModelConfig(str(tmp_path), lora_rank=8),
-        DataConfig(str(dataset), target_tokens=(100, 200)),
+        DataConfig(str(six_problems), target_tokens=(100, 200)),
         stages=(StageConfig(64, until_step=5), StageConfig(128)),
     )
     text = write(run_of(tmp_path / "run", config)).read_text()
@@ -111,8 +99,8 @@ def test_its_settings_are_a_file_that_can_be_run_again(dataset, tmp_path):
         ),
     ],
 )
-def test_the_objective_is_described_in_words(dataset, tmp_path, objective, said, unsaid):
-    config = Config(ModelConfig("a/b"), DataConfig(str(dataset)), objective=objective)
+def test_the_objective_is_described_in_words(six_problems, tmp_path, objective, said, unsaid):
+    config = Config(ModelConfig("a/b"), DataConfig(str(six_problems)), objective=objective)
     text = write(run_of(tmp_path / "run", config)).read_text()
     assert [words for words in said if words not in text] == []
     assert [words for words in unsaid if words in text] == []
@@ -135,10 +123,10 @@ def test_a_run_without_a_step_has_no_card(tmp_path):
     ("suite", "name"),
     [("dataset=some/held_out", "held_out"), ("lcb=data/test6.jsonl", "lcb"), ("lcb?release=v5", "lcb")],
 )
-def test_a_single_suite_is_called_by_its_name(suite, name, dataset, tmp_path):
+def test_a_single_suite_is_called_by_its_name(suite, name, six_problems, tmp_path):
     run = run_of(
         tmp_path / "run",
-        Config(ModelConfig("m"), DataConfig(str(dataset)), evaluation=EvaluationConfig(suites=(suite,))),
+        Config(ModelConfig("m"), DataConfig(str(six_problems)), evaluation=EvaluationConfig(suites=(suite,))),
     )
     MetricsLog(run).log(30, {"eval/pass@1": 0.5})
     assert f"On `{name}`: " in write(run).read_text()

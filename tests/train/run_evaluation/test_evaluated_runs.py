@@ -15,10 +15,10 @@ import small_runs
 from curate_command import curate
 from described_metrics import metric_description
 from safetensors.torch import load_file
+from small_runs import same, trained, weights
 from waiting import becomes
 
-from train import child, loop
-from train.run.folder import open_run
+from train import child
 from train.run.metrics_log import read_metrics
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
@@ -37,20 +37,6 @@ def changes(dataset, *more):
         "evaluation.every_steps=0",
         *more,
     ]
-
-
-def trained(small, run, *settings, resume=False, report=lambda step, found: None):
-    config = small_runs.read(small, *settings)
-    with open_run(run, config, resume=resume):
-        loop.train(config, run, report=report)
-
-
-def weights(folder):
-    return load_file(folder / "model.safetensors")
-
-
-def same(one, other):
-    return one.keys() == other.keys() and all(one[name].equal(other[name]) for name in one)
 
 
 def evaluated(run, name="eval/pass@1"):
@@ -130,7 +116,7 @@ def test_an_evaluation_ends_with_its_run_and_can_go_on(killed):
     "where", ["inside", *(pytest.param(where, marks=pytest.mark.thorough) for where in WHERE if where != "inside")]
 )
 def test_training_does_not_depend_on_evaluation(where, made):
-    assert same(weights(made(where) / "model"), weights(made("nowhere") / "model"))
+    assert same(weights(made(where)), weights(made("nowhere")))
 
 
 @pytest.mark.thorough
@@ -151,7 +137,8 @@ def test_the_best_weights_are_kept(where, made, tiny_model):
     note = json.loads((run / "best" / "best.json").read_text())
     assert note["pass@1"] == found[note["step"]] == max(found.values())
     assert note["step"] == (STEPS if found[STEPS] > found[0] else 0)
-    assert same(weights(run / "best"), weights(run / "model" if note["step"] else tiny_model))
+    folders = run / "best", run / "model" if note["step"] else tiny_model
+    assert same(*(load_file(folder / "model.safetensors") for folder in folders))
     assert list((run / "evaluations").glob(".pending/*")) == []
 
 
@@ -171,7 +158,7 @@ def test_an_evaluation_that_is_killed_does_not_end_the_run(made, small, six_prob
     assert "step 1 is not evaluated: the evaluation of step 0 still runs" in caplog.text
     assert "step 0 is not evaluated on out: its process was killed by signal 9" in caplog.text
     assert evaluated(run) == {STEPS: evaluated(made("own"))[STEPS]}
-    assert same(weights(run / "model"), weights(made("nowhere") / "model"))
+    assert same(weights(run), weights(made("nowhere")))
 
 
 @pytest.fixture(scope="module")

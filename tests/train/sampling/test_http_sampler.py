@@ -8,6 +8,7 @@ import pytest
 import tiny_world
 from hiccups import HICCUPS
 from loopback_server import answering
+from tiny_world import prompts
 
 from train.engine_options import EngineOptions, RequestOptions
 from train.errors import ConfigError, SamplerError
@@ -17,10 +18,6 @@ from train.sampling.protocol import SampledCompletion, SamplingParams
 
 SAMPLING = SamplingParams(max_tokens=tiny_world.MAX_TOKENS)
 ANSWER = {"choices": [{"message": {"content": "Yes."}, "finish_reason": "stop"}], "usage": {"completion_tokens": 2}}
-
-
-def prompts(*names, times=4):
-    return [(tiny_world.chat(tiny_world.statement(name)), seed) for name in names for seed in range(times)]
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 import tiny_world
 import torch
+from tiny_world import prompts
 from transformers import AutoModelForCausalLM
 
 from train.errors import SamplerError
@@ -19,10 +20,6 @@ SAMPLING = SamplingParams(max_tokens=tiny_world.MAX_TOKENS, logprobs=True)
 @pytest.fixture(scope="module")
 def sampler(tiny_model):
     return TransformersSampler(str(tiny_model))
-
-
-def prompts(*names, times=4):
-    return [(tiny_world.chat(tiny_world.statement(name)), seed) for name in names for seed in range(times)]
 
 
 def test_every_prompt_gets_the_answer_that_was_taught(sampler):

@@ -1,7 +1,6 @@
 """Engines draw verifiable answers with counted noise, and commit to the hidden states behind the tokens."""
 
 import pytest
-import tiny_world
 import torch
 from transformers import AutoModelForCausalLM
 
@@ -26,19 +25,16 @@ def drawn(engine: Engine, prompts, sampling: SamplingParams = SAMPLING, *, prefi
 
 
 @pytest.fixture(scope="module", params=["vllm", "transformers"])
-def engine(request, tiny_model):
+def engine(request, tiny_model, environment):
     if request.param == "transformers":
         yield TransformersSampler(str(tiny_model))
         return
     from train.sampling.vllm import VllmSampler
 
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**tiny_world.ENVIRONMENT, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}.items():
-            patch.setenv(name, value)
-        patch.setenv("VLLM_USE_V2_MODEL_RUNNER", "0")  # which the sampler sets, too: nothing of it stays behind
-        opened = VllmSampler(str(tiny_model), verifiable=True)
-        yield opened
-        opened.close()
+    environment.setenv("VLLM_USE_V2_MODEL_RUNNER", "0")  # which the sampler sets, too: nothing of it stays behind
+    opened = VllmSampler(str(tiny_model), verifiable=True)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import tiny_world
 from tiny_model import END
+from tiny_world import prompts
 
 from train.engine_options import EngineOptions
 from train.errors import SamplerError
@@ -21,29 +22,10 @@ SAMPLING = SamplingParams(max_tokens=tiny_world.MAX_TOKENS)
 
 
 @pytest.fixture(scope="module")
-def environment():
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**tiny_world.ENVIRONMENT, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}.items():
-            patch.setenv(name, value)
-        yield
-
-
-@pytest.fixture(scope="module")
 def sampler(tiny_model, environment):
     sampler = open_sampler(str(tiny_model))
     yield sampler
     sampler.close()
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tiny_model):
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(tiny_model)
-
-
-def prompts(*names, times=4):
-    return [(tiny_world.chat(tiny_world.statement(name)), seed) for name in names for seed in range(times)]
 
 
 def test_every_prompt_gets_the_answer_that_was_taught(sampler):

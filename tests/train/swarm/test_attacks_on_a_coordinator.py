@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -38,13 +37,6 @@ from train.swarm.requests import new_head, sign_request
 from train.swarm.signatures import public_key_bytes, read_key
 
 DEEP = b"\x91" * 60_000 + b"\xc0"
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")

@@ -30,13 +30,6 @@ from train.swarm.messages import VerificationJobResponse
 from train.swarm.signatures import public_key_bytes, read_key
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
-    yield made
-    made.close()
-
-
 def audited(world: World) -> LedgerAudit:
     return audit_ledger(read_rows(world.place / "ledger.sqlite"), public_key_bytes(read_key(world.place / "run.key")))
 

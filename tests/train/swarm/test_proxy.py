@@ -4,7 +4,6 @@ import http.client
 import os
 from collections.abc import Iterator
 from http import HTTPStatus
-from pathlib import Path
 
 import pytest
 import swarms
@@ -14,13 +13,6 @@ from benchmarks import nginx
 from train.swarm.client import SignedClient
 from train.swarm.requests import new_head, sign_request
 from train.swarm.signatures import public_key_bytes
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[swarms.World]:
-    made = swarms.World(tmp_path)
-    yield made
-    made.close()
 
 
 @pytest.fixture

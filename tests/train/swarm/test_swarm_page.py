@@ -1,11 +1,9 @@
 """The operator's page is shown by a real browser, and what nodes call themselves does nothing on it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 import urllib3
-from browser import Browser, opened
+from browser import Browser
 from swarms import World
 
 from train.swarm.client import join
@@ -36,12 +34,6 @@ def hostile_status() -> SwarmStatus:
     nodes = tuple(node(number, words) for number, words in enumerate(HOSTILE))
     counts = dict.fromkeys(HOSTILE, 1)
     return SwarmStatus("run", 3, b"l" * 32, 12, nodes, counts, counts, counts, 1)  # type: ignore[arg-type]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with opened() as browser:
-        yield browser
 
 
 def test_hostile_words_are_only_words(browser: Browser, tmp_path: Path) -> None:

@@ -8,11 +8,10 @@ from dataclasses import replace
 
 import fleet
 import pytest
-from fleet import Clock, Worker, answer_to, publish
+from fleet import SETTINGS, Clock, Worker, answer_to, publish
 from journal_audit import audit_journal
 
 from rewards.reward import Reward
-from train.asynchronous.dispatcher import ControllerSettings
 from train.asynchronous.journal import RunJournal
 from train.asynchronous.messages import (
     LeaseRequest,
@@ -23,10 +22,6 @@ from train.asynchronous.messages import (
 )
 from train.errors import ControllerUnreachable, RolloutError, SamplerError
 from train.sampling.protocol import SamplingParams
-
-SETTINGS = ControllerSettings(
-    prompts_per_batch=2, completions_per_prompt=3, total_steps=10, max_tokens=8, max_staleness=1, online_filter=False
-)
 
 
 @pytest.fixture

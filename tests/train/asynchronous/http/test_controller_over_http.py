@@ -14,11 +14,10 @@ import fleet
 import msgspec
 import pytest
 import urllib3
-from fleet import Worker, publish
+from fleet import SETTINGS, Worker, publish
 
 from train.asynchronous import server as server_module
 from train.asynchronous.client import ControllerClient
-from train.asynchronous.dispatcher import ControllerSettings
 from train.asynchronous.events import GroupDispatched, GroupRejected
 from train.asynchronous.journal import NullJournal
 from train.asynchronous.messages import MSGPACK, RUN_HEADER, LeaseRequest, LeaseResponse, ReleaseRequest
@@ -27,9 +26,6 @@ from train.errors import ConfigError, ControllerUnreachable, RunError
 from train.sampling.engine_spec import EngineSpec
 from train.weights.manifest import WeightFile, WeightManifest
 
-SETTINGS = ControllerSettings(
-    prompts_per_batch=2, completions_per_prompt=3, total_steps=10, max_tokens=8, max_staleness=1, online_filter=False
-)
 TERMS = EngineSpec("the run", "a-model", "transformers", 128)
 TOKEN = "correct horse"
 

@@ -4,21 +4,17 @@ import time
 
 import fleet
 import pytest
+from fleet import SETTINGS
 from msgspec.structs import replace
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from train.asynchronous.client import ControllerClient  # noqa: E402
-from train.asynchronous.dispatcher import ControllerSettings  # noqa: E402
 from train.asynchronous.rollout_process import LocalFirstSource  # noqa: E402
 from train.asynchronous.server import ControllerServer  # noqa: E402
 from train.errors import TransferError  # noqa: E402
 from train.sampling.engine_spec import EngineSpec  # noqa: E402
 from train.weights.source import SharedMemoryTransport  # noqa: E402
-
-SETTINGS = ControllerSettings(
-    prompts_per_batch=2, completions_per_prompt=3, total_steps=10, max_tokens=8, max_staleness=1, online_filter=False
-)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import json
 
 import pytest
 import tiny_world
-from browser import opened
 from canned_results import evaluated
 from curate_command import curate
 from source_rows import livecodebench_row, write_jsonl
@@ -47,12 +46,6 @@ def site(world):
     done = curate("results", world / "m.json", world / "n.json", "--format", "pages", "--out", world / "site")
     assert (done.exit_code, done.output) == (0, f"{world / 'site' / 'index.html'}\n")
     return world / "site"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with opened() as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -1,0 +1,12 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from swarms import World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.close()
