@@ -65,10 +65,9 @@ def _prints(
     source: str,
     *cases: tuple[str, str],
     expected: Verdict = Verdict.ACCEPTED,
-    limits: Limits = _LIMITS,
     language: str = "python",
 ) -> ConformanceCheck:
-    suite = Suite([Case(*case) for case in cases or [("3 4\n", "7\n")]], checker="tokens", limits=limits)
+    suite = Suite([Case(*case) for case in cases or [("3 4\n", "7\n")]], checker="tokens", limits=_LIMITS)
     return ConformanceCheck(name, Program(source, language), suite, frozenset([expected]))
 
 

@@ -8,18 +8,16 @@ from collections.abc import Iterator, Sequence
 EXCERPT_BYTES = 4096
 
 
-def excerpt(text: str, *, max_bytes: int = EXCERPT_BYTES) -> str:
-    """Return the text, or its beginning and a last line with the length of the whole text.
-
-    max_bytes: maximum length of the excerpt in UTF-8, without that last line
+def excerpt(text: str) -> str:
+    """Return the text, or its first EXCERPT_BYTES in UTF-8 and a last line with the length of the whole text.
 
     Half surrogate pairs, which cannot be encoded, become escapes such as \\udc80.
     """
     # No character takes less than one byte, so only the beginning of a huge text has to be encoded.
-    encoded = text[: max_bytes + 1].encode("utf-8", "backslashreplace")
-    if len(encoded) <= max_bytes:
+    encoded = text[: EXCERPT_BYTES + 1].encode("utf-8", "backslashreplace")
+    if len(encoded) <= EXCERPT_BYTES:
         return encoded.decode()
-    return f"{encoded[:max_bytes].decode('utf-8', 'ignore')}\n[... cut: {len(text):,} characters in all]"
+    return f"{encoded[:EXCERPT_BYTES].decode('utf-8', 'ignore')}\n[... cut: {len(text):,} characters in all]"
 
 
 _UNUSUAL = re.compile(r"[^\n\t -~]+")
@@ -36,7 +34,7 @@ def one_line(text: str, width: int) -> str:
     return shown if len(shown) <= width else shown[: width - 3] + "..."
 
 
-def format_table(header: Sequence[str], rows: Sequence[Sequence[object]], indent: str = "") -> Iterator[str]:
+def format_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
     """Yield the lines of a table. Numbers are aligned to the right and words to the left; None is shown as a dash."""
     cells = [[_cell(value) for value in row] for row in rows]
     numeric = [
@@ -48,7 +46,7 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[object]], indent
             cell.rjust(width) if right else cell.ljust(width)
             for cell, width, right in zip(line, widths, numeric, strict=True)
         )
-        yield (indent + "  ".join(aligned)).rstrip()
+        yield "  ".join(aligned).rstrip()
 
 
 def _cell(value: object) -> str:

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from source_rows import SUM, SUM_TESTS, livecodebench_row, synthetic1_row, taco_row, words, write_jsonl, write_parquet
 
-DOUBLE_TESTS = [([n], 2 * n) for n in range(6)]
 WRAPPED_TESTS = [([n], [2 * n]) for n in range(6)]
 DOUBLE = "def double(n):\n    return 2 * n"
 

@@ -222,7 +222,6 @@ by_keys = outside(
 inner_zip = outside(
     _strip, lambda a, b: [x[:1] for x in a] == [y[:1] for y in b] if b and isinstance(b[0], list) else a == b
 )
-falsy = outside(_strip, _by(lambda v: v or None))
 
 # Failures.
 drops_errors = outside(_strip, on_error=None)
@@ -973,10 +972,6 @@ def zero_when_away(completion, tests):
 
 def one_when_away(completion, tests):
     return _served(completion, tests, 1.0)
-
-
-def unknown_when_away(completion, tests):
-    return _served(completion, tests, None)
 
 
 def plainest_only(completion, tests):

@@ -13,7 +13,6 @@ from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
 
-from train.asynchronous.client import ControllerClient
 from train.asynchronous.controller import Controller
 from train.asynchronous.dispatcher import ControllerSettings
 from train.asynchronous.messages import (
@@ -193,7 +192,3 @@ class World:
 
     def close(self) -> None:
         self.server.close(run_ended=False)
-
-
-def controller_client(world: World) -> ControllerClient:
-    return ControllerClient(world.server.url)

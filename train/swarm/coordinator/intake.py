@@ -55,8 +55,8 @@ class RetryLater(ServiceError):
 class UploadBudget:
     """Memory for bodies; what does not fit must be sent later."""
 
-    def __init__(self, n_bytes: int = _MAX_CONCURRENT) -> None:
-        self._free = n_bytes
+    def __init__(self) -> None:
+        self._free = _MAX_CONCURRENT
 
     @contextmanager
     def reserve(self, max_bytes: int) -> Iterator[None]:
