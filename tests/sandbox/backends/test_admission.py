@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from echoes import ECHO, ONE, SLEEP
 from process_tree import below
 from serving import ROOT
 from waiting import becomes
@@ -34,10 +35,7 @@ from sandbox.limit_bounds import MAX_PROCESSES
 from sandbox.machine import available_memory_mb, cgroup_limits, cpu_quotas
 from sandbox.request import Request, RunRequest
 
-ECHO = Program("print(input())")
-ONE = Suite([Case("1\n", "1\n")])
 LONG = Limits(wall_seconds=60)
-SLEEP = Program("import time\ntime.sleep(60)")
 BUSY = Program("while True: pass")
 
 

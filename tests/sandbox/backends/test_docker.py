@@ -23,6 +23,7 @@ from typing import Any
 import docker
 import pytest
 from batch import ADDS, HARMLESS, judged, spread
+from echoes import ECHO, LONG, SLEEP
 from hostile import attacks, verdicts_of_failure
 from waiting import becomes
 
@@ -32,10 +33,7 @@ from sandbox.conformance import CHECKS, run
 from sandbox.jail import stale_resources
 
 ROOT = Path(__file__).parents[3]
-ECHO = Program("print(input())")
 SLOW = Program("import time\ntime.sleep(0.8)\nprint(input())")
-SLEEP = Program("import time\ntime.sleep(60)")
-LONG = Suite([Case("", "")], limits=Limits(wall_seconds=60))
 BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 

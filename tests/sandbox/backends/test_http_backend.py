@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from batch import Answer as Answered
 from batch import judged, spread
+from echoes import ECHO, LONG, ONE, SLEEP
 from serving import Service, prepared, serving
 from waiting import becomes, listens
 
@@ -38,11 +39,6 @@ from sandbox import (
 )
 from sandbox.conformance import CHECKS, KNOWN_FAILURES
 from sandbox.judge import Judgement
-
-ECHO = Program("print(input())")
-ONE = Suite([Case("1\n", "1\n")])
-SLEEP = Program("import time\ntime.sleep(60)")
-LONG = Suite([Case("", "")], limits=Limits(wall_seconds=60))
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,10 @@ import signal
 from typing import Any
 
 import pytest
+from echoes import ECHO, echo
 from process_tree import alive, processes
-from test_ray import ECHO, SLOW_ECHO, supervisors, with_all_below
-from test_survival import echo, traces
+from test_ray import SLOW_ECHO, supervisors, with_all_below
+from test_survival import traces
 from waiting import becomes
 
 from sandbox import Program, Sandbox, SandboxError, Verdict

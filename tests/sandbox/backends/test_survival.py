@@ -12,20 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from echoes import ECHO, LONG, SLEEP, count_reads, echo
 from process_tree import alive, below, processes
 from waiting import becomes
 
 from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite, Verdict
 from sandbox.jail.spawn import ZygoteKind
 from sandbox.jail.warden import WardenClient
-
-ECHO = Program("print(input())")
-SLEEP = Program("import time\ntime.sleep(60)")
-LONG = Suite([Case("", "")], limits=Limits(wall_seconds=60))
-
-
-def echo(number: int) -> Suite:
-    return Suite([Case(f"{number}\n", f"{number}\n")])
 
 
 def traces(owners: set[tuple[int, str]]) -> list[str]:
@@ -291,19 +284,7 @@ def test_128_submissions_at_once_are_all_in_time(box: Sandbox) -> None:
 
 
 def test_pairs_are_read_only_a_little_ahead(box: Sandbox) -> None:
-    read = 0
-
-    def endless() -> Iterator[tuple[Program, Suite]]:
-        nonlocal read
-        while True:
-            read += 1
-            yield ECHO, echo(read)
-
-    stream = box.judge_many(endless())
-    for _ in range(5):
-        assert next(stream)[1].accepted
-    stream.close()  # type: ignore[attr-defined]
-    assert read < 5 + 8 * box.workers
+    assert count_reads(box) < 5 + 8 * box.workers
     assert box.judge(ECHO, echo(1)).accepted
 
 

@@ -327,10 +327,15 @@ def healthy(desk: CoordinatorState, key: bytes, group: int, now: float = 0.0) ->
     """Let a node join, and have its first lease accepted."""
     join(desk, key, now)
     join(desk, VERIFIERS[0], now, engine="transformers 5")
-    lease = desk.grant(key, lease_of((group, 0)), now)
-    assert lease is not None
+    lease = granted(desk, lease_of((group, 0)), now, key)
     assert finished(desk, key, lease, now).outcome == "accepted"
     assert desk.members[key].lifecycle.state is node_lifecycle.NodeState.HEALTHY
+
+
+def granted(desk: CoordinatorState, lease: Lease, now: float = 0.0, key: bytes = NODES[0]) -> Lease:
+    given = desk.grant(key, lease, now)
+    assert given is not None
+    return given
 
 
 def finished(
@@ -347,8 +352,7 @@ def test_a_node_on_probation_has_one_lease_and_its_answers_are_trained_on(book: 
     desk = opened(book)
     join(desk, NODES[0])
     assert desk.free_capacity(NODES[0]) == 1
-    lease = desk.grant(NODES[0], lease_of((7, 0)), 0.0)
-    assert lease is not None
+    lease = granted(desk, lease_of((7, 0)))
     assert desk.free_capacity(NODES[0]) == 0
     join(desk, VERIFIERS[0])
     assert finished(desk, NODES[0], lease) == ACCEPTED
@@ -373,8 +377,7 @@ def test_only_nodes_whose_work_was_accepted_sample_for_evaluations(book: Ledger)
     assert not desk.can_evaluate(NODES[0])
     healthy(desk, NODES[0], 0)
     assert desk.can_evaluate(NODES[0])
-    lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
-    assert lease is not None
+    granted(desk, lease_of((1, 0)))
     desk.release(NODES[0], None, 1.0)
     join(desk, NODES[0], 2.0)
     assert not desk.can_evaluate(NODES[0]), "it has given a lease back"
@@ -388,8 +391,7 @@ def test_a_node_that_refuses_prompts_gains_nothing(book: Ledger) -> None:
     desk = opened(book)
     healthy(desk, NODES[0], 1)
     desk.accepted.clear()
-    lease = desk.grant(NODES[0], lease_of((2, 0)), 0.0)
-    assert lease is not None
+    lease = granted(desk, lease_of((2, 0)))
     refusals = tuple(SampleResult(lease.group, number, 0, b"", b"", (), "refused") for number in range(2))
     assert finished(desk, NODES[0], lease, answers=refusals) == LeaseVerdict("soft", "length")
     assert (desk.accepted, desk.given_back) == ([], [(2, 0)])
@@ -411,8 +413,7 @@ def test_answers_that_are_not_to_the_lease_are_the_verifiers_fault(book: Ledger)
         ),
         start=2,
     ):
-        lease = desk.grant(NODES[0], lease_of((group, 0)), 0.0)
-        assert lease is not None
+        lease = granted(desk, lease_of((group, 0)))
         answers = answers_to(lease, **changes)[-n_answers:]
         assert finished(desk, NODES[0], lease, answers=answers) == LeaseVerdict("unknown", "crashed")
         assert desk.given_back[-1] == (group, 0)
@@ -425,18 +426,15 @@ def test_a_node_gets_more_leases_the_more_were_accepted(book: Ledger) -> None:
     healthy(desk, NODES[0], 0)
     for group in range(1, 12):
         rooms.append(desk.free_capacity(NODES[0]))
-        lease = desk.grant(NODES[0], lease_of((group, 0)), 0.0)
-        assert lease is not None
+        lease = granted(desk, lease_of((group, 0)))
         finished(desk, NODES[0], lease)
     assert rooms == sorted(rooms)
     assert rooms[:4] == [1, 2, 2, 3], "a node that is new holds many leases"
     assert rooms[-1] == 6
     for group in range(12, 16):
-        lease = desk.grant(NODES[0], lease_of((group, 0)), 0.0)
-        assert lease is not None
+        lease = granted(desk, lease_of((group, 0)))
         finished(desk, NODES[0], lease)
-    lease = desk.grant(NODES[0], lease_of((99, 0)), 0.0)
-    assert lease is not None
+    lease = granted(desk, lease_of((99, 0)))
     desk.tick(25.0)
     finished(desk, NODES[0], lease, verdict=LeaseVerdict("soft", "replay"))
     assert desk.free_capacity(NODES[0]) == 8  # ceil(8 * 16 / 17)
@@ -445,8 +443,7 @@ def test_a_node_gets_more_leases_the_more_were_accepted(book: Ledger) -> None:
 def test_a_second_file_that_differs_bans_and_the_same_again_does_not(book: Ledger) -> None:
     desk = opened(book)
     healthy(desk, NODES[0], 0)
-    lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
-    assert lease is not None
+    lease = granted(desk, lease_of((1, 0)))
     assert desk.submit(NODES[0], lease.group, 1, b"a" * 32, 1.0) == "taken"
     assert desk.submit(NODES[0], lease.group, 1, b"a" * 32, 1.0) == "again"
     assert desk.submit(NODES[0], lease.group, 1, b"b" * 32, 1.0) == "stale"
@@ -503,8 +500,7 @@ def test_a_file_that_outlasts_its_verifiers_is_unknown(book: Ledger) -> None:
     desk = opened(book)
     join(desk, NODES[0])
     join(desk, VERIFIERS[0])
-    lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
-    assert lease is not None
+    lease = granted(desk, lease_of((1, 0)))
     desk.submit(NODES[0], lease.group, 1, b"a" * 32, 0.0)
     for _ in range(3):
         assert desk.assign_job(VERIFIERS[0], 0.0).job is not None
@@ -521,8 +517,7 @@ def test_a_stake_belongs_to_the_invite_and_is_lost_by_cheating_once_and_for_all(
         desk.release(NODES[0], None, now)
         join(desk, NODES[0], now + 1)
         assert book.account(NODES[0]).stake == 100, "it is neither paid out by leaving nor renewed by joining"
-    lease = desk.grant(NODES[0], lease_of((0, 0)), 5.0)
-    assert lease is not None
+    lease = granted(desk, lease_of((0, 0)), 5.0)
     finished(desk, NODES[0], lease, 5.0, verdict=LeaseVerdict("hard", "replay"))
     assert book.account(NODES[0]).stake == 0
     assert book.account(NODES[0]).state == "banned"
@@ -562,8 +557,7 @@ def test_evaluation_gets_no_log_probabilities_that_it_did_not_ask_for(book: Ledg
     desk = opened(book)
     join(desk, NODES[0])
     join(desk, VERIFIERS[0])
-    lease = desk.grant(NODES[0], lease_of((-1, 0), logprobs=False), 0.0)
-    assert lease is not None
+    lease = granted(desk, lease_of((-1, 0), logprobs=False))
     finished(desk, NODES[0], lease)
     assert [answer.logprobs for answer in desk.accepted[0]] == [b"", b""]
 
@@ -620,8 +614,7 @@ def test_leaving_gives_leases_back_and_costs_what_an_expired_lease_costs_once(bo
 def test_leaving_without_a_lease_costs_nothing(book: Ledger) -> None:
     desk = opened(book)
     healthy(desk, NODES[0], 0)
-    lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
-    assert lease is not None
+    lease = granted(desk, lease_of((1, 0)))
     assert desk.submit(NODES[0], lease.group, 1, b"d" * 32, 0.0) == "taken"
     desk.release(NODES[0], None, 2.0)
     assert book.account(NODES[0]).reputation == 1.0
@@ -641,8 +634,7 @@ def test_a_node_that_never_names_its_leases_pays_for_them_from_the_second_on(boo
     healthy(desk, NODES[0], 0)
     now = 0.0
     for outcome in ("freed", "expired", "expired"):
-        lease = desk.grant(NODES[0], lease_of((int(now) + 1, 0)), now)
-        assert lease is not None
+        granted(desk, lease_of((int(now) + 1, 0)), now)
         now += 31.0
         assert desk.heartbeat(NODES[0], beat_of(0), now).verdicts[-1][1].reason == outcome
     assert desk.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.SUSPENDED
@@ -651,8 +643,7 @@ def test_a_node_that_never_names_its_leases_pays_for_them_from_the_second_on(boo
 def test_a_suspended_node_is_told_why(book: Ledger) -> None:
     desk = opened(book)
     join(desk, NODES[0])
-    lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
-    assert lease is not None
+    lease = granted(desk, lease_of((1, 0)))
     for seconds in range(0, 101, 10):
         desk.heartbeat(NODES[0], beat_of(0, (lease.group,), 1.0), float(seconds))
     desk.tick(100.0)
@@ -683,8 +674,7 @@ def test_a_node_that_is_rejected_for_other_reasons_is_told_those(book: Ledger) -
     desk = opened(book)
     healthy(desk, NODES[0], 0)
     for group in (1, 2):
-        lease = desk.grant(NODES[0], lease_of((group, 0)), 0.0)
-        assert lease is not None
+        lease = granted(desk, lease_of((group, 0)))
         finished(desk, NODES[0], lease, verdict=LeaseVerdict("soft", "probabilities"))
     with pytest.raises(RetryLater, match="2 of its last 3 leases .* for this reason: probabilities"):
         join(desk, NODES[0], 1.0)
@@ -696,8 +686,7 @@ def test_a_slow_node_gets_the_time_that_its_speed_needs_within_bounds(book: Ledg
     seconds = []
     for group, speed in ((1, float("nan")), (2, 1e6), (3, 0.16), (4, 0.0), (5, 1e-9), (6, -1.0)):
         desk.heartbeat(NODES[0], beat_of(0, (), speed), 0.0)
-        lease = desk.grant(NODES[0], lease_of((group, 0)), 0.0)
-        assert lease is not None
+        lease = granted(desk, lease_of((group, 0)))
         seconds.append(lease.expires_in_seconds)
         desk.submit(NODES[0], lease.group, 1, b"d" * 32, 0.0)
     # Two answers of 8 tokens, 1.5 times as long as the speed says; a node that rests keeps the last speed.
@@ -708,8 +697,7 @@ def test_a_node_that_drops_leases_is_suspended_once_and_loses_the_others_without
     desk = opened(book)
     healthy(desk, NODES[0], 0)
     for group in range(1, 20):
-        lease = desk.grant(NODES[0], lease_of((group, 0)), 0.0)
-        assert lease is not None
+        lease = granted(desk, lease_of((group, 0)))
         finished(desk, NODES[0], lease)
     held = [desk.grant(NODES[0], lease_of((group, 0)), 0.0) for group in range(20, 25)]
     desk.heartbeat(NODES[0], beat_of(0, tuple(lease.group for lease in held if lease)), 1.0)
@@ -735,8 +723,7 @@ def test_a_verifier_that_asks_again_has_lost_the_reply(book: Ledger) -> None:
     join(desk, NODES[0])
     for verifier in VERIFIERS:
         join(desk, verifier)
-    lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
-    assert lease is not None
+    lease = granted(desk, lease_of((1, 0)))
     desk.submit(NODES[0], lease.group, 1, b"a" * 32, 0.0)
     assert desk.assign_job(VERIFIERS[0], 0.0).job is not None
     assert desk.assign_job(VERIFIERS[1], 0.0).job is None
@@ -748,8 +735,7 @@ def test_a_verifier_that_asks_again_has_lost_the_reply(book: Ledger) -> None:
 def test_a_file_that_takes_long_to_arrive_is_waited_for(book: Ledger) -> None:
     desk = opened(book)
     healthy(desk, NODES[0], 0)
-    lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
-    assert lease is not None
+    lease = granted(desk, lease_of((1, 0)))
     desk.heartbeat(NODES[0], beat_of(0, (lease.group,)), 1.0)
     assert desk.begin_upload(NODES[0], deadline=90.0)
     for seconds in (20.0, 40.0, 60.0, 80.0):
@@ -760,8 +746,7 @@ def test_a_file_that_takes_long_to_arrive_is_waited_for(book: Ledger) -> None:
 def test_nobody_is_blamed_for_what_the_coordinator_slept_through(book: Ledger) -> None:
     desk = opened(book)
     healthy(desk, NODES[0], 0)
-    lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
-    assert lease is not None
+    lease = granted(desk, lease_of((1, 0)))
     desk.extend_deadlines(3600.0)
     desk.tick(3601.0)
     assert desk.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.HEALTHY
@@ -771,8 +756,7 @@ def test_nobody_is_blamed_for_what_the_coordinator_slept_through(book: Ledger) -
 def test_a_lease_runs_out_whatever_its_node_says(book: Ledger) -> None:
     desk = opened(book)
     healthy(desk, NODES[0], 0)
-    lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
-    assert lease is not None
+    lease = granted(desk, lease_of((1, 0)))
     for seconds in range(0, 110, 10):
         desk.tick(float(seconds))
         desk.heartbeat(NODES[0], beat_of(0, (lease.group,), 1e6), float(seconds))
