@@ -15,7 +15,6 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +50,7 @@ from curate.stages.decontaminate import DecontaminationStage
 from curate.stages.deduplicate import DeduplicationStage
 from curate.work import SHARDS, is_full_disk
 from sandbox import Package, SandboxError, SandboxOptions
+from sandbox.extras import DISTRIBUTION, installed_version
 
 __all__ = ["BuildOptions", "build", "read_and_filter", "source_names", "dry_run"]
 
@@ -204,7 +204,7 @@ def _plan(
         configuration["packages"] = to_json(packages)
     evaluations = [item for stage in stages if isinstance(stage, DecontaminationStage) for item in stage.evaluations]
     against = tuple(evaluation.plan for evaluation in evaluations)
-    return Plan(_version("curate-code"), inputs, configuration, against)
+    return Plan(installed_version(DISTRIBUTION) or "not installed", inputs, configuration, against)
 
 
 def _describe(stages: Sequence[Stage]) -> Any:
@@ -267,7 +267,7 @@ def _build_info(
         isolation=sandbox.isolation,
         levels=state.isolation_levels,
         backend=sandbox.backend,
-        versions={name: _version(name) for name in _PACKAGES},
+        versions={name: installed_version(name) or "not installed" for name in _PACKAGES},
         machine=Machine(platform.python_version(), platform.platform(), os.cpu_count()),
         reference_cpu_seconds=round(state.outputs.reference_cpu_seconds, 3),
         executed_cpu_seconds=round(state.outputs.executed_cpu_seconds, 3),
@@ -292,10 +292,3 @@ def _explain_errors(out: Path) -> Iterator[None]:
         raise CurateError(
             f"{reason}. What was verified so far is saved in {out}; the same command continues."
         ) from error
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"

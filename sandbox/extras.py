@@ -1,15 +1,24 @@
-"""The command that installs the requirements of an extra. It names them instead of the extra, since a package index
-need not have the distribution itself: users install it from a clone or a wheel.
+"""The versions of installed distributions, and the command that installs the requirements of an extra of ours.
+
+The command names them instead of the extra, since a package index need not have the distribution itself: users install
+it from a clone or a wheel.
 """
 
 import shlex
-from importlib.metadata import PackageNotFoundError, requires
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
-__all__ = ["install_command"]
-
-_DISTRIBUTION = "curate-code"
+DISTRIBUTION = "curate-code"
 _SOURCE_TREE = Path(__file__).parents[1]
+
+
+def installed_version(*names: str) -> str | None:
+    """Return the version of the first of these distributions that is installed; None if none is."""
+    for name in names:
+        with suppress(PackageNotFoundError):
+            return version(name)
+    return None
 
 
 def install_command(extra: str) -> str:
@@ -17,7 +26,7 @@ def install_command(extra: str) -> str:
     try:
         from packaging.requirements import Requirement
 
-        requirements = [Requirement(line) for line in requires(_DISTRIBUTION) or ()]
+        requirements = [Requirement(line) for line in requires(DISTRIBUTION) or ()]
     except (PackageNotFoundError, ImportError):  # an uninstalled source tree
         return f"pip install --editable {shlex.quote(f'{_SOURCE_TREE}[{extra}]')}"
     needed = [line for line in requirements if line.marker is not None and line.marker.evaluate({"extra": extra})]

@@ -4,7 +4,6 @@ import base64
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from starlette.applications import Starlette
@@ -15,6 +14,7 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from sandbox import json_codec
+from sandbox.extras import DISTRIBUTION, installed_version
 from sandbox.limit_bounds import bounds_by_name
 from sandbox.service import judge_routes, openapi, prometheus, request_codec
 from sandbox.service.allowed_hosts import AllowedHosts
@@ -55,7 +55,7 @@ class ServiceApp:
         self._hosts = AllowedHosts(settings.host, token=settings.token is not None)
         self._token = settings.token.encode() if settings.token is not None else None
         self._open = _OPEN | ({"/metrics"} if settings.open_metrics else set())
-        self._version = _version()
+        self._version = installed_version(DISTRIBUTION) or "unknown"  # in a source tree that is not installed
         post_handlers: dict[str, Handler] = {
             "/judge": judge_routes.judge,
             "/run_code": _run_code,
@@ -163,13 +163,6 @@ async def _respond(
     assert not isinstance(parsed, JudgeBatch)
     result: Any = await dispatcher.execute(incoming, parsed, patience_seconds=patience_seconds)
     return json_response(request_codec.encode(incoming.path, None, parsed, result))
-
-
-def _version() -> str:
-    try:
-        return version("curate-code")
-    except PackageNotFoundError:  # run from a source tree that is not installed
-        return "unknown"
 
 
 def _refused(request: Request, error: Exception) -> Response:

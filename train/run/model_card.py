@@ -6,8 +6,6 @@ The template is model_card.md. `weights_digest` identifies the weights of a run.
 import os
 import platform
 import re
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +16,7 @@ from curate.dataset.output_folder import read_manifest, write_atomic
 from curate.errors import CurateError
 from curate.recipes.toml_writer import toml_value
 from sandbox import machine
+from sandbox.extras import installed_version
 from train.config import Config, as_table
 from train.errors import NoRunError
 from train.evaluation.exercises import has_dates, parse_suite
@@ -168,11 +167,8 @@ def _machine() -> str:
 
 
 def _versions() -> list[str]:
-    versions = [f"Python {platform.python_version()}"]
-    for name in _PACKAGES:
-        with suppress(PackageNotFoundError):
-            versions.append(f"{name} {version(name)}")
-    return versions
+    found = {name: installed_version(name) for name in _PACKAGES}
+    return [f"Python {platform.python_version()}", *(f"{name} {version}" for name, version in found.items() if version)]
 
 
 def _toml(config: Config) -> str:

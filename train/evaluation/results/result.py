@@ -8,7 +8,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from math import isfinite
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +17,7 @@ from curate.errors import CurateError
 from curate.json_records import from_json, to_json
 from rewards.extract import PYTHON_ONLY
 from rewards.reward import NO_ANSWER, NO_CODE
+from sandbox.extras import DISTRIBUTION, installed_version
 from train.evaluation.codeforces.rating import Rating
 from train.evaluation.statistics.outcomes import ProblemOutcomes, Summary, summarize, summarize_by_stratum
 from train.gpu_cost import GpuCost
@@ -156,7 +156,7 @@ class Result:
         prices = {"cost": cost(self.tokens, self.prices), "prices": asdict(self.prices)} if self.prices else {}
         return {
             "schema": SCHEMA,
-            "curate": _curate_version(),
+            "curate": installed_version(DISTRIBUTION),
             "model": dict(self.model_metadata),
             "suite": dict(self.suite_metadata),
             **({"protocol": dict(self.protocol)} if self.protocol else {}),
@@ -223,13 +223,6 @@ def summary_as_json(summary: Summary) -> dict[str, Any]:
 
 def _known(value: Any) -> Any:
     return None if isinstance(value, float) and not isfinite(value) else value
-
-
-def _curate_version() -> str | None:
-    try:
-        return version("curate-code")
-    except PackageNotFoundError:
-        return None  # a source tree that is not installed
 
 
 def read_result(path: Path) -> Result:
