@@ -1,8 +1,17 @@
 """Small rows in the two published forms of HumanEval+ and MBPP+, written for the tests."""
 
+from pathlib import Path
 from typing import Any
 
+from source_rows import write_jsonl
+
+WRONG = "```python\ndef up(ns):\n    return ns\n```"
 PROMPT = "from typing import List\n\ndef one() -> int:\n    return 1\n\n\ndef up(ns: List[int]) -> List[int]:\n"
+
+
+def suite_of(folder: Path, *rows: dict[str, Any]) -> str:
+    """Write rows of HumanEval+, and return the suite for `--suite`."""
+    return f"humaneval+={write_jsonl(folder / 'rows.jsonl', list(rows))}"
 
 
 def humaneval_plus_row(number: int = 0, **columns: Any) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Helpers to write answers concisely."""
 
-from rewards import Completion
+from rewards import Completion, Task
+from sandbox import Case, Suite
 
 
 def program_answer(source: str, *, truncated: bool = False) -> Completion:
@@ -10,3 +11,7 @@ def program_answer(source: str, *, truncated: bool = False) -> Completion:
 
 def text_answer(text: str, n_tokens: int = 10, *, truncated: bool = False) -> Completion:
     return Completion(text, n_tokens, truncated)
+
+
+DOUBLES = Task(tests=Suite([Case(f"{n}\n", f"{2 * n}\n") for n in range(5)]))
+RIGHT, WRONG = program_answer("print(2 * int(input()))"), program_answer("print(0)")

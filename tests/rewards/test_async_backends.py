@@ -9,7 +9,7 @@ from pathlib import Path
 
 import forked
 import pytest
-from answers import program_answer, text_answer
+from answers import DOUBLES, program_answer, text_answer
 
 from rewards import process_singletons
 from rewards.async_rewards import AsyncRewards
@@ -19,7 +19,6 @@ from rewards.trl import code_reward
 from sandbox import Case, Sandbox, Suite
 
 ROOT = Path(__file__).parents[2]
-DOUBLES = Task(tests=Suite([Case(f"{n}\n", f"{2 * n}\n") for n in range(5)]))
 SLOW = program_answer("import time\ntime.sleep(2)\nprint(0)")
 
 

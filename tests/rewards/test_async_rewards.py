@@ -5,7 +5,7 @@ import time
 from concurrent.futures import CancelledError, as_completed, wait
 
 import pytest
-from answers import program_answer, text_answer
+from answers import DOUBLES, RIGHT, WRONG, program_answer, text_answer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from waiting import becomes
@@ -13,10 +13,8 @@ from waiting import becomes
 from rewards.async_rewards import AsyncRewards
 from rewards.code import CodeReward
 from rewards.reward import Reward, Task
-from sandbox import Case, Sandbox, Suite
+from sandbox import Sandbox
 
-DOUBLES = Task(tests=Suite([Case(f"{n}\n", f"{2 * n}\n") for n in range(5)]))
-RIGHT, WRONG = program_answer("print(2 * int(input()))"), program_answer("print(0)")
 SLOW = program_answer("import time\ntime.sleep(0.5)\nprint(2 * int(input()))")
 EMPTY_TASK = Task()
 

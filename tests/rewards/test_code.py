@@ -4,14 +4,13 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from answers import program_answer, text_answer
+from answers import RIGHT, WRONG, program_answer, text_answer
 
 from rewards.code import CodeReward
 from rewards.reward import Completion, Reward, Task
 from sandbox import Assertions, Case, ExecutionLost, Limits, Program, Referee, Sandbox, Suite, Verdict
 
 DOUBLES = Suite([Case(f"{n}\n", f"{2 * n}\n") for n in range(20)])
-RIGHT, WRONG = program_answer("print(2 * int(input()))"), program_answer("print(0)")
 
 
 class RecordingSandbox(Sandbox):

@@ -18,6 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families
 ROOT = Path(__file__).parents[2]
 CURATE = [sys.executable, "-c", "from cli import main; main()"]
 JSON = {"content-type": "application/json"}
+ECHO = {"code": "print(input())", "language": "python"}
+SLEEP = {"code": "import time\ntime.sleep(60)", "language": "python", "run_timeout": 60}
 PREPARED = """
 import sys
 from sandbox import ExecutionLost, Sandbox
@@ -149,6 +151,10 @@ def prepared(box: str = "Sandbox(workers=1)", *, processes: int = 1, **settings:
         yield service
     finally:
         service.close()
+
+
+def stdout(answer: Any) -> Any:
+    return answer["run_result"]["stdout"]
 
 
 def front_ends(service: Service) -> list[psutil.Process]:

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 from proxy import behind_nginx
-from serving import Service, front_ends, prepared, serving
+from serving import SLEEP, Service, front_ends, prepared, serving
 from waiting import becomes
 
 from sandbox.program import Limits
@@ -29,7 +29,6 @@ from sandbox.service.request_bounds import RequestBounds
 from sandbox.service.service_errors import MalformedRequest, TooManyRequests
 
 ECHO = {"code": "print(input())", "language": "python", "stdin": "x\n"}
-SLEEP = {"code": "import time\ntime.sleep(60)", "language": "python", "run_timeout": 60}
 BUSY = {"code": "while True: pass", "language": "python", "run_timeout": 60}
 RECORD = {"id": 7, "code": "print(input())", "kind": "stdin", "tests": [{"input": "a\n", "output": "a\n"}]}
 

@@ -6,18 +6,15 @@ import socket
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import forked
 import psutil
 import pytest
 from process_tree import alive, below
-from serving import CURATE, ROOT, Service, front_ends, prepared, serving
+from serving import CURATE, ECHO, ROOT, SLEEP, Service, front_ends, prepared, serving, stdout
 from waiting import becomes
 
-ECHO = {"code": "print(input())", "language": "python"}
 NAP = {"code": "import time\ntime.sleep(0.5)\nprint(input())", "language": "python"}
-SLEEP = {"code": "import time\ntime.sleep(60)", "language": "python", "run_timeout": 60}
 RECORD = {"id": 7, "code": "print(input())", "kind": "stdin", "tests": [{"input": "a\n", "output": "a\n"}]}
 N = 3
 
@@ -27,10 +24,6 @@ def service() -> Iterator[Service]:
     with serving("--workers", "2", "--processes", str(N), "--queue", "4") as service:
         yield service
         assert "Traceback" not in service.stderr, service.stderr
-
-
-def stdout(answer: Any) -> Any:
-    return answer["run_result"]["stdout"]
 
 
 def connections_of(process: psutil.Process) -> int:

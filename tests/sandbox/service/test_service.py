@@ -16,15 +16,13 @@ import forked
 import pytest
 from process_tree import alive, below
 from proxy import behind_nginx
-from serving import CURATE, JSON, ROOT, Service, prepared, serving
+from serving import CURATE, ECHO, JSON, ROOT, SLEEP, Service, prepared, serving, stdout
 from waiting import becomes, listens
 
 from sandbox import Sandbox
 from sandbox.judge_record import judge_lines
 
-ECHO = {"code": "print(input())", "language": "python"}
 NAP = {"code": "import time\ntime.sleep(0.5)\nprint(input())", "language": "python", "stdin": "rested\n"}
-SLEEP = {"code": "import time\ntime.sleep(60)", "language": "python", "run_timeout": 60}
 LATE = {"code": "while True: pass", "language": "python", "run_timeout": 0.3}
 TESTS = [{"input": "a\n", "output": "a\n"}, {"input": "b\n", "output": "b\n"}]
 RECORD = {"id": 7, "code": ECHO["code"], "kind": "stdin", "tests": TESTS}
@@ -78,10 +76,6 @@ def guarded() -> Iterator[Service]:
     """Yield a service with a token, whose metrics are open."""
     with serving("--workers", "1", "--open-metrics", environment={"CURATE_TOKEN": "s3cret"}) as guarded:
         yield guarded
-
-
-def stdout(answer: Any) -> Any:
-    return answer["run_result"]["stdout"]
 
 
 # Records, as `curate judge` reads them.

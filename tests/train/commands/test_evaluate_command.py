@@ -15,7 +15,6 @@ from train.evaluation.sample_store import SampleStore
 UP = "def up(ns):\n    return [n + 1 for n in ns]"
 BOTH = f"```python\n{UP}\nif __name__ == '__main__':\n    {SUM}\n```"
 
-
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 

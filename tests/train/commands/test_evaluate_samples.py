@@ -11,7 +11,6 @@ from source_rows import SUM, humaneval_row, livecodebench_row, mbpp_row, write_j
 UP = "def up(ns):\n    return [n + 1 for n in ns]"
 DOWN = "def up(ns):\n    return [n - 1 for n in ns]"
 
-
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 
 import pytest
-from evalplus_rows import humaneval_plus_row
+from evalplus_rows import WRONG, humaneval_plus_row, suite_of
 from foreign import needed
 from source_rows import livecodebench_row, words, write_jsonl
 
@@ -21,18 +21,10 @@ from train.evaluation import for_inspect  # noqa: E402
 from train.evaluation.for_inspect import curate_dataset, curate_scorer, curate_task  # noqa: E402
 
 # inspect_ai leaves streams to the garbage collector, and uses what its own libraries call deprecated.
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("own_cache")]
 
 RIGHT = "```python\ndef up(ns):\n    return [n + 1 for n in ns]\n```"
-WRONG = "```python\ndef up(ns):\n    return ns\n```"
 ONLY_BASE = "```python\ndef up(ns):\n    return [n + 1 for n in ns if n < 2]\n```"
-
-
-pytestmark = pytest.mark.usefixtures("own_cache")
-
-
-def suite_of(tmp_path, *rows):
-    return f"humaneval+={write_jsonl(tmp_path / 'rows.jsonl', rows)}"
 
 
 def output(answer):

@@ -5,8 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from evalplus_rows import humaneval_plus_row
-from source_rows import write_jsonl
+from evalplus_rows import WRONG, humaneval_plus_row, suite_of
 
 from curate.errors import CurateError
 
@@ -28,7 +27,6 @@ from lighteval_tasks import lighteval_task, mean_judged_share
 pytestmark = pytest.mark.filterwarnings("ignore")  # of lighteval's and of what it imports
 
 RIGHT = "<think>So.</think>\n```python\ndef up(ns):\n    return [n + 1 for n in ns]\n```"
-WRONG = "```python\ndef up(ns):\n    return ns\n```"
 
 
 class Canned(LightevalModel):
@@ -54,13 +52,8 @@ class Canned(LightevalModel):
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def _own_datasets(own_cache, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "datasets"))
-
-
-def suite_of(tmp_path, *rows):
-    return f"humaneval+={write_jsonl(tmp_path / 'rows.jsonl', rows)}"
 
 
 def evaluated(tmp_path: Path, suite: str, answers, task="curate_humaneval_plus", n=2):

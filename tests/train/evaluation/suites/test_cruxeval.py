@@ -16,7 +16,6 @@ CODE = "def f(text, n=2):\n    return [text * n, len(text)]"
 ROW = {"id": "sample_7", "code": CODE, "input": "'ab'", "output": "['abab', 2]"}
 NO_ARGUMENTS = {"id": "sample_8", "code": "def f():\n    return {1: (2, 0.5)}", "input": "", "output": "{1: (2, 0.5)}"}
 
-
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 
