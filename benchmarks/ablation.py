@@ -27,7 +27,7 @@ from typing import Any
 
 import matplotlib
 
-from benchmarks.machine import describe
+from benchmarks.machine import VLLM_ON_CPU, describe
 from train.run.metrics_log import read_metrics
 
 matplotlib.use("svg")
@@ -54,12 +54,6 @@ _UNCHECKED = (
 _AVERAGED = ("staleness/mean", "groups/age_mean", "answers/spans", "mismatch/kl", "entropy", "step_time")
 _LABELS = {"naive": "naive: ratio to the sampler's probabilities", "decoupled": "decoupled (AReaL)"}
 _COLOURS = {0: "#222222", 1: "#1f5fa8", 2: "#2a9d6f", 4: "#c77d1a", 8: "#b03a3a"}
-_ENVIRONMENT = {
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "HF_HUB_OFFLINE": "1",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +91,7 @@ class Trial:
         command += ["--out", str(folder or self.folder)]
         for setting in settings:
             command += ["--set", setting]
-        subprocess.run(command, cwd=ROOT, env={**os.environ, **_ENVIRONMENT}, check=True)
+        subprocess.run(command, cwd=ROOT, env={**os.environ, **VLLM_ON_CPU}, check=True)
 
     def read(self) -> dict[str, Any]:
         """Return pass@1 by step, the maximal staleness, and the means of staleness and mismatch metrics."""

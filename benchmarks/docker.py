@@ -4,7 +4,7 @@
 
 The three alternate in every round, so that other load on the machine affects them alike. Latency is measured one test
 at a time, from sending the input until the output is compared; `suite` is the latency per test of a submission with
-fifty tests. Throughput is measured with as many tests at once as there are cores.
+fifty tests. Throughput is measured with one test per core at a time.
 """
 
 import json

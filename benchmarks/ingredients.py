@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from benchmarks.machine import describe
+from benchmarks.machine import VLLM_ON_CPU, describe
 from train.run.metrics_log import read_metrics
 
 ROOT = Path(__file__).parents[1]
@@ -35,7 +35,7 @@ SEEDS = (0, 1, 2)
 AS_IT_IS = "as it is"
 ROOMY = ("stages.0.max_tokens=96",)
 BAND = f"data.dataset={RUNS / 'band'}"
-# By limit: name of a run -> what it changes.
+# Limit -> name of a run -> the settings that differ.
 VARIANTS: dict[str, dict[str, tuple[str, ...]]] = {
     "tight": {
         AS_IT_IS: (),
@@ -66,19 +66,13 @@ DRAWN = {  # tight runs in the figure, and the words for them there
     "cut-off answers unknown": "cut-off answers left out of both",
     "short to long": "32 tokens, then 96",
 }
-_ENVIRONMENT = {
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "HF_HUB_OFFLINE": "1",
-    "OMP_NUM_THREADS": "1",
-}
+_COLLAPSED_REWARD = 0.1  # of the last step of a run that ends because no answer is right any more
 
 
-def call(*command: str, check: bool = True) -> int:
-    """Run a command, and return its exit status. Raises CalledProcessError if that must be 0."""
-    environment = {**os.environ, **_ENVIRONMENT}
-    return subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=check).returncode
+def call(*command: str) -> None:
+    """Run a command. Raises CalledProcessError if it fails."""
+    environment = {**os.environ, **VLLM_ON_CPU, "OMP_NUM_THREADS": "1"}
+    subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +89,18 @@ class Trial:
 
     @property
     def is_finished(self) -> bool:
-        return (self.folder / "model" / "config.json").exists()
+        return (self.folder / "model" / "config.json").exists() or self.has_collapsed
+
+    @property
+    def has_collapsed(self) -> bool:
+        lines = read_metrics(self.folder)
+        return bool(lines) and lines[-1].get("reward", 1.0) < _COLLAPSED_REWARD
 
     def train(self) -> None:
-        """Run `curate train`, which resumes an interrupted run. A run ends early if all answers have become wrong."""
+        """Run `curate train`, which resumes an interrupted run.
+
+        It fails if no answer is right any more, which is a result. Raises CalledProcessError if it fails otherwise.
+        """
         if self.is_finished:
             return
         changes = (*(ROOMY if self.limit == "roomy" else ()), *VARIANTS[self.limit][self.name])
@@ -115,12 +117,13 @@ class Trial:
             f"evaluation.dataset={RUNS / 'data' / 'held_out'}",
             *changes,
         )
-        status = call(
-            CURATE, "train", str(path), "--resume", "--out", str(self.folder),
-            *(word for setting in settings for word in ("--set", setting)),
-            check=False,
-        )  # fmt: skip
-        print(f"{self.limit}: {self.name}, seed {self.seed}{', ended early' if status else ''}", flush=True)
+        words = [word for setting in settings for word in ("--set", setting)]
+        try:
+            call(CURATE, "train", str(path), "--resume", "--out", str(self.folder), *words)
+        except subprocess.CalledProcessError:
+            if not self.has_collapsed:
+                raise
+        print(f"{self.limit}: {self.name}, seed {self.seed}{', collapsed' * self.has_collapsed}", flush=True)
 
     def read(self) -> dict[str, float]:
         """Return the number of steps, pass@1 after the last one and as a mean of all evaluations, entropy over the last
@@ -166,18 +169,18 @@ def trials() -> Iterator[Trial]:
 
 
 def read() -> dict[str, dict[str, dict[str, dict[str, float]]]]:
-    """Return what was measured of the runs, by limit, name and seed."""
+    """Return the measurements of the finished runs, by limit, name and seed."""
     found: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
     for trial in trials():
-        if (trial.folder / "metrics.jsonl").exists():
+        if trial.is_finished:
             measured = {name: round(value, 4) for name, value in trial.read().items()}
             found.setdefault(trial.limit, {}).setdefault(trial.name, {})[str(trial.seed)] = measured
     return found
 
 
-def draw(names: dict[str, str]) -> None:
-    """Draw the curves of the tight runs in `names`, name -> words for it, as the mean of the seeds."""
-    runs = [f"{words}={Trial('tight', name, seed).folder}" for seed in SEEDS for name, words in names.items()]
+def draw() -> None:
+    """Draw the curves of the runs in `DRAWN`, as means of the seeds."""
+    runs = [f"{words}={Trial('tight', name, seed).folder}" for seed in SEEDS for name, words in DRAWN.items()]
     call(CURATE, "plot", *runs, "--out", str(FIGURE))
 
 
@@ -191,7 +194,7 @@ def main() -> None:
         with ThreadPoolExecutor(options.at_once) as pool:
             list(pool.map(Trial.train, trials()))
     RESULTS.write_text(json.dumps({"machine": describe(), "measured": read()}, indent=1) + "\n")
-    draw(DRAWN)
+    draw()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,16 @@
-"""A description of this machine, for result files."""
+"""A description of this machine, for result files, and the environment of vLLM on its processors."""
 
 import datetime
 import os
 import platform
+
+# vLLM in the calling process, with a GiB of cache and without access to the Hub.
+VLLM_ON_CPU = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "HF_HUB_OFFLINE": "1",
+}
 
 
 def describe() -> str:

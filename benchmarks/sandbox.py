@@ -4,8 +4,8 @@
 
 They alternate in every round, so that other load on the machine affects them alike. Latency is measured one test at a
 time, from sending the input until the output is compared; `suite` is the sandbox's latency per test of a submission
-with fifty tests; `landlock` and `landlock_suite` are the same without namespaces. Throughput is measured with as many
-tests at once as there are cores.
+with fifty tests; `landlock` and `landlock_suite` are the same without namespaces. Throughput is measured with one
+test per core at a time.
 """
 
 import json

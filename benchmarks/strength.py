@@ -4,7 +4,7 @@
 
 DATA holds the folders taco, synthetic1 and livecodebench, as the sources read them, and labels/SOURCE.jsonl with
 `reference_verdicts`, one for each solution of a row. Three kinds of wrong programs are judged on all tests of their
-problem. Of those that fail, the benchmark counts the ones that pass each selection of a few tests:
+problem. The benchmark counts the failed ones that pass each selection of a few tests:
 
     submissions      solutions that the labels call wrong
     others' mutants  mutants of an accepted solution other than the reference

@@ -20,7 +20,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import describe
+from benchmarks.machine import VLLM_ON_CPU, describe
 
 RESULTS = Path(__file__).parent / "results" / "weights.json"
 _VOCABULARY, _PROMPT_TOKENS, _ANSWERS, _TIMES = 490, 60, 16, 7
@@ -28,13 +28,7 @@ _MODELS = {
     "of make learn": {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 4, "num_attention_heads": 4},
     "larger": {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 8, "num_attention_heads": 12},
 }
-_ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "HF_HUB_OFFLINE": "1",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-}
+_ENVIRONMENT = {**VLLM_ON_CPU, "OMP_NUM_THREADS": "1"}
 
 
 def saved(folder: Path, sizes: dict[str, int]) -> Any:

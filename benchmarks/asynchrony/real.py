@@ -30,7 +30,7 @@ import numpy as np
 import psutil
 
 from benchmarks.asynchrony.simulated import RESULTS
-from benchmarks.machine import describe
+from benchmarks.machine import VLLM_ON_CPU, describe
 from train.asynchronous.events import ResultReceived
 from train.asynchronous.journal import FOLDER, read_events
 from train.asynchronous.messages import unpack_tokens
@@ -54,11 +54,8 @@ _WAYS = {
     "async-4": TrainingMode("async", 4),
 }
 _ENVIRONMENT = {
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
+    **VLLM_ON_CPU,
     "OMP_NUM_THREADS": "1",
-    "HF_HUB_OFFLINE": "1",
     "CURATE_SLEEP_SECONDS": str(SLEEP),
     "PYTHONPATH": f"{Path(__file__).parent / 'slowed'}:{ROOT}",
 }

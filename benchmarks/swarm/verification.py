@@ -30,7 +30,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from benchmarks.machine import describe
+from benchmarks.machine import VLLM_ON_CPU, describe
 from benchmarks.model_sizes import qwen2_5
 from train.asynchronous.messages import Lease
 from train.learning.flops import attention_pairs
@@ -46,11 +46,6 @@ RESULTS = Path(__file__).parents[1] / "results" / "verification.json"
 TEMPERATURE, ANSWER_TOKENS, ANSWERS = 0.8, 96, 4
 CALIBRATION_LEASES, HONEST_LEASES, CHEATING_LEASES = 64, 800, 40
 LEASE_SIZES = ((4, 96), (16, 500), (16, 4000), (16, 16_000))  # completions, tokens of each
-_ENVIRONMENT = {
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-}
 Weights = Iterable[tuple[str, Any]]
 MeasuredLeases = list[list[Distances]]
 
@@ -371,7 +366,7 @@ def _say(line: str) -> None:
 
 
 def main() -> None:
-    os.environ.update(_ENVIRONMENT)
+    os.environ.update(VLLM_ON_CPU)
     import torch
 
     torch.set_num_threads(1)
