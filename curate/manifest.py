@@ -56,8 +56,10 @@ class BandPlan:
 class StepPlan:
     """A step that made the dataset from another one by removing rows.
 
-    step: its name, filter or split content: content hash of the dataset before this step options: the options of the
-    step sha256: hash of the ids of the removed rows, which may depend on measured values outside the content hash
+    step: its name, filter or split
+    content: content hash of the dataset before this step
+    options: the options of the step
+    sha256: hash of the ids of the removed rows, which may depend on measured values outside the content hash
     """
 
     step: str
@@ -228,9 +230,11 @@ class MergeSource:
 class Manifest:
     """The manifest of a finished dataset.
 
-    counts: the rows by result, by source decontamination: results of comparisons, by evaluation set seconds: wall time
-    in seconds, by stage merged: the datasets that were merged, if there are such files: the files of all tables that no
-    command changes later, and of the digests of their rows; none if an earlier
+    counts: the rows by result, by source
+    decontamination: results of comparisons, by evaluation set
+    seconds: wall time in seconds, by stage
+    merged: the datasets that were merged, if there are such
+    files: the files of all tables that no command changes later, and of the digests of their rows; none if an earlier
         version wrote the dataset
     name: name of the folder into which the dataset was written
     date: day on which it was written, in UTC, as YYYY-MM-DD

@@ -24,7 +24,9 @@ Seconds = Annotated[float, Meta(extra_json_schema={"default": _DEFAULTS.wall_sec
 Megabytes = Annotated[int, Meta(extra_json_schema={"default": _DEFAULTS.memory_mb})] | UnsetType
 Checker = Annotated[str, Meta(extra_json_schema={"default": "lcb"})] | UnsetType
 FunctionName = Annotated[str | None, Meta(description="the function to call, for kind function")]
-Names = Annotated[tuple[str, ...], Meta(description="names that a submission defines, for kind assertions")] | UnsetType
+Names = (
+    Annotated[tuple[str, ...], Meta(description="names that a submission must define, for kind assertions")] | UnsetType
+)
 Classes = Annotated[tuple[str, ...], Meta(description="which names are classes, for kind assertions")] | UnsetType
 Given = Annotated[str, Meta(description="Python that runs before the submission, for kind assertions")] | UnsetType
 Setup = Annotated[str, Meta(description="Python that runs before each test, for kind assertions")] | UnsetType

@@ -82,9 +82,9 @@ class Assertions:
     given   preamble: code that the problem's statement promises, such as imports, ListNode or helper functions. It runs
             before the submission in the submission's process, and before `setup` in the tests' process. It is compiled
             separately, so its __future__ imports do not apply to the submission
-    setup   code that runs before each test, only in the tests' process, hidden from the submission classes those of the
-    names that are classes. An instance made by a test is itself under test, so its own == and `in` may be used; never
-    those of function results
+    setup   code that runs before each test, only in the tests' process, hidden from the submission
+    classes those of the names that are classes. An instance made by a test is itself under test, so its own == and
+            `in` may be used; never those of function results
     """
 
     names: tuple[str, ...]

@@ -31,7 +31,7 @@ COLUMNS: Columns = {
     "n_truncated_correct": ("int32", "of n_correct, the truncated ones"),
     "n_no_code": (
         "int32",
-        "of n, those that ended without a fenced program or a final answer; they count as wrong",
+        "of n, those that were not truncated and have no fenced program or final answer; they count as wrong",
     ),
     "n_sampled": ("int32", "completions of the model; more than n where the sandbox failed"),
     "k": ("int32", "the k of pass_at_k"),

@@ -117,8 +117,8 @@ Block = Text | Table | Chart | Exhibit
 class Section:
     """A title and the blocks below it.
 
-    note: a sentence below the title. Without blocks it says why there is nothing to show, and only pages show it wide:
-    whether it takes the page's full width
+    note: a sentence below the title. Without blocks it says why there is nothing to show, and only pages show it
+    wide: whether it takes the page's full width
     """
 
     title: str

@@ -162,7 +162,7 @@ class Relays:
             for url in self.urls:
                 try:
                     reply = HTTP.request("GET", f"{url.rstrip('/')}/runs/{self.run}/{name}", headers=headers)
-                    found = read(reply.data) if reply.status in (200, 206) else None
+                    found = read(reply.data) if reply.status == (206 if headers else 200) else None
                 except FAILURES as error:
                     print(f"{url}: {error!r}", flush=True)
                     continue

@@ -16,7 +16,8 @@ Models need more rules:
   string is text if the string ends before the next block begins.
 - A fence that names a language closes nothing. In an open block, it shows that this block was never closed, and opens
   another one.
-- A block named Markdown is read as if its fences were not there. - Unclosed tildes are decoration.
+- A block named Markdown is read as if its fences were not there.
+- Unclosed tildes are decoration.
 
 An unclosed block does not count. Reading takes linear time on any text.
 """

@@ -36,7 +36,9 @@ class Compiler:
         self._sound: set[str] = set()  # languages whose self-test has passed
 
     def compile(self, program: Program) -> CompiledProgram | RunResult:
-        """Return the compiled program, or the result of the failed compilation. Either is cached.
+        """Return the compiled program, or the result of the failed compilation.
+
+        The program is cached, and so is a failure for which the machine cannot be the cause.
 
         Raises ExecutionLost if the sandbox fails repeatedly, and BackendUnavailable if there is no compiler.
         """

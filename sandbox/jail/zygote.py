@@ -215,7 +215,7 @@ class _RunLauncher:
         self._workspace = workspace
         self._job: RunParams | None = None  # the latest
         self._steps: list[linux.PreparedSyscall] = []  # of its child
-        self._ready = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the child until it execs
+        self._ready = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the child, which unmaps it before the program starts
         self._own_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         self._null = os.open("/dev/null", os.O_RDWR)
         self._tree = tree

@@ -31,7 +31,7 @@ class ZygoteClient:
         self._end = end
         self._shutdown_events: dict[int, int] = {}
         self.layers: dict[str, str] = {}
-        self.shares_uid = True  # whether programs have the judge's uid
+        self.shares_uid = True  # whether programs may have the uid that owns the judge's files
 
     def wait_until_ready(self, user: str, *, shares_uid: bool) -> None:
         """Wait until the zygote is ready. Raises BackendUnavailable if it reports a reason why not, and ZygoteLost."""

@@ -34,7 +34,7 @@ class RequestBounds:
 
 
 def default_max_limits(workers: int) -> Limits:
-    """Return the default bounds. A run's memory is bounded by a worker's share, but at least _WHOLE_MB."""
+    """Return the default bounds. The memory of a run may be a worker's share, or _WHOLE_MB if the machine has that."""
     machine_mb = machine.available_memory_mb()
     max_mb = max(machine_mb // workers, min(machine_mb, _WHOLE_MB))
     return Limits(

@@ -6,9 +6,9 @@ status 1; a memory limit counts if it is above zero; unknown fields are ignored.
     - stdout is complete or the run has failed: it is not truncated at 1 MB. Bytes that are not UTF-8 are replaced.
     - a run that exceeds its memory or output limit, or makes a forbidden system call, has a return code other than 0,
       whatever the program's own exit status, and the reason as the last line of stderr.
-    - compile_timeout is ignored: the compiler has limits of its own. - a failure of the sandbox is not reported as a
-    response: the request gets 504, which makes verl and the PyPI client retry. A 200 with `SandboxError` would count as
-    a failure of the program in verl.
+    - compile_timeout is ignored: the compiler has limits of its own.
+    - a failure of the sandbox is not reported as a response: the request gets 504, which makes verl and the PyPI client
+      retry. A 200 with `SandboxError` would count as a failure of the program in verl.
 """
 
 import base64

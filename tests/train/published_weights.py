@@ -97,6 +97,7 @@ def relay(folder: Path, behaviour: Behaviour = honest) -> Iterator[str]:
         def do_GET(self) -> None:
             path = folder / "public" / self.path.lstrip("/")
             content = path.read_bytes() if path.is_file() else None
+            self.whole = content
             if content is not None and (asked := re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("range", ""))):
                 content = content[int(asked[1]) : int(asked[2]) + 1]
             try:
@@ -245,7 +246,7 @@ def forging(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
 def ignoring_ranges(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
     """Answer as if all had been asked for."""
     del handler.headers["range"]
-    honest(handler, content)
+    honest(handler, handler.whole)  # type: ignore[attr-defined]
 
 
 def lacking(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:

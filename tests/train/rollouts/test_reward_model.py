@@ -4,7 +4,6 @@ import json
 import queue
 import shutil
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,6 +14,7 @@ transformers = pytest.importorskip("transformers", reason="transformers is not i
 
 import reward_models  # noqa: E402
 import tiny_world  # noqa: E402
+from waiting import becomes  # noqa: E402
 
 from rewards.reward import Completion, Task  # noqa: E402
 from train import config  # noqa: E402
@@ -90,11 +90,9 @@ def test_what_was_asked_for_before_closing_is_scored(whole):
     assert begun.wait(30)
     for text in ANSWERS[1:]:
         ask(text)
-    while score._requests.qsize() < len(ANSWERS) - 1:
-        time.sleep(0.01)
+    assert becomes(lambda: score._requests.qsize() == len(ANSWERS) - 1)
     threading.Thread(target=score.close).start()
-    while score._requests.qsize() < len(ANSWERS):
-        time.sleep(0.01)
+    assert becomes(lambda: score._requests.qsize() == len(ANSWERS))
     go_on.set()
     assert {scored.get(timeout=30) for _ in ANSWERS} == {"scored"}
 

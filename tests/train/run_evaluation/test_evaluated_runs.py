@@ -149,8 +149,9 @@ def test_an_evaluation_that_is_killed_does_not_end_the_run(made, small, six_prob
     def kill(step, found):
         if step != 1:
             return
-        assert becomes(lambda: evaluators(os.getpid()))  # it may not have started yet
-        for pid in evaluators(os.getpid()):
+        pids = []
+        assert becomes(lambda: pids.extend(evaluators(os.getpid())) or pids)  # it may not have started yet
+        for pid in pids:
             os.kill(pid, signal.SIGKILL)
 
     settings = changes(six_problems, "evaluation.where=own", "evaluation.every_steps=1")

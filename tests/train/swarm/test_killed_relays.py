@@ -1,5 +1,6 @@
 """Clients and relays that are killed at any point go on with what they have, and never keep anything that is wrong."""
 
+import errno
 import os
 import random
 import socket
@@ -13,11 +14,15 @@ from pathlib import Path
 
 import forked
 import pytest
-from published_weights import PUBLIC, RUN, SHARD_BYTES, counting, download, honest, is_shard, publish, relay
+from published_weights import KEY, PUBLIC, RUN, SHARD_BYTES, counting, download, honest, is_shard, publish, relay
 
 from train.errors import TransferError
 from train.swarm.broadcast.mirror import Mirror
+from train.swarm.broadcast.origin import Origin
+from train.swarm.broadcast.relay_client import RelayClient
+from train.swarm.broadcast.relay_selector import RelaySelector
 from train.swarm.broadcast.relay_source import VersionStore
+from train.swarm.broadcast.shard_download import ShardFiles, TransferDeadline
 
 ROOT = Path(__file__).parents[3]
 SECONDS = 60
@@ -145,3 +150,31 @@ def assert_same(found: Path, made: Path) -> None:
     assert {path.name: path.read_bytes() for path in found.iterdir()} == {
         path.name: path.read_bytes() for path in made.iterdir()
     }
+
+
+def test_what_a_killed_origin_was_writing_is_removed(tmp_path: Path) -> None:
+    publish(tmp_path, range(1))
+    (place := tmp_path / "public" / "runs" / RUN / "1").mkdir()
+    (place / "model-00000.safetensors#1").write_bytes(b"half")
+    Origin(f"file://{tmp_path / 'public'}", RUN, KEY)
+    assert not [*place.iterdir()]
+
+
+def test_a_full_disk_does_not_change_what_relays_are_worth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(files: ShardFiles, number: int, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    publish(tmp_path, range(1))
+    with relay(tmp_path, honest) as url:
+        relays = RelaySelector([url])
+        client = RelayClient(relays, RUN, PUBLIC)
+        manifest, _ = client.fetch_manifest(0, seconds=SECONDS)
+        (tmp_path / "here").mkdir()
+        with monkeypatch.context() as patch:
+            patch.setattr(ShardFiles, "write", write)
+            for _ in range(3):
+                files = ShardFiles(tmp_path / "here", manifest.shards)
+                with pytest.raises(OSError, match="no space"):
+                    client.fetch_shards(manifest, files, TransferDeadline.after(SECONDS))
+        assert relays._relays[url].running == relays._relays[url].sending == 0
+        client.close()

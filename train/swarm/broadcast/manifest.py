@@ -1,6 +1,6 @@
 """What a version of the weights consists of, as bytes that are checked before they are believed.
 
-runs/RUN/latest             Latest, signed; changes with each version
+runs/RUN/latest             LatestVersion, signed; changes with each version
 runs/RUN/VERSION/manifest   BroadcastManifest, signed; never changes
 runs/RUN/VERSION/FILE       the files of a whole version, NAME.safetensors; or their differences from the version
                             `base`, NAME.safetensors.delta. They never change, and are fetched by byte ranges

@@ -42,6 +42,8 @@ class Mirror:
     public  the run's public key
     keep    so many versions, and all that the oldest of them is a difference from
     note    is called with a line about each version that is here
+
+    Raises TransferError if the disk is full.
     """
 
     def __init__(
@@ -89,7 +91,7 @@ class Mirror:
         return None if (files := self._files.get(version)) is None else files.find(name, start, stop)
 
     def _take_up(self, public: bytes) -> None:
-        """Find what an earlier process has left. What is damaged, or has nothing to do with this run, is removed."""
+        """Find what an earlier process has left. Versions without a valid manifest of this run are removed."""
         place = (self.folder / latest_path(self._run)).parent
         for rest in place.rglob(f"{_NEW}*"):
             rest.unlink(missing_ok=True)
@@ -100,7 +102,10 @@ class Mirror:
             except (OSError, BadSignature):
                 shutil.rmtree(self.folder / version_path(self._run, version), ignore_errors=True)
                 continue
-            self._open(manifest)
+            try:
+                self._open(manifest)
+            except OSError as error:
+                raise TransferError(f"cannot keep weights in {self.folder}: {error}. Make room there.") from error
 
     def _fetch_manifests(self, latest: LatestVersion) -> None:
         """Fetch the manifests of a version and of all that it is a difference from."""

@@ -224,7 +224,10 @@ def _opened(url: str) -> "ObjectStore":
     from obstore.store import LocalStore, from_url
 
     if url.startswith("file://"):
-        return LocalStore(url.removeprefix("file://"), mkdir=True, automatic_cleanup=True)
+        folder = Path(url.removeprefix("file://"))
+        for rest in folder.glob("runs/**/*#*"):  # the store writes NAME#1 first: left by a process that was killed
+            rest.unlink(missing_ok=True)
+        return LocalStore(folder, mkdir=True, automatic_cleanup=True)
     try:
         return from_url(url)
     except Exception as error:  # obstore has an exception of its own for each kind of store and failure

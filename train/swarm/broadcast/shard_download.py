@@ -208,7 +208,6 @@ class ShardDownload:
             try:
                 self._try(shard, transfer)
             except BaseException as error:  # such as a full disk: the other threads have to end, too
-                self._relays.record_cancelled(transfer)
                 with self._changed:
                     self._error = self._error or error
             with self._changed:
@@ -285,6 +284,9 @@ class ShardDownload:
             if isinstance(error, ResponseTooLarge):
                 self._note_lie(url, str(error))
             return
+        except BaseException:
+            self._relays.record_cancelled(transfer)
+            raise
         if digest(content) != self._shards[shard].digest:
             log.warning("%s sends a damaged shard %d of %s", url, shard, self._name)
             transfer.arrived_bytes = 0  # anything can be sent fast

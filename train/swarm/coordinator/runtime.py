@@ -16,17 +16,17 @@ import msgspec
 import uvicorn
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from sandbox.http_client import HttpClient
 from sandbox.service.listener import raise_descriptor_limit
 from train.asynchronous.client import ControllerClient
 from train.asynchronous.rollout_process import LocalFirstSource
 from train.bounded_http import bounded_config
 from train.errors import ConfigError
 from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
-from train.swarm.broadcast.manifest import sanitize_run_name
+from train.swarm.broadcast.manifest import MAX_LATEST_BYTES, latest_path, read_latest, sanitize_run_name
 from train.swarm.broadcast.origin import Origin
 from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter, listener_url, open_listener
-from train.swarm.broadcast.relay_client import RelayClient
-from train.swarm.broadcast.relay_selector import RelaySelector
+from train.swarm.broadcast.request import NotAvailable, RelayError, get, open_relay
 from train.swarm.coordinator.app import CoordinatorApp
 from train.swarm.coordinator.coordinator import Coordinator
 from train.swarm.coordinator.intake import AnswerStore
@@ -208,16 +208,23 @@ class _Relays:
     """The version that each relay names, for the operator."""
 
     def __init__(self, urls: tuple[str, ...], run: str, public: bytes) -> None:
-        self._client, self._versions = RelayClient(RelaySelector(urls), run, public), dict.fromkeys(urls, -1)
+        self._run, self._public = run, public
+        self._versions = dict.fromkeys(urls, -1)
+        self._clients = {url: open_relay(url, 1) for url in urls}
 
     def versions(self) -> dict[str, int]:
         return dict(self._versions)
 
     def follow(self, stop: threading.Event) -> None:
-        """Poll the relays periodically."""
+        """Poll each relay periodically, also those that a client would leave alone after a failure."""
         while not stop.is_set():
-            found, _ = self._client.ask_all()
-            for url in self._versions:
-                latest = found.get(url.rstrip("/"))
-                self._versions[url] = -1 if latest is None else latest.version
+            for url, client in self._clients.items():
+                self._versions[url] = self._version(client)
             stop.wait(_RELAYS_SECONDS)
+
+    def _version(self, client: HttpClient) -> int:
+        try:
+            sealed = get(client, latest_path(self._run), MAX_LATEST_BYTES, seconds=5.0)
+            return read_latest(sealed, self._run, self._public).version
+        except (RelayError, NotAvailable, BadSignature):
+            return -1
