@@ -1,16 +1,18 @@
 """Fixtures that many tests share because they are slow to create: a Ray cluster of several nodes on this machine, and a
 tiny model that was taught to answer some problems, in a folder and behind a server."""
 
+import faulthandler
 import fcntl
 import gc
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,6 +134,38 @@ def _is_quiet(item: pytest.Item) -> bool:
     return item.get_closest_marker("quiet") is not None
 
 
+_HANGS_SECONDS = 900  # several times the longest test
+
+
+@contextmanager
+def _fails_if_it_hangs() -> Iterator[None]:
+    """Fail what takes too long, and print where each thread is."""
+    # Not pytest-timeout, which sets no limit for a test that is run again.
+
+    def fail(*_: object) -> None:
+        faulthandler.dump_traceback(sys.__stderr__)
+        pytest.fail(f"did not end within {_HANGS_SECONDS} seconds")
+
+    signal.signal(signal.SIGALRM, fail)
+    signal.alarm(_HANGS_SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None]:
+    with _fails_if_it_hangs():
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None]:
+    with _fails_if_it_hangs():
+        yield
+
+
 _n_modules = 0
 
 
@@ -142,7 +176,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     What imports create is exempt from collection from then on, for it makes the collection slow and is never garbage.
     """
     global _n_modules
-    yield
+    with _fails_if_it_hangs():
+        yield
     if nextitem is not None and nextitem.path == item.path:
         _collect_garbage(1)
         return
@@ -167,7 +202,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print why tests were run again, and count the skipped ones by what they want."""
     for report in terminalreporter.stats.get("rerun", []):
         terminalreporter.section(f"run again: {report.nodeid}")
-        terminalreporter.line(report.longreprtext)
+        terminalreporter.line(report.longreprtext + report.capstderr)
     wanted = Counter(
         next((how for pattern, how in _WANTED.items() if re.search(pattern, reason)), "another machine; -rs shows why")
         for *_, reason in (report.longrepr for report in terminalreporter.stats.get("skipped", []))
