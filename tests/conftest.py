@@ -178,10 +178,10 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     global _n_modules
     with _fails_if_it_hangs():
         yield
-    if nextitem is not None and nextitem.path == item.path:
-        _collect_garbage(1)
-        return
-    _collect_garbage(2)
+        if nextitem is not None and nextitem.path == item.path:
+            _collect_garbage(1)
+            return
+        _collect_garbage(2)
     if len(sys.modules) > _n_modules:
         _n_modules = len(sys.modules)
         gc.freeze()
