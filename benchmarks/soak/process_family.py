@@ -20,7 +20,7 @@ class ProcessFamily:
     def __init__(self, head: psutil.Process, place: str | None = None) -> None:
         self.head = head
         self._place = Path(place or tempfile.gettempdir())
-        self._seen = {head}
+        self._prefixes = {head: _prefix(head)}  # of the names of what each process owns, for all ever seen
 
     def members(self) -> list[psutil.Process]:
         """Return all current descendants of the head, including zombies."""
@@ -28,7 +28,7 @@ class ProcessFamily:
             members = self.head.children(recursive=True)
         except psutil.NoSuchProcess:
             return []
-        self._seen.update(members)
+        self._prefixes |= {member: _prefix(member) for member in members if member not in self._prefixes}
         return members
 
     def workers(self) -> dict[psutil.Process, list[psutil.Process]]:
@@ -55,20 +55,20 @@ class ProcessFamily:
 
     def directories(self) -> list[Path]:
         """Return the temporary directories of past and present members."""
-        return self._named(self._place.glob(f"{PREFIX}*"), self._seen)
+        return self._named(self._place.glob(f"{PREFIX}*"), self._prefixes)
 
     def cgroups(self) -> list[Path]:
         # A glob would fail if something vanished during the search.
         found = (Path(folder, name) for folder, names, _ in os.walk(_CGROUPS) for name in names)
-        return self._named((path for path in found if path.name.startswith(PREFIX)), self._seen)
+        return self._named((path for path in found if path.name.startswith(PREFIX)), self._prefixes)
 
     def left(self) -> list[str]:
         """Return resources that outlive their owner and do not disappear in time."""
 
         def still() -> list[str]:
             family = {self.head, *self.members()}
-            alive = [process for process in self._seen if _is_alive(process)]
-            dead = self._seen - set(alive)
+            alive = [process for process in self._prefixes if _is_alive(process)]
+            dead = self._prefixes.keys() - set(alive)
             strays = [f"process {process.pid}" for process in alive if process not in family]
             things = [*self._named(self.directories(), dead), *self._named(self.cgroups(), dead)]
             return strays + [str(thing) for thing in things]
@@ -76,10 +76,10 @@ class ProcessFamily:
         becomes(lambda: not still())
         return still()
 
-    def _named(self, things: Iterable[Path], owners: set[psutil.Process]) -> list[Path]:
+    def _named(self, things: Iterable[Path], owners: Iterable[psutil.Process]) -> list[Path]:
         """Return the files that are named after one of the owners."""
-        pids = {str(process.pid) for process in owners}
-        return [thing for thing in things if thing.name.removeprefix(PREFIX).split("-")[0] in pids]
+        prefixes = tuple(self._prefixes[owner] for owner in owners)
+        return [thing for thing in things if thing.name.startswith(prefixes)]
 
 
 def becomes(condition: Callable[[], bool]) -> bool:
@@ -90,6 +90,15 @@ def becomes(condition: Callable[[], bool]) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def _prefix(process: psutil.Process) -> str:
+    """Return the beginning of the names of what a process owns: its pid and its start time, for pids are reused."""
+    try:
+        fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return f"{PREFIX}{process.pid}-"
+    return f"{PREFIX}{process.pid}-{fields[19]}-"
 
 
 def _parent(process: psutil.Process) -> int:

@@ -24,7 +24,9 @@ LIMITS = st.builds(
 REFEREE = st.builds(Referee, PROGRAM, st.sampled_from(RefereeConvention))
 CASES = st.lists(st.builds(Case, TEXT, TEXT), max_size=4)
 SUITE = st.builds(Suite, CASES, st.none() | TEXT, TEXT, LIMITS, st.none() | REFEREE)
-FILES = st.dictionaries(st.from_regex(r"[a-z]{1,9}(/[a-z]{1,9})?", fullmatch=True), st.binary(max_size=20), max_size=3)
+FILES = st.dictionaries(
+    st.from_regex(r"[a-z]{1,9}(/[a-z]{1,9})?", fullmatch=True), st.binary(max_size=20), max_size=3
+).filter(lambda files: not any(name.partition("/")[0] in files for name in files if "/" in name))
 INVOCATION = st.builds(
     Invocation, st.binary(max_size=50), st.lists(ARGUMENT, max_size=3).map(tuple), FILES, FILES.map(tuple)
 )
