@@ -7,7 +7,7 @@
 
 The folder, from the bottom up:
 
-    errors           the one exception that curate raises on purpose
+    errors           the exceptions of curate
     progress         progress reports from long-running work to its caller
     json_records     dataclasses in and out of JSON
     manifest         the inputs and options of a finished dataset, and the counts of its rows
@@ -20,7 +20,7 @@ The folder, from the bottom up:
     strength/        test strength: how many wrong programs the tests reject
     options          the options of a build
     recipe           everything that decides how datasets are made, from raw rows to exports
-    ingestion        how raw rows enter a build: sources are read and filters applied
+    ingestion        reading sources and applying filters
     work             the work file of a shard: its rows, the records of stages, and rejections
     dataset/         a dataset on disk: its rows, card and work folder; inspecting, comparing and pushing it
     dedup/           near-duplicates by MinHash and exact Jaccard
@@ -29,14 +29,14 @@ The folder, from the bottom up:
     difficulty/      solve rates of models, and bands of solve rates
     decontamination/ rows that contain items of evaluation sets
     condition        conditions on rows, such as `verified and n_tests >= 8`
-    row_filter       only the rows that fulfil conditions
+    row_filter       a copy with only the rows that fulfil conditions
     splitting        parts for training and validation without near-duplicates across them
-    merging          several datasets as one
+    merging          several datasets merged into one
     stage            the interface of a stage of a build
-    shards           ranges of rows that are read, filtered and sketched side by side
+    shards           ranges of rows that are read, filtered and sketched in parallel
     build_state      a build in progress, which the stages work on
     stages/          the stages of a build, one file each
-    exports/         a file for each trainer or tool that a dataset can be written for
+    exports/         export formats, a file for each trainer or tool
     pipeline         the build from beginning to end
     audit            rerunning the references of a dataset, or the solutions of a source, on their tests
     probe/           tests of other judges of code, for `curate probe`

@@ -1,8 +1,7 @@
-"""Audits for `curate verify --run`: do the references of a dataset, or the solutions of a source, pass their tests?
+"""Audits for `curate verify --run`, which judge references of a dataset, or solutions of a source, on their tests.
 
-References of a dataset are judged again; their verdicts are journaled, so the same audit continues after a kill. Raw
-data is audited by a build of a sample of it: the dataset has the build's report and its evidence. The result is also
-written as audit.json and audit.md.
+Verdicts on references are journaled, so a killed audit resumes. An audit of raw data builds a dataset from a sample,
+which has the build's report and evidence. The result is also written as audit.json and audit.md.
 """
 
 import hashlib
@@ -34,8 +33,8 @@ from sandbox import Judgement, SandboxOptions, Verdict
 
 FEW_TESTS = 5  # DeepCoder's rule: a problem with fewer tests accepts programs that print memorized outputs
 JOURNAL, JSON, MARKDOWN = "judgements.jsonl", "audit.json", "audit.md"
-_MAX_SHOWN = 10  # failures on a terminal
-_IN_MARKDOWN = 200  # failures in audit.md; audit.json has all
+_MAX_ON_TERMINAL = 10  # failures on a terminal
+_MAX_IN_MARKDOWN = 200  # failures in audit.md; audit.json has all
 _COUNTS = f"""
     SELECT count(*) FILTER (multi_answer_suspect) AS n_suspects, count(*) FILTER (n_tests < {FEW_TESTS}) AS n_few_tests
     FROM rows WHERE ifnull(expected_answer, '') = ''
@@ -55,8 +54,8 @@ class AuditFailure:
 class DatasetAudit:
     """The result of an audit.
 
-    subject            the dataset or the source, as it was given
-    content_hash       of the dataset that was audited; for a source, of the dataset that was built from the sample
+    subject            the dataset or the source, as the user named it
+    content_hash       of the audited dataset; for a source, of the dataset built from the sample
     sample_size, seed  number of rows to judge, None for all, and the seed of their choice and of the programs
     n_rows             rows that were considered: those of the dataset, or those of the sample of a source
     not_judged         rows without a judgement, by reason
@@ -65,7 +64,7 @@ class DatasetAudit:
     failures_by_cause  the others by cause
     n_suspects         rows whose tests may have several right answers
     n_few_tests        rows with fewer than FEW_TESTS tests
-    n_duplicates       rows that are nearly the same as others; None if they were not compared
+    n_duplicates       near-duplicates; None if rows were not compared
     faults             discrepancies between the dataset and its manifest
     failures           the rows for which no program passed
     """
@@ -87,7 +86,7 @@ class DatasetAudit:
 
     @property
     def ok(self) -> bool:
-        """Whether the audit found neither faults nor failures."""
+        """True without faults and failures."""
         return not self.faults and not self.failures
 
 
@@ -97,13 +96,13 @@ def write(audit: DatasetAudit, folder: Path) -> None:
     chosen = "all rows" if audit.sample_size is None else f"a sample of {audit.sample_size}"
     text = f"The audit covers {chosen}; its seed is {audit.seed}. The content hash is {audit.content_hash}."
     title = Section(f"Audit of {audit.subject}", [Text(text)])
-    lines = [*markdown_lines([title], level=1), *markdown_lines(_sections(audit, _IN_MARKDOWN))]
+    lines = [*markdown_lines([title], level=1), *markdown_lines(_sections(audit, _MAX_IN_MARKDOWN))]
     write_atomic(folder / MARKDOWN, "\n".join(lines))
 
 
 def format_lines(audit: DatasetAudit) -> Iterator[str]:
     """Yield the figures, the faults and some of the failures."""
-    return terminal_lines(_sections(audit, _MAX_SHOWN))
+    return terminal_lines(_sections(audit, _MAX_ON_TERMINAL))
 
 
 def _sections(audit: DatasetAudit, max_failures: int) -> Iterator[Section]:
@@ -227,7 +226,7 @@ def _judge_all(
     with options.open(seed=None if options.backend == "http" else seed) as box:
         judgements = map_with_retries(missing(), judge, box)
         for problem, judgement in with_progress(judgements, "judge references", progress, total=len(positions)):
-            journal.add(keys[problem.id], to_json(_judged(judgement)))
+            journal.add(keys[problem.id], to_json(_journal_entry(judgement)))
     entries = journal.records(keys, partial(from_json, _JournalEntry))
     return [AuditFailure(id, line.cause, line.detail) for id, line in entries.items() if line.cause is not None]
 
@@ -239,7 +238,7 @@ def _key(problem: Problem, seed: int) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def _judged(judgement: Judgement) -> _JournalEntry:
+def _journal_entry(judgement: Judgement) -> _JournalEntry:
     if judgement.accepted:
         return _JournalEntry(None, "")
     number, failed = next(

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from curate.dataset.digests import RowHasher, write_digests
 from curate.dataset.writer import REJECTED_COLUMNS, merge_parts, rejected_row, write_part
 from curate.errors import CurateError
-from curate.ingestion import repeated, repeats_problems
+from curate.ingestion import repeated_id_rejection, repeats_problems
 from curate.json_records import from_json, to_json
 from curate.judging import map_with_retries
 from curate.manifest import SetCounts, SourceCounts, StrengthSummary
@@ -32,7 +32,7 @@ from sandbox.closeable import Closeable
 log = logging.getLogger(__name__)
 
 Record = TypeVar("Record")
-Place = TypeVar("Place")
+Ref = TypeVar("Ref")
 
 KEPT, REJECTED = "data.arrow", "rejected.arrow"  # parts of tables, in the folder of a shard
 REJECTED_KEY = ("id", "stage", "reason", "detail")  # by which the table is sorted
@@ -62,16 +62,16 @@ class BuildOutputs:
 
 
 class BuildState(Closeable):
-    """The build on which its stages work in turn. Rows and records are on disk.
+    """A build in progress, passed to its stages in turn. Rows and records are on disk.
 
     folder    the work folder; it is deleted when the build is finished
     shards    shards that have been read
     sources   names of the sources; their order decides between equally good rows
     stages    all stages of the build, in order
-    machine   opens a sandbox with a seed
+    open_sandbox  opens a sandbox with a seed
     pool      calls functions for several shards
-    resumed   whether an earlier process has begun the build
-    outputs   what stages add to the dataset beside its rows
+    resumed   whether an earlier process began the build
+    outputs   results of stages other than rows
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class BuildState(Closeable):
         sources: Sequence[str],
         stages: Sequence[Stage],
         *,
-        machine: Callable[..., Sandbox],
+        open_sandbox: Callable[..., Sandbox],
         pool: ShardPool,
         progress: Progress,
         resumed: bool,
@@ -92,40 +92,40 @@ class BuildState(Closeable):
         self.stages = list(stages)
         self.progress = progress
         self.outputs = BuildOutputs()
-        self._machine = machine
+        self._open_sandbox = open_sandbox
         self._pool = pool
         self._resumed = resumed
-        self._levels = folder / "levels"  # a resumed build keeps the judgements of earlier processes
+        self._levels_file = folder / "levels"  # of all processes of a resumed build
         self._sandboxes: dict[int, Sandbox] = {}  # by seed
-        self._opening = threading.Lock()
+        self._lock = threading.Lock()
         self._files: list[WorkFile] = []
         with ExitStack() as opened:
             for shard in shards:
                 self._files.append(opened.enter_context(WorkFile(shard.work_file)))
-            self._opened = opened.pop_all()
+            self._resources = opened.pop_all()
 
     def close(self) -> None:
         """Close the sandboxes and the work files."""
         while self._sandboxes:
             self._sandboxes.popitem()[1].close()
-        self._opened.close()
+        self._resources.close()
 
     def sandbox(self, seed: int) -> Sandbox:
         """Return a sandbox on the workers of this build. It stays open for later stages with the same seed."""
-        with self._opening:
+        with self._lock:
             if seed not in self._sandboxes:
-                self._sandboxes[seed] = self._machine(seed=seed)
-                with self._levels.open("a") as file:
+                self._sandboxes[seed] = self._open_sandbox(seed=seed)
+                with self._levels_file.open("a") as file:
                     file.write(f"{self._sandboxes[seed].level}\n")
             return self._sandboxes[seed]
 
     @property
     def isolation_levels(self) -> tuple[str, ...]:
         """The levels of isolation of all sandboxes of this build."""
-        return tuple(sorted(set(self._levels.read_text().split()))) if self._levels.exists() else ()
+        return tuple(sorted(set(self._levels_file.read_text().split()))) if self._levels_file.exists() else ()
 
     def drop_repeated_ids(self) -> None:
-        """Reject rows whose id occurs in an earlier shard. Some sources have such rows on purpose."""
+        """Reject rows whose id occurs in an earlier shard; delete them if the source has several rows per problem."""
         divided = {source for source, n in Counter(shard.source for shard in self.shards).items() if n > 1}
         indexes = [index for index, shard in enumerate(self.shards) if shard.source in divided]
         repeated_rows: list[Address] = []
@@ -134,12 +134,12 @@ class BuildState(Closeable):
         for shard, number in repeated_rows:
             file, rejected = self._files[shard], self._files[shard].rejection(number)
             if repeats_problems(self.shards[shard].source):
-                file.forget(number)
+                file.delete_row(number)
             else:
-                file.reject_read(number, repeated(rejected[1] if rejected else file.load(number)))
+                file.replace_by_rejection(number, repeated_id_rejection(rejected[1] if rejected else file.load(number)))
 
     def load(self, address: Address) -> BuildRow:
-        """Return a problem with the results of the stages that have examined it, and the rejection if there is one."""
+        """Return a problem, updated by its records, with its rejection if there is one."""
         return load_row(self._files[address.shard], address.number, self.stages)
 
     def problem_as_read(self, address: Address) -> Problem:
@@ -149,12 +149,12 @@ class BuildState(Closeable):
     def examine(self, stage: ProblemStage[Any]) -> None:
         """Examine the problems without a record of this stage, and apply each record immediately.
 
-        A stage with nothing to examine reports no progress.
+        A stage without problems reports no progress.
         """
         index = self.stages.index(stage)
         if self._resumed:
             for file in self._files:
-                _reopen_stale(file, self.stages, index)
+                _discard_stale_records(file, self.stages, index)
         pending = [file.count_pending(index, rejected=stage.includes_rejected) for file in self._files]
         done = sum(file.count_records(stage.name) for file in self._files)
         total = done + sum(pending)
@@ -171,7 +171,7 @@ class BuildState(Closeable):
         rows = ((address, self.load(address)) for address in self._pending(stage, index))
         examined = map_with_retries(rows, lambda entry: stage.examine(entry[1], self.sandbox), self.sandbox(stage.seed))
         for (address, row), record in examined:
-            _settle(self._files[address.shard], address.number, row, record, self.stages, index)
+            _store_record(self._files[address.shard], address.number, row, record, self.stages, index)
             done += 1
             self.progress(stage.name, done, total)
 
@@ -182,7 +182,7 @@ class BuildState(Closeable):
                 yield Address(shard, number)
 
     def is_problem(self, address: Address) -> bool:
-        """Return whether a row was a problem of the build, rather than rejected while it was read."""
+        """Return whether a row is a problem, rather than a rejection by the reader."""
         return self._files[address.shard].has_problem(address.number)
 
     def record(self, stage: ProblemStage[Record], address: Address) -> Record | None:
@@ -208,12 +208,12 @@ class BuildState(Closeable):
         return self._files[shard]
 
     def problems(self, before: Stage | None = None) -> Iterator[Address]:
-        """Yield the problems, sorted by id, that no stage before this one has rejected; None: no stage at all."""
+        """Yield the problems, sorted by id, that no earlier stage has rejected. before: None for all stages"""
         index = len(self.stages) if before is None else self.stages.index(before)
-        return (address for _, address in self._merge(lambda file: file.alive(index)))
+        return (address for _, address in self._merge(lambda file: file.remaining_ids(index)))
 
     def examined(self, stage: ProblemStage[Any]) -> Iterator[Address]:
-        """Yield the problems, sorted by id, that a stage has examined and that no stage has rejected."""
+        """Yield the kept problems, sorted by id, that a stage has examined."""
         return (address for _, address in self._merge(lambda file: file.examined(stage.name)))
 
     def count_problems(self) -> int:
@@ -281,21 +281,21 @@ class BuildState(Closeable):
 
 
 def examine_shard(shard: Shard, stages: list[Stage], index: int) -> int:
-    """Examine the problems of a shard that a stage without programs has no record of; return their number."""
+    """Examine the problems of a shard without a record of a stage that runs no programs; return their number."""
     stage = stages[index]
     assert isinstance(stage, ProblemStage)
     with WorkFile(shard.work_file) as file:
         pending = sorted(file.pending(index, rejected=stage.includes_rejected))
         for number in pending:
             row = load_row(file, number, stages)
-            _settle(file, number, row, stage.examine(row, _no_sandbox), stages, index)
+            _store_record(file, number, row, stage.examine(row, _no_sandbox), stages, index)
     return len(pending)
 
 
 def prepare_tables(shard: Shard, stages: Sequence[ProblemStage[Any]]) -> tuple[int, int]:
     """Write the kept and the rejected rows of a shard as parts of two tables.
 
-    stages: all of the build that examine one problem at a time
+    stages: the build's stages that examine one problem at a time
 
     Returns the numbers of kept and of verified rows.
     """
@@ -316,48 +316,50 @@ def prepare_tables(shard: Shard, stages: Sequence[ProblemStage[Any]]) -> tuple[i
 
 
 def load_row(file: WorkFile, number: int, stages: Sequence[Stage]) -> BuildRow:
-    """Return a problem with the results of all stages that have examined it, and the rejection if there is one."""
+    """Return a problem, updated by its records, with its rejection if there is one."""
     rejected = file.rejection(number)
     return replace(_replay(file, number, stages), rejection=rejected and rejected[1])
 
 
 def _replay(file: WorkFile, number: int, stages: Sequence[Stage]) -> BuildRow:
-    """Return a problem with the results of these stages."""
+    """Return a problem, updated by its records of these stages."""
     row = BuildRow(file.load(number))
     records = file.records(number)
     for stage in stages:
         if stage.name in records and isinstance(stage, ProblemStage):
-            row = stage.settle(row, from_json(stage.record_type, json.loads(records[stage.name][1])))
+            row = stage.apply(row, from_json(stage.record_type, json.loads(records[stage.name][1])))
     return row
 
 
-def _settle(file: WorkFile, number: int, row: BuildRow, record: Any, stages: list[Stage], index: int) -> None:
+def _store_record(file: WorkFile, number: int, row: BuildRow, record: Any, stages: list[Stage], index: int) -> None:
     stage = stages[index]
     assert isinstance(stage, ProblemStage)
     key = stage.key(row) or ""
-    settled = stage.settle(row, record)
+    applied = stage.apply(row, record)
     rejection = file.rejection(number)
-    if settled.rejection != row.rejection:
-        rejection = None if settled.rejection is None else (index, settled.rejection)
-    file.settle(
+    if applied.rejection != row.rejection:
+        rejection = None if applied.rejection is None else (index, applied.rejection)
+    file.save_result(
         number,
-        settled.problem,
+        applied.problem,
         record=(stage.name, key, json.dumps(to_json(record))),
-        next_stage=first_pending(settled, stages, index + 1),
+        next_stage=first_pending(applied, stages, index + 1),
         rejection=rejection,
     )
 
 
-def _reopen_stale(file: WorkFile, stages: list[Stage], index: int) -> None:
-    """Reopen the problems whose record has an outdated key, so that a stage examines them again."""
+def _discard_stale_records(file: WorkFile, stages: list[Stage], index: int) -> None:
+    """Discard the records of a stage that have an outdated key."""
     stage = stages[index]
     assert isinstance(stage, ProblemStage)
     for number, key in file.keys(stage.name):
         if stage.key(_replay(file, number, stages[:index])) != key:
-            file.reopen(number, stage.name, index)
+            file.discard_record(number, stage.name, index)
 
 
-def _sorted_rejections(rows: Iterable[tuple[bytes, Place, Rejection]]) -> Iterator[tuple[bytes, Place, Rejection]]:
+def _sorted_rejections(
+    rows: Iterable[tuple[bytes, Ref, Rejection]],
+) -> Iterator[tuple[bytes, Ref, Rejection]]:
     """Sort the rejections of rows that have the same id; rows are sorted by id."""
     for _, group in groupby(rows, key=lambda entry: entry[0]):
         yield from sorted(group, key=lambda entry: (entry[2].stage, entry[2].reason, entry[2].detail))
@@ -369,7 +371,7 @@ def _no_sandbox(seed: int) -> Sandbox:
 
 @contextmanager
 def measure_step(step: str, seconds: dict[str, float]) -> Iterator[None]:
-    """Measure and record how long a step of the build takes."""
+    """Record the wall time of a step."""
     start = time.monotonic()
     yield
     seconds[step] = round(time.monotonic() - start, 3)

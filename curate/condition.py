@@ -2,8 +2,8 @@
 
 A condition is a Boolean expression of SQL. Conditions may come from untrusted recipes, so DuckDB only parses their
 text. The SQL that it runs is generated here, from an allow-list of syntax tree nodes: no subqueries, no other functions
-and no statements. As in SQL, a value that is not known is null, a comparison with null is null, and only rows for which
-the whole condition is true fulfil it.
+and no statements. As in SQL, an unknown value is null, a comparison with null is null, and only rows for which the
+whole condition is true fulfil it.
 """
 
 import json
@@ -23,7 +23,7 @@ from sandbox import Suite
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Counts = Mapping[tuple[str, str], tuple[int, int]]  # (judged samples, correct samples) by problem and model
+SampleCounts = Mapping[tuple[str, str], tuple[int, int]]  # (judged samples, correct samples) by problem and model
 Node = dict[str, Any]
 
 
@@ -37,18 +37,18 @@ class ValueType(Enum):
     NUMBERS = "a list of numbers"
 
 
-_NUMBER, _TEXT, _TRUTH, _TEXTS, _NUMBERS = ValueType
+_NUMBER, _TEXT, _BOOL, _TEXTS, _NUMBERS = ValueType
 _TYPES = {
     "string": _TEXT,
     "int32": _NUMBER,
     "float64": _NUMBER,
-    "bool": _TRUTH,
+    "bool": _BOOL,
     "list<string>": _TEXTS,
     "list<int32>": _NUMBERS,
 }
 # Sources that do not state these leave them empty. An empty date must not count as an early one, so it is null.
 _EMPTY_IS_NULL = frozenset({"date", "difficulty", "language", "platform", "title", "url"})
-# Values that are computed from the tests, which are then read, too.
+# Values computed from the column `tests`.
 SUITE_VALUES = {"kind": _TEXT, "checker": _TEXT, "wall_seconds": _NUMBER, "memory_mb": _NUMBER}
 NAMES = sorted([*COLUMNS, *SUITE_VALUES])
 
@@ -72,12 +72,12 @@ class _Operation:
 _FUNCTIONS = {
     "len": _Operation((_TEXT, _TEXTS, _NUMBERS), 1, _NUMBER, "len({})::DOUBLE"),
     "lower": _Operation((_TEXT,), 1, _TEXT, "lower({})"),
-    "matches": _Operation((_TEXT,), 2, _TRUTH, "regexp_matches({}, {})"),
+    "matches": _Operation((_TEXT,), 2, _BOOL, "regexp_matches({}, {})"),
     "words": _Operation((_TEXT,), 1, _NUMBER, f"len({_WORDS})::DOUBLE"),
 }
 # Functions whose argument is the name of a model.
-_OF_MODELS = {"samples": '"samples {}"', "solve_rate": '("correct {0}" / nullif("samples {0}", 0))'}
-_FUNCTION_NAMES = [*_FUNCTIONS, *_OF_MODELS]
+_MODEL_FUNCTIONS = {"samples": '"samples {}"', "solve_rate": '("correct {0}" / nullif("samples {0}", 0))'}
+_FUNCTION_NAMES = [*_FUNCTIONS, *_MODEL_FUNCTIONS]
 _ARITHMETIC = {
     "+": "({} + {})",
     "-": "({} - {})",
@@ -91,15 +91,17 @@ _ORDER = {"LESSTHAN": "<", "LESSTHANOREQUALTO": "<=", "GREATERTHAN": ">", "GREAT
 _OPERATIONS: dict[str | tuple[str, int], _Operation] = {
     **{(sign, 2): _Operation((_NUMBER,), 2, _NUMBER, sql) for sign, sql in _ARITHMETIC.items()},
     ("-", 1): _Operation((_NUMBER,), 1, _NUMBER, "(- {})"),
-    "OPERATOR_NOT": _Operation((_TRUTH,), 1, _TRUTH, "(NOT {})"),
-    "OPERATOR_IS_NULL": _Operation(tuple(ValueType), 1, _TRUTH, "({} IS NULL)"),
-    "OPERATOR_IS_NOT_NULL": _Operation(tuple(ValueType), 1, _TRUTH, "({} IS NOT NULL)"),
-    "COMPARE_BETWEEN": _Operation((_NUMBER, _TEXT), 3, _TRUTH, "({} BETWEEN {} AND {})"),
-    "COMPARE_EQUAL": _Operation((_NUMBER, _TEXT, _TRUTH), 2, _TRUTH, "({} = {})"),
-    "COMPARE_NOTEQUAL": _Operation((_NUMBER, _TEXT, _TRUTH), 2, _TRUTH, "({} <> {})"),
-    **{f"COMPARE_{n}": _Operation((_NUMBER, _TEXT), 2, _TRUTH, f"({{}} {sign} {{}})") for n, sign in _ORDER.items()},
+    "OPERATOR_NOT": _Operation((_BOOL,), 1, _BOOL, "(NOT {})"),
+    "OPERATOR_IS_NULL": _Operation(tuple(ValueType), 1, _BOOL, "({} IS NULL)"),
+    "OPERATOR_IS_NOT_NULL": _Operation(tuple(ValueType), 1, _BOOL, "({} IS NOT NULL)"),
+    "COMPARE_BETWEEN": _Operation((_NUMBER, _TEXT), 3, _BOOL, "({} BETWEEN {} AND {})"),
+    "COMPARE_EQUAL": _Operation((_NUMBER, _TEXT, _BOOL), 2, _BOOL, "({} = {})"),
+    "COMPARE_NOTEQUAL": _Operation((_NUMBER, _TEXT, _BOOL), 2, _BOOL, "({} <> {})"),
+    **{f"COMPARE_{n}": _Operation((_NUMBER, _TEXT), 2, _BOOL, f"({{}} {sign} {{}})") for n, sign in _ORDER.items()},
 }
-_FORMS = "a condition has names, numbers, texts, functions, comparisons, arithmetic, in, between, is null, and, or, not"
+_SYNTAX = (
+    "a condition has names, numbers, texts, functions, comparisons, arithmetic, in, between, is null, and, or, not"
+)
 _NO_METHODS = f"values have no methods. Functions are {', '.join(_FUNCTION_NAMES)}"
 _LISTS = ("list_value", "row")  # the functions that brackets stand for
 _NULL = "nothing equals null. Write `is null` or `is not null`"
@@ -122,7 +124,7 @@ _MAX_MEMORY = "2GB"
 class Condition:
     """A condition on a row.
 
-    text: the condition as it was written
+    text: the condition as written
     sql: the same, as an expression for DuckDB
     names: names of the values that it uses
     models: the models whose solve rates it uses
@@ -149,17 +151,17 @@ def parse(text: str, models: Sequence[str] = ()) -> Condition:
         raise CurateError("the condition is empty. Give one such as: verified and n_tests >= 8")
     try:
         node = _syntax_tree(text)
-        translation = _Translation(text, models)
-        sql = translation.of_type(node, _TRUTH)
+        translator = _Translator(text, models)
+        sql = translator.of_type(node, _BOOL)
     except _InvalidExpressionError as error:
-        raise CurateError(f"condition {text.strip()[:200]}: {_place(text, error.offset)}: {error}.") from None
+        raise CurateError(f"condition {text.strip()[:200]}: {_position(text, error.offset)}: {error}.") from None
     except (ValueError, RecursionError):
         raise CurateError(f"condition {text[:200]}: not an expression that can be read.") from None
-    return Condition(text, sql, frozenset(translation.names), frozenset(translation.models))
+    return Condition(text, sql, frozenset(translator.names), frozenset(translator.models))
 
 
 def evaluate(
-    conditions: Sequence[Condition], rows: "Iterable[pa.RecordBatch]", counts: Counts
+    conditions: Sequence[Condition], rows: "Iterable[pa.RecordBatch]", counts: SampleCounts
 ) -> Iterator[tuple[Any, ...]]:
     """Yield for each row, in order, its id, its source, and whether it fulfils each condition: None if unknown.
 
@@ -212,7 +214,7 @@ def _suite_values(suite: Suite) -> dict[str, Any]:
 
 
 class _InvalidExpressionError(Exception):
-    """A part of a condition that cannot be used, and the reason. offset: bytes of the statement before the part"""
+    """An invalid part of a condition. offset: its position in the statement, in bytes"""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(reason)
@@ -220,18 +222,18 @@ class _InvalidExpressionError(Exception):
 
 
 def _syntax_tree(text: str) -> Node:
-    """Return the syntax tree of a condition, which DuckDB parses. No other part of SQL can be in the text."""
-    # In brackets, with the second one on a new line, so that nothing in the text can end them.
-    statement = _parsed(f"{_PREFIX}{text}\n)")
+    """Return the syntax tree that DuckDB parses from a condition. Raises an error if the text has any other SQL."""
+    # The closing bracket is on a new line, so that no comment in the text can hide it.
+    statement = _parse_sql(f"{_PREFIX}{text}\n)")
     selected: list[Node] = statement["node"].pop("select_list", [])
-    frame = _parsed(f"{_PREFIX}TRUE\n)")
+    frame = _parse_sql(f"{_PREFIX}TRUE\n)")
     del frame["node"]["select_list"]
     if len(selected) != 1 or statement != frame:
-        raise _InvalidExpressionError(len(_PREFIX), f"not a single expression: {_FORMS}")
+        raise _InvalidExpressionError(len(_PREFIX), f"not a single expression: {_SYNTAX}")
     return selected[0]
 
 
-def _parsed(sql: str) -> Any:
+def _parse_sql(sql: str) -> Any:
     if "\0" in sql:
         raise ValueError("a zero byte")
     ((answer,),) = _parser().execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
@@ -241,7 +243,7 @@ def _parsed(sql: str) -> Any:
         hint = next((hint for part, hint in _HINTS.items() if part in message), "")
         raise _InvalidExpressionError(int(parsed.get("position", len(_PREFIX))), f"not an expression ({message}){hint}")
     if len(parsed["statements"]) != 1:
-        raise _InvalidExpressionError(len(_PREFIX), f"not a single expression: {_FORMS}")
+        raise _InvalidExpressionError(len(_PREFIX), f"not a single expression: {_SYNTAX}")
     return parsed["statements"][0]
 
 
@@ -250,15 +252,15 @@ def _parser() -> Any:
     return connect(threads="1", memory_limit="200MB")
 
 
-def _place(text: str, offset: int) -> str:
+def _position(text: str, offset: int) -> str:
     before = text.encode()[: max(offset - len(_PREFIX), 0)].decode(errors="ignore").split("\n")
     n_lines = len(text.strip().splitlines())
     line, column = min(len(before), n_lines), len(before[-1]) + 1
     return f"column {column}" if n_lines == 1 else f"line {line}, column {column}"
 
 
-class _Translation:
-    """Translates the syntax tree of one condition, and collects the names and models that it uses."""
+class _Translator:
+    """A translator of the syntax tree of one condition to SQL; collects the names and models that it uses."""
 
     def __init__(self, text: str, models: Sequence[str]) -> None:
         self._source, self._sampled = f"{_PREFIX}{text}".encode(), tuple(models)
@@ -273,13 +275,13 @@ class _Translation:
         found, sql = self._term(node)
         if found not in types:
             wanted = " or ".join(one.value for one in types)
-            raise _wrong(node, f"expected {wanted}, not {found.value}")
+            raise _error_at(node, f"expected {wanted}, not {found.value}")
         return found, sql
 
     def _term(self, node: Node) -> tuple[ValueType, str]:
         """Return the type and the SQL of any allowed part."""
         if (text := self._text(node)) is not None:
-            return _TEXT, _quoted(text)
+            return _TEXT, _quote(text)
         kind = node["type"]
         if kind == "VALUE_CONSTANT":
             return _constant(node)
@@ -288,23 +290,23 @@ class _Translation:
         if kind == "FUNCTION":
             return self._function(node)
         if kind in ("CONJUNCTION_AND", "CONJUNCTION_OR"):
-            parts = [self.of_type(part, _TRUTH) for part in node["children"]]
-            return _TRUTH, f"({f' {kind[12:]} '.join(parts)})"
+            parts = [self.of_type(part, _BOOL) for part in node["children"]]
+            return _BOOL, f"({f' {kind[12:]} '.join(parts)})"
         if kind == "COMPARE_IN":
             item, *others = node["children"]
             if len(others) == 1:
-                raise _wrong(others[0], "one value in brackets is not a list. Write `in [value]`, or no brackets")
+                raise _error_at(others[0], "one value in brackets is not a list. Write `in [value]`, or no brackets")
             return self._in_list(item, others)
         if kind in ("COMPARE_NOT_DISTINCT_FROM", "COMPARE_DISTINCT_FROM"):
-            raise _wrong(node, "only null can stand after `is`")
+            raise _error_at(node, "only null can stand after `is`")
         if kind not in _OPERATIONS:
-            raise _wrong(node, _FORMS)
+            raise _error_at(node, _SYNTAX)
         sides = [node[side] for side in ("left", "right", "input", "lower", "upper") if side in node]
         return self._apply(_OPERATIONS[kind], sides or node["children"])
 
     def _apply(self, operation: _Operation, arguments: Sequence[Node]) -> tuple[ValueType, str]:
         for argument in arguments:
-            self._refuse_null(argument)
+            self._reject_null(argument)
         found, first = self._typed(arguments[0], *operation.types)
         others = [self.of_type(argument, found) for argument in arguments[1:]]
         return operation.result, operation.sql.format(first, *others)
@@ -319,7 +321,7 @@ class _Translation:
         else:
             text = self._literal(node)
         if text is not None and "\\" in text and begin != b"e":
-            raise _wrong(
+            raise _error_at(
                 node, "a text with a backslash. Write r'...' if it stands for itself, e'...' if it begins an escape"
             )
         return text
@@ -332,14 +334,14 @@ class _Translation:
         return None
 
     def _column(self, node: Node) -> tuple[ValueType, str]:
-        self._refuse_null(node)
+        self._reject_null(node)
         if len(node["column_names"]) > 1:
-            raise _wrong(node, _NO_METHODS)
+            raise _error_at(node, _NO_METHODS)
         name = node["column_names"][0]
         if name in _FUNCTION_NAMES:
-            raise _wrong(node, f"{name} is a function. Write {name}(...)")
+            raise _error_at(node, f"{name} is a function. Write {name}(...)")
         if name not in NAMES:
-            raise _wrong(node, _unknown("name", name, NAMES))
+            raise _error_at(node, _unknown_name("name", name, NAMES))
         self.names.add(name)
         if name in SUITE_VALUES:
             return SUITE_VALUES[name], f'"{name}"'
@@ -352,7 +354,7 @@ class _Translation:
         name, arguments = node["function_name"], [argument["expression"] for argument in node["arguments"]]
         begin = node["query_location"]
         if self._source[:begin].endswith(b".") or len(node["qualified_name"]["path"]) > 1:
-            raise _wrong(node, _NO_METHODS)
+            raise _error_at(node, _NO_METHODS)
         if node["is_operator"] and (name, len(arguments)) in _OPERATIONS:
             return self._apply(_OPERATIONS[name, len(arguments)], arguments)
         is_written = self._source[begin:].lower().startswith(name.encode())
@@ -360,16 +362,16 @@ class _Translation:
             return self._in(*arguments)
         if name not in _FUNCTION_NAMES or node["is_operator"]:
             if not is_written or node["is_operator"]:
-                raise _wrong(node, "a list can only stand after `in`" if name in _LISTS else _FORMS)
-            raise _wrong(node, _unknown("function", name, _FUNCTION_NAMES))
+                raise _error_at(node, "a list can only stand after `in`" if name in _LISTS else _SYNTAX)
+            raise _error_at(node, _unknown_name("function", name, _FUNCTION_NAMES))
         is_plain = not (node["distinct"] or node["filter"] or node["order_bys"]["orders"] or node["export_state"])
         if not is_plain or any(argument["name"] for argument in node["arguments"]):
-            raise _wrong(node, f"{name} takes plain arguments")
-        if name in _OF_MODELS:
-            return _NUMBER, _OF_MODELS[name].format(self._model(node, arguments).replace('"', '""'))
+            raise _error_at(node, f"{name} takes plain arguments")
+        if name in _MODEL_FUNCTIONS:
+            return _NUMBER, _MODEL_FUNCTIONS[name].format(self._model(node, arguments).replace('"', '""'))
         n = _FUNCTIONS[name].n_arguments
         if len(arguments) != n:
-            raise _wrong(node, f"{name} takes {n} argument{'s' * (n > 1)}, not {len(arguments)}")
+            raise _error_at(node, f"{name} takes {n} argument{'s' * (n > 1)}, not {len(arguments)}")
         if name == "matches":
             self._check_pattern(arguments[1])
         return self._apply(_FUNCTIONS[name], arguments)
@@ -379,12 +381,12 @@ class _Translation:
 
         pattern = self._text(node)
         if pattern is None:
-            raise _wrong(node, "the pattern must be a text in quotes")
+            raise _error_at(node, "the pattern must be a text in quotes")
         try:
             _parser().execute("SELECT regexp_matches('', ?)", [pattern])
         except duckdb.Error as error:
             reason = str(error).partition(": ")[2].splitlines()[0]
-            raise _wrong(node, f"not a regular expression of RE2 ({reason})") from None
+            raise _error_at(node, f"not a regular expression of RE2 ({reason})") from None
 
     def _model(self, node: Node, arguments: Sequence[Node]) -> str:
         sampled = ", ".join(self._sampled) or "no model"
@@ -393,9 +395,9 @@ class _Translation:
             model = self._sampled[0]
         if model is None:
             see = "" if self._sampled else ", see `curate difficulty`"
-            raise _wrong(node, f"name the model in quotes. Sampled: {sampled}{see}")
+            raise _error_at(node, f"name the model in quotes. Sampled: {sampled}{see}")
         if model not in self._sampled:
-            raise _wrong(node, f"{model} was not sampled on this dataset. Sampled: {sampled}")
+            raise _error_at(node, f"{model} was not sampled on this dataset. Sampled: {sampled}")
         self.models.add(model)
         return model
 
@@ -406,23 +408,23 @@ class _Translation:
         found, sql = self._typed(whole, _TEXTS, _NUMBERS, _TEXT)
         wanted = _NUMBER if found is _NUMBERS else _TEXT
         if item_type is not wanted:
-            raise _wrong(item, f"expected {wanted.value}, not {item_type.value}")
+            raise _error_at(item, f"expected {wanted.value}, not {item_type.value}")
         if found is _TEXT:
-            return _TRUTH, f"contains({sql}, {item_sql})"
-        return _TRUTH, f"if({item_sql} IS NULL, NULL, list_contains({sql}, {item_sql}))"
+            return _BOOL, f"contains({sql}, {item_sql})"
+        return _BOOL, f"if({item_sql} IS NULL, NULL, list_contains({sql}, {item_sql}))"
 
     def _in_list(self, item: Node, others: Sequence[Node]) -> tuple[ValueType, str]:
         for node in others:
-            self._refuse_null(node)
+            self._reject_null(node)
         kind, sql = self._typed(item, _TEXT, _NUMBER)
         values = ", ".join(self.of_type(node, kind) for node in others)
-        return _TRUTH, f"({sql} IN ({values}))" if values else "FALSE"
+        return _BOOL, f"({sql} IN ({values}))" if values else "FALSE"
 
     @staticmethod
-    def _refuse_null(node: Node) -> None:
+    def _reject_null(node: Node) -> None:
         is_null = node["type"] == "VALUE_CONSTANT" and node["literal"]["kind"] == "NULL_LITERAL"
         if is_null or (node["type"] == "COLUMN_REF" and node["column_names"] == ["None"]):
-            raise _wrong(node, _NULL)
+            raise _error_at(node, _NULL)
 
 
 def _constant(node: Node) -> tuple[ValueType, str]:
@@ -431,21 +433,21 @@ def _constant(node: Node) -> tuple[ValueType, str]:
         case "INTEGER" | "NUMERIC":
             return _NUMBER, f"'{float(literal['text'])!r}'::DOUBLE"
         case "BOOLEAN":
-            return _TRUTH, literal["text"].upper()
+            return _BOOL, literal["text"].upper()
         case "NULL_LITERAL":
-            raise _wrong(node, _NULL)
-    raise _wrong(node, "not a number, text, true or false")
+            raise _error_at(node, _NULL)
+    raise _error_at(node, "not a number, text, true or false")
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _wrong(node: Node, reason: str) -> _InvalidExpressionError:
+def _error_at(node: Node, reason: str) -> _InvalidExpressionError:
     offset = node.get("query_location", len(_PREFIX))
     return _InvalidExpressionError(offset if offset < 2**63 else len(_PREFIX), reason)
 
 
-def _unknown(what: str, name: str, known: list[str]) -> str:
+def _unknown_name(what: str, name: str, known: list[str]) -> str:
     close = get_close_matches(name, known, 1)
     return f"unknown {what} {name}.{f' Did you mean {close[0]}?' if close else ''} There are {', '.join(known)}"

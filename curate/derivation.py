@@ -1,7 +1,7 @@
 """Datasets made from other datasets by removing rows.
 
-Callers decide which rows to remove, which tables to write beside the remaining rows, and what to add to the manifest.
-Every such dataset is written here. Rows that stay are unchanged.
+Callers decide which rows to remove, which tables to write besides the remaining rows, and what to add to the manifest.
+This module writes every such dataset. Remaining rows are unchanged.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ from curate.report.report_files import load_duplicate_section, write_report
 Key = tuple[int, int]  # a row: the index of its dataset among the inputs, and its position in `data`
 Tables = Mapping[str, tuple[Iterable[Row], Columns]]  # rows and columns by the name of the table
 DIFFICULTY = card.DIFFICULTY
-_FOREIGN = "dataset"  # the source of all rows of a dataset that curate did not build
+_FOREIGN_SOURCE = "dataset"  # the source of all rows of a dataset that curate did not build
 
 
 def plan_of_step(origin: Manifest, step: str, options: Mapping[str, Any], removed: Iterable[Rejection]) -> Plan:
@@ -70,12 +70,12 @@ def derive(
     removed                      rejections of the rows to remove
     plan                         plan of the new dataset
     tables                       all tables other than `data`, `rejected` and `evidence`
-    changes                      further fields of the manifest, which is otherwise that of the only input, or a new one
+    changes                      changed fields of the manifest of the only input, or of a new manifest
     timer                        name of a duration in the manifest, and its start by time.monotonic()
     files                        the rows, if curate did not build the dataset; there are no inputs if it has no
                                  manifest
-    removed_rows_kept_elsewhere  whether the removed rows are in another dataset, or an equal row stays, so that no
-                                 evidence about them is needed
+    removed_rows_kept_elsewhere  whether the removed rows are in another dataset, or an equal row is kept, so that they
+                                 need no evidence
     duplicates                   section of the report; None: that of the only input
     recipe                       recipe of the new dataset, if one can express how it was made
 
@@ -96,11 +96,11 @@ def derive(
             rows = with_progress(
                 _remaining(inputs, removed), "write", progress, total=sum(m.n_kept for m in before) - len(removed)
             )
-            write_table(_counted(rows, hasher, kept, verified), COLUMNS, final / "data")
+            write_table(_hash_rows(rows, hasher, kept, verified), COLUMNS, final / "data")
         else:
             copies, n_rows = files.copy({position for _, position in removed}, final / "data")
-            kept[_FOREIGN] = n_rows - len(removed)
-            before = before or [Manifest(plan, "", {_FOREIGN: SourceCounts(n_rows, {}, n_rows)})]
+            kept[_FOREIGN_SOURCE] = n_rows - len(removed)
+            before = before or [Manifest(plan, "", {_FOREIGN_SOURCE: SourceCounts(n_rows, {}, n_rows)})]
         suffix = files.suffix if files else ".parquet"
         new = sorted(map(rejected_row, removed.values()), key=sort_key)
         rejected = heapq.merge(*(dataset.rows("rejected") for dataset in inputs), new, key=sort_key)
@@ -110,7 +110,7 @@ def derive(
         if files is None:
             write_digests(hasher, final)
             evidence = (
-                _evidence(dataset, _of_input(index, removed), kept_elsewhere=removed_rows_kept_elsewhere)
+                _evidence(dataset, _removed_of_input(index, removed), kept_elsewhere=removed_rows_kept_elsewhere)
                 for index, dataset in enumerate(inputs)
             )
             write_table(heapq.merge(*evidence, key=sort_key), EVIDENCE_COLUMNS, final / EVIDENCE)
@@ -140,7 +140,7 @@ def existing_folder(out: Path) -> Path:
 
 
 def _remaining(inputs: Sequence[Dataset], removed: Mapping[Key, Rejection]) -> Iterator[Row]:
-    """Return the rows that stay, in the order of their ids."""
+    """Return the remaining rows, sorted by id."""
 
     def of_input(index: int, dataset: Dataset) -> Iterator[Row]:
         rows = enumerate(dataset.rows("data", list(COLUMNS)))
@@ -149,12 +149,12 @@ def _remaining(inputs: Sequence[Dataset], removed: Mapping[Key, Rejection]) -> I
     return heapq.merge(*(of_input(index, dataset) for index, dataset in enumerate(inputs)), key=itemgetter("id"))
 
 
-def _of_input(index: int, removed: Mapping[Key, Rejection]) -> dict[int, Rejection]:
+def _removed_of_input(index: int, removed: Mapping[Key, Rejection]) -> dict[int, Rejection]:
     return {position: rejection for (number, position), rejection in removed.items() if number == index}
 
 
-def _counted(rows: Iterable[Row], hasher: RowHasher, kept: "Counter[str]", verified: "Counter[str]") -> Iterator[Row]:
-    """Add rows to the hashes, and count them and the verified ones by source."""
+def _hash_rows(rows: Iterable[Row], hasher: RowHasher, kept: "Counter[str]", verified: "Counter[str]") -> Iterator[Row]:
+    """Add rows to the hashes, and count all and the verified ones by source."""
     for row in rows:
         kept[row["source"]] += 1
         verified[row["source"]] += row["verified"]
@@ -191,7 +191,7 @@ def _counts(
             for stage, reasons in count.rejected.items():
                 rejected.setdefault(source, {}).setdefault(stage, Counter()).update(reasons)
     for rejection in removed:
-        source = _FOREIGN if verified is None else rejection.source
+        source = _FOREIGN_SOURCE if verified is None else rejection.source
         rejected.setdefault(source, {}).setdefault(rejection.stage, Counter())[rejection.reason] += 1
     return {
         source: SourceCounts(

@@ -1,10 +1,10 @@
-"""The exceptions that curate raises on purpose. A caller need catch only the first."""
+"""The exceptions of curate. Catching CurateError covers all of them."""
 
 from pathlib import Path
 
 
 class CurateError(Exception):
-    """The work cannot go on: the message says what is wrong and what to type next."""
+    """A failure that ends a command; the message has the cause and what to type next."""
 
 
 class OutputInUseError(CurateError):
@@ -15,4 +15,4 @@ class OutputInUseError(CurateError):
 
 
 class PlanMismatchError(CurateError):
-    """The output folder holds a dataset or an export that was made otherwise; the caller may ask to replace it."""
+    """The output folder holds a dataset or an export of another plan; `overwrite` replaces it."""

@@ -25,14 +25,14 @@ from curate.reading.tables import TableFiles, divide, locate, validate_options
 from curate.reading.values import shorten
 
 MAPPING_SOURCE = "generic"  # the source that reads data by a mapping
-_OWN_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+_USER_SOURCE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _PICTURE = re.compile(r"<image>|\[Image\]|!\[|\\includegraphics|<img\b", re.IGNORECASE)
 _INTERACTION = re.compile(
     r"\bthis is an interactive\b|\binteractive problem\b|\binteract with (?:the )?(?:judge|grader|interactor)"
     r"|^\W*(?:\\(?:sub)?section\*?\{)?interaction(?: protocol)?\W*$",
     re.IGNORECASE | re.MULTILINE,
 )
-STAGES = ("parse", "filter")  # the names of these two steps in a rejection
+STAGES = ("parse", "filter")  # the names of reading and filtering in rejections
 
 
 def source_names() -> list[str]:
@@ -43,15 +43,15 @@ def source_names() -> list[str]:
 def source_tables(locations: Sequence[tuple[str, LocationSpec]]) -> list[tuple[str, TableFiles]]:
     """Find the files of the named sources.
 
-    locations: (name, location) of each source. A name that is not one of source_names() is the user's own name for
-    data that a mapping describes, a TOML file or a table of the same content
+    locations: (name, location) of each source. Any other name than source_names() is the user's name for data that a
+        mapping describes, a TOML file or a table
 
     Raises CurateError if there is no such source or no file.
     """
     names = [name for name, _ in locations]
     for name, location in locations:
         if name not in source_names():
-            _check_own_name(name, location)
+            _check_user_source(name, location)
         if names.count(name) > 1:
             raise CurateError(f"source {name} is given twice. Put its files into one folder.")
     return [(name, _table(name, location)) for name, location in locations]
@@ -62,14 +62,14 @@ def source_module(name: str) -> Any:
     return import_module(f"curate.sources.{name if name in source_names() else MAPPING_SOURCE}")
 
 
-def _check_own_name(name: str, location: LocationSpec) -> None:
+def _check_user_source(name: str, location: LocationSpec) -> None:
     mapped = Path(location.partition("?")[0]).suffix == ".toml" if isinstance(location, str) else "fields" in location
     if not mapped:
         raise CurateError(
             f"unknown source {name}. Choose one of {', '.join(source_names())}; or describe data of your own in a "
             f"mapping, and write --source {name}=mapping.toml (docs/guides/sources.md)."
         )
-    if not _OWN_NAME.fullmatch(name):
+    if not _USER_SOURCE_NAME.fullmatch(name):
         raise CurateError(
             f"{name!r} cannot be the name of a source, because the ids of its rows begin with it. Use small letters, "
             "digits, _ and -, beginning with a letter, such as my_problems=mapping.toml."
@@ -94,7 +94,7 @@ def _table(name: str, location: LocationSpec) -> TableFiles:
 def read_and_filter(tables: Iterable[tuple[str, TableFiles]], options: BuildOptions) -> Iterator[Problem | Rejection]:
     """Read the sources one after another and yield each problem, or its rejection by the first filter that drops it.
 
-    Raises CurateError at once if one of the sources has no problem at all.
+    Raises CurateError immediately if one of the sources is empty.
     """
     tables = list(tables)
     for name, table in tables:
@@ -109,13 +109,13 @@ def check_not_empty(name: str, table: TableFiles) -> None:
 
 
 def divide_source(name: str, table: TableFiles, options: BuildOptions, max_rows: int) -> list[TableFiles]:
-    """Return the shards of a source; there is only one if rows are chosen among all rows, or if it has to be."""
+    """Return the shards of a source: one if rows are limited or sampled, or if the source has ONE_SHARD."""
     together = options.limit or options.sample or getattr(source_module(name), "ONE_SHARD", False)
     return [table] if together else divide(table, max_rows)
 
 
 def repeats_problems(name: str) -> bool:
-    """Return whether a source has several rows for a problem, of which only the first counts."""
+    """Return whether a source has several rows per problem; only the first counts."""
     return getattr(source_module(name), "SEVERAL_ROWS_PER_PROBLEM", False)
 
 
@@ -133,9 +133,9 @@ def read_table(
     ]
     for_questions: list[Callable[[Problem], str | None]] = [partial(no_statement, at_least=5), image]
     seen: set[str] = set()
-    for item in _chosen(name, table, options):
+    for item in _select_items(name, table, options):
         if item.id in seen:
-            yield repeated(item), None
+            yield repeated_id_rejection(item), None
             continue
         seen.add(item.id)
         if isinstance(item, Rejection):
@@ -149,19 +149,19 @@ def read_table(
         if reason := next(
             filter(None, (drop(item) for drop in (for_questions if item.expected_answer else filters))), None
         ):
-            yield Rejection(item.id, name, "filter", reason, _shape(item), statement=item.statement), None
+            yield Rejection(item.id, name, "filter", reason, _summarize(item), statement=item.statement), None
         else:
             yield item, row
 
 
-def repeated(item: Problem | Rejection) -> Rejection:
+def repeated_id_rejection(item: Problem | Rejection) -> Rejection:
     """Return the rejection of a row that has the id of an earlier one."""
     detail = "the first row of this id was read"
     return Rejection(item.id, item.source, "parse", "repeated_id", detail, statement=item.statement)
 
 
-def _chosen(name: str, table: TableFiles, options: BuildOptions) -> Iterator[Problem | Rejection]:
-    """Return the rows that the options ask for. For a sample, all rows are read once before, to know their ids."""
+def _select_items(name: str, table: TableFiles, options: BuildOptions) -> Iterator[Problem | Rejection]:
+    """Return the rows within `limit` and `sample`. A sample takes an additional pass, which collects the ids."""
     items = islice(_items(name, table), options.limit)
     if options.sample is None:
         return items
@@ -171,9 +171,8 @@ def _chosen(name: str, table: TableFiles, options: BuildOptions) -> Iterator[Pro
 
 
 def sample_sort_key(seed: int, id: str) -> bytes:
-    """Return the key of a row for drawing a sample, which consists of the rows with the smallest keys.
-
-    So a larger sample with the same seed contains a smaller one.
+    """Return the sampling key of a row. A sample has the rows with the smallest keys, so a larger sample with the same
+    seed contains a smaller one.
     """
     return hashlib.sha256(f"{seed} {id}".encode("utf-8", "surrogatepass")).digest()
 
@@ -199,7 +198,7 @@ def image(problem: Problem) -> str | None:
 
 
 def interactive(problem: Problem) -> str | None:
-    """Return "interactive" if the statement says so or has a section Interaction: a fixed input cannot answer."""
+    """Return "interactive" if the statement says so or has a section Interaction: fixed inputs cannot interact."""
     if "nteract" not in problem.statement.lower():  # a cheap precheck; the full search takes 50 times as long
         return None
     return "interactive" if _INTERACTION.search(problem.statement) else None
@@ -222,7 +221,7 @@ def no_statement(problem: Problem, *, at_least: int = 20) -> str | None:
 
 
 def wrong_language(problem: Problem, *, languages: Sequence[str] = ("python",)) -> str | None:
-    """Return "wrong_language" if there are solutions, but none can be run that is in one of the `languages`.
+    """Return "wrong_language" if there are solutions, but none in `languages` that can be run.
 
     A solution in C++ cannot be run if the tests call a function.
     """
@@ -238,7 +237,7 @@ def _not_unicode(problem: Problem) -> str:
     return "text that is not Unicode"
 
 
-def _shape(problem: Problem) -> str:
+def _summarize(problem: Problem) -> str:
     solutions = f"{len(problem.solutions or ())} solutions"
     if problem.solutions:
         solutions += f" in {', '.join(sorted({solution.language for solution in problem.solutions}))}"

@@ -1,4 +1,4 @@
-"""Write dataclasses as JSON and read them back. Everything that curate keeps in JSON files goes through this module.
+"""Write dataclasses as JSON and read them back. All JSON files of curate go through this module.
 
 A record is a frozen dataclass. Its fields may be numbers, text, booleans, None, enums with JSON values, other records,
 tuples, lists and mappings from text to any of these. Fields that are missing in the JSON take their defaults, so newer
@@ -30,7 +30,7 @@ class UnknownFieldError(ValueError):
 
 
 def omit_if_default(default: Any, *, key: str = "") -> Any:
-    """Declare a field that is left out of the JSON when its value is this default, which must be immutable.
+    """Declare a field that the JSON omits if it has its default, which must be immutable.
 
     key: key in the JSON; empty: the field's name
     """
@@ -52,9 +52,9 @@ def to_json(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         values = {entry: getattr(value, entry.name) for entry in fields(value)}
         return {
-            _key(entry): to_json(held)
-            for entry, held in values.items()
-            if not (_OMITTED in entry.metadata and held == entry.default)
+            _key(entry): to_json(field_value)
+            for entry, field_value in values.items()
+            if not (_OMITTED in entry.metadata and field_value == entry.default)
         }
     if isinstance(value, Enum):
         return value.value
@@ -69,8 +69,7 @@ def from_json(kind: type[Record], data: Any, *, ignore_unknown: bool = False) ->
     """Read a record of this kind from a value that `json.loads` returned.
 
     Raises ValueError if the data has another shape; the message names the field. It is an UnknownFieldError for fields
-    that the record does not have. With ignore_unknown these are ignored, as is needed for files that another version
-    has written.
+    that the record does not have. ignore_unknown ignores these, for files of other versions.
     """
     record: Record = _Reader(ignore_unknown).read(kind, data, kind.__name__)
     return record
@@ -83,7 +82,7 @@ def _hints(kind: type) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads values of all these types. Error messages show `where`, the path of a value in the record."""
+    """A reader of values of all these types. Error messages show `where`, the path of a value in the record."""
 
     ignore_unknown: bool
 
@@ -135,11 +134,11 @@ class _Reader:
     def _sequence(self, origin: Any, kinds: tuple[Any, ...], data: Any, where: str) -> Any:
         _expect(data, list, where)
         if origin is list or (len(kinds) == 2 and kinds[1] is Ellipsis):
-            return origin(self.read(kinds[0], item, f"{where}[{place}]") for place, item in enumerate(data))
+            return origin(self.read(kinds[0], item, f"{where}[{index}]") for index, item in enumerate(data))
         if len(kinds) != len(data):
             raise ValueError(f"{where}: expected {len(kinds)} values, not {len(data)}")
         pairs = zip(kinds, data, strict=True)
-        return tuple(self.read(kind, item, f"{where}[{place}]") for place, (kind, item) in enumerate(pairs))
+        return tuple(self.read(kind, item, f"{where}[{index}]") for index, (kind, item) in enumerate(pairs))
 
     def _union(self, kinds: tuple[Any, ...], data: Any, where: str) -> Any:
         if data is None and NoneType in kinds:

@@ -33,7 +33,7 @@ FAILURES_IN_A_ROW = 3
 
 
 class MeteredSandbox:
-    """Judges and runs programs, and adds up the CPU seconds that they use. Each object is for one problem and thread.
+    """A sandbox that adds up the CPU seconds of its programs. Each object is for one problem and thread.
 
     Each method raises the same exceptions as the method of `Sandbox` with the same name, except for RefereeError: a
     solution on which the suite's own referee fails has a wrong answer. Such a solution cannot be a reference, and the
@@ -48,7 +48,7 @@ class MeteredSandbox:
         try:
             judgement = self._sandbox.judge(program, suite, run_all=run_all, keep_outputs=keep_outputs)
         except RefereeError as error:
-            judgement = _rejected(error, suite)
+            judgement = _rejecting_judgement(error, suite)
         self.spent_seconds += cpu_seconds(judgement)
         return judgement
 
@@ -60,7 +60,7 @@ class MeteredSandbox:
         judgements: dict[int, Judgement] = {}
         for index, answer in self._sandbox.judge_many_with_errors(pairs, run_all=run_all):
             if isinstance(answer, RefereeError):
-                answer = _rejected(answer, pairs[index][1])
+                answer = _rejecting_judgement(answer, pairs[index][1])
             if isinstance(answer, Exception):
                 raise answer
             judgements[index] = answer
@@ -73,7 +73,7 @@ class MeteredSandbox:
         return result
 
 
-def _rejected(error: RefereeError, suite: Suite) -> Judgement:
+def _rejecting_judgement(error: RefereeError, suite: Suite) -> Judgement:
     case = CaseJudgement(Verdict.WRONG_ANSWER, 0.0, 0.0, 0.0, str(error))
     return Judgement(Verdict.WRONG_ANSWER, (case,), len(suite.cases))
 
@@ -126,15 +126,14 @@ def failure_cause(judgement: Judgement) -> str:
 def map_with_retries(
     items: Iterable[Item], work: Callable[[Item], Result], sandbox: Sandbox
 ) -> Iterator[tuple[Item, Result]]:
-    """Yield (item, work(item)) for each item as results become known, not in the order of the items.
+    """Yield (item, work(item)) for each item, in order of completion.
 
-    items    the items, which may be very many: they are read only a little ahead of the results
-    work     called in several threads at once; it may use `sandbox` as often as it needs. An item for which it raises
-             SandboxError is tried again after all others. Any other exception of `work` is raised here
-    sandbox  the sandbox that `work` uses; its number of workers decides how many items are worked on at once
+    items    any number of items; they are read only slightly ahead of the results
+    work     called concurrently in several threads. An item for which it raises SandboxError is retried after all
+             others. Any other exception of `work` is raised here
+    sandbox  the sandbox that `work` uses; its number of workers limits the concurrent items
 
-    Raises CurateError after FAILURES_IN_A_ROW failures of the sandbox without a result in between. Nothing is then
-    known about the items that have not been yielded.
+    Raises CurateError after FAILURES_IN_A_ROW failures of the sandbox without a result in between.
     """
 
     def attempt(item: Item) -> tuple[Item, Result | SandboxError]:

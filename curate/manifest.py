@@ -22,7 +22,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file that was read or written. bytes: its size, if that was recorded."""
+    """A file that was read or written. bytes: its size; None if not recorded"""
 
     name: str
     bytes: int | None = omit_if_default(None)
@@ -44,7 +44,7 @@ class BandPlan:
 
     band: the bounds as LEAST:MOST
     models: by model, the settings with which it was sampled
-    sha256: hash of the counts that were used
+    counts_sha256: hash of the counts that were used
     """
 
     band: str
@@ -57,9 +57,10 @@ class StepPlan:
     """A step that made the dataset from another one by removing rows.
 
     step: its name, filter or split
-    content: content hash of the dataset before this step
+    parent_content_hash: content hash of the dataset before this step
     options: the options of the step
-    sha256: hash of the ids of the removed rows, which may depend on measured values outside the content hash
+    removed_ids_sha256: hash of the ids of the removed rows, which may depend on measured values outside the content
+    hash
     """
 
     step: str
@@ -72,11 +73,11 @@ class StepPlan:
 class Plan:
     """Everything that decides the content of a dataset; it has no workers, paths or times.
 
-    curate: version of the program
+    curate_version: version of the program
     inputs: files by source; those of a dataset that curate did not build are under `dataset`
     configuration: options of the build and the order of its sources; for another dataset, the options of reading it
-    against: evaluation sets, in the order in which rows were compared with them
-    content: content hash of the dataset from which a band of solve rates was taken
+    evaluation_sets: evaluation sets, in the order of comparison
+    parent_content_hash: content hash of the dataset from which a band of solve rates was taken
     solve_rate: the bands of solve rates that were applied, in order
     steps: the filters and splits that were applied, in order
     datasets: the datasets that were merged, in order
@@ -130,9 +131,9 @@ class SetCounts(EvaluationSource):
     items: number of items of the set
     items_found: number of items that were found in a row by their content
     rows: number of rows that were compared
-    removed, review: numbers of rows that were removed, and of rows that stayed and should be reviewed
+    removed, n_to_review: numbers of removed rows, and of kept rows that should be reviewed
     removal_rate: removed / rows
-    rules: removed rows by the rule that applied
+    removed_by_rule: removed rows by the rule that applied
     warning: None, unless the rate is implausible
     """
 
@@ -218,7 +219,7 @@ class SelectedBand:
 
 @dataclass(frozen=True, slots=True)
 class MergeSource:
-    """One of the datasets that were merged. rows: its rows; stayed: those that are not duplicates of others."""
+    """A dataset that was merged. rows: number of its rows; n_kept: number of those that are not duplicates of others"""
 
     location: str
     content_hash: str
@@ -233,7 +234,7 @@ class Manifest:
     counts: the rows by result, by source
     decontamination: results of comparisons, by evaluation set
     seconds: wall time in seconds, by stage
-    merged: the datasets that were merged, if there are such
+    merged: the datasets that were merged; empty for none
     files: the files of all tables that no command changes later, and of the digests of their rows; none if an earlier
         version wrote the dataset
     name: name of the folder into which the dataset was written
@@ -293,7 +294,7 @@ def with_name_and_date(manifest: Manifest, folder: Path) -> Manifest:
 
 
 def to_json(manifest: Manifest) -> dict[str, Any]:
-    """Return the content of `manifest.json`, in which the fields of the build record stand beside the others."""
+    """Return the content of `manifest.json`, with the fields of `build` at the top level."""
     values: dict[str, Any] = json_records.to_json(manifest)
     build = values.pop("build") or {}
     return {**values, **build}

@@ -22,7 +22,7 @@ from typing import Any
 from curate.dataset import output_folder
 from curate.dataset.contamination_hits import HIT_COLUMNS
 from curate.dataset.dataset import Dataset, Row, require_outside
-from curate.dedup.duplicates import find_duplicates, order_by_worth
+from curate.dedup.duplicates import find_duplicates, order_by_rank
 from curate.dedup.sketches import temporary_sketches
 from curate.derivation import DIFFICULTY, Key, derive, existing_folder
 from curate.difficulty import table as solve_rates
@@ -61,7 +61,7 @@ def merge(
     overwrite  replace an existing dataset in the folder
     progress   called with the progress
 
-    A folder that is already finished is recognised by its inputs, and is left as it is. Raises CurateError if a dataset
+    A finished folder is recognized by its inputs, and stays as it is. Raises CurateError if a dataset
     cannot be read or was altered, two of them have different problems under the same id, or the folder cannot be
     written.
     """
@@ -173,7 +173,7 @@ def _find_duplicates(
 ) -> tuple[dict[Key, tuple[Rejection, Key]], DuplicateSection]:
     """Find duplicates across the datasets by the rules of a build (curate/dedup).
 
-    Returns for each row to remove its rejection and the row that stays instead, and the section of the report. Raises
+    Returns for each row to remove its rejection and the row kept instead, and the section of the report. Raises
     CurateError if different problems have the same id.
     """
 
@@ -189,7 +189,7 @@ def _find_duplicates(
                 n_tests.append(len(problem.tests.cases))
                 yield problem
 
-    # The section of the report knows a row by its source and its number: several datasets may have the same id.
+    # The section of the report identifies a row by source and number: several datasets may have the same id.
     def load(name: str) -> Problem:
         return rows.load(rows.key(int(name.rpartition("/")[2])))
 
@@ -198,7 +198,7 @@ def _find_duplicates(
     compared = with_progress(problems(), "deduplicate", progress, total=len(rows))
     with temporary_sketches(compared, folder=work) as sketches:
         numbers = sketches.number.tolist()
-        order = order_by_worth(np.array(verified)[numbers], np.array(n_tests)[numbers])
+        order = order_by_rank(np.array(verified)[numbers], np.array(n_tests)[numbers])
         for duplicate in find_duplicates(
             sketches, order, threshold=threshold, load=lambda row: rows.load(rows.key(numbers[row]))
         ):
@@ -233,18 +233,17 @@ def _check_ids(rows: _Rows, removed: Mapping[Key, object], locations: Sequence[s
 
 
 def _merge_solve_rates(rows: _Rows, kept_by_removed: Mapping[Key, Key]) -> list[Row]:
-    """Return the solve rates of the rows that stay, by id and model.
+    """Return the solve rates of the kept rows, by id and model.
 
-    If a removed row is the same problem with the same tests as the row that stays, its rates count as well, for models
-    that did not answer the other one.
+    The rates of a removed row with the same problem and tests also count, for models not sampled on the kept row.
     """
 
-    def asked(key: Key) -> tuple[object, ...]:
+    def sampled_task(key: Key) -> tuple[object, ...]:
         problem = rows.load(key)
         return problem.id, problem.statement, problem.starter_code, problem.tests.with_trials(())
 
-    own: dict[tuple[str, str], Row] = {}
-    others: dict[tuple[str, str], Row] = {}
+    kept_rates: dict[tuple[str, str], Row] = {}
+    removed_rates: dict[tuple[str, str], Row] = {}
     for index, dataset in enumerate(rows.inputs):
         positions = {id: position for position, id in enumerate(rows.ids[index])}
         for rate in solve_rates.read(dataset.path):
@@ -253,15 +252,15 @@ def _merge_solve_rates(rows: _Rows, kept_by_removed: Mapping[Key, Key]) -> list[
             key = index, positions[rate["id"]]
             kept = kept_by_removed.get(key)
             if kept is None:
-                own[rate["id"], rate["model"]] = rate
-            elif rows.id(kept) == rate["id"] and asked(key) == asked(kept):
-                others.setdefault((rate["id"], rate["model"]), rate)
-    merged = others | own
+                kept_rates[rate["id"], rate["model"]] = rate
+            elif rows.id(kept) == rate["id"] and sampled_task(key) == sampled_task(kept):
+                removed_rates.setdefault((rate["id"], rate["model"]), rate)
+    merged = removed_rates | kept_rates
     return [merged[key] for key in sorted(merged)]
 
 
 def _sets(dataset: Dataset) -> dict[tuple[str, str | None, tuple[str, ...]], tuple[str, SetCounts]]:
-    """Return the sets with which a dataset was compared, by what identifies them in other datasets."""
+    """Return the sets with which a dataset was compared, by the key that identifies a set in all datasets."""
     return {
         (counts.name, counts.window, tuple(file.sha256 for file in counts.files)): (name, counts)
         for name, counts in dataset.manifest.decontamination.items()
@@ -270,11 +269,11 @@ def _sets(dataset: Dataset) -> dict[tuple[str, str | None, tuple[str, ...]], tup
 
 def _shared_sets(inputs: Sequence[Dataset]) -> SetCountsOfInputs:
     """Return the sets with which all datasets were compared."""
-    first, *others = map(_sets, inputs)
+    first, *removed_rates = map(_sets, inputs)
     return {
-        name: [(name, counts), *(sets[key] for sets in others)]
+        name: [(name, counts), *(sets[key] for sets in removed_rates)]
         for key, (name, counts) in first.items()
-        if all(key in sets for sets in others)
+        if all(key in sets for sets in removed_rates)
     }
 
 

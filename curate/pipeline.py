@@ -2,10 +2,10 @@
 
     read and filter in shards -> drop repeated ids -> the stages, one after another (curate/stages) -> write
 
-Problems and results about them are on disk, in a folder for each shard; memory holds one shard or one row, and less
-than 100 bytes for each row of all shards. Shards are read, and their rows prepared for writing, in parallel; this
-process compares rows of different shards, and merges the prepared parts. Each result is saved immediately, so after a
-kill the same command reads only incomplete shards, and executes only what is missing. The manifest is written last.
+Problems and records are on disk, in a folder for each shard; memory holds one shard or one row, and less than 100 bytes
+for each row of all shards. Shards are read, and their rows prepared for writing, in parallel; this process compares
+rows of different shards, and merges the prepared parts. Each record is saved immediately, so after a kill the same
+command reads only incomplete shards and computes only missing records. The manifest is written last.
 """
 
 import os
@@ -81,8 +81,7 @@ def build(
     progress   called with the progress of the build
 
     A finished folder is recognized by its inputs and options, and stays as it is. Raises CurateError
-    if an input, the folder or the sandbox prevents the build from going on, and ValueError for stages that cannot be
-    combined.
+    if an input, the folder or the sandbox prevents the build, and ValueError for stages that cannot be combined.
     """
     if sandbox.backend == "http":
         raise CurateError(
@@ -98,7 +97,7 @@ def build(
     finished = output_folder.finished_manifest(out, plan, overwrite=overwrite)
     if finished is not None:
         return finished
-    for name, table in tables:  # before the folder is made, because an empty source is an error
+    for name, table in tables:  # before creating the folder
         check_not_empty(name, table)
     with _explain_errors(out), output_folder.open_work_folder(out, plan, overwrite=overwrite) as work:
         seconds: dict[str, float] = {}
@@ -112,7 +111,7 @@ def build(
             shards,
             names,
             stages,
-            machine=sandbox.open,
+            open_sandbox=sandbox.open,
             pool=pool,
             progress=progress,
             resumed=resumed,
@@ -197,8 +196,8 @@ def _plan(
         "source_options": {name: table.options for name, table in tables if table.options},
         **to_json(options),
     }
-    described = _describe(stages)
-    if described != _describe(default_stages(options)):
+    described = _stages_as_json(stages)
+    if described != _stages_as_json(default_stages(options)):
         configuration["stages"] = described
     if packages:
         configuration["packages"] = to_json(packages)
@@ -207,7 +206,7 @@ def _plan(
     return Plan(installed_version(DISTRIBUTION) or "not installed", inputs, configuration, against)
 
 
-def _describe(stages: Sequence[Stage]) -> Any:
+def _stages_as_json(stages: Sequence[Stage]) -> Any:
     """Return the name and the options of each stage, as JSON."""
     return [{"name": stage.name, **to_json(stage.options)} for stage in stages]
 
@@ -229,10 +228,11 @@ def _read(
     shards = plan_shards(tables, options, folder)
     sketched = any(isinstance(stage, DeduplicationStage) for stage in stages)
     # Other stages are not needed to read a shard, and evaluation sets are large.
-    told = [stage if isinstance(stage, ProblemStage) else None for stage in stages]
+    problem_stages = [stage if isinstance(stage, ProblemStage) else None for stage in stages]
     missing: dict[str, set[str]] = {}
     n_rows = 0
-    calls = [(shard, options, told, sketched, progress if len(shards) == 1 else no_progress) for shard in shards]
+    shard_progress = progress if len(shards) == 1 else no_progress
+    calls = [(shard, options, problem_stages, sketched, shard_progress) for shard in shards]
     for index, (n_read, fields) in pool.map(read_shard, calls):
         n_rows += n_read
         progress("read", n_rows, None)
@@ -250,8 +250,8 @@ def _write(state: BuildState, final: Path) -> tuple[RowHasher, dict[str, SourceC
     hasher, kept, verified = state.write_tables(final)
     for folder, (table, columns) in state.outputs.tables.items():
         writer.write_table(iter(table), columns, final / folder)
-    stage_words = [*ingestion.STAGES, *(stage.rejection_name or stage.name for stage in state.stages)]
-    return hasher, state.counts(list(dict.fromkeys(stage_words)), kept, verified)
+    stage_names = [*ingestion.STAGES, *(stage.rejection_name or stage.name for stage in state.stages)]
+    return hasher, state.counts(list(dict.fromkeys(stage_names)), kept, verified)
 
 
 def _build_info(

@@ -12,9 +12,9 @@ from sandbox import Program, Suite
 
 
 class Wrapping(Enum):
-    """Whether expected return values are inside a list of one element, as some are in TACO.
+    """The state of expected return values that may be wrapped in a list of one element, as in TACO.
 
-    Only running a reference shows which.
+    Only a run of a reference shows whether they are wrapped.
     """
 
     NONE = "none"
@@ -66,16 +66,15 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A row that was rejected, and the reason.
+    """The rejection of a row.
 
     stage       the name of the stage that rejected it, such as "verify"
-    reason      machine-readable; rejections are counted by it
-    detail      an explanation for people
-    cause       a more precise reason, if there is one
-    kept_id     for a duplicate: the id of the row that was kept instead; not a column of `rejected`
+    reason      machine-readable
+    detail      explanation for people
+    cause       more precise reason; empty for none
+    kept_id     for a duplicate: the id of the row kept instead; not a column of `rejected`
     similarity  for a duplicate: its Jaccard similarity with that row, to three decimals; not a column of `rejected`
-    statement   for a row that never became a problem of the build: its statement, if it is known; not a column of
-                `rejected`
+    statement   for a row that the reader rejected: its statement if known; not a column of `rejected`
     """
 
     id: str
@@ -132,7 +131,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "n_mutants_equivalent": ("int32", "of these, never seen to differ from the reference, so not in the share"),
     "strongest_tests": (
         "list<int32>",
-        "places of the tests that together reject what all reject, the strongest first; empty: not measured",
+        "indices of the tests that together reject what all reject, the strongest first; empty: not measured",
     ),
     "trial_outputs": (
         "list<string>",
@@ -155,7 +154,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "title": ("string", "title or name on that site"),
     "url": ("string", "where the problem was published"),
     "date": ("string", "ISO date of the contest"),
-    "difficulty": ("string", "the source's own word for it"),
+    "difficulty": ("string", "difficulty as the source states it"),
     "tags": ("list<string>", "the source's own topics"),
     "expected_answer": ("string", "right answer to a question of mathematics, in LaTeX; empty if programs are tested"),
     "licence": ("string", "licence of the source; statements may have further owners"),
@@ -175,10 +174,10 @@ MEASURED_COLUMNS = frozenset(
         "trial_outputs",
     }
 )
-# Values of columns that earlier versions did not write. The hashes leave out a column that has this value, so they are
-# those of the same rows without the column.
+# Values of columns that earlier versions did not write. The hashes omit a column with this value, so the
+# hashes of older rows stay the same.
 DEFAULT_VALUES: dict[str, Any] = {"expected_answer": ""}
-TESTS = ("tests", "trial_outputs")  # the columns that tests_from_row reads
+TEST_COLUMNS = ("tests", "trial_outputs")  # the columns that tests_from_row reads
 
 # Rewards depend on these columns: on the tests or the expected answer, on what chooses tests and limits, and on what
 # decides whether a row counts (curate/trust.py, and curate/exports/verl.py for the slowest test). The reward hash
@@ -239,7 +238,7 @@ def from_row(row: Mapping[str, Any]) -> Problem:
 
 
 def tests_from_row(row: Mapping[str, Any]) -> Suite:
-    """Return the tests in a row that has the columns TESTS. Raises KeyError, TypeError or ValueError for other rows."""
+    """Return the tests in a row with TEST_COLUMNS. Raises KeyError, TypeError or ValueError for other rows."""
     suite = Suite.from_json(row["tests"])
     return suite.with_trials(row["trial_outputs"]) if row["trial_outputs"] else suite
 

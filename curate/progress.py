@@ -10,7 +10,7 @@ Progress = Callable[[str, int, int | None], None]
 
 
 def no_progress(stage: str, done: int, total: int | None) -> None:
-    """Ignore the report, for callers that do not want progress."""
+    """Ignore a progress report."""
 
 
 def with_progress(items: Iterable[Item], stage: str, progress: Progress, *, total: int | None = None) -> Iterator[Item]:

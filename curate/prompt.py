@@ -40,7 +40,7 @@ Put the whole program into one ```python block at the end of your answer.
 """
 # Follows a question of mathematics, as in DeepScaleR.
 MATHEMATICS_INSTRUCTION = "Let's think step by step and output the final answer within \\boxed{}."
-# samples depend on these texts, so they are part of a sample's cache key
+# Samples depend on these texts, so they are part of a sample's cache key
 FINGERPRINT_TEXTS = (_STDIN, _CALL, _STARTER, _FORM)
 
 # For problems whose tests are Python code. They are not in FINGERPRINT_TEXTS, on which the samples of other problems
@@ -111,7 +111,7 @@ VARIABLES = {
     "names": "list of the names that the answer must define; empty if the program reads standard input",
     "given": "code that runs before the answer, such as imports and helpers; empty if there is none",
 }
-_OURS = {  # arguments of apply_chat_template for its return value, not for the prompt
+_RESERVED_ARGUMENTS = {  # arguments of apply_chat_template that are not variables of the template
     "conversation", "tools", "documents", "chat_template", "add_generation_prompt", "continue_final_message",
     "tokenize", "padding", "truncation", "max_length", "return_tensors", "return_dict",
     "return_assistant_tokens_mask", "tokenizer_kwargs",
@@ -145,7 +145,7 @@ class PromptFormat:
         if self.template:
             _check_template(self.template)
         for name in self.template_arguments:
-            if not name.isidentifier() or name in _OURS:
+            if not name.isidentifier() or name in _RESERVED_ARGUMENTS:
                 raise CurateError(f"{name!r} cannot be given to a chat template. Leave it out.")
 
     @property
@@ -158,7 +158,7 @@ class PromptFormat:
         from jinja2 import TemplateError
 
         try:
-            content = _compiled(self.template or DEFAULT_TEMPLATE).render(
+            content = _compile(self.template or DEFAULT_TEMPLATE).render(
                 statement=statement.strip(),
                 starter_code=starter_code.strip("\n") if starter_code.strip() else "",
                 entry_point=tests.entry_point,
@@ -181,7 +181,7 @@ class PromptFormat:
         return [*system, {"role": "user", "content": f"{row['statement'].strip()} {MATHEMATICS_INSTRUCTION}"}]
 
     def cache_key(self) -> list[Any]:
-        """Return JSON values that distinguish this prompt from others. Those of the default have never changed."""
+        """Return the part of a sample's cache key for this prompt. That of the default must never change."""
         more = {"system": self.system, "template_arguments": dict(self.chat_arguments)}
         words = [self.template] if self.template else list(FINGERPRINT_TEXTS)
         return [*words, more] if any(more.values()) else words
@@ -218,15 +218,15 @@ def read_prompt(table: Mapping[str, Any], base: PromptFormat | None = None) -> P
     if not isinstance(parts.get("template_arguments", {}), Mapping):
         raise CurateError(f"prompt.template_arguments must be a table, not {parts['template_arguments']!r}")
     if "system" in table and table["system"].startswith("@"):
-        parts["system"] = _text(table["system"].removeprefix("@")).strip("\n")
+        parts["system"] = _read_text(table["system"].removeprefix("@")).strip("\n")
     if parts.get("template") and "template" in table and not any(mark in parts["template"] for mark in ("{{", "{%")):
-        parts["template"] = _text(table["template"].removeprefix("@"))
+        parts["template"] = _read_text(table["template"].removeprefix("@"))
         if not parts["template"].strip():
             raise CurateError(f"{table['template']} is empty. Give the file of a template.")
     return PromptFormat(**parts)
 
 
-def _text(path: str) -> str:
+def _read_text(path: str) -> str:
     try:
         return Path(path).expanduser().read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -236,7 +236,7 @@ def _text(path: str) -> str:
 
 
 @lru_cache(8)
-def _compiled(template: str) -> "Template":
+def _compile(template: str) -> "Template":
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 

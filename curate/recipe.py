@@ -24,8 +24,8 @@
     [[exports]]                                # as `curate export`
     to = "trl"
 
-The manifest of a dataset has the recipe by which it was made, as a table of the same form. Reading recipes, writing
-them as text and running them is the work of curate/recipes.
+The manifest of a dataset has the recipe by which it was made, as a table of the same form. curate/recipes reads, writes
+and runs them.
 """
 
 import json
@@ -128,7 +128,7 @@ class SplitConfig:
 
     @property
     def sizes(self) -> dict[str, float | int]:
-        """The sizes of the parts that there are beside `train`."""
+        """The sizes of the parts other than `train`."""
         sizes = {"validation": self.validation, "test": self.test}
         return {name: size for name, size in sizes.items() if size is not None}
 
@@ -148,7 +148,7 @@ class ExportConfig:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A whole recipe. A section that is None or empty is a step that is left out.
+    """A recipe. The step of a None or empty section is skipped.
 
     packages: packages that programs may import, as --package names them
     """
@@ -164,7 +164,7 @@ class Recipe:
 
     @property
     def has_post_build_steps(self) -> bool:
-        """Whether any step follows the build."""
+        """True if any step follows the build."""
         return any(getattr(self, name) for name in STEPS)
 
 
@@ -222,8 +222,8 @@ def recipe_of_build(
     """
     sources = []
     for (name, location), (_, files) in zip(locations, tables, strict=True):
-        place, source_options = split_location(location)
-        pinned = f"{place.partition('@')[0]}@{files.revision}" if files.revision else place
+        path_or_id, source_options = split_location(location)
+        pinned = f"{path_or_id.partition('@')[0]}@{files.revision}" if files.revision else path_or_id
         sources.append(SourceConfig(name, pinned, source_options))
     return to_table(Recipe(tuple(sources), tuple(packages), options, tuple(map(EvaluationSetConfig.parse, against))))
 

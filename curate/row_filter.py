@@ -1,4 +1,4 @@
-"""Copy a dataset with only the rows that fulfil conditions, for `curate filter`.
+"""A copy of a dataset with only the rows that fulfil conditions, for `curate filter`.
 
 The other rows go to `rejected` with the stage `filter`: as `not_matching` if a condition is false, and as `unknown` if
 it depends on an unknown value. The detail of the rejection is the condition.
@@ -44,8 +44,8 @@ class FilterResult:
 
 
 def preview_filter(dataset: Path, where: Sequence[str], *, progress: Progress = no_progress) -> FilterResult:
-    """Return what a filter would remove, and write nothing. Raises CurateError as `write_filtered` does."""
-    return _outcome(Dataset.open_built(dataset), where, progress)
+    """Return the effect of a filter without writing a dataset. Raises CurateError as `write_filtered` does."""
+    return _evaluate(Dataset.open_built(dataset), where, progress)
 
 
 def write_filtered(
@@ -70,15 +70,15 @@ def write_filtered(
     """
     origin = Dataset.open_built(dataset)
     require_outside(out, origin.path, origin.files("data"))
-    outcome = _outcome(origin, where, progress)
-    options = {"where": list(outcome.condition_counts)}
-    plan = plan_of_step(origin.manifest, "filter", options, outcome.removed.values())
-    tables = solve_rates.remaining_tables(origin, {rejection.id for rejection in outcome.removed.values()})
-    recipe = recipe or _recipe(origin.manifest, outcome)
-    return derive([origin], outcome.removed, plan, tables, out, overwrite=overwrite, recipe=recipe), outcome
+    result = _evaluate(origin, where, progress)
+    options = {"where": list(result.condition_counts)}
+    plan = plan_of_step(origin.manifest, "filter", options, result.removed.values())
+    tables = solve_rates.remaining_tables(origin, {rejection.id for rejection in result.removed.values()})
+    recipe = recipe or _recipe(origin.manifest, result)
+    return derive([origin], result.removed, plan, tables, out, overwrite=overwrite, recipe=recipe), result
 
 
-def _outcome(origin: Dataset, where: Sequence[str], progress: Progress) -> FilterResult:
+def _evaluate(origin: Dataset, where: Sequence[str], progress: Progress) -> FilterResult:
     if not where:
         raise CurateError("give at least one condition, such as --where 'verified and n_tests >= 8'")
     rates = solve_rates.read(origin.path)
@@ -115,8 +115,8 @@ def _rejection(id: str, source: str, condition: Condition, holds: bool | None) -
     return Rejection(id, source, "filter", reason, " ".join(condition.text.split()))
 
 
-def _recipe(origin: Manifest, outcome: FilterResult) -> Mapping[str, Any] | None:
+def _recipe(origin: Manifest, result: FilterResult) -> Mapping[str, Any] | None:
     """Return the recipe of the dataset with this filter."""
-    if outcome.uses_models and "difficulty" not in (origin.recipe or {}):
+    if result.uses_models and "difficulty" not in (origin.recipe or {}):
         return None  # it lacks the sampling of the models
-    return with_step(origin.recipe, "filter", FilterConfig(tuple(outcome.condition_counts)))
+    return with_step(origin.recipe, "filter", FilterConfig(tuple(result.condition_counts)))

@@ -117,7 +117,7 @@ def _read(
 
 
 class ShardPool:
-    """Calls a function for several shards in parallel.
+    """A pool that calls a function for several shards in parallel.
 
     sandbox_options  the backend for the calls, and the number of processes: that of its workers
     n_bytes          size of the inputs
@@ -132,10 +132,10 @@ class ShardPool:
     ) -> Iterator[tuple[int, Result]]:
         """Yield the index and the result of function(*call) for each call, as they finish.
 
-        The first argument of each call is its shard. A single call, and all calls for small inputs, are made in this
+        The first argument of each call is its shard. A single call, and all calls for small inputs, run in this
         process. Otherwise the function, its arguments and its result are pickled.
 
-        here: whether the calls must stay on this machine, which has the work files open
+        here: whether the calls must run on this machine, because it has the work files open
 
         Raises what the function raises, and CurateError if a process is killed.
         """
@@ -178,7 +178,7 @@ def _map_in_processes(
 
 
 def _end_with_parent() -> None:
-    """End this process with the process that started the build, however that ends."""
+    """Exit when the process that started the build exits."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback for Ctrl-C

@@ -204,7 +204,7 @@ def assign_parts(
     free = set(order)
     for part, size in sizes.items():
         wanted = size if isinstance(size, int) else max(round(size * len(ids)), 1)
-        for cluster in _drawn([c for c in order if c in free], wanted, members, source_of, Counter(sources)):
+        for cluster in _draw_clusters([c for c in order if c in free], wanted, members, source_of, Counter(sources)):
             free.remove(cluster)
             for row in members[cluster]:
                 parts[row] = part
@@ -223,7 +223,7 @@ def _key(id: str, seed: int) -> bytes:
     return hashlib.sha256(f"{seed}\n{id}".encode()).digest()
 
 
-def _drawn(
+def _draw_clusters(
     order: Sequence[int],
     wanted: int,
     members: Mapping[int, Sequence[int]],
@@ -231,13 +231,13 @@ def _drawn(
     n_rows: Mapping[str, int],
 ) -> list[int]:
     """Return clusters of `wanted` rows in all, or a few less, from each source in proportion to its rows."""
-    left = _quotas(wanted, n_rows)
+    remaining = _quotas(wanted, n_rows)
     drawn = []
     for cluster in order:
-        if len(members[cluster]) <= left[source_of[cluster]]:
-            left[source_of[cluster]] -= len(members[cluster])
+        if len(members[cluster]) <= remaining[source_of[cluster]]:
+            remaining[source_of[cluster]] -= len(members[cluster])
             drawn.append(cluster)
-    rest = sum(left.values())  # other sources compensate for those with too large or too few clusters
+    rest = sum(remaining.values())  # other sources compensate for those with too large or too few clusters
     taken = set(drawn)
     for cluster in order:
         if cluster not in taken and len(members[cluster]) <= rest:

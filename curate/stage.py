@@ -1,9 +1,10 @@
 """A stage of a build: a step that examines the remaining problems and rejects some of them.
 
 A build is a list of stages (see `curate.stages.default_stages`); a custom stage is one more entry. Most stages examine
-one problem at a time and derive from `ProblemStage` with three methods: the cache key of a problem's result (`key`),
-the result (`examine`), and its effect (`settle`). The build stores the results, so after a kill only problems without
-one are examined. A stage that compares problems with each other derives from `Stage`.
+one problem at a time and derive from `ProblemStage`, with three methods: `key` returns the cache key of a problem's
+record, `examine` computes the record, and `apply` updates or rejects the problem by it. The build stores the records,
+so a restarted build examines only problems without one. A stage that compares problems with each other derives from
+`Stage`.
 """
 
 import hashlib
@@ -24,12 +25,12 @@ OpenSandbox = Callable[[int], Sandbox]  # returns the sandbox of a seed; it stay
 
 @dataclass(frozen=True, slots=True)
 class BuildRow:
-    """A problem of a build, with the results of its stages so far.
+    """A problem in a build, with the results of the stages so far.
 
-    problem    the problem, with the results of these stages
-    rejection  the rejection of the problem; None: it is kept
+    problem    the problem, updated by these stages
+    rejection  None if the problem is kept
     failures   failures of its solutions on the most informative test; empty if there are none
-    suspicion  why its tests may be wrong, although it is kept; empty if not suspected
+    suspicion  reason to suspect the tests of a kept problem; empty for none
     """
 
     problem: Problem
@@ -38,21 +39,21 @@ class BuildRow:
     suspicion: str = ""
 
     def update(self, **values: Any) -> "BuildRow":
-        """Return the row with other values in fields of its problem, except those by which rows are identified."""
+        """Return the row with new values in fields of its problem. Raises ValueError for id, source and statement."""
         if fixed := values.keys() & {"id", "source", "statement"}:
             raise ValueError(f"a stage cannot change the {min(fixed)} of a problem; let the source do it")
         return replace(self, problem=replace(self.problem, **values))
 
     def reject(self, stage: str, reason: str, detail: str = "", cause: str = "") -> "BuildRow":
-        """Return the row with a rejection, which replaces an earlier and less specific one."""
+        """Return the row with a rejection, which replaces an earlier, less specific one."""
         return replace(self, rejection=Rejection(self.problem.id, self.problem.source, stage, reason, detail, cause))
 
 
 class Stage(ABC):
     """A step of a build. Each object belongs to one build.
 
-    name: its name in progress reports and in the manifest's `seconds`; no two stages of a build have the same
-    rejection_name: the value of the column `stage` for rows that it rejects; if this is empty, `name` is used
+    name: unique name, for progress reports and the manifest's `seconds`
+    rejection_name: value of the column `stage` in its rejections; empty for `name`
     """
 
     name: str
@@ -71,11 +72,11 @@ class Stage(ABC):
 class ProblemStage(Stage, Generic[Record]):
     """A stage that examines one problem at a time and keeps a record of the result.
 
-    The methods must be pure functions, because they are called in other processes and again after a kill.
+    The methods must be pure functions: the build calls them in several processes, and again after a restart.
 
     record_type: a type that curate/json_records.py can write and read, such as a frozen dataclass, int or str
-    seed: seed of the sandbox that `examine` uses; None: it executes no programs. Without one, the shards of a large
-        build are examined in several processes, so the class must be importable there
+    seed: seed of the sandbox that `examine` uses; None if it executes no programs. In this case, several processes
+        examine the shards of a large build, so the class must be importable
     includes_rejected: whether the stage also examines problems that earlier stages have rejected
     """
 
@@ -92,12 +93,12 @@ class ProblemStage(Stage, Generic[Record]):
 
     @abstractmethod
     def examine(self, row: BuildRow, sandbox: OpenSandbox) -> Record:
-        """Examine a problem. Several threads call this at once if the stage has a seed.
+        """Examine a problem. Several threads call this concurrently if the stage has a seed.
 
         sandbox: returns the sandbox of a seed; let its SandboxError propagate to the build, which retries
         """
 
-    def settle(self, row: BuildRow, record: Record) -> BuildRow:
+    def apply(self, row: BuildRow, record: Record) -> BuildRow:
         """Return the row, updated or rejected by its record."""
         return row
 

@@ -25,7 +25,7 @@ class TrustPolicy:
     """Rows to take besides the trusted ones.
 
     include_altered     take a dataset whose rows differ from its manifest
-    include_unverified  take rows without a reference that has passed the tests, so the tests may be wrong
+    include_unverified  take rows without a verified reference, whose tests may be wrong
     include_suspects    take rows whose tests probably have several right answers but accept only one
     """
 
@@ -34,19 +34,19 @@ class TrustPolicy:
     include_altered: bool = False
 
     @classmethod
-    def from_choices(cls, words: Iterable[str]) -> "TrustPolicy":
+    def from_choices(cls, choices: Iterable[str]) -> "TrustPolicy":
         """Return the policy for values of --include.
 
         Raises ValueError unless they are in INCLUDE_CHOICES.
         """
-        words = tuple(words)
-        for word in words:
-            if word not in INCLUDE_CHOICES:
-                raise ValueError(f"only {', '.join(INCLUDE_CHOICES)} can be included, not {word!r}")
-        return cls(UNVERIFIED in words, SUSPECTS in words, ALTERED in words)
+        choices = tuple(choices)
+        for choice in choices:
+            if choice not in INCLUDE_CHOICES:
+                raise ValueError(f"only {', '.join(INCLUDE_CHOICES)} can be included, not {choice!r}")
+        return cls(UNVERIFIED in choices, SUSPECTS in choices, ALTERED in choices)
 
     def exclusion_reason(self, *, verified: bool, suspect: bool, checker: str) -> str | None:
-        """Return the key of MEANINGS for the reason why a row is left out, or None if it is taken.
+        """Return the reason to leave a row out, a key of MEANINGS; None to take the row.
 
         verified, suspect  the row's `verified` and `multi_answer_suspect`
         checker            the checker of its tests

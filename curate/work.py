@@ -1,8 +1,8 @@
 """The work file of a shard: its rows, the records of stages about them, and their rejections, in one SQLite file.
 
-Reading writes the file aside and renames it, so a shard either has all its rows or is read again. Each record of a
+The reader writes a temporary file and renames it, so a shard either has all its rows or is read again. Each record of a
 stage is one transaction, in a write-ahead log with synchronous=NORMAL: SIGKILL loses at most the row being written, and
-a power cut loses the last seconds, which are executed again. The file stays consistent in both cases. synchronous=FULL
+a power cut loses the last seconds, which the build repeats. The file stays consistent in both cases. synchronous=FULL
 would lose nothing in a power cut, but fsync each result, one after another: 12 ms each instead of 0.05 ms (medians of
 600 results on an ext4 disk), so builds with short programs would wait for the disk.
 """
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 SHARDS = "shards"  # folder of the shards in a work folder
 FILE = "rows.sqlite"
-READING = -1  # rejected before any stage
-_INSERTED_ROWS, _INSERTED_BYTES = 256, 2**20  # that are written together while a shard is read
-_CACHE_KIB = 1024  # of pages, for each of up to a few hundred open files
-# The rows themselves have a table of their own, because SQLite writes a whole row again if one column changes.
+BEFORE_STAGES = -1  # stage index of rows that the reader rejected
+_BATCH_ROWS, _BATCH_BYTES = 256, 2**20  # of one INSERT while a shard is read
+_CACHE_KIB = 1024  # page cache of each of up to a few hundred open files
+# Problems are in a separate table, because SQLite rewrites a whole row if one column changes.
 _SCHEMA = """
 CREATE TABLE item (
     number INTEGER PRIMARY KEY,
@@ -48,11 +48,11 @@ CREATE TABLE record (
     number INTEGER, stage TEXT, key TEXT NOT NULL, record TEXT NOT NULL, PRIMARY KEY (number, stage)
 ) WITHOUT ROWID;
 """
-_ALIVE = "(rejected_by IS NULL OR rejected_by >= ?)"
+_REMAINING = "(rejected_by IS NULL OR rejected_by >= ?)"
 
 
 class WorkFile(Closeable):
-    """A work file. Rows have numbers in the order in which they were read; stages have the indexes of the build's list.
+    """A work file. Rows are numbered in reading order; stages are indices into the build's list.
 
     Raises CurateError if the file is damaged.
     """
@@ -80,26 +80,26 @@ class WorkFile(Closeable):
         return decode_problem(row)
 
     def has_problem(self, number: int) -> bool:
-        """Return whether a row is a problem, rather than one that was rejected while it was read."""
+        """Return whether a row is a problem, rather than a rejection by the reader."""
         found = self._connection.execute("SELECT 1 FROM problem WHERE number = ?", (number,))
         return found.fetchone() is not None
 
     def id(self, number: int) -> str:
-        return _text(self._connection.execute("SELECT id FROM item WHERE number = ?", (number,)).fetchone()[0])
+        return _decode_id(self._connection.execute("SELECT id FROM item WHERE number = ?", (number,)).fetchone()[0])
 
     def rejection(self, number: int) -> tuple[int, Rejection] | None:
         """Return the index of the stage that rejected a row, and the rejection."""
         found = self._connection.execute("SELECT rejected_by, rejection FROM item WHERE number = ?", (number,))
         stage, rejection = found.fetchone()
-        return None if rejection is None else (stage, _rejection(rejection))
+        return None if rejection is None else (stage, _load(rejection))
 
     def records(self, number: int) -> dict[str, tuple[str, str]]:
-        """Return the records of a problem by the names of the stages: their keys, and their JSON."""
+        """Return key and JSON of each record of a problem, by stage name."""
         found = self._connection.execute("SELECT stage, key, record FROM record WHERE number = ?", (number,))
         return {stage: (key, record) for stage, key, record in found}
 
     def records_of_stage(self, name: str) -> Iterator[tuple[int, str]]:
-        """Yield the numbers of the problems that a stage has examined, and the records as JSON, in order of numbers."""
+        """Yield number and JSON record of each problem that a stage has examined, by number."""
         return self._connection.execute("SELECT number, record FROM record WHERE stage = ? ORDER BY number", (name,))
 
     def count_records(self, name: str) -> int:
@@ -108,11 +108,11 @@ class WorkFile(Closeable):
         return found
 
     def keys(self, name: str) -> list[tuple[int, str]]:
-        """Return the numbers of the problems that a stage has examined, and the keys of the records."""
+        """Return number and record key of each problem that a stage has examined."""
         return list(self._connection.execute("SELECT number, key FROM record WHERE stage = ?", (name,)))
 
-    def reopen(self, number: int, name: str, stage: int) -> None:
-        """Remove the record of a problem, so that the stage of this name and index has to examine it again."""
+    def discard_record(self, number: int, name: str, stage: int) -> None:
+        """Delete a stage's record of a problem, and a rejection by this or a later stage; it is pending again."""
         with self.transaction():
             self._connection.execute("DELETE FROM record WHERE number = ? AND stage = ?", (number, name))
             self._connection.execute("UPDATE item SET next_stage = ? WHERE number = ?", (stage, number))
@@ -122,19 +122,18 @@ class WorkFile(Closeable):
             )
 
     def pending(self, stage: int, *, rejected: bool) -> list[int]:
-        """Return the numbers of the problems that a stage has to examine next; rejected: also those rejected before.
+        """Return the numbers of the problems that a stage has to examine. rejected: include rejected problems
 
-        Slow problems, estimated by the reference's time and the number of tests, come first, so that workers are not
-        idle at the end.
+        Slow problems come first, by reference time and number of tests, so that no worker is idle at the end.
         """
         query = f"SELECT number FROM item WHERE {_pending(rejected)} ORDER BY cpu_seconds DESC, n_tests DESC, number"
         return [number for (number,) in self._connection.execute(query, (stage,))]
 
     def count_pending(self, stage: int, *, rejected: bool) -> int:
-        """Return how many numbers `pending` would return."""
+        """Return the number of problems that `pending` would return."""
         return self.count(_pending(rejected), stage)
 
-    def settle(
+    def save_result(
         self,
         number: int,
         problem: Problem,
@@ -146,15 +145,15 @@ class WorkFile(Closeable):
         """Write the result of a stage for a problem, in one transaction.
 
         record      name of the stage, key and JSON of its record
-        rejection   index of the stage that rejected the problem, and the rejection; None: it stays
+        rejection   index of the stage that rejected the problem, and the rejection; None if kept
         """
-        stage, text = (None, None) if rejection is None else (rejection[0], _json(rejection[1]))
+        stage, text = (None, None) if rejection is None else (rejection[0], _dump(rejection[1]))
         with self.transaction():
             self._connection.execute("INSERT OR REPLACE INTO record VALUES (?, ?, ?, ?)", (number, *record))
             self._connection.execute(
                 "UPDATE item SET next_stage = ?, rejected_by = ?, rejection = ?, verified = ?, n_tests = ?, "
                 "cpu_seconds = ? WHERE number = ?",
-                (next_stage, stage, text, *_worth(problem), number),
+                (next_stage, stage, text, *_item_columns(problem), number),
             )
 
     def reject(self, stage: int, rejections: Iterable[tuple[int, Rejection]]) -> None:
@@ -162,20 +161,20 @@ class WorkFile(Closeable):
         with self.transaction():
             self._connection.executemany(
                 "UPDATE item SET rejected_by = ?, rejection = ? WHERE number = ?",
-                ((stage, _json(rejection), number) for number, rejection in rejections),
+                ((stage, _dump(rejection), number) for number, rejection in rejections),
             )
 
-    def reject_read(self, number: int, rejection: Rejection) -> None:
-        """Replace a read row by its rejection."""
+    def replace_by_rejection(self, number: int, rejection: Rejection) -> None:
+        """Replace a problem by the rejection of its row."""
         with self.transaction():
             self._connection.execute("DELETE FROM problem WHERE number = ?", (number,))
             self._connection.execute(
                 "UPDATE item SET next_stage = NULL, rejected_by = ?, rejection = ? WHERE number = ?",
-                (READING, _json(rejection), number),
+                (BEFORE_STAGES, _dump(rejection), number),
             )
 
-    def forget(self, number: int) -> None:
-        """Remove a row as if it had not been read."""
+    def delete_row(self, number: int) -> None:
+        """Delete a row."""
         with self.transaction():
             self._connection.execute("DELETE FROM problem WHERE number = ?", (number,))
             self._connection.execute("DELETE FROM item WHERE number = ?", (number,))
@@ -184,28 +183,27 @@ class WorkFile(Closeable):
         """Yield the ids, in UTF-8 with surrogates, and numbers of rows, sorted. where: a condition on the table item"""
         return self._connection.execute(f"SELECT id, number FROM item WHERE {where} ORDER BY id, number", values)
 
-    def alive(self, stage: int) -> Iterator[tuple[bytes, int]]:
-        """Yield, like `ids`, the problems that were not rejected before this stage."""
-        return self.ids(_ALIVE, stage)
+    def remaining_ids(self, stage: int) -> Iterator[tuple[bytes, int]]:
+        """Yield, like `ids`, the problems that no earlier stage has rejected."""
+        return self.ids(_REMAINING, stage)
 
     def examined(self, name: str) -> Iterator[tuple[bytes, int]]:
-        """Yield, like `ids`, the problems that a stage has examined and that no stage has rejected."""
+        """Yield, like `ids`, the kept problems that a stage has examined."""
         of_stage = "(SELECT number FROM record WHERE stage = ?)"
         return self.ids(f"rejected_by IS NULL AND number IN {of_stage}", name)
 
     def kept(self) -> Iterator[tuple[int, bytes, bool]]:
-        """Yield the kept problems, sorted by id: number, the problem as JSON as it was read, and whether a
-        stage has examined it."""
+        """Yield number, JSON as read, and whether a stage has examined it, of each kept problem, sorted by id."""
         return self._connection.execute(
             "SELECT item.number, row, EXISTS (SELECT 1 FROM record WHERE record.number = item.number) "
             "FROM item JOIN problem USING (number) WHERE rejected_by IS NULL ORDER BY id, item.number"
         )
 
-    def worth(self, stage: int) -> tuple["Numbers", "Numbers", "Numbers"]:
-        """Return number, `verified` and number of tests of the problems that `alive` yields, in order of numbers."""
+    def ranking_columns(self, stage: int) -> tuple["Numbers", "Numbers", "Numbers"]:
+        """Return number, `verified` and number of tests of the remaining problems, by number."""
         import numpy as np
 
-        query = f"SELECT number, verified, n_tests FROM item WHERE {_ALIVE} ORDER BY number"
+        query = f"SELECT number, verified, n_tests FROM item WHERE {_REMAINING} ORDER BY number"
         rows = np.array(list(self._connection.execute(query, (stage,))), dtype=np.uint32).reshape(-1, 3)
         return rows[:, 0].copy(), rows[:, 1].astype(np.uint8), rows[:, 2].copy()
 
@@ -214,10 +212,10 @@ class WorkFile(Closeable):
         condition = "rejected_by IS NOT NULL" if stage is None else "rejected_by = ?"
         query = f"SELECT id, number, rejection FROM item WHERE {condition} ORDER BY id, number"
         for id, number, rejection in self._connection.execute(query, () if stage is None else (stage,)):
-            yield id, number, _rejection(rejection)
+            yield id, number, _load(rejection)
 
     def rejection_counts(self) -> Iterator[tuple[str, str, int]]:
-        """Yield the stage and the reason of rejections, and how many rows have them."""
+        """Yield stage, reason and number of rows of the rejections."""
         return self._connection.execute(
             "SELECT json_extract(rejection, '$.stage') stage, json_extract(rejection, '$.reason') reason, count(*) "
             "FROM item WHERE rejection IS NOT NULL GROUP BY 1, 2"
@@ -229,12 +227,12 @@ class WorkFile(Closeable):
         return found
 
     def transaction(self) -> "_Transaction":
-        """Return a block whose statements are committed together."""
+        """Return a context manager that commits its statements together."""
         return _Transaction(self._connection)
 
 
 class _Transaction:
-    """A block whose statements are committed together, or rolled back if it raises."""
+    """A context manager that commits its statements together, or rolls them back on an exception."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -253,7 +251,7 @@ class _Transaction:
 
 
 class NewWorkFile:
-    """The work file of a shard that is being read. folder: where it is written, with further files of the shard"""
+    """The work file of a shard being read. folder: temporary folder of the shard's files"""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -268,20 +266,24 @@ class NewWorkFile:
         self._n_bytes = 0
 
     def add(self, item: Problem | Rejection, row: bytes | None = None, next_stage: int | None = None) -> None:
-        """Add a read row; rows have the numbers 0, 1, 2 ...
+        """Add a row; rows are numbered from 0.
 
-        item        the problem, or the rejection of a row that is not one
+        item        the problem, or the rejection of the row
         row         the problem as JSON; None for a rejection
-        next_stage  index of the first stage that has to examine the problem; None: no stage
+        next_stage  index of the first stage that has to examine the problem; None for no stage
         """
-        values = (None, None, *_worth(item)) if isinstance(item, Problem) else (READING, _json(item), False, 0, 0.0)
+        values = (
+            (None, None, *_item_columns(item))
+            if isinstance(item, Problem)
+            else (BEFORE_STAGES, _dump(item), False, 0, 0.0)
+        )
         id = item.id.encode("utf-8", "surrogatepass")
         self._items.append((self._n_items, id, next_stage, *values))
         if row is not None:
             self._rows.append((self._n_items, row))
             self._n_bytes += len(row)
         self._n_items += 1
-        if len(self._items) == _INSERTED_ROWS or self._n_bytes >= _INSERTED_BYTES:
+        if len(self._items) == _BATCH_ROWS or self._n_bytes >= _BATCH_BYTES:
             self._insert()
 
     def _insert(self) -> None:
@@ -301,27 +303,25 @@ class NewWorkFile:
 
 @contextmanager
 def create_work_file(folder: Path) -> Iterator[NewWorkFile]:
-    """Create the folder of a shard with its work file; the folder appears when the block ends without an exception.
-
-    All files are fsynced before the rename, so a power cut leaves no shard that only seems complete.
+    """Create the folder of a shard with its work file, by an atomic rename when the block ends without an exception.
+    All files are fsynced before the rename, so a power cut leaves no incomplete shard.
     """
-    aside = folder.with_name(f"{folder.name}.{os.getpid()}.new")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    new = NewWorkFile(aside)
+    temporary = folder.with_name(f"{folder.name}.{os.getpid()}.new")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    new = NewWorkFile(temporary)
     try:
         yield new
         new.finish()
     finally:
         new.close()
-    for path in (*aside.iterdir(), aside):
-        _flush(path)
-    aside.rename(folder)
-    _flush(folder.parent)
+    for path in (*temporary.iterdir(), temporary):
+        _fsync(path)
+    temporary.rename(folder)
+    _fsync(folder.parent)
 
 
-def _flush(path: Path) -> None:
-    """fsync a file or a folder."""
+def _fsync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -339,7 +339,7 @@ def has_records(path: Path) -> bool:
 
 
 def is_full_disk(error: sqlite3.Error) -> bool:
-    """Return whether an error of a work file means that the disk is full, rather than that the file is damaged."""
+    """Return whether an error means a full disk rather than a damaged file."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
@@ -351,18 +351,18 @@ def _pending(rejected: bool) -> str:
     return "next_stage = ?" + ("" if rejected else " AND rejected_by IS NULL")
 
 
-def _worth(problem: Problem) -> tuple[bool, int, float]:
+def _item_columns(problem: Problem) -> tuple[bool, int, float]:
     """Return the values of a problem that are columns of `item`."""
     return problem.verified, len(problem.tests.cases), problem.cpu_seconds or 0.0
 
 
-def _json(rejection: Rejection) -> str:
+def _dump(rejection: Rejection) -> str:
     return json.dumps(to_json(rejection))
 
 
-def _rejection(text: str) -> Rejection:
+def _load(text: str) -> Rejection:
     return Rejection(**json.loads(text))
 
 
-def _text(id: bytes) -> str:
+def _decode_id(id: bytes) -> str:
     return id.decode("utf-8", "surrogatepass")

@@ -15,7 +15,7 @@ extract/            find the program in a completion
 case_selection      choose the tests to run
 async_rewards       score many completions concurrently, as they arrive
 math_comparison     decide whether two answers are equal; a program in the sandbox
-process_singletons  one sandbox and one code reward per process, for the trainers below; too many unknown rewards
+process_singletons  one sandbox and one code reward per process, for the trainers below; the limit of unknown rewards
 
 For other trainers:
 trl             reward functions for TRL

@@ -1,7 +1,7 @@
-"""Scores completions as they arrive, while the trainer goes on sampling.
+"""Score completions as they arrive, while the trainer keeps sampling.
 
     with AsyncRewards(reward) as rewards:
-        futures = [rewards.submit(answer, task) for answer, task in arriving]
+        futures = [rewards.submit(completion, task) for completion, task in arriving]
 
 The reward decides where programs run. The sandbox may have any backend; no thread holds the GIL while it waits.
 Programs run in processes started from a fresh interpreter, without torch or other modules of this process.
@@ -28,7 +28,7 @@ _MAX_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class _ScoringRequest:
-    answer: Completion
+    completion: Completion
     task: Task
     future: Future[Reward]
 
@@ -56,25 +56,25 @@ class AsyncRewards(Closeable):
         self._timeout_seconds = timeout_seconds
         self._requests: queue.SimpleQueue[_ScoringRequest | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
-        self._open: deque[tuple[float, Future[Reward]]] = deque()  # with their deadlines, in that order
+        self._open_futures: deque[tuple[float, Future[Reward]]] = deque()  # (deadline, future), by deadline
         self._n_threads = 0
         self._closed = False
         _start_thread(self._expire_futures)
 
-    def submit(self, answer: Completion, task: Task) -> "Future[Reward]":
+    def submit(self, completion: Completion, task: Task) -> "Future[Reward]":
         """Return a future of the reward, without waiting. The future cannot be cancelled.
 
-        Raises RuntimeError if this is closed.
+        Raises RuntimeError after close().
         """
         future: Future[Reward] = Future()
         future.set_running_or_notify_cancel()
         with self._changed:
             if self._closed:
                 raise RuntimeError("this AsyncRewards is closed")
-            while self._open and self._open[0][1].done():
-                self._open.popleft()
-            self._open.append((time.monotonic() + self._timeout_seconds, future))
-            self._requests.put(_ScoringRequest(answer, task, future))
+            while self._open_futures and self._open_futures[0][1].done():
+                self._open_futures.popleft()
+            self._open_futures.append((time.monotonic() + self._timeout_seconds, future))
+            self._requests.put(_ScoringRequest(completion, task, future))
             if self._n_threads < self._max_concurrent:
                 self._n_threads += 1
                 _start_thread(self._score_requests)
@@ -82,21 +82,21 @@ class AsyncRewards(Closeable):
         return future
 
     def close(self) -> None:
-        """End every open future and return at once. Scoring that has begun is abandoned, not awaited."""
+        """Complete every open future with CancelledError, without waiting for rewards in progress."""
         with self._changed:
             self._closed = True
-            left, self._open = self._open, deque()
+            open_futures, self._open_futures = self._open_futures, deque()
             for _ in range(self._n_threads):
                 self._requests.put(None)
             self._changed.notify()
-        for _, future in left:
+        for _, future in open_futures:
             _end(future, CancelledError("this AsyncRewards was closed"))
 
     def _score_requests(self) -> None:
         while (request := self._requests.get()) is not None:
             if not request.future.done():
                 try:
-                    _end(request.future, self._reward(request.answer, request.task))
+                    _end(request.future, self._reward(request.completion, request.task))
                 except BaseException as error:
                     _end(request.future, error)
             del request  # a waiting thread must not keep a large completion alive
@@ -106,11 +106,11 @@ class AsyncRewards(Closeable):
             with self._changed:
                 if self._closed:
                     return
-                remaining_seconds = self._open[0][0] - time.monotonic() if self._open else None
+                remaining_seconds = self._open_futures[0][0] - time.monotonic() if self._open_futures else None
                 if remaining_seconds is None or remaining_seconds > 0:
                     self._changed.wait(remaining_seconds)
                     continue
-                _, future = self._open.popleft()
+                _, future = self._open_futures.popleft()
             _end(
                 future,
                 Reward(None, SCORING_TIMEOUT, self._timeout_seconds, f"no reward within {self._timeout_seconds:g} s"),
@@ -123,7 +123,7 @@ def _start_thread(run: Callable[[], None]) -> None:
 
 
 def _end(future: "Future[Reward]", outcome: Reward | BaseException) -> None:
-    with contextlib.suppress(InvalidStateError):  # the future was late, or this is closed
+    with contextlib.suppress(InvalidStateError):  # expired or closed
         if isinstance(outcome, BaseException):
             future.set_exception(outcome)
         else:

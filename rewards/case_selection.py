@@ -1,4 +1,4 @@
-"""Selects the tests that a reward runs, if running all would take too long.
+"""Select the tests that a reward runs, if running all would take too long.
 
 all        every case
 longest    the cases with the longest inputs: DeepCoder's rule, which undervalues a test of many small cases
@@ -38,8 +38,8 @@ def select_cases(
     return with_cases(suite, indices[:budget])
 
 
-def check_strategy(strategy: str, budget: int, *, names: tuple[str, str] = ("how", "budget")) -> None:
-    """Check the options of `select_cases`. Raises ValueError or TypeError, with the parameter names `names`."""
+def check_strategy(strategy: str, budget: int, *, names: tuple[str, str] = ("strategy", "budget")) -> None:
+    """Check the options of `select_cases`. Raises ValueError or TypeError, which call the parameters `names`."""
     if strategy not in STRATEGIES:
         raise ValueError(f"{names[0]} must be one of {', '.join(STRATEGIES)}, not {strategy!r}")
     check_int(names[1], budget)
@@ -58,6 +58,6 @@ def order_by_length(suite: Suite) -> list[int]:
 def _strongest_first(suite: Suite, strongest: Sequence[int]) -> list[int]:
     others = sorted(set(range(len(suite.cases))) - set(strongest))
     if len(others) + len(strongest) != len(suite.cases):
-        raise ValueError(f"places {list(strongest)} do not fit a suite of {len(suite.cases)} cases")
+        raise ValueError(f"indices {list(strongest)} do not fit a suite of {len(suite.cases)} cases")
     random.Random(0).shuffle(others)
     return [*strongest, *others]

@@ -20,10 +20,10 @@ __all__ = ["CodeReward", "PartialReward"]
 
 log = logging.getLogger(__name__)
 
-_ATTEMPTS = 3  # attempts to judge a program, in addition to the backend's own retries
-_PAUSE_SECONDS = 0.2  # pause before the second attempt; twice as long before the third
+_ATTEMPTS = 3  # to judge a program, in addition to the backend's own retries
+_FIRST_BACKOFF_SECONDS = 0.2  # before the second attempt; doubled before the third
 _CACHE_SIZE = 10_000  # verdicts, of some hundred bytes each
-_MAX_PROGRAM_BYTES = 4 << 20  # characters; as JSON, still less than what a service accepts
+_MAX_PROGRAM_CHARACTERS = 4 << 20  # characters; as JSON, still less than what a service accepts
 _SELECTIONS = 32  # selections of tests kept ready; the completions of a group come together
 
 
@@ -36,10 +36,10 @@ class _SelectedTests:
 
 
 class CodeReward:
-    """Scores programs in a sandbox, which the caller opens and closes.
+    """A reward for programs, judged in a sandbox that the caller opens and closes.
 
     box               the sandbox
-    select            which of a problem's tests are run; see case_selection.py
+    select            strategy that selects a problem's tests; see case_selection.py
     tests             maximum number of tests, unless `select` is "all"
     min_test_seconds  lower bound of a test's limit in wall and CPU seconds
     max_test_seconds  upper bound of that limit. Within the bounds, the limit is the problem's calibrated
@@ -82,31 +82,31 @@ class CodeReward:
         self._select, self._tests = select, tests
         self._min_seconds, self._max_seconds = min_test_seconds, max_test_seconds
         self._selection = lru_cache(_SELECTIONS)(self._select_tests)
-        self._judged: SingleFlightCache[Reward] = SingleFlightCache(_CACHE_SIZE)
+        self._rewards: SingleFlightCache[Reward] = SingleFlightCache(_CACHE_SIZE)
         self._last_warning = ""
 
-    def __call__(self, answer: Completion, task: Task) -> Reward:
+    def __call__(self, completion: Completion, task: Task) -> Reward:
         begun = time.perf_counter()
-        reward = self._score(answer, task)
+        reward = self._score(completion, task)
         return replace(reward, seconds=time.perf_counter() - begun)
 
-    def _score(self, answer: Completion, task: Task) -> Reward:
+    def _score(self, completion: Completion, task: Task) -> Reward:
         if task.tests is None:
             raise ValueError("a code reward needs tests; this task has none")
-        if len(answer.text) > 4 * _MAX_PROGRAM_BYTES:
-            return Reward(0.0, COMPILE_ERROR, detail=f"a completion of {len(answer.text):,} characters")
+        if len(completion.text) > 4 * _MAX_PROGRAM_CHARACTERS:
+            return Reward(0.0, COMPILE_ERROR, detail=f"a completion of {len(completion.text):,} characters")
         languages = languages_for(task.tests, self._languages)
-        program = extract_submission(answer.text, languages, labeled_only=self._labeled_only)
+        program = extract_submission(completion.text, languages, labeled_only=self._labeled_only)
         if program is None:
-            return Reward(0.0, TRUNCATED if answer.truncated else NO_CODE)
-        if len(program.source) > _MAX_PROGRAM_BYTES:  # a service would reject it, and the reward would be unknown
-            return Reward(0.0, COMPILE_ERROR, detail=f"longer than {_MAX_PROGRAM_BYTES:,} characters")
+            return Reward(0.0, TRUNCATED if completion.truncated else NO_CODE)
+        if len(program.source) > _MAX_PROGRAM_CHARACTERS:  # a service would reject it, and the reward would be unknown
+            return Reward(0.0, COMPILE_ERROR, detail=f"longer than {_MAX_PROGRAM_CHARACTERS:,} characters")
         try:
             selection = self._selection(task.tests, task.strongest_tests, task.time_limit_seconds)
         except ValueError as error:
             return self._unknown(TESTS_FAILED, error)
         key = selection.digest, _digest(f"{program.language} {program.source}")
-        return self._judged.get(key, lambda: self._judge(program, selection.suite), _is_known)
+        return self._rewards.get(key, lambda: self._judge(program, selection.suite), _is_known)
 
     def _select_tests(self, tests: Suite, strongest: tuple[int, ...], limit_seconds: float | None) -> _SelectedTests:
         suite = select_cases(tests, self._select, budget=self._tests, strongest=strongest)
@@ -116,15 +116,15 @@ class CodeReward:
         return _SelectedTests(suite, _digest(suite.to_json()))
 
     def _judge(self, program: Program, suite: Suite) -> Reward:
-        pause_seconds = _PAUSE_SECONDS
+        backoff_seconds = _FIRST_BACKOFF_SECONDS
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 judgement = self._box.judge(program, suite, run_all=self._run_all)
             except SandboxError as error:
                 if attempt == _ATTEMPTS:
                     return self._unknown(SANDBOX_FAILED, error)
-                time.sleep(pause_seconds)
-                pause_seconds *= 2
+                time.sleep(backoff_seconds)
+                backoff_seconds *= 2
             except (ValueError, TypeError) as error:  # such as RefereeError; programs raise neither
                 return self._unknown(TESTS_FAILED, error)
             except Exception as error:  # a completion that reveals a defect of the sandbox must not stop training

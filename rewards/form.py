@@ -50,7 +50,8 @@ def task_reward(total: float, parts: Sequence[tuple[str, float]]) -> float:
 
 
 class FormatReward:
-    """Requires each of the four tags once, in this order, text in both pairs, and only white space around them.
+    """1.0 for each of the four tags once, in this order, text in both pairs, and only white space around them; else
+    0.0.
 
     opened   the prompt ends with `<think>`, as in some chat templates; the completion must not repeat it
     """
@@ -59,10 +60,10 @@ class FormatReward:
         check_bool("opened", opened)
         self._opened = opened
 
-    def __call__(self, answer: Completion, task: Task) -> Reward:
-        if is_formatted(THINK_BEGIN + answer.text if self._opened else answer.text):
+    def __call__(self, completion: Completion, task: Task) -> Reward:
+        if is_formatted(THINK_BEGIN + completion.text if self._opened else completion.text):
             return Reward(1.0, FORMATTED)
-        return Reward(0.0, TRUNCATED if answer.truncated else UNFORMATTED)
+        return Reward(0.0, TRUNCATED if completion.truncated else UNFORMATTED)
 
 
 def is_formatted(text: str) -> bool:
@@ -99,10 +100,10 @@ class LengthBudgetReward:
     When called, raises ValueError for a task without a target.
     """
 
-    def __call__(self, answer: Completion, task: Task) -> Reward:
+    def __call__(self, completion: Completion, task: Task) -> Reward:
         if task.target_tokens is None:
             raise ValueError("a length budget needs a length that the prompt asks for; this task has no target_tokens")
-        excess = answer.n_tokens - task.target_tokens
+        excess = completion.n_tokens - task.target_tokens
         verdict = LONGER if excess > 0 else SHORTER if excess < 0 else ON_TARGET
         return Reward(-abs(excess) / 1000, verdict)
 
@@ -124,7 +125,7 @@ class OverlongPenalty:
         check_int("buffer_tokens", buffer_tokens)
         self._buffer_tokens = buffer_tokens
 
-    def __call__(self, answer: Completion, task: Task) -> Reward:
+    def __call__(self, completion: Completion, task: Task) -> Reward:
         if task.max_tokens is None:
             raise ValueError("the overlong reward needs a length limit; this task has no max_tokens")
         free_tokens = task.max_tokens - self._buffer_tokens
@@ -132,5 +133,5 @@ class OverlongPenalty:
             raise ValueError(
                 f"a buffer of {self._buffer_tokens} tokens uses up all {task.max_tokens} tokens; choose a smaller one"
             )
-        excess = answer.n_tokens - free_tokens
+        excess = completion.n_tokens - free_tokens
         return Reward(-min(excess / self._buffer_tokens, 1.0), LONG) if excess > 0 else Reward(0.0, SHORT)

@@ -188,10 +188,10 @@ day; week; month; yr year; cent ¢; dollar; euro; deg degree; rad radian; c cels
 """
 _SYMBOLS = {name: unit.split()[0] for unit in _UNITS.split(";") for name in unit.split()}
 _PER_HOUR = {"mph": ("mi", "/", "h"), "kmh": ("km", "/", "h")}
-_SCALES = ("c", "f")  # of temperature, whose degrees are not those of an angle
+_TEMPERATURE_SCALES = ("c", "f")  # of temperature, whose degrees are not those of an angle
 _POWERS = {"square": "2", "sq": "2", "squared": "2", "²": "2", "cubic": "3", "cu": "3", "cubed": "3", "³": "3"}
 _DEGREES = re.compile(r"\^\s*+\{?+\s*+\\circ(?![a-zA-Z])\s*+\}?+|\\degree(?![a-zA-Z])|°")
-_BARE_UNIT = re.compile(r"((?:[^a-zA-Z\\]|\\[a-zA-Z]++|\\[^a-zA-Z])++)([a-zA-Z][a-zA-Z ./]*+(?:\^\{?+[23]\}?+)?+)\s*+")
+_LAST_UNIT = re.compile(r"((?:[^a-zA-Z\\]|\\[a-zA-Z]++|\\[^a-zA-Z])++)([a-zA-Z][a-zA-Z ./]*+(?:\^\{?+[23]\}?+)?+)\s*+")
 _NEXT_GROUP = re.compile(rf"\}}{_SPACE}*+(/?+)\s*+{_GROUP}")
 _UNIT_GROUP = re.compile(rf"{_GROUP}([^{{}}]*+)(?:\}}\s*+(\^\s*+\{{?+\s*+[23]))?+")
 _UNIT_WORD = re.compile(r"([a-z]++|[/¢²³])(?:\s*+\^\s*+\{?+\s*+([23])|([23]))?+")
@@ -280,8 +280,8 @@ def _without_base(numeral: re.Match[str], bases: set[str]) -> str:
 
 def _units(latex: str) -> frozenset[tuple[str, ...]]:
     _, _, right_side = latex.rpartition("=")
-    if bare := _BARE_UNIT.fullmatch(right_side):
-        latex = rf"{bare[1]}\text{{{bare[2]}}}"
+    if unit_match := _LAST_UNIT.fullmatch(right_side):
+        latex = rf"{unit_match[1]}\text{{{unit_match[2]}}}"
     latex = _DEGREES.sub(r"\\text{degree }", latex).replace(r"\$", r"\text{dollar }")
     latex = _NEXT_GROUP.sub(r" \1 ", latex)
     units: set[tuple[str, ...]] = set()
@@ -296,7 +296,7 @@ def _unit(text: str) -> tuple[str, ...]:
     power = ""  # from a word such as `square`, for the next unit
     for word, *powers in _UNIT_WORD.findall(text):
         symbol = _SYMBOLS.get(word) or _SYMBOLS.get(word.removesuffix("s"))
-        if symbol in _SCALES and unit[-1:] == ["deg"]:
+        if symbol in _TEMPERATURE_SCALES and unit[-1:] == ["deg"]:
             unit.pop()
         if symbol:
             unit += filter(None, [*_PER_HOUR.get(symbol, (symbol,)), power, *powers])

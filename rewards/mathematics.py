@@ -1,14 +1,14 @@
 """1.0 if the final answer to a mathematical question equals the expected one, as math-verify compares them, else 0.0.
 
-The final answer is the last complete `\\boxed{...}` after the thought or, if there is none, the number in the last
-`\\boxed 33`, or the content of the only pair of `<answer>` tags. A full stop at its end does not belong to it. Both
+The final answer is the last complete `\\boxed{...}` after the thinking or, if there is none, the number in the last
+`\\boxed 33`, or the content of the only pair of `<answer>` tags. A final period is dropped. Both
 sides are read as LaTeX, so 0.5, 1/2 and \\frac{2}{4} are equal.
 
 An answer that takes too long to compare, such as a tower of powers, is wrong. The reward is unknown if the expected
 answer cannot be parsed and the texts differ, or if the sandbox fails.
 
 Each comparison is a program in the sandbox (see math_comparison.py), forked from an interpreter that has loaded
-math-verify. Its output counts for its own answer only.
+math-verify. Its output affects its own answer only.
 """
 
 import json
@@ -48,16 +48,16 @@ _BOXED = r"\boxed"
 _BRACES = re.compile(r"\\boxed\s*+\{|\\.|[{}]", re.DOTALL)
 _BOXED_NUMBER = re.compile(r"\\boxed[ \t]++([+-]?(?:\d++(?:\.\d++)?+|\.\d++))")
 _MATH_SIGNS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
-_MAX_ANSWER = 4096  # characters; no expected answer is longer
+_MAX_ANSWER_CHARACTERS = 4096  # characters; no expected answer is longer
 _CACHE_SIZE = 10_000
 _PACKAGE, _MODULE = "math-verify", "math_comparison"
 _SOURCE = Path(math_comparison.__file__).read_text("utf-8")
-_WARM = Program(f"from {_MODULE} import main\nmain()\n")
-_COLD = Program(f"{_SOURCE}\nmain()\n")  # for a sandbox whose interpreters have not loaded the module
+_PRELOADED_PROGRAM = Program(f"from {_MODULE} import main\nmain()\n")
+_FULL_PROGRAM = Program(f"{_SOURCE}\nmain()\n")  # for a sandbox whose interpreters have not loaded the module
 _CPU_SECONDS = math_comparison.EXPECTED_CPU_SECONDS + math_comparison.CPU_SECONDS + 1
 # CPU time limits a comparison; the wall limit is ample, for busy machines.
 _LIMITS = Limits(4 * _CPU_SECONDS, _CPU_SECONDS, memory_mb=1024, processes=1, output_kb=64, disk_mb=1)
-_TRIVIAL = "1"  # an answer that takes no time
+_TRIVIAL = "1"  # an answer that is quick to compare
 _RIGHT, _WRONG, _TOO_SLOW = Reward(1.0, ACCEPTED), Reward(0.0, WRONG_ANSWER), Reward(0.0, TIME_LIMIT)
 _UNREADABLE = Reward(None, TESTS_FAILED, detail="the expected answer cannot be read")
 _REWARDS = {b"right": _RIGHT, b"wrong": _WRONG, b"unreadable": _UNREADABLE}  # by what the program prints
@@ -67,7 +67,7 @@ _shared: WeakValueDictionary[tuple[int, int], Sandbox] = WeakValueDictionary()  
 
 
 class MathReward(Closeable):
-    """Compares answers in the sandbox. Use it as a context manager, or call close().
+    """A reward that compares answers in the sandbox. Use it as a context manager, or call close().
 
     processes   maximum number of concurrent comparisons, in a local sandbox shared by all rewards of this process; by
                 default one for each processor that this process may keep busy
@@ -87,38 +87,38 @@ class MathReward(Closeable):
         self._given_box = box
         self._boxes: dict[int, Sandbox] = {}  # by process id: a fork cannot use its parent's
         self._slow: set[str] = set()  # expected answers that cannot be parsed in time
-        self._compared: SingleFlightCache[Reward] = SingleFlightCache(_CACHE_SIZE)
+        self._rewards: SingleFlightCache[Reward] = SingleFlightCache(_CACHE_SIZE)
 
-    def __call__(self, answer: Completion, task: Task) -> Reward:
+    def __call__(self, completion: Completion, task: Task) -> Reward:
         begun = time.perf_counter()
-        reward = self._score(answer, task)
+        reward = self._score(completion, task)
         return replace(reward, seconds=time.perf_counter() - begun)
 
     def close(self) -> None:
         """Release the shared sandbox, which closes as soon as no reward uses it."""
         self._boxes.clear()
 
-    def _score(self, answer: Completion, task: Task) -> Reward:
+    def _score(self, completion: Completion, task: Task) -> Reward:
         if not task.expected.strip():
             raise ValueError("a reward for mathematics needs an expected answer; this task has none")
-        given = extract_final_answer(answer.text)
+        given = extract_final_answer(completion.text)
         if given is None:
-            return Reward(0.0, TRUNCATED if answer.truncated else NO_ANSWER)
-        if len(given) > _MAX_ANSWER:
+            return Reward(0.0, TRUNCATED if completion.truncated else NO_ANSWER)
+        if len(given) > _MAX_ANSWER_CHARACTERS:
             return Reward(0.0, WRONG_ANSWER)
-        expected = _bare(task.expected)
-        return self._compared.get((expected, given), lambda: self._compare(expected, given), _is_known)
+        expected = _strip_delimiters(task.expected)
+        return self._rewards.get((expected, given), lambda: self._compare(expected, given), _is_known)
 
     def _compare(self, expected: str, given: str) -> Reward:
         try:
             reward = None if expected in self._slow else _reward(self._run(expected, given))
             if reward is None:
-                reward = self._blame(expected) or (_RIGHT if expected == given else _UNREADABLE)
+                reward = self._find_cause(expected) or (_RIGHT if expected == given else _UNREADABLE)
             return reward
         except SandboxError as error:
             return Reward(None, CHECKER_FAILED, detail=str(error))
 
-    def _blame(self, expected: str) -> Reward | None:
+    def _find_cause(self, expected: str) -> Reward | None:
         """Return the reward of an answer whose comparison was killed; None if the expected answer is the cause. Raises
         SandboxError if even a trivial comparison fails.
         """
@@ -126,8 +126,8 @@ class MathReward(Closeable):
             if (alone := _reward(self._run(expected, _TRIVIAL))) is not None:
                 return _UNREADABLE if alone == _UNREADABLE else _TOO_SLOW
             if _reward(result := self._run(_TRIVIAL, _TRIVIAL)) != _RIGHT:
-                said = result.stderr[-500:].decode("utf-8", "replace").strip()
-                raise SandboxError(f'the sandbox cannot compare answers; it needs packages=["{_PACKAGE}"]: {said}')
+                message = result.stderr[-500:].decode("utf-8", "replace").strip()
+                raise SandboxError(f'the sandbox cannot compare answers; it needs packages=["{_PACKAGE}"]: {message}')
             self._slow.add(expected)
         return None
 
@@ -135,7 +135,7 @@ class MathReward(Closeable):
         box = self._given_box
         if box is None and (box := self._boxes.get(os.getpid())) is None:
             box = self._boxes[os.getpid()] = _shared_box(self._workers)
-        return box.run(_COLD if self._given_box else _WARM, json.dumps([expected, given]), _LIMITS)
+        return box.run(_FULL_PROGRAM if self._given_box else _PRELOADED_PROGRAM, json.dumps([expected, given]), _LIMITS)
 
 
 def _reward(result: RunResult) -> Reward | None:
@@ -160,8 +160,8 @@ def _is_known(reward: Reward) -> bool:
 
 def extract_final_answer(text: str) -> str | None:
     """Return the LaTeX of the final answer, or None if there is no answer. Takes linear time on any text."""
-    text_without_thoughts = strip_thinking(text, lambda part: _last_answer(part) is not None)
-    return None if text_without_thoughts is None else _last_answer(text_without_thoughts)
+    without_thinking = strip_thinking(text, lambda part: _last_answer(part) is not None)
+    return None if without_thinking is None else _last_answer(without_thinking)
 
 
 def _last_answer(text: str) -> str | None:
@@ -170,7 +170,7 @@ def _last_answer(text: str) -> str | None:
         latex = numbers[-1]
     if latex is None and text.count(ANSWER_BEGIN) == text.count(ANSWER_END) == 1:
         latex = text.partition(ANSWER_BEGIN)[2].partition(ANSWER_END)[0]
-    return None if latex is None else _bare(latex) or None
+    return None if latex is None else _strip_delimiters(latex) or None
 
 
 def _last_boxed(text: str) -> str | None:
@@ -188,17 +188,17 @@ def _last_boxed(text: str) -> str | None:
     return None if last is None else text[slice(*last)]
 
 
-def _bare(latex: str) -> str:
+def _strip_delimiters(latex: str) -> str:
     """Strip the box, the math delimiters and the final period that enclose the whole LaTeX."""
-    latex = _without_stop(latex)
+    latex = _strip_period(latex)
     if (boxed := _last_boxed(latex)) is not None:
-        latex = _without_stop(boxed)
+        latex = _strip_period(boxed)
     for begin, end in _MATH_SIGNS:
         if latex.startswith(begin) and latex.endswith(end) and len(latex) >= len(begin) + len(end):
-            latex = _without_stop(latex[len(begin) : -len(end)])
+            latex = _strip_period(latex[len(begin) : -len(end)])
     return latex
 
 
-def _without_stop(latex: str) -> str:
+def _strip_period(latex: str) -> str:
     latex = latex.strip()
     return latex if latex.endswith("..") else latex.removesuffix(".").rstrip()

@@ -43,10 +43,10 @@ Part = TypeVar("Part")
 
 
 class UnknownRewardCounter:
-    """Counts completions whose reward is unknown, for any number of threads.
+    """A thread-safe counter of unknown rewards.
 
-    A single one does not stop training, since the completion may be the cause. Many show that the sandbox or the tests
-    are broken.
+    A single unknown reward does not stop training, since the completion may be the cause. Many indicate that the
+    sandbox or the tests are broken.
     """
 
     def __init__(self) -> None:
@@ -63,8 +63,8 @@ class UnknownRewardCounter:
     def record(self, reward: Reward) -> None:
         """Count one reward; if it is unknown, log the reason.
 
-        Raises TooManyUnknownRewards for the fiftieth unknown reward in a row, or the hundredth of the last two hundred,
-        and for each unknown reward after that until there are fewer again.
+        Raises TooManyUnknownRewards for each unknown reward while the last 50 rewards, or 100 of the last 200, are
+        unknown.
         """
         unknown = reward.value is None
         with self._lock:
@@ -110,7 +110,7 @@ def options_from_environment() -> SandboxOptions:
 
 
 def shared_reward() -> CodeReward:
-    """Return the code reward in the shared sandbox. It runs every test of a row, since the export selects them.
+    """Return the code reward in the shared sandbox. It runs all tests of a row; the export has already selected them.
 
     CURATE_LANGUAGES names the allowed languages. Raises SandboxError if no sandbox can be opened, and ValueError for an
     unknown language.
@@ -119,14 +119,14 @@ def shared_reward() -> CodeReward:
 
 
 def shared_async_rewards() -> AsyncRewards:
-    """Return the shared reward for many completions at once. Raises SandboxError if no sandbox can be opened."""
+    """Return the shared reward for many concurrent completions. Raises SandboxError if no sandbox can be opened."""
     return _shared("rewards", AsyncRewards, lambda: AsyncRewards(shared_reward(), max_concurrent=_MAX_CONCURRENT))
 
 
 def record_and_get_value(reward: Reward) -> float | None:
-    """Return the value of a reward. An unknown reward is None; it is logged and counted for this process.
+    """Return the value of a reward; None if it is unknown. Log and count unknown rewards of this process.
 
-    No single completion raises an exception. Raises TooManyUnknownRewards, a SandboxError, after many of them.
+    Raises TooManyUnknownRewards, a SandboxError, only after many unknown rewards.
     """
     _unknowns().record(reward)
     return reward.value

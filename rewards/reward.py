@@ -100,7 +100,7 @@ class Reward:
     value     None if the reward is unknown
     verdict   a machine-readable reason, which metrics count
     seconds   wall time of the scoring
-    detail    for people: why the reward is unknown or the completion wrong
+    detail    explanation for people: why the reward is unknown or the completion wrong
     parts     name and unweighted value of each reward in a weighted sum; nan if it is unknown or was not called
     steps     rewards of the steps of the completion, for process supervision: for each step, in order, the offset of
               its end in characters, and its reward
@@ -122,8 +122,8 @@ class Reward:
 
 def _check_steps(steps: tuple[tuple[int, float], ...]) -> None:
     """Raise ValueError unless each step has a finite reward and ends at or after the one before it."""
-    for place, (end, value) in enumerate(steps):
-        check_int("the end of a step", end, minimum=steps[place - 1][0] if place else 0)
+    for index, (end, value) in enumerate(steps):
+        check_int("the end of a step", end, minimum=steps[index - 1][0] if index else 0)
         check_number("the reward of a step", value)
 
 

@@ -27,7 +27,7 @@ _suite = lru_cache(8)(Suite.from_json)  # the completions of a group come with t
 
 
 class RewardFunction:
-    """Adapts a reward to TRL's reward-function signature.
+    """An adapter of a reward to TRL's reward-function signature.
 
     reward          the reward, such as CodeReward or WeightedReward
     name            its name in TRL's metrics
@@ -64,14 +64,14 @@ class RewardFunction:
         completion_ids   their tokens, which are counted
         columns          the other columns of the dataset
 
-        TRL excludes a completion with None from its group. No single completion raises an exception. Raises
-        TooManyUnknownRewards, a SandboxError, after many of them in this process; see process_singletons.py.
+        TRL excludes a completion with None from its group. Raises TooManyUnknownRewards, a SandboxError, only after
+        many unknown rewards in this process; see process_singletons.py.
         """
         texts = [_text(completion) for completion in completions]
         lengths = [0] * len(texts) if completion_ids is None else [len(ids) for ids in completion_ids]
         with AsyncRewards(self._reward, max_concurrent=self._max_concurrent) as rewards:
             futures = [
-                rewards.submit(self._answer(text, length), self._task(columns, row))
+                rewards.submit(self._completion(text, length), self._task(columns, row))
                 for row, (text, length) in enumerate(zip(texts, lengths, strict=True))
             ]
             scored = [future.result() for future in futures]
@@ -79,7 +79,7 @@ class RewardFunction:
             log.warning("%d of %d rewards are unknown: %s", unknown.total(), len(scored), dict(unknown))
         return [record_and_get_value(reward) for reward in scored]
 
-    def _answer(self, text: str, n_tokens: int) -> Completion:
+    def _completion(self, text: str, n_tokens: int) -> Completion:
         return Completion(text, n_tokens, truncated=self._max_tokens is not None and n_tokens >= self._max_tokens)
 
     def _task(self, columns: dict[str, Any], row: int) -> Task:
@@ -113,7 +113,7 @@ def _text(completion: Any) -> str:
 def code_reward(completions: Sequence[Any], tests: Sequence[str], **columns: Any) -> list[float | None]:
     """Return the code reward of each completion in the sandbox of this process, or None if it is unknown.
 
-    Runs every test in the column `tests`, since the export selects them.
+    Runs all tests in the column `tests`; the export has already selected them.
     """
     if len(tests) != len(completions):
         raise ValueError(f"got {len(completions)} completions but {len(tests)} tests")

@@ -7,7 +7,7 @@ process tree, count only the first ten tests once one has failed, and have a sin
 at once, see verl_manager.py.
 
 verl has no value for an unknown reward: it cannot exclude a completion from its group, and NaN would invalidate the
-whole group. Such a completion gets UNKNOWN (0.0), so that breaking the judge does not pay. Each is counted
+whole group. Such a completion gets UNKNOWN (0.0), so breaking the judge is not rewarded. Each is counted
 and logged, and too many end the run with a SandboxError; see process_singletons.py.
 """
 

@@ -22,7 +22,7 @@ __all__ = ["RewardManager"]
 
 
 class RewardManager(RewardManagerBase):
-    """Scores with the code reward over all tests of a row, without verl's compute_score."""
+    """A manager that scores with the code reward over all tests of a row, without verl's compute_score."""
 
     def __init__(self, config: Any, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
         super().__init__(config, tokenizer, compute_score)

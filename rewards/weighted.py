@@ -28,33 +28,33 @@ class WeightedReward:
         if not self._parts:
             raise ValueError("a weighted reward needs at least one part")
 
-    def __call__(self, answer: Completion, task: Task) -> Reward:
+    def __call__(self, completion: Completion, task: Task) -> Reward:
         seconds = 0.0
-        made: list[Reward] = []
+        results: list[Reward] = []
         for _, score, _ in self._parts:
-            reward = score(answer, task)
+            reward = score(completion, task)
             seconds += reward.seconds
-            made.append(reward)
+            results.append(reward)
             if reward.value is None:
-                return Reward(None, reward.verdict, seconds, reward.detail, self._named(made))
+                return Reward(None, reward.verdict, seconds, reward.detail, self._named(results))
         weights = [weight for weight, _, _ in self._parts]
-        total = sum(weight * (reward.value or 0.0) for weight, reward in zip(weights, made, strict=True))
-        verdict = next((reward.verdict for reward in made if reward.verdict), "")
-        return Reward(total, verdict, seconds, "", self._named(made), _steps(weights, made, len(answer.text)))
+        total = sum(weight * (reward.value or 0.0) for weight, reward in zip(weights, results, strict=True))
+        verdict = next((reward.verdict for reward in results if reward.verdict), "")
+        return Reward(total, verdict, seconds, "", self._named(results), _steps(weights, results, len(completion.text)))
 
-    def _named(self, made: list[Reward]) -> tuple[tuple[str, float], ...]:
+    def _named(self, results: list[Reward]) -> tuple[tuple[str, float], ...]:
         """Return name and value of each reward; nan for a reward that is unknown or was not called."""
-        values = [math.nan if reward.value is None else reward.value for reward in made]
-        values += [math.nan] * (len(self._parts) - len(made))
+        values = [math.nan if reward.value is None else reward.value for reward in results]
+        values += [math.nan] * (len(self._parts) - len(results))
         return tuple((name, value) for (_, _, name), value in zip(self._parts, values, strict=True) if name)
 
 
-def _steps(weights: list[float], made: list[Reward], length: int) -> tuple[tuple[int, float], ...]:
-    if not any(reward.steps for reward in made):
+def _steps(weights: list[float], results: list[Reward], length: int) -> tuple[tuple[int, float], ...]:
+    if not any(reward.steps for reward in results):
         return ()
     steps = [
         (end, weight * value)
-        for weight, reward in zip(weights, made, strict=True)
+        for weight, reward in zip(weights, results, strict=True)
         for end, value in reward.steps or ((length, reward.value or 0.0),)
     ]
     return tuple(sorted(steps, key=lambda step: step[0]))

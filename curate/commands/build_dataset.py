@@ -109,8 +109,8 @@ def command(
 ) -> None:
     """Turn raw problems into a verified, deduplicated dataset.
 
-    RECIPE is a TOML file with sources, options and further steps up to exports, the name of a recipe that is shipped,
-    or a finished dataset, which has the recipe by which it was made. Without one, --source and the options below say
+    RECIPE is a TOML file with sources, options and further steps up to exports; the name of a bundled recipe; or a
+    finished dataset, whose manifest has its recipe. Without one, --source and the options below say
     what to build.
 
     Work is saved as it goes: after an interruption the same command continues.
@@ -128,23 +128,23 @@ def command(
             click.echo(recipe_text(recipe), nl=False)
         return
     with report_user_errors(CurateError, ValueError, OSError):
-        whole = _recipe(recipe, sources, against, chosen, sandbox.packages)
+        merged = _recipe(recipe, sources, against, chosen, sandbox.packages)
     if show_recipe:
         from curate.recipe import to_table
         from curate.recipes.toml_writer import to_toml
 
-        click.echo(to_toml(to_table(whole)), nl=False)
+        click.echo(to_toml(to_table(merged)), nl=False)
         return
     if out is None:
         raise click.UsageError("Missing option '--out'.")
     if dry_run:
-        _survey(whole, out)
+        _print_dry_run(merged, out)
         return
-    sys.exit(0 if _run(whole, out, sandbox, overwrite=overwrite) else 1)
+    sys.exit(0 if _run(merged, out, sandbox, overwrite=overwrite) else 1)
 
 
 def _refuse_options(chosen: dict[str, Any]) -> None:
-    """End the command if options were given that belong in the recipe."""
+    """Raise UsageError for options that belong in the recipe."""
     context = click.get_current_context()
     for name in chosen.keys() - {"limit"}:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
@@ -176,15 +176,15 @@ def _recipe(
 
     locations = []
     for name, location in map(_name_and_location, sources):
-        place, source_options = split_location(location)
-        locations.append(SourceConfig(name, place, source_options))
+        path_or_id, source_options = split_location(location)
+        locations.append(SourceConfig(name, path_or_id, source_options))
     sets = [EvaluationSetConfig.parse(argument) for argument in against]
     if given is None:
         return Recipe(tuple(locations), packages, BuildOptions(**chosen), tuple(sets))
     return with_locations(read_recipe(given), locations, sets, limit=chosen["limit"])
 
 
-def _survey(recipe: "Recipe", out: Path) -> None:
+def _print_dry_run(recipe: "Recipe", out: Path) -> None:
     """Read and filter; print the remaining rows, and the steps that would follow."""
     from curate.dataset.writer import rejected_row
     from curate.errors import CurateError
@@ -203,16 +203,16 @@ def _survey(recipe: "Recipe", out: Path) -> None:
 
 
 def _run(recipe: "Recipe", out: Path, sandbox: "SandboxOptions", *, overwrite: bool) -> bool:
-    """Run the steps, print the result of each, and return whether no dataset is empty."""
+    """Run the steps and print the result of each. Return False if a dataset is empty."""
     from curate.errors import CurateError
     from curate.manifest import Manifest
     from curate.recipes.runner import run
 
-    interrupted = f"work is saved in {out}, the same command continues"
+    interrupted = f"progress is saved in {out}; run the same command to continue"
     # OSError: an input cannot be read, or the folder cannot be written. The others come from sampling models.
     kinds: list[type[Exception]] = [CurateError, OSError, *_errors_of_training(recipe)]
     with report_user_errors(*kinds, interrupt_message=interrupted), ProgressBar() as progress:
-        for step in run(recipe, out, sandbox=sandbox, measure=_measure, overwrite=overwrite, progress=progress):
+        for step in run(recipe, out, sandbox=sandbox, measure=_sample_models, overwrite=overwrite, progress=progress):
             progress.close()
             if isinstance(step.result, Manifest):
                 _print_dataset(step.name, step.folder, step.result)
@@ -248,8 +248,8 @@ def _errors_of_training(recipe: "Recipe") -> list[type[Exception]]:
     return [SandboxError, import_module("train.errors").TrainError]
 
 
-def _measure(dataset: Path, section: "DifficultyConfig", sandbox: "SandboxOptions") -> None:
-    """Sample the models. Part of `train`, which curate must not import, so it is loaded by name."""
+def _sample_models(dataset: Path, section: "DifficultyConfig", sandbox: "SandboxOptions") -> None:
+    """Sample the models. The function is loaded by name, because curate must not import `train`."""
     names = ("k", "n", "temperature", "top_p", "max_tokens", "seed")
     settings = {name: value for name in names if (value := getattr(section, name)) is not None}
     if section.languages:

@@ -26,7 +26,7 @@ def command(dataset: str, against: tuple[str, ...], out: Path, text: str | None,
     from curate.decontamination.clean_copy import write_clean_copy
     from curate.errors import CurateError
 
-    interrupted = f"{dataset} is unchanged, the same command starts again"
+    interrupted = f"{dataset} is unchanged; run the same command to start again"
     with report_user_errors(CurateError, OSError, interrupt_message=interrupted), ProgressBar() as progress:
         manifest = write_clean_copy(dataset, against, out, text=text, overwrite=overwrite, progress=progress)
     print_contamination(manifest.decontamination)

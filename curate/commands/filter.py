@@ -41,7 +41,7 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
 
     if (out is None) != dry_run:
         raise click.UsageError("give either --out, the folder to write to, or --dry-run")
-    interrupted = f"{dataset} is unchanged, the same command starts again"
+    interrupted = f"{dataset} is unchanged; run the same command to start again"
     with report_user_errors(CurateError, OSError, interrupt_message=interrupted), ProgressBar() as progress:
         if out is None:
             outcome = preview_filter(dataset, where, progress=progress)

@@ -1,7 +1,8 @@
 """The command `curate`: a group whose commands are modules in the packages that do the work.
 
-Each package lists its commands in `COMMANDS` of its `commands` folder. A command is imported only when it is used, so
-that each starts quickly. It is the function `command` of the module of its name, or MODULE:NAME, with hyphens.
+Each package lists its commands in `COMMANDS` of its `commands` folder. A command is imported only when it is used, for
+a fast start. The entry NAME is the function `command` of the module NAME, and MODULE:NAME a function of another one;
+the command has hyphens for underscores.
 """
 
 import os
@@ -18,7 +19,7 @@ _PACKAGES = ("sandbox", "rewards", "curate", "train")
 
 
 class _Commands(click.Group):
-    """Loads its commands on demand, and lists each with the first sentence of its help."""
+    """A group that loads commands on demand, and lists each with the first sentence of its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(command_modules())
@@ -33,7 +34,7 @@ class _Commands(click.Group):
 
 @cache
 def command_modules() -> dict[str, str]:
-    """Return where each command is, by the command's name. Raises ClickException beside foreign packages."""
+    """Return the module of each command, by name. Raises ClickException if foreign packages shadow curate's."""
     _refuse_foreign_packages()
     folders = [f"{package}.commands" for package in _PACKAGES if find_spec(f"{package}.commands")]
     modules = [f"{folder}.{name}" for folder in folders for name in import_module(folder).COMMANDS]
@@ -41,7 +42,7 @@ def command_modules() -> dict[str, str]:
 
 
 def load_command(name: str) -> click.Command:
-    """Import and return a command. Raises KeyError for an unknown name, and ClickException beside foreign packages."""
+    """Import and return a command. Raises KeyError for an unknown name, and ClickException as `command_modules`."""
     module, _, function = command_modules()[name].partition(":")
     command: click.Command = getattr(import_module(module), function or "command")
     return command
@@ -63,7 +64,7 @@ def _show_version(context: click.Context, option: click.Parameter, asked: bool) 
 
 
 def _origin() -> str:
-    """Return the commit of which the distribution was built, or else the folder of the packages."""
+    """Return the commit from which the distribution was built, or else the folder of the packages."""
     try:
         return f"built from commit {(_HERE / 'curate' / 'commit.txt').read_text().strip()}"
     except FileNotFoundError:
@@ -82,7 +83,7 @@ def main() -> None:
 
 
 def _refuse_foreign_packages() -> None:
-    """End the command if other modules shadow curate's packages.
+    """Raise ClickException if other modules shadow curate's packages.
 
     Others use these names as well: SandboxFusion's server is a package `sandbox`, and many projects have a `train.py`.
     """
@@ -98,7 +99,7 @@ def _refuse_foreign_packages() -> None:
 
 
 def run() -> None:
-    """Start the command as a program of its own."""
+    """Run the program `curate`."""
     # For processes that libraries start with `python -m`, as vLLM does: they would import from the working folder.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     main(prog_name="curate")

@@ -26,7 +26,7 @@ def command(datasets: tuple[Path, ...], out: Path, dedup: float, overwrite: bool
     from curate.errors import CurateError
     from curate.merging import merge, missing_sets
 
-    interrupted = "the datasets are unchanged, the same command starts again"
+    interrupted = "the datasets are unchanged; run the same command to start again"
     with report_user_errors(CurateError, OSError, interrupt_message=interrupted), ProgressBar() as progress:
         missing = missing_sets(datasets)
         manifest = merge(datasets, out, dedup=dedup, overwrite=overwrite, progress=progress)
@@ -39,7 +39,7 @@ def command(datasets: tuple[Path, ...], out: Path, dedup: float, overwrite: bool
         warn(f"{name} does not count: its items may be in {listed}, never compared with it")
     click.echo()
     for dataset in manifest.merged:
-        click.echo(f"{dataset.n_kept} of {dataset.rows} problems stay from {dataset.location}")
+        click.echo(f"{dataset.n_kept} of {dataset.rows} problems kept from {dataset.location}")
     click.echo(f"{manifest.n_kept} problems in {out}")
     print_hashes(manifest)
     sys.exit(0 if manifest.n_kept else 1)

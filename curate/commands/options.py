@@ -30,7 +30,7 @@ dedup_option = click.option(
     help="Minimum Jaccard similarity of near-duplicates.",
 )
 
-_PYTHON = {"True": "true", "False": "false", "None": "null"}
+_JSON_CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 _SYSTEM = click.option(
     "--system", metavar="TEXT|@FILE", help="System prompt, which is the first message.  [default: none]"
 )
@@ -82,8 +82,8 @@ def parse_assignments(option: str, texts: Iterable[str]) -> dict[str, Any]:
         key, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not key or not value:
             raise click.UsageError(f"{option} {text}: give KEY=VALUE")
-        if value in _PYTHON:  # as a text, False would count as true
-            raise click.UsageError(f"{option} {text}: write {key}={_PYTHON[value]}")
+        if value in _JSON_CONSTANTS:  # as a text, False would count as true
+            raise click.UsageError(f"{option} {text}: write {key}={_JSON_CONSTANTS[value]}")
         if key in values:
             raise click.UsageError(f"{option} {text}: {key} is given twice")
         try:

@@ -28,7 +28,7 @@ from sandbox.commands.console import report_user_errors, require_extra
 def command(dataset: Path, repo_id: str, private: bool, revision: str, include: tuple[str, ...], dry_run: bool) -> None:
     """Commit DATASET to the Hub as the dataset REPO_ID, such as owner/name.
 
-    All tables, the card, the manifest and the report go up in one commit, or nothing does.
+    All tables, the card, the manifest and the report are sent in one commit, or nothing is.
     """
     require_extra("data")
     from curate.dataset.location import resolve_dataset_folder

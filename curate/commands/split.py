@@ -63,7 +63,7 @@ def command(
     options = SplitConfig(validation, test, similarity, seed)
     if not options.sizes:
         raise click.UsageError("give --validation, --test or both, such as --validation 0.1")
-    interrupted = f"{dataset} is unchanged, the same command starts again"
+    interrupted = f"{dataset} is unchanged; run the same command to start again"
     with report_user_errors(CurateError, OSError, interrupt_message=interrupted), ProgressBar() as progress:
         manifests = split(dataset, out, options, overwrite=overwrite, progress=progress)
     for name, manifest in manifests.items():

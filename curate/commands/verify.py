@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]
 
 
-def _expected(name: str, covers: str) -> Callable[[Command], Command]:
+def _hash_option(name: str, covers: str) -> Callable[[Command], Command]:
     """Return an option that takes a published hash."""
     text = f"The published {name} hash, which covers {covers}.  [default: compare only with the manifest]"
     return click.option(f"--{name}-hash", metavar="HEX", help=text)
@@ -38,9 +38,9 @@ def _expected(name: str, covers: str) -> Callable[[Command], Command]:
     help="With --run: folder of the report audit.md and audit.json.  [default: audits/ and the dataset's name]",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the audit of another source or sample in the folder --out.")
-@_expected("content", "what is in the rows, without measured columns")
-@_expected("reward", "what decides rewards")
-@_expected("manifest", "everything that the manifest says")
+@_hash_option("content", "what is in the rows, without measured columns")
+@_hash_option("reward", "what decides rewards")
+@_hash_option("manifest", "everything that the manifest says")
 @options.sandbox_options
 def command(
     dataset: str,
@@ -63,7 +63,7 @@ def command(
     from curate.errors import CurateError
     from sandbox import SandboxError
 
-    n_rows = _number(run)
+    n_rows = _parse_run(run)
     name, equals, location = dataset.partition("=")
     is_source = bool(equals and re.fullmatch(r"[\w-]+", name)) and not Path(dataset).exists()
     if is_source and run is None:
@@ -78,9 +78,9 @@ def command(
     if any(expected.values()):
         raise click.UsageError("--run compares no published hashes. Leave it out, or leave out the hashes.")
     out = out or Path("audits") / (name if is_source else Path(dataset.partition("@")[0]).resolve().name)
-    to_continue = f"what was judged is in {out}; the same command continues"
+    interrupted = f"judgements are saved in {out}; run the same command to continue"
     with (
-        report_user_errors(CurateError, SandboxError, OSError, interrupt_message=to_continue),
+        report_user_errors(CurateError, SandboxError, OSError, interrupt_message=interrupted),
         ProgressBar() as progress,
     ):
         from curate.audit import audit_references, audit_source, format_lines, write
@@ -133,7 +133,7 @@ def _check(dataset: str, expected: Mapping[str, str | None]) -> None:
             )
 
 
-def _number(run: str | None) -> int | None:
+def _parse_run(run: str | None) -> int | None:
     """Return the number of rows to execute; None for all of them."""
     if run in (None, "all"):
         return None

@@ -58,7 +58,7 @@ math-verify can read the answer and finds it equal to itself, which does not sho
 _COUNT_QUESTIONS = "SELECT count(*) AS n, count(*) FILTER (verified) AS verified FROM rows WHERE expected_answer <> ''"
 _CONTAMINATION = """\
 Rows that hold an item of these evaluation sets were removed: same key or address, same text, a short item in
-one piece, or at least half of an item's runs of eight words without boilerplate. The config `contamination`
+one piece, or at least half of an item's word 8-grams without boilerplate. The config `contamination`
 has every hit with its item, score and the words in common, and those of a fifth to a half, which stayed."""
 _TESTS_AND_TIME = """
     SELECT source, count(*), median(n_tests), max(n_tests), median(cpu_seconds), max(cpu_seconds) FROM rows

@@ -1,4 +1,4 @@
-"""The table `contamination/`, the text that training rows and evaluation items share."""
+"""The table `contamination/`: text that training rows and evaluation items have in common."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ RULES = ("same_key", "in_window", "same_text", "whole_item", "contained")
 
 HIT_COLUMNS = {
     "row": ("int32", "position among the rows compared, from zero"),
-    "id": ("string", "id there, or file and place"),
+    "id": ("string", "its id, or file and position"),
     "source": ("string", "its source"),
     "set": ("string", "evaluation set, by the name it was given"),
     "item": ("string", "id of the item in it, or file and position; for in_window the window"),
     "rule": ("string", ", ".join(RULES)),
-    "score": ("float64", "share of the item's runs of eight words that the row holds; 1 for the other rules"),
-    "span": ("string", "the longest stretch of words that both have, as the row words it; or the key, or the date"),
+    "score": ("float64", "share of the item's word 8-grams that the row has; 1 for the other rules"),
+    "span": ("string", "the longest sequence of words in common, as in the row; or the key, or the date"),
     "verdict": ("string", "removed or review"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ContaminationHit:
-    """A row and an item that have something in common. HIT_COLUMNS explains the fields."""
+    """A match of a row and an item. HIT_COLUMNS explains the fields."""
 
     row: int
     id: str

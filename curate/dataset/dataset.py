@@ -31,12 +31,12 @@ _COMPARED_COLUMNS = ("id", "source", "statement", "tests", "verified")
 class Dataset:
     """A folder with tables, which are the folders in it: `data`, `rejected`, `evidence` and others.
 
-    Tables are Parquet files. Where curate only removed rows from lines of JSON, they are lines of JSON, too, and the
-    rows of `data` are not problems. Every method that reads a table raises CurateError if a file is damaged.
+    Tables are Parquet files. Where curate only removed rows from lines of JSON, they are lines of JSON, and the rows of
+    `data` are not problems. Every method that reads a table raises CurateError if a file is damaged.
     """
 
     def __init__(self, path: Path, manifest: Manifest | None = None) -> None:
-        """Open a folder, whether or not it is finished. manifest: None: read from the folder when it is needed"""
+        """Open a folder, finished or not. manifest: None to read it from the folder on first use"""
         self.path = path
         self._manifest = manifest
         self._group: tuple[int, list[Row]] | None = None  # the row group that `load` has read last
@@ -213,7 +213,7 @@ def require_outside(out: Path, location: Path, files: Iterable[Path]) -> None:
 
 @contextmanager
 def translate_read_errors(path: Path) -> Iterator[None]:
-    """Turn errors that occur while a file of a dataset is read into a CurateError that names the file."""
+    """Turn errors of reading a dataset file into a CurateError that names the file."""
     import pyarrow as pa
 
     try:

@@ -132,7 +132,7 @@ def diff_datasets(old: Dataset, new: Dataset, *, progress: Progress = no_progres
 def _compare_rows(
     old: Dataset, new: Dataset, columns: Sequence[str], progress: Progress
 ) -> tuple[dict[tuple[str, str], ChangedRows], dict[str, ChangedRows]]:
-    """Return the rows whose fate differs, and in which columns the rows differ that were kept both times."""
+    """Return the rows with different fates, and the rows kept in both datasets that differ in a column."""
     escaped = [name.replace('"', '""') for name in columns]  # names are the dataset's
     hashes = ", ".join(f'hash(to_json("{name}")::VARCHAR)' for name in escaped)
     names = ", ".join("'" + name.replace("'", "''") + "'" for name in columns)

@@ -25,7 +25,7 @@ _encode = json.JSONEncoder(sort_keys=True).encode
 class HashedRow(NamedTuple):
     """The inputs of a dataset's hashes for one row.
 
-    content, reward  lines of JSON that the two hashes are made of; a row of `rejected` has no line for rewards
+    content, reward  lines of JSON for the content hash and the reward hash; `reward` is empty for a row of `rejected`
     digest           of the whole row
     """
 
@@ -46,7 +46,7 @@ def hash_row(row: Mapping[str, Any], *, rewards: bool) -> HashedRow:
 
 
 class RowHasher:
-    """SHA-256 hashes of the rows in their order, and a digest of each whole row, for which it holds 8 bytes."""
+    """The SHA-256 hashes of a sequence of rows, and an 8-byte digest of each row."""
 
     def __init__(self) -> None:
         self._content = hashlib.sha256()
@@ -64,7 +64,7 @@ class RowHasher:
         return row
 
     def add_hashed(self, row: HashedRow) -> None:
-        """Add a row whose lines and digest are known."""
+        """Add a row whose lines and digest have been computed."""
         self._content.update(row.content)
         self._reward.update(row.reward)
         self._digests += row.digest
@@ -80,7 +80,7 @@ class RowHasher:
     @property
     def digests(self) -> Iterator[str]:
         """The digests of all rows that were added, in order, as hexadecimal numbers."""
-        return (self._digests[place : place + _BYTES].hex() for place in range(0, len(self._digests), _BYTES))
+        return (self._digests[begin : begin + _BYTES].hex() for begin in range(0, len(self._digests), _BYTES))
 
 
 def write_digests(hasher: RowHasher, folder: Path) -> None:
@@ -125,7 +125,7 @@ def _object(texts: Mapping[str, str], names: Iterable[str]) -> bytes:
 
 
 def _measured_json(row: Mapping[str, Any], texts: Mapping[str, str], names: Iterable[str]) -> bytes:
-    """Return the JSON object of those of the columns in the row. As in Parquet, a number of seconds is no integer."""
+    """Return the JSON object of the columns that the row has. Integers become floats, as in Parquet."""
     present = [name for name in names if name in row]
     floats = {name: f"{row[name]}.0" if type(row[name]) is int else texts[name] for name in present}
     return _object(floats, present)

@@ -1,4 +1,4 @@
-"""The table `evidence/`, which shows why rows were rejected, and why some kept rows may have several right outputs.
+"""The table `evidence/`: reasons why rows were rejected, and why some kept rows may have several right outputs.
 
 Texts are cut after 4 KiB. Outputs may differ from run to run if programs do, so the content hash leaves the table out.
 """
@@ -32,7 +32,7 @@ EVIDENCE_COLUMNS = {
     "programs": ("list<string>", "programs that were executed on it; the reference, if there is one, is the first"),
     "program_languages": ("list<string>", "language of each"),
     "verdicts": ("list<string>", "verdict on each"),
-    "messages": ("list<string>", "what the sandbox said about each: the end of stderr, or the beginning of an output"),
+    "messages": ("list<string>", "the sandbox's message about each: the end of stderr, or the beginning of an output"),
     "outputs": ("list<string>", "what each printed or returned; null: nothing that could be shown"),
 }
 # These columns have an entry for each program.
@@ -59,7 +59,7 @@ class SolutionOutput:
 class EvidenceTest:
     """A test of a problem, and the outputs of some programs on it.
 
-    place: its index in the suite
+    case_index: index of the test in the suite
     answers: the programs and their outputs
     """
 
@@ -72,7 +72,7 @@ def evidence_row(rejection: Rejection, statement: str, test: EvidenceTest | None
     """Return a row of the table.
 
     rejection  the rejection of the row, or the suspicion about a kept row in the same form
-    test       the test that shows it; None if no solution was executed
+    test       the test on which solutions failed; None if no solution was executed
     """
     row: dict[str, Any] = dict.fromkeys(EVIDENCE_COLUMNS)
     row |= {name: getattr(rejection, name) for name in ("id", "source", "stage", "reason", "cause", "detail")}

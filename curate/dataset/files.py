@@ -31,13 +31,13 @@ class DatasetFiles:
 
     @property
     def suffix(self) -> str:
-        """The format of a copy, which is one for all files, as the ending of a file name."""
+        """The file name suffix of all copies."""
         return _TARGETS[self.table.files[0].suffix]
 
     def copy(self, dropped: Collection[int], folder: Path) -> tuple[list[Path], int]:
-        """Write the files without the rows at these positions. Return them, and the number of rows that were read.
+        """Copy the files without the rows at the positions `dropped`. Return the copies and the number of rows read.
 
-        Raises CurateError for values that Parquet files cannot have.
+        Raises CurateError if a value cannot be written as Parquet.
         """
         written = []
         position = 0
@@ -90,7 +90,7 @@ def _copy_batches(path: Path, target: Path, dropped: Collection[int], position: 
                 if len(kept := batch.filter(mask)):
                     writer.write(kept)
                 position += len(batch)
-    except pa.ArrowException as error:  # the rows have been read once, so it is not the file that is damaged
+    except pa.ArrowException as error:  # not a damaged file: its rows were read before
         raise CurateError(
             f"{path}: its rows cannot be written as Parquet ({shorten(error)}). Convert the files to lines of "
             "JSON first."

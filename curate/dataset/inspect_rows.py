@@ -17,7 +17,7 @@ _LINES = 20  # lines of outputs that are shown
 _WIDTH = 100  # characters of all columns of outputs together
 _TEST_CHARACTERS = 60  # characters of an input or output in the list of tests
 _SHOWN_TESTS = 8
-_LOOKED_AT = 20_000  # number of ids searched for suggestions for an unknown id
+_MAX_SEARCHED_IDS = 20_000  # number of ids searched for suggestions for an unknown id
 _REQUIRED_COLUMNS = frozenset(("id", "title", "source", "statement", "tests", "verified"))
 _RATE_COLUMNS = ("model", "n_correct", "n", "n_truncated", "pass_at_1", "k", "pass_at_k", "temperature")
 
@@ -30,7 +30,7 @@ def list_rows(dataset: Dataset, limit: int) -> Iterator[str]:
     present = [name for name in names if name in columns]
     rows = islice(dataset.rows("data", (*present, "expected_answer")), limit)
     rows_with_unknowns = (row | {"n_tests": None} if row["expected_answer"] else row for row in rows)
-    first = [[_word(row[name]) for name in present] for row in rows_with_unknowns]
+    first = [[_display(row[name]) for name in present] for row in rows_with_unknowns]
     yield from format_table(present, first)
     manifest = dataset.manifest
     if manifest.n_kept > len(first):
@@ -43,7 +43,7 @@ def show_row(dataset: Dataset, id: str) -> Iterator[str]:
     _require_problems(dataset)
     kept, rejected = list(dataset.find("data", id)), list(dataset.find("rejected", id))
     if not kept and not rejected:
-        raise CurateError(_unknown(dataset, id))
+        raise CurateError(_unknown_id_message(dataset, id))
     for row in kept:
         yield f"{escape_unprintable(row['id'])}  {one_line(row['title'], 200)}".rstrip()
         yield from terminal_lines(_kept_sections(dataset, row))
@@ -64,7 +64,7 @@ def show_test(dataset: Dataset, id: str, number: int) -> Iterator[str]:
                 f"{id} was rejected; the tests of rejected rows are not in the dataset. "
                 f"Without --test, the command shows the one on which its solutions failed, if they did."
             )
-        raise CurateError(_unknown(dataset, id))
+        raise CurateError(_unknown_id_message(dataset, id))
     if row.get("expected_answer"):
         raise CurateError(f"{id} is a question of mathematics and has no tests. Leave --test out to see its answer.")
     cases = _suite(dataset, row).cases
@@ -94,7 +94,7 @@ def _kept_sections(dataset: Dataset, row: Mapping[str, Any]) -> Iterator[Section
         yield Section("Test strength", [Text(_strength(row))])
     rates = list(dataset.find("difficulty", row["id"]))
     names = [name for name in _RATE_COLUMNS if rates and name in rates[0]]
-    table = Table(names, [[_word(rate[name]) for name in names] for rate in rates])
+    table = Table(names, [[_display(rate[name]) for name in names] for rate in rates])
     yield Section("Solve rate", [table if rates else Text("not measured")])
     yield Section("Where it comes from", [_provenance(dataset, row)])
     removed_names = ("id", "reason", "detail")
@@ -156,17 +156,17 @@ def _strength(row: Mapping[str, Any]) -> str:
     if row.get("test_strength") is None:
         return "not measured"
     wrong = row["n_mutants"] - row["n_mutants_equivalent"]
-    places = ", ".join(str(place + 1) for place in row["strongest_tests"])
-    strongest = f"those that catch most are tests {places}" if places else "no test catches any"
+    numbers = ", ".join(str(index + 1) for index in row["strongest_tests"])
+    strongest = f"those that catch most are tests {numbers}" if numbers else "no test catches any"
     return f"{row['test_strength']:.3g}: {row['n_mutants_killed']} of {wrong} wrong programs caught\n{strongest}"
 
 
 def _provenance(dataset: Dataset, row: Mapping[str, Any]) -> Table:
     build = dataset.manifest.build
-    place = build.locations.get(row["source"]) if build else None
+    origin = build.locations.get(row["source"]) if build else None
     facts = {
         "source": row["source"],
-        "location": "@".join(filter(None, (place.location, place.revision))) if place else "",
+        "location": "@".join(filter(None, (origin.location, origin.revision))) if origin else "",
         **{name: row.get(name) for name in ("platform", "url", "date", "difficulty")},
         "tags": ", ".join(row.get("tags") or ()),
         "licence": row.get("licence"),
@@ -195,7 +195,7 @@ def _evidence(row: Mapping[str, Any]) -> Iterator[Section]:
     for name, language, verdict, message, output, source in zip(
         names, *(row[column] for column in PROGRAM_COLUMNS), strict=True
     ):
-        # A message about an output is the beginning of the output.
+        # If there is an output, the message only repeats its beginning.
         messages = [Text(f"{message.rstrip()}\n", "message")] if output is None and message else []
         yield Section(f"{name.capitalize()}, {language}: {verdict}", [*messages, Text(source, "code")])
 
@@ -228,15 +228,15 @@ def _require_problems(dataset: Dataset) -> None:
         )
 
 
-def _unknown(dataset: Dataset, id: str) -> str:
+def _unknown_id_message(dataset: Dataset, id: str) -> str:
     known = (row["id"] for table in ("data", "rejected") for row in dataset.rows(table, ("id",)))
-    first = [*islice(known, _LOOKED_AT)]
+    first = [*islice(known, _MAX_SEARCHED_IDS)]
     close = [other for other in first if id.lower() in other.lower()][:3] or difflib.get_close_matches(id, first)
     hint = f"Did you mean {', '.join(close)}?" if close else f"`curate inspect {dataset.path}` lists some."
     return f"{dataset.path}: no row {id}, neither kept nor rejected. {hint}"
 
 
-def _word(value: Any) -> Any:
+def _display(value: Any) -> Any:
     return ("yes" if value else "no") if isinstance(value, bool) else value
 
 

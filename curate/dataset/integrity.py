@@ -103,7 +103,7 @@ def require_intact(folder: Path, *, advice: str, read_rows: bool = True, progres
     """Raise CurateError if the rows of a dataset are not those that its manifest describes.
 
     advice: the end of the message: what to type to use the dataset as it is
-    read_rows: as for `check`; false where the hashes of the manifest are not repeated anywhere
+    read_rows: as for `check_integrity`; False if no output repeats the manifest's hashes
     """
     found = check_integrity(Dataset.open(folder), read_rows=read_rows, progress=progress)
     if found.faults:
@@ -115,7 +115,7 @@ def check_trusted(
 ) -> None:
     """Raise CurateError if a dataset is not what its manifest describes, unless `trust` takes altered datasets.
 
-    read_rows: as for `check`
+    read_rows: as for `check_integrity`
     """
     if trust.include_altered:
         return
@@ -173,13 +173,13 @@ def _card_faults(dataset: Dataset) -> Iterator[Discrepancy]:
 
 
 def _without_difficulty(configs: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return configs without that of solve rates, which are added later: a command may have ended before the card."""
+    """Return configs without that of solve rates, which a killed command may have added without updating the card."""
     config = {"config_name": card.DIFFICULTY, "data_files": f"{card.DIFFICULTY}/train-*.parquet"}
     return [entry for entry in configs if entry != config]
 
 
 def _file_differences(dataset: Dataset) -> tuple[list[str], list[str], list[str]]:
-    """Return the names of files that are missing, that were added, and that are not as they were written."""
+    """Return the names of missing, added and changed files."""
     recorded = {file.name: file for file in dataset.manifest.files}
     present = output_folder.immutable_file_names(dataset.path) if recorded else []
     missing = [name for name in recorded if name not in present]
@@ -193,7 +193,7 @@ def _is_as_written(folder: Path, file: InputFile) -> bool:
 
 
 def _count_faults(dataset: Dataset) -> Iterator[Discrepancy]:
-    """Yield the counts of the manifest that are not those of the rows. Only a few columns are read."""
+    """Yield faults of the counts in the manifest. Only a few columns are read."""
     manifest = dataset.manifest
     try:
         kept = _count_values(dataset, "data", ("source", "verified"))
@@ -265,10 +265,10 @@ def _compare_rows(
         faults.append(Discrepancy("data", f"has no column {', '.join(sorted(missing))}"))
     faults += _changed_rows(dataset, hasher, ids)
     if repeated := [id for id, n in Counter(ids["data"]).items() if n > 1]:
-        faults.append(_fault("data", "id occurs more than once", "ids occur more than once", repeated))
+        faults.append(_row_fault("data", "id occurs more than once", "ids occur more than once", repeated))
     if unreadable:
         texts = "row has tests that cannot be read", "rows have tests that cannot be read"
-        faults.append(_fault("data", *texts, unreadable))
+        faults.append(_row_fault("data", *texts, unreadable))
     return hasher, {table: len(names) for table, names in ids.items()}, faults
 
 
@@ -297,7 +297,7 @@ def _changed_rows(dataset: Dataset, hasher: RowHasher, ids: Mapping[str, Sequenc
             ("added", after - before),
         ):
             if names:
-                yield _fault(table, f"row was {what}", f"rows were {what}", sorted(names))
+                yield _row_fault(table, f"row was {what}", f"rows were {what}", sorted(names))
         if not gone and not new:
             yield Discrepancy(table, "the rows are in another order")
 
@@ -312,9 +312,9 @@ def _read_digests(folder: Path, table: str) -> list[tuple[str, str]]:
         return list(zip(rows.column("id").to_pylist(), rows.column("digest").to_pylist(), strict=True))
 
 
-def _fault(place: str, of_one: str, of_many: str, ids: Sequence[str]) -> Discrepancy:
+def _row_fault(table: str, of_one: str, of_many: str, ids: Sequence[str]) -> Discrepancy:
     more = ("...",) if len(ids) > EXAMPLES else ()
-    return Discrepancy(place, f"{len(ids)} {of_one if len(ids) == 1 else of_many}", (*ids[:EXAMPLES], *more))
+    return Discrepancy(table, f"{len(ids)} {of_one if len(ids) == 1 else of_many}", (*ids[:EXAMPLES], *more))
 
 
 def _is_suite(text: Any) -> bool:

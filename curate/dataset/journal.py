@@ -1,10 +1,9 @@
 """The result journal: one JSON line for each executed problem, appended as results arrive.
 
 A line is flushed before the next result is awaited, so killing the process loses at most the line being written: the
-last one, without a newline. It is cut off when the journal is opened again, unless its record is complete. Any other
-line that is not a record is an error, because no kill causes one: the file was damaged or edited, and its results may
-have been expensive. Records stay in the file until they are needed, because those of a million problems would fill the
-memory.
+last one, without a newline. Reopening the journal removes this line, unless its record is complete. Any other line that
+is not a record is an error, because a kill cannot cause it: the file was damaged or edited, and its results may have
+been expensive. Memory holds only the offsets of records, because a million records would not fit.
 """
 
 import json
@@ -18,13 +17,13 @@ from curate.errors import CurateError, OutputInUseError
 from sandbox.closeable import Closeable
 from sandbox.concurrency.file_lock import FileLock
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 _MAX_NAMED = 8  # damaged lines in a message
 
 
 class ResultJournal(Closeable):
-    """Records, each under a key that names everything it depends on. The last record of a key counts.
+    """Records, each under a key that names everything it depends on. Of several records of a key, the last counts.
 
     The file is locked until `close`.
 
@@ -35,7 +34,7 @@ class ResultJournal(Closeable):
         self._path = path
         with ExitStack() as stack:
             stack.enter_context(FileLock(path, OutputInUseError(path)))
-            self._places, self._end = _index(path)
+            self._offsets, self._end = _index(path)
             self._file = stack.enter_context(path.open("a+b"))
             self._file.truncate(self._end)
             self._file.seek(max(self._end - 1, 0))
@@ -52,31 +51,31 @@ class ResultJournal(Closeable):
         self.close()
 
     def __contains__(self, key: str) -> bool:
-        return key in self._places
+        return key in self._offsets
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._offsets)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._offsets)
 
-    def load(self, key: str, read: Callable[[Any], Found]) -> Found:
+    def load(self, key: str, read: Callable[[Any], Result]) -> Result:
         """Return `read` of the record. Raises CurateError, which names the line, if `read` raises ValueError."""
-        return _load(self._path, self._places[key], read)
+        return _load(self._path, self._offsets[key], read)
 
     def add(self, key: str, record: Any) -> None:
         """Append the record. When this returns, the record has been handed to the operating system."""
-        place = self._end
+        offset = self._end
         self._write(json.dumps([key, record]).encode() + b"\n")
-        self._places[key] = place
+        self._offsets[key] = offset
 
-    def records(self, keys: Mapping[str, str], read: Callable[[Any], Found]) -> "JournalRecords[Found]":
+    def records(self, keys: Mapping[str, str], read: Callable[[Any], Result]) -> "JournalRecords[Result]":
         """Return the records of some problems.
 
         keys  by the id of a problem, the key of its record
         read  decodes a stored record
         """
-        return JournalRecords(self._path, {id: self._places[key] for id, key in keys.items()}, read)
+        return JournalRecords(self._path, {id: self._offsets[key] for id, key in keys.items()}, read)
 
     def _write(self, line: bytes) -> None:
         self._file.write(line)
@@ -84,54 +83,54 @@ class ResultJournal(Closeable):
         self._end += len(line)
 
 
-class JournalRecords(Mapping[str, Found], Generic[Found]):
+class JournalRecords(Mapping[str, Result], Generic[Result]):
     """The records of some problems by id. Each access reads the file, and raises CurateError if `read` refuses it."""
 
-    def __init__(self, path: Path, places: dict[str, int], read: Callable[[Any], Found]) -> None:
-        self._path, self._places, self._read = path, places, read
+    def __init__(self, path: Path, offsets: dict[str, int], read: Callable[[Any], Result]) -> None:
+        self._path, self._offsets, self._read = path, offsets, read
 
     @classmethod
-    def open(cls, path: Path, read: Callable[[Any], Found]) -> "JournalRecords[Found]":
+    def open(cls, path: Path, read: Callable[[Any], Result]) -> "JournalRecords[Result]":
         """Return all records by their keys, also while another process adds some.
 
         Raises CurateError if a line before the last is not a record, and OSError.
         """
         return cls(path, _index(path)[0], read)
 
-    def select(self, ids: Iterable[str]) -> "JournalRecords[Found]":
+    def select(self, ids: Iterable[str]) -> "JournalRecords[Result]":
         """Return only the records of these problems, as far as they have one."""
-        return JournalRecords(self._path, {id: self._places[id] for id in ids if id in self._places}, self._read)
+        return JournalRecords(self._path, {id: self._offsets[id] for id in ids if id in self._offsets}, self._read)
 
-    def __getitem__(self, id: str) -> Found:
-        return _load(self._path, self._places[id], self._read)
+    def __getitem__(self, id: str) -> Result:
+        return _load(self._path, self._offsets[id], self._read)
 
     def __contains__(self, id: object) -> bool:
-        return id in self._places
+        return id in self._offsets
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._offsets)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._offsets)
 
 
 def _index(path: Path) -> tuple[dict[str, int], int]:
     """Return the offset of the last record of each key, and the end of the last record. Raises CurateError."""
-    places: dict[str, int] = {}
+    offsets: dict[str, int] = {}
     damaged: list[int] = []
     end = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if (key := _key(line)) is not None:
-                places[key] = end
+                offsets[key] = end
             elif _is_torn(line):
                 break
             else:
                 damaged.append(number)
             end += len(line)
     if damaged:
-        raise _damage(path, damaged)
-    return places, end
+        raise _damage_error(path, damaged)
+    return offsets, end
 
 
 def _key(line: bytes) -> str | None:
@@ -146,22 +145,22 @@ def _key(line: bytes) -> str | None:
 
 
 def _is_torn(line: bytes) -> bool:
-    """Return whether the line is the beginning of one that add() writes, as a kill or a power cut may leave it."""
+    """Return whether the line is an incomplete line of add(), which a kill or a power cut may leave."""
     return not line.endswith(b"\n") and b'["'.startswith(line.strip(b"\0")[:2])
 
 
-def _load(path: Path, place: int, read: Callable[[Any], Found]) -> Found:
+def _load(path: Path, offset: int, read: Callable[[Any], Result]) -> Result:
     with path.open("rb") as file:
-        file.seek(place)
+        file.seek(offset)
         record = json.loads(file.readline())[1]
         try:
             return read(record)
         except ValueError as error:
             file.seek(0)
-            raise _damage(path, [file.read(place).count(b"\n") + 1], f" ({error})") from error
+            raise _damage_error(path, [file.read(offset).count(b"\n") + 1], f" ({error})") from error
 
 
-def _damage(path: Path, lines: Sequence[int], reason: str = "") -> CurateError:
+def _damage_error(path: Path, lines: Sequence[int], reason: str = "") -> CurateError:
     named = lines[:_MAX_NAMED]
     more = f" and {len(lines) - len(named)} more" if len(lines) > len(named) else ""
     deletion = ";".join(f"{number}d" for number in named)

@@ -1,4 +1,4 @@
-"""Find the dataset that a command was given: a folder, or one that was pushed to the Hub as owner/name@revision."""
+"""Find a dataset by its location: a folder, or a dataset pushed to the Hub as owner/name@revision."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ def resolve_dataset_folder(location: str | Path) -> Path:
 
     location  a folder, or `owner/name` or `owner/name@revision`; only the latter is always the same dataset
 
-    Raises CurateError if the Hub does not give such a dataset, or if curate did not build it. A local folder is
+    Raises CurateError if the Hub has no such dataset, or if curate did not build it. A local folder is
     returned as it is, whether it is a dataset or not.
     """
     if not _on_hub(location):
@@ -57,8 +57,7 @@ def download_dataset(location: str | Path) -> Path | None:
 
 
 def _on_hub(location: str | Path) -> bool:
-    """Return whether this is a Hub id. `data/taco` with a folder `data` beside it is a mistyped path rather than
-    that."""
+    """Return whether this is a Hub id. If there is a folder `data`, `data/taco` is a mistyped path."""
     path = Path(location).expanduser()
     return not path.exists() and bool(HUB_ID.fullmatch(str(location))) and not Path(path.parts[0]).exists()
 

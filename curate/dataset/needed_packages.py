@@ -16,25 +16,25 @@ log = logging.getLogger(__name__)
 
 
 def with_packages(sandbox: SandboxOptions, dataset: str | Path) -> SandboxOptions:
-    """Return the options with the packages with which a dataset was built, unless they name packages themselves.
+    """Return the options with the packages of a dataset's build, unless they name packages themselves.
 
     dataset  a folder or the Hub id of a dataset; data that curate has not built needs no packages
 
-    A warning says where the packages that are there differ from those of the build. Raises BackendUnavailable if one of
-    them is missing.
+    Logs a warning for each installed package that differs from that of the build. Raises BackendUnavailable if one is
+    missing.
     """
     built_with = _packages(dataset)
     if built_with and not sandbox.packages:
         requested = (package.name for package in built_with if package.requested)
         sandbox = replace(sandbox, packages=tuple(requested))
-    there = {package.name: package for package in sandbox.find_packages()} if built_with else {}
+    available = {package.name: package for package in sandbox.find_packages()} if built_with else {}
     for package in built_with:
-        if there.get(package.name, package).digest != package.digest or package.name not in there:
+        if available.get(package.name, package).digest != package.digest or package.name not in available:
             log.warning(
                 "%s was built with the package %s, but programs now get %s; verdicts may differ",
                 dataset,
                 package,
-                there.get(package.name, "none"),
+                available.get(package.name, "none"),
             )
     return sandbox
 

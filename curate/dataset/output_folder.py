@@ -28,9 +28,9 @@ WORK, PLAN = ".work", "plan.json"
 
 
 def finished_manifest(out: Path, plan: Plan, *, overwrite: bool) -> Manifest | None:
-    """Return the manifest of the folder if it was built by exactly this plan, or None if it is still to be built.
+    """Return the manifest of the folder if it is finished with exactly this plan; None if it has to be built.
 
-    Raises CurateError if the folder contains something else that must not be lost.
+    Raises CurateError if the folder contains anything else.
     """
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return None
@@ -50,12 +50,12 @@ def finished_manifest(out: Path, plan: Plan, *, overwrite: bool) -> Manifest | N
     except (ValueError, KeyError, TypeError):
         raise CurateError(f"{out / MANIFEST} is not a curate manifest. Choose another --out.") from None
     if manifest is not None:
-        if _begun(out / WORK) in (None, wanted):  # left by a build killed at its very end
+        if _read_work_plan(out / WORK) in (None, wanted):  # left by a build killed at its very end
             shutil.rmtree(out / WORK, ignore_errors=True)
         return manifest
     if not overwrite:
         raise PlanMismatchError(
-            f"{out} holds a dataset made from another plan ({_difference(before, wanted)}). "
+            f"{out} holds a dataset made from another plan ({_describe_difference(before, wanted)}). "
             "Choose another --out, or add --overwrite to replace it."
         )
     return None
@@ -65,14 +65,14 @@ def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of a finished dataset. Raises CurateError if the folder is not one."""
     try:
         content = json.loads((folder / MANIFEST).read_text())
-        ours = {"plan", "counts", "content_hash"} <= content.keys() and (folder / "data").is_dir()
+        is_dataset = {"plan", "counts", "content_hash"} <= content.keys() and (folder / "data").is_dir()
     except FileNotFoundError:
         if (folder / WORK).is_dir():
             raise CurateError(f"{folder} is not finished. Build it to its end: the same command continues.") from None
-        ours = False
+        is_dataset = False
     except (OSError, ValueError, AttributeError):
-        ours = False
-    if not ours:
+        is_dataset = False
+    if not is_dataset:
         raise CurateError(f"{folder} is not a curate dataset. Give the folder that curate build-dataset wrote.")
     try:
         return manifests.from_json(content)
@@ -83,9 +83,9 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def lock_output(out: Path, lock: Path, *, temporary: bool = False) -> FileLock:
-    """Make the folder of the lock file, and keep other commands from writing to `out`.
+    """Lock `out` against other commands, and create the folder of the lock file.
 
-    temporary  let the release of the lock remove its file
+    temporary  whether releasing the lock removes its file
 
     Raises CurateError if the file cannot be created, or if another command has locked it.
     """
@@ -98,20 +98,20 @@ def lock_output(out: Path, lock: Path, *, temporary: bool = False) -> FileLock:
 
 @contextmanager
 def open_work_folder(out: Path, plan: Plan, *, overwrite: bool) -> Iterator[Path]:
-    """Yield the work folder, locked for this process. It still contains earlier work on the same plan.
+    """Yield the work folder, locked for this process, with earlier work on the same plan.
 
-    Raises CurateError if the folder cannot be created, if another process has locked it or has just finished it, or if
-    it was begun for another plan for which programs were executed, or by an older version.
+    Raises CurateError if the folder cannot be created, if another process has locked or just finished it, or if it
+    holds work of an older version, or results for another plan.
     """
     work, wanted = out / WORK, to_json(plan)
     with lock_output(out, work / "lock"):
         if (out / MANIFEST).exists() and not overwrite:
             raise CurateError(f"another command has just finished {out}. Type the same command again.")
-        begun = _begun(work)
-        if begun not in (None, wanted):
+        work_plan = _read_work_plan(work)
+        if work_plan not in (None, wanted):
             if not overwrite and any(map(has_records, work.glob(f"{SHARDS}/*/{FILE}"))):
                 raise PlanMismatchError(
-                    f"{out} holds an unfinished build of another plan ({_difference(begun, wanted)}). "
+                    f"{out} holds an unfinished build of another plan ({_describe_difference(work_plan, wanted)}). "
                     "Choose another --out, or add --overwrite to discard it."
                 )
             shutil.rmtree(work / SHARDS, ignore_errors=True)
@@ -151,13 +151,13 @@ def commit_output(work: Path, out: Path, manifest: Manifest) -> Manifest:
 
 
 def immutable_files(folder: Path) -> tuple[InputFile, ...]:
-    """Return the files of a dataset that nothing changes once it is finished, with their sizes and hashes."""
+    """Return the files of a finished dataset that no command changes, with their sizes and hashes."""
     names = immutable_file_names(folder)
     return tuple(InputFile(name, (folder / name).stat().st_size, path_sha256(folder / name)) for name in names)
 
 
 def immutable_file_names(folder: Path) -> list[str]:
-    """Return the names of these files. A link is listed even if it leads to a folder or nowhere."""
+    """Return the names of the files of `immutable_files`, and of symbolic links to folders or missing files."""
     parts = [folder / name for name in _WRITTEN_ONCE]
     paths = [path for part in parts for path in (sorted(part.rglob("*")) if part.is_dir() else [part])]
     listed = (path for path in paths if path.is_symlink() or (path.exists() and not path.is_dir()))
@@ -170,19 +170,19 @@ def untracked_names(folder: Path) -> list[str]:
 
 
 def mark_unfinished(out: Path) -> None:
-    """Mark a dataset that will be written again as not finished, so that no reader takes it for the new one."""
+    """Mark a dataset as unfinished before it is replaced, so that no reader mistakes it for the new one."""
     (out / WORK).mkdir(parents=True, exist_ok=True)  # without it, the folder would not be recognized as curate's
     (out / MANIFEST).unlink(missing_ok=True)
 
 
 def write_atomic(path: Path, text: str) -> None:
     """Write a file atomically."""
-    aside = path.with_name(path.name + ".new")
-    aside.write_text(text, encoding="utf-8")
-    aside.replace(path)
+    new_path = path.with_name(path.name + ".new")
+    new_path.write_text(text, encoding="utf-8")
+    new_path.replace(path)
 
 
-def _begun(work: Path) -> dict[str, Any] | None:
+def _read_work_plan(work: Path) -> dict[str, Any] | None:
     """Return the plan for which a work folder was begun, as JSON: None without a plan, {} if it cannot be read."""
     try:
         plan = json.loads((work / PLAN).read_text())
@@ -193,7 +193,7 @@ def _begun(work: Path) -> dict[str, Any] | None:
     return plan if isinstance(plan, dict) else {}
 
 
-def _difference(plan: dict[str, Any], wanted: dict[str, Any]) -> str:
+def _describe_difference(plan: dict[str, Any], wanted: dict[str, Any]) -> str:
     before = plan.get("configuration", {})
     differing = [
         f"{name} was {before[name]}, now {value}"

@@ -39,8 +39,8 @@ def push(folder: Path, repo: str, files: Iterable[str], *, private: bool, revisi
 
     files: paths relative to the folder
 
-    The same commit deletes files in these folders that are left from an earlier push and not part of this one, so
-    that shards of two builds are never mixed. If CurateError is raised, nothing has been committed.
+    The same commit deletes files of an earlier push in these folders, so shards of two builds are never mixed. If
+    CurateError is raised, nothing has been committed.
     """
     from huggingface_hub import HfApi, constants, get_token
 

@@ -1,4 +1,4 @@
-"""SQL over the tables of datasets. DuckDB runs it in this process, and sees only the rows that it is given.
+"""SQL over the tables of datasets. DuckDB runs it in this process, only on the rows passed to it.
 
 Rows come as Arrow batches from curate's reader of tables. DuckDB opens no file, loads no extension, has no network and
 keeps its configuration, so SQL cannot reach anything else on this machine.
@@ -87,7 +87,7 @@ def run(
     errors: list[Exception] = []
     progress = threading.Event()
 
-    def watched(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    def with_progress_flag(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         try:
             for batch in reader:
                 progress.set()
@@ -97,9 +97,9 @@ def run(
             raise
 
     for name, reader in tables.items():
-        connection.register(name, pa.RecordBatchReader.from_batches(reader.schema, watched(reader)))
+        connection.register(name, pa.RecordBatchReader.from_batches(reader.schema, with_progress_flag(reader)))
     try:
-        with _interrupted_if_stalled(connection, progress, max_batch_seconds):
+        with _interrupt_if_stalled(connection, progress, max_batch_seconds):
             cursor = connection.execute(sql)
             names = [column[0] for column in cursor.description]
             while rows := cursor.fetchmany(_FETCHED_ROWS):
@@ -115,7 +115,7 @@ def run(
 
 
 @contextmanager
-def _interrupted_if_stalled(
+def _interrupt_if_stalled(
     connection: "DuckDBPyConnection", progress: threading.Event, seconds: float
 ) -> Iterator[None]:
     done = threading.Event()

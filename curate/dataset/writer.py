@@ -1,7 +1,7 @@
 """Write the tables of a dataset, in the layout that `datasets.load_dataset(DIR)` opens.
 
-Tables are Parquet files. Only those beside lines of JSON that curate did not build are lines of JSON as well, because
-`load_dataset` reads all configs of a folder in one format.
+Tables are Parquet files, except in a folder with `data` in lines of JSON, because `load_dataset` reads all configs of a
+folder in one format.
 
 Several processes can prepare a table: each writes sorted rows to an Arrow file, a part, and one process merges the
 parts. A part also holds values that the merge would otherwise compute: the lines and the digest for the hashes, and the
@@ -42,9 +42,9 @@ REJECTED_COLUMNS: Columns = {
     "id": ("string", "`source/native-id`"),
     "source": ("string", "name of the source, as `curate sources` lists it"),
     "stage": ("string", "parse, filter, verify, dedup, decontaminate, strength, difficulty or split"),
-    "reason": ("string", "a fixed word"),
-    "detail": ("string", "for people: what was found"),
-    "cause": ("string", "a finer fixed word where there is one, such as why references failed"),
+    "reason": ("string", "machine-readable reason"),
+    "detail": ("string", "explanation for people"),
+    "cause": ("string", "more precise reason, such as why references failed; empty if there is none"),
 }
 
 
@@ -177,9 +177,9 @@ def merge_parts(
 
     def members() -> Iterator[tuple[tuple["pa.RecordBatch", int], int]]:
         parts = (_read_part(path, key, list(columns)) for path in paths)
-        for _, hashed, batch, place, size in heapq.merge(*parts, key=itemgetter(0)):
+        for _, hashed, batch, index, size in heapq.merge(*parts, key=itemgetter(0)):
             hasher.add_hashed(hashed)  # here, since the lines are as large as the rows
-            yield (batch, place), size
+            yield (batch, index), size
 
     with ParquetFiles(columns, folder) as files:
         for group, n_characters in row_groups(members(), ROW_GROUP_BYTES):
@@ -203,21 +203,21 @@ def _read_part(
             sizes = batch.column(_SIZE).to_pylist()
             hashed = map(HashedRow, *(batch.column(name).to_pylist() for name in _HASHED))
             batch = batch.select(columns)
-            for place, (values, row, size) in enumerate(zip(keys, hashed, sizes, strict=True)):
-                yield values, row, batch, place, size
+            for index, (values, row, size) in enumerate(zip(keys, hashed, sizes, strict=True)):
+                yield values, row, batch, index, size
 
 
 def _gather(rows: Sequence[tuple["pa.RecordBatch", int]]) -> "pa.Table":
     """Return rows of several batches as one table. Those of one batch are contiguous and in order."""
     import pyarrow as pa
 
-    first = {id(batch): (batch, place) for batch, place in reversed(rows)}
+    first = {id(batch): (batch, index) for batch, index in reversed(rows)}
     n_rows = Counter(id(batch) for batch, _ in rows)
-    table = pa.Table.from_batches([batch.slice(place, n_rows[key]) for key, (batch, place) in first.items()])
+    table = pa.Table.from_batches([batch.slice(index, n_rows[key]) for key, (batch, index) in first.items()])
     table = table.combine_chunks()
     if len(first) == 1:
         return table
     ends = accumulate(n_rows[key] for key in first)
     begins = {key: end - n_rows[key] for key, end in zip(first, ends, strict=True)}
-    places = [begins[id(batch)] + place - first[id(batch)][1] for batch, place in rows]
-    return table.take(pa.array(places))
+    indices = [begins[id(batch)] + index - first[id(batch)][1] for batch, index in rows]
+    return table.take(pa.array(indices))

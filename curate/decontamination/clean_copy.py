@@ -1,8 +1,8 @@
 """Copy a dataset without the rows that contain items of an evaluation set, for `curate decontaminate`.
 
-The copy of a folder that `curate build-dataset` wrote is the same as if it had been built with the same sets: removed
-rows are in `rejected/`, and the manifest and the card describe the comparison. For any other file or folder, the rows
-that stay are copied into `data/`, beside `rejected/`, `contamination/`, a manifest and a small card.
+The copy of a folder of `curate build-dataset` equals a build with the same sets: removed
+rows are in `rejected/`, and the manifest and the card describe the comparison. For any other file or folder, `data/`
+has the remaining rows, beside `rejected/`, `contamination/`, a manifest and a small card.
 """
 
 import itertools

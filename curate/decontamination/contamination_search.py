@@ -28,7 +28,7 @@ from curate.problem import Rejection
 from curate.reading.values import escape_surrogates, shorten
 from curate.text.ngrams import word_spans
 
-REMOVED_FROM, REVIEWED_FROM = 0.5, 0.2
+MIN_REMOVED_SHARE, MIN_REVIEWED_SHARE = 0.5, 0.2
 # If an evaluation set matches a larger share of a training set than this, a mistake is likelier than contamination.
 PLAUSIBLE_RATE = 0.05
 SPAN_CHARACTERS = 500
@@ -51,8 +51,7 @@ class ContaminationResult:
 def find_contamination(rows: RowReader, evaluations: Sequence[EvaluationSet]) -> ContaminationResult:
     """Find the rows that contain items of the evaluation sets. Positions count from zero.
 
-    All rows are read once, and those in which something was found are read again. Without evaluation sets no row is
-    read.
+    All rows are read once, and rows with hits a second time. Without evaluation sets, no row is read.
     """
     if not evaluations:
         return ContaminationResult([], {}, {})
@@ -61,9 +60,11 @@ def find_contamination(rows: RowReader, evaluations: Sequence[EvaluationSet]) ->
     for number, (_, item) in enumerate(items):
         for key in item.keys:
             with_key[key].append(number)
-    passages = [Passage(text, number, place) for number, (place, item) in enumerate(items) for text in item.texts]
+    passages = [
+        Passage(text, number, set_index) for number, (set_index, item) in enumerate(items) for text in item.texts
+    ]
     index = PassageIndex(passages)
-    traces: dict[int, list[_Candidate]] = defaultdict(list)
+    candidates: dict[int, list[_Candidate]] = defaultdict(list)
     n_rows = 0
 
     def texts() -> Iterator[str]:
@@ -71,20 +72,22 @@ def find_contamination(rows: RowReader, evaluations: Sequence[EvaluationSet]) ->
         for position, row in rows(None):
             n_rows += 1
             for key in sorted(row.keys):
-                for place, item in map(items.__getitem__, with_key.get(key, ())):
-                    traces[position].append(_Candidate(evaluations[place].name, item.id, "same_key", 1.0, key))
+                for set_index, item in map(items.__getitem__, with_key.get(key, ())):
+                    candidates[position].append(_Candidate(evaluations[set_index].name, item.id, "same_key", 1.0, key))
             for evaluation in evaluations:
                 if evaluation.window and (day := evaluation.window.earliest_date(row.contests)):
-                    traces[position].append(_Candidate(evaluation.name, str(evaluation.window), "in_window", 1.0, day))
+                    candidates[position].append(
+                        _Candidate(evaluation.name, str(evaluation.window), "in_window", 1.0, day)
+                    )
             yield row.text
 
     index.scan(texts())
-    for overlap in index.overlaps(REVIEWED_FROM):
-        place, item = items[passages[overlap.passage_index].item_index]
-        traces[overlap.text_index].append(
-            _Candidate(evaluations[place].name, item.id, overlap.rule, overlap.share, overlap)
+    for overlap in index.overlaps(MIN_REVIEWED_SHARE):
+        set_index, item = items[passages[overlap.passage_index].item_index]
+        candidates[overlap.text_index].append(
+            _Candidate(evaluations[set_index].name, item.id, overlap.rule, overlap.share, overlap)
         )
-    hits = [hit for position, row in rows(traces) for hit in _hits(position, row, traces[position], index)]
+    hits = [hit for position, row in rows(candidates) for hit in _hits(position, row, candidates[position], index)]
     counts = {
         evaluation.name: _counts([hit for hit in hits if hit.set == evaluation.name], evaluation, n_rows)
         for evaluation in evaluations
@@ -107,29 +110,29 @@ class _Candidate:
 
 
 def _hits(
-    position: int, row: TrainingRow, traces: Sequence[_Candidate], index: PassageIndex
+    position: int, row: TrainingRow, candidates: Sequence[_Candidate], index: PassageIndex
 ) -> Iterator[ContaminationHit]:
-    """Yield a hit for each item by the strongest rule that applies, beginning with the strongest hit."""
+    """Yield a hit for each item, by the strongest rule that applies; the strongest hit first."""
     done = set()
-    for trace in sorted(traces, key=lambda trace: (RULES.index(trace.rule), -trace.score, trace.set, trace.item)):
-        if (trace.set, trace.item) in done:
+    for candidate in sorted(candidates, key=lambda c: (RULES.index(c.rule), -c.score, c.set, c.item)):
+        if (candidate.set, candidate.item) in done:
             continue
-        span = trace.common if isinstance(trace.common, str) else _span(row.text, trace.common, index)
+        span = candidate.common if isinstance(candidate.common, str) else _span(row.text, candidate.common, index)
         if span is None:
             continue
-        done.add((trace.set, trace.item))
-        verdict = "removed" if trace.score >= REMOVED_FROM else "review"
-        score = round(trace.score, 4)
-        id, source, item, span = map(escape_surrogates, (row.id, row.source, trace.item, span))
-        yield ContaminationHit(position, id, source, trace.set, item, trace.rule, score, span, verdict)
+        done.add((candidate.set, candidate.item))
+        verdict = "removed" if candidate.score >= MIN_REMOVED_SHARE else "review"
+        score = round(candidate.score, 4)
+        id, source, item, span = map(escape_surrogates, (row.id, row.source, candidate.item, span))
+        yield ContaminationHit(position, id, source, candidate.set, item, candidate.rule, score, span, verdict)
 
 
 def _span(text: str, overlap: PassageOverlap, index: PassageIndex) -> str | None:
-    stretch = index.longest_match(overlap, text)
-    if stretch is None:
+    match = index.longest_match(overlap, text)
+    if match is None:
         return None
     words = word_spans(text)
-    shown = unicodedata.normalize("NFKC", text)[words[stretch[0]][1] : words[stretch[1]][2]]
+    shown = unicodedata.normalize("NFKC", text)[words[match[0]][1] : words[match[1]][2]]
     shown = " ".join(shown.split())
     return shown if len(shown) <= SPAN_CHARACTERS else shown[: SPAN_CHARACTERS - 3] + "..."
 
@@ -146,7 +149,7 @@ def _rejections(hits: Sequence[ContaminationHit]) -> dict[int, Rejection]:
 
 
 def _counts(hits: Sequence[ContaminationHit], evaluation: EvaluationSet, n_rows: int) -> SetCounts:
-    """Count the rows that are removed, and those that are marked for review, because of this set."""
+    """Count the rows that this set removes or marks for review."""
     by_rule: dict[int, str] = {}
     for hit in hits:
         if hit.verdict == "removed":

@@ -1,7 +1,7 @@
 """Evaluation sets: items and windows of dates that a training set must not contain, since models are tested on them.
 
-read_evaluations reads those that `--against` names. The kinds share the functions below it: reading rows, and
-extracting the texts that identify the problem in a row.
+`read_evaluations` reads the sets of `--against`. The kinds share the functions below it, which read rows and extract
+the texts that identify a problem.
 """
 
 import pkgutil
@@ -119,7 +119,7 @@ def read_evaluation(argument: str) -> EvaluationSet:
     window = _window(argument, dates, getattr(kind, "SOURCES", ())) if dates else None
     if not location:
         return EvaluationSet(name, window=window)
-    table = _test_files(locate(location), location)
+    table = _require_test_files(locate(location), location)
     files = tuple(InputFile(file.name, sha256=path_sha256(file)) for file in table.files)
     items = tuple(item for item in kind.read(table) if window is None or not item.date or window.contains(item.date))
     if not items:
@@ -141,7 +141,7 @@ def _window(argument: str, dates: str, sources: Sequence[str]) -> DateWindow:
     return DateWindow(bounds[0], bounds[1], tuple(sources))
 
 
-def _test_files(table: TableFiles, location: str) -> TableFiles:
+def _require_test_files(table: TableFiles, location: str) -> TableFiles:
     """Return the table of an evaluation set. Raises CurateError for training files not chosen explicitly.
 
     A comparison with training files would find nothing, or everything.
@@ -167,10 +167,10 @@ def read_named_rows(
     """
     validate_options(table, options)
     for path in table.files:
-        for place, row in enumerate(read_rows(replace(table, files=(path,)), (), columns)):
+        for index, row in enumerate(read_rows(replace(table, files=(path,)), (), columns)):
             if isinstance(row, UnreadableRow):
                 raise CurateError(f"{path}: {row.location}: {row.detail}. Fetch it again.")
-            yield f"{path.name}:{place}", row
+            yield f"{path.name}:{index}", row
 
 
 def item_text(table: TableFiles, name: str, row: dict[str, Any], columns: Sequence[str]) -> str:

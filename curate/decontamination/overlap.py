@@ -1,8 +1,7 @@
 """Find texts that contain passages, and the share of each passage in word 8-grams.
 
 The n-grams of all passages are numbered, in one sorted array. Those of a text are hashed and looked up there; a bitmap
-avoids most look-ups. A match is kept as a pair of numbers until all texts have been seen. Only then is it known which
-n-grams are boilerplate, since that depends on the texts, too.
+avoids most look-ups. Boilerplate depends on all texts, so a match is stored as a pair of numbers until the last text.
 
 An n-gram is boilerplate if it occurs in at least 3 items and 1 % of the items of its set, or in at least 50 texts and
 1 % of the texts ("return the answer modulo 10^9 + 7"). Boilerplate counts neither for nor against a passage. A passage
@@ -32,13 +31,13 @@ MIN_WORDS = 5
 COMMON_ITEMS, COMMON_TEXTS, COMMON_SHARE = 3, 50, 0.01
 TEXT_BATCH = 128
 # Bits of the bitmap for each n-gram. With 32, at most 3 of 100 n-grams of a text match a bit by chance.
-_PLACES = 32
-_LOW = 0xFFFFFFFF
+_BITS_PER_NGRAM = 32
+_LOW_32_BITS = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A wording of an item. item, set: the caller's numbers for the item and for its set."""
+    """A wording of an item. item_index, set_index: the caller's numbers for the item and for its set"""
 
     text: str
     item_index: int
@@ -49,7 +48,7 @@ class Passage:
 class PassageOverlap:
     """A text and a passage that overlap.
 
-    text, passage: their numbers, in the order in which they were given
+    text_index, passage_index: their numbers, in the order of scanning and of the index
     rule: the text is the passage (`same_text`), contains all its n-grams and perhaps all of it (`whole_item`), or
           contains this share of its n-grams (`contained`)
     """
@@ -68,26 +67,26 @@ class PassageIndex:
 
         self._passages = passages
         self._words = [part for batch in _batches(p.text for p in passages) for part in _parts(hash_words(batch))]
-        own = [np.unique(_runs_of(words, NGRAM_WORDS)) for words in self._words]
-        self._runs: Hashes = np.unique(np.concatenate([np.empty(0, dtype=np.uint64), *own]))
-        self._numbers: list[Numbers] = [np.searchsorted(self._runs, hashes) for hashes in own]
+        own = [np.unique(_hash_ngrams(words, NGRAM_WORDS)) for words in self._words]
+        self._ngrams: Hashes = np.unique(np.concatenate([np.empty(0, dtype=np.uint64), *own]))
+        self._numbers: list[Numbers] = [np.searchsorted(self._ngrams, hashes) for hashes in own]
         self._common = self._common_in_sets()
-        bits = max(10, (len(self._runs) * _PLACES).bit_length())
+        bits = max(10, (len(self._ngrams) * _BITS_PER_NGRAM).bit_length())
         self._shift = np.uint64(64 - bits)
         self._bitmap = np.zeros(1 << bits, dtype=bool)
-        self._bitmap[self._runs >> self._shift] = True
-        # Passages by the hash of all their words, and those too short for a run by their number of words.
+        self._bitmap[self._ngrams >> self._shift] = True
+        # Passages by the hashes of all their words; those too short for an n-gram, by number of words.
         self._same: dict[bytes, list[int]] = defaultdict(list)
         self._short: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
         for number, words in enumerate(self._words):
             if len(words):
                 self._same[words.tobytes()].append(number)
             if MIN_WORDS <= len(words) < NGRAM_WORDS:
-                self._short[len(words)][int(_runs_of(words, len(words))[0])].append(number)
+                self._short[len(words)][int(_hash_ngrams(words, len(words))[0])].append(number)
         self._n_texts = 0
-        self._seen_in = np.zeros(len(self._runs), dtype=np.int64)
-        self._matches: list[Hashes] = []  # number of the text * 2**32 + number of the run
-        self._found: list[PassageOverlap] = []
+        self._n_texts_with = np.zeros(len(self._ngrams), dtype=np.int64)
+        self._matches: list[Hashes] = []  # text index * 2**32 + n-gram index
+        self._exact_overlaps: list[PassageOverlap] = []
 
     def scan(self, texts: Iterable[str]) -> None:
         """Search these texts for the passages. Text numbers continue from those of earlier calls."""
@@ -96,30 +95,30 @@ class PassageIndex:
             self._match(hash_ngrams(words, NGRAM_WORDS))
             for length, numbers in self._short.items():
                 self._match_short(hash_ngrams(words, length), numbers)
-            for place, part in enumerate(_parts(words)):
+            for index, part in enumerate(_parts(words)):
                 for number in self._same.get(part.tobytes(), ()):
-                    self._found.append(PassageOverlap(self._n_texts + place, number, "same_text", 1.0))
+                    self._exact_overlaps.append(PassageOverlap(self._n_texts + index, number, "same_text", 1.0))
             self._n_texts += len(batch)
 
     def overlaps(self, min_share: float) -> Iterator[PassageOverlap]:
         """Yield the overlaps except those with shares below `min_share`. Some pairs overlap by more than one rule."""
         import numpy as np
 
-        yield from self._found
-        common = self._seen_in >= max(COMMON_TEXTS, COMMON_SHARE * self._n_texts)
+        yield from self._exact_overlaps
+        common = self._n_texts_with >= max(COMMON_TEXTS, COMMON_SHARE * self._n_texts)
         boilerplate = {number: common | flags for number, flags in self._common.items()}
         needed, by_share = [], []
         for numbers, passage in zip(self._numbers, self._passages, strict=True):
-            telling = numbers[~boilerplate[passage.set_index][numbers]]
-            by_share.append(len(telling) >= MIN_NGRAMS)
-            needed.append(telling if by_share[-1] else numbers)
+            distinctive = numbers[~boilerplate[passage.set_index][numbers]]
+            by_share.append(len(distinctive) >= MIN_NGRAMS)
+            needed.append(distinctive if by_share[-1] else numbers)
         sizes = np.array(list(map(len, needed)), dtype=np.int64)
-        runs_needed = np.concatenate([np.empty(0, dtype=np.int64), *needed])
-        order = np.argsort(runs_needed, kind="stable")
+        needed_ngrams = np.concatenate([np.empty(0, dtype=np.int64), *needed])
+        order = np.argsort(needed_ngrams, kind="stable")
         holders = np.repeat(np.arange(len(needed)), sizes)[order]
-        ends = np.searchsorted(runs_needed[order], np.arange(len(self._runs) + 1))
+        ends = np.searchsorted(needed_ngrams[order], np.arange(len(self._ngrams) + 1))
         for matches in self._matches:
-            texts, passages, counts = _held(matches, holders, ends)
+            texts, passages, counts = _count_shared(matches, holders, ends)
             shares = counts / sizes[passages]
             for text, number, share in zip(texts.tolist(), passages.tolist(), shares.tolist(), strict=True):
                 if by_share[number] and share >= min_share:
@@ -128,14 +127,16 @@ class PassageIndex:
                     yield PassageOverlap(text, number, "whole_item", 1.0)
 
     def longest_match(self, overlap: PassageOverlap, text: str) -> tuple[int, int] | None:
-        """Return the indices of the first and last word of the longest common run of text and passage. Returns None if
-        the passage must be contiguous in the text and is not.
+        """Return the first and last index of the longest word sequence that text and passage have in common. Returns
+        None if the passage must be contiguous in the text and is not.
         """
         import numpy as np
 
         (words,), passage = _parts(hash_words([text])), self._words[overlap.passage_index]
         if overlap.rule == "contained":
-            return _longest(np.isin(_runs_of(words, NGRAM_WORDS), self._runs[self._numbers[overlap.passage_index]]))
+            return _longest(
+                np.isin(_hash_ngrams(words, NGRAM_WORDS), self._ngrams[self._numbers[overlap.passage_index]])
+            )
         for start in np.flatnonzero(words == passage[0]).tolist():
             if np.array_equal(words[start : start + len(passage)], passage):
                 return start, start + len(passage) - 1
@@ -150,33 +151,33 @@ class PassageIndex:
             by_set[passage.set_index][passage.item_index].append(numbers)
         common = {}
         for number, by_item in by_set.items():
-            n_items = np.zeros(len(self._runs), dtype=np.int64)
+            n_items = np.zeros(len(self._ngrams), dtype=np.int64)
             for wordings in by_item.values():
                 n_items[np.unique(np.concatenate(wordings))] += 1
             common[number] = n_items >= max(COMMON_ITEMS, COMMON_SHARE * len(by_item))
         return common
 
-    def _match(self, text_runs: NgramHashes) -> None:
+    def _match(self, text_ngrams: NgramHashes) -> None:
         import numpy as np
 
-        perhaps = np.flatnonzero(self._bitmap[text_runs.hashes >> self._shift])
-        if not len(perhaps):
+        candidates = np.flatnonzero(self._bitmap[text_ngrams.hashes >> self._shift])
+        if not len(candidates):
             return
-        hashes = text_runs.hashes[perhaps]
-        numbers = np.minimum(np.searchsorted(self._runs, hashes), len(self._runs) - 1)
-        there = self._runs[numbers] == hashes
-        texts = np.searchsorted(text_runs.offsets, perhaps[there], side="right") - 1 + self._n_texts
-        matches = np.unique((texts.astype(np.uint64) << np.uint64(32)) | numbers[there].astype(np.uint64))
-        np.add.at(self._seen_in, (matches & np.uint64(_LOW)).astype(np.int64), 1)
+        hashes = text_ngrams.hashes[candidates]
+        numbers = np.minimum(np.searchsorted(self._ngrams, hashes), len(self._ngrams) - 1)
+        is_match = self._ngrams[numbers] == hashes
+        texts = np.searchsorted(text_ngrams.offsets, candidates[is_match], side="right") - 1 + self._n_texts
+        matches = np.unique((texts.astype(np.uint64) << np.uint64(32)) | numbers[is_match].astype(np.uint64))
+        np.add.at(self._n_texts_with, (matches & np.uint64(_LOW_32_BITS)).astype(np.int64), 1)
         self._matches.append(matches)
 
-    def _match_short(self, text_runs: NgramHashes, numbers: dict[int, list[int]]) -> None:
+    def _match_short(self, text_ngrams: NgramHashes, numbers: dict[int, list[int]]) -> None:
         import numpy as np
 
-        there = np.flatnonzero(np.isin(text_runs.hashes, np.array(list(numbers), dtype=np.uint64)))
-        texts = np.searchsorted(text_runs.offsets, there, side="right") - 1 + self._n_texts
-        for text, run in zip(texts.tolist(), text_runs.hashes[there].tolist(), strict=True):
-            self._found += [PassageOverlap(text, number, "whole_item", 1.0) for number in numbers[run]]
+        matches = np.flatnonzero(np.isin(text_ngrams.hashes, np.array(list(numbers), dtype=np.uint64)))
+        texts = np.searchsorted(text_ngrams.offsets, matches, side="right") - 1 + self._n_texts
+        for text, ngram in zip(texts.tolist(), text_ngrams.hashes[matches].tolist(), strict=True):
+            self._exact_overlaps += [PassageOverlap(text, number, "whole_item", 1.0) for number in numbers[ngram]]
 
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
@@ -189,25 +190,25 @@ def _parts(words: NgramHashes) -> list["Hashes"]:
     return [words.hashes[begin:end] for begin, end in pairwise(words.offsets.tolist())]
 
 
-def _runs_of(words: "Hashes", length: int) -> "Hashes":
+def _hash_ngrams(words: "Hashes", length: int) -> "Hashes":
     import numpy as np
 
     return hash_ngrams(NgramHashes(words, np.array([0, len(words)])), length).hashes
 
 
-def _held(matches: "Hashes", holders: "Numbers", ends: "Numbers") -> tuple["Numbers", "Numbers", "Numbers"]:
+def _count_shared(matches: "Hashes", holders: "Numbers", ends: "Numbers") -> tuple["Numbers", "Numbers", "Numbers"]:
     """Return pairs of texts and passages that have n-grams in common, and the numbers of these n-grams."""
     import numpy as np
 
-    texts, numbers = matches >> np.uint64(32), (matches & np.uint64(_LOW)).astype(np.int64)
+    texts, numbers = matches >> np.uint64(32), (matches & np.uint64(_LOW_32_BITS)).astype(np.int64)
     counts = ends[numbers + 1] - ends[numbers]
-    # List the holders of one run after another: each list begins at the run's first holder and counts on from there.
+    # List the holders of each n-gram in turn: each list begins at its first holder and counts on from there.
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     passages = holders[np.repeat(ends[numbers], counts) + within]
     pairs, common = np.unique(
         (np.repeat(texts, counts) << np.uint64(32)) | passages.astype(np.uint64), return_counts=True
     )
-    return (pairs >> np.uint64(32)).astype(np.int64), (pairs & np.uint64(_LOW)).astype(np.int64), common
+    return (pairs >> np.uint64(32)).astype(np.int64), (pairs & np.uint64(_LOW_32_BITS)).astype(np.int64), common
 
 
 def _longest(matching: "Flags") -> tuple[int, int]:

@@ -3,7 +3,7 @@
 A prompt may be a conversation (curate/reading/prompt_templates.py), as in exports for TRL and verl: then only the
 user's messages are compared, without curate's prompt template.
 
-A row is named by its id, or if it has none, by its file and its zero-based index in it.
+A row without an id is named by its file and its zero-based index in it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -57,7 +57,7 @@ def to_training_row(problem: Problem, duplicates: Iterable[Problem] = ()) -> Tra
 
 
 def with_progress_reports(rows: RowReader, progress: Progress) -> RowReader:
-    """Return the same rows, which now report progress while they are read."""
+    """Return a reader of the same rows that reports progress."""
 
     def rows_with_progress(wanted: Collection[int] | None) -> Iterator[tuple[int, TrainingRow]]:
         stage, total = ("compare", None) if wanted is None else ("look again", len(wanted))
@@ -67,14 +67,14 @@ def with_progress_reports(rows: RowReader, progress: Progress) -> RowReader:
 
 
 _IDS = ("id", "problem_id", "question_id", "task_id")
-_MORE = "extra_info"  # in verl's datasets, the column with a row's identity
+_NESTED_METADATA = "extra_info"  # in verl's datasets, the column with a row's identity
 _EXCLUDED = "left_out.jsonl"  # in an export: the ids of rows that are not in it
-_OTHERS = ("source", "platform", "url", "title", "question_title", "name", "date", "contest_date")
+_METADATA_COLUMNS = ("source", "platform", "url", "title", "question_title", "name", "date", "contest_date")
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingSet:
-    """A training set. texts: columns that may contain the problem; the first column that is not empty counts."""
+    """A training set. text_columns: columns that may contain the problem; the first non-empty one counts"""
 
     files: DatasetFiles
     text_columns: tuple[str, ...]
@@ -83,33 +83,33 @@ class TrainingSet:
         """Yield positions and rows, either all or only those wanted. Raises CurateError if a row cannot be used."""
         position, has_text = 0, False
         for path in self.files.table.files:
-            columns = (*self.text_columns, *_IDS, *_OTHERS, _MORE)
-            for place, row in enumerate(read_rows(replace(self.files.table, files=(path,)), (), columns)):
+            columns = (*self.text_columns, *_IDS, *_METADATA_COLUMNS, _NESTED_METADATA)
+            for index, row in enumerate(read_rows(replace(self.files.table, files=(path,)), (), columns)):
                 if isinstance(row, UnreadableRow):
                     raise CurateError(
                         f"{path}: {row.location}: {row.detail}. Repair the file: nothing may be left unseen."
                     )
                 if wanted is None or position in wanted:
-                    compared = self._row(f"{path.name}:{place}", row)
+                    compared = self._row(f"{path.name}:{index}", row)
                     has_text = has_text or bool(compared.text)
                     yield position, compared
                 position += 1
         if wanted is None and position and not has_text:
             raise CurateError(f"{self.files.table.location}: no text in any row. {self._hint()}")
 
-    def _row(self, place: str, row: dict[str, object]) -> TrainingRow:
+    def _row(self, index: str, row: dict[str, object]) -> TrainingRow:
         prompt = next((row[name] for name in self.text_columns if row[name]), "")
         texts = prompt_texts(prompt)
         if texts is None:
             raise CurateError(
-                f"{self.files.table.location}: {place} holds neither text nor messages of a chat, but "
+                f"{self.files.table.location}: {index} holds neither text nor messages of a chat, but "
                 f"{type(prompt).__name__}. {self._hint()}"
             )
-        more = row[_MORE]
+        more = row[_NESTED_METADATA]
         others = more if isinstance(more, dict) else {}
         known = {**others, **{name: value for name, value in row.items() if value is not None}}
-        values = {name: optional_text(known.get(name)) for name in (*_IDS, *_OTHERS)}
-        id = next((values[name] for name in _IDS if values[name]), place)
+        values = {name: optional_text(known.get(name)) for name in (*_IDS, *_METADATA_COLUMNS)}
+        id = next((values[name] for name in _IDS if values[name]), index)
         names = (id.rpartition("/")[2], *(values[name] for name in ("title", "question_title", "name")))
         # LiveCodeBench's own files do not name their source, but no other data set has both of these columns.
         livecodebench = values["contest_date"] and values["question_title"]

@@ -2,7 +2,7 @@
 
 MinHash only proposes pairs; the exact Jaccard similarity over word 5-grams decides. Rows are visited in rank order, and
 a row is removed only if it matches a kept row. So if A is like B and B is like C, C is not removed because of A unless
-it is like A, too. Each removed row names the row that was kept. Statements are compared without the templates of their
+it is like A, too. Each rejection names the row that was kept. Statements are compared without the templates of their
 sources. Two similar statements both stay if they pose different problems, like the parts of a series
 (curate/dedup/problem_series.py).
 """
@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 
 # Two signatures estimate a similarity with a standard deviation of at most 0.044, so the estimate for a pair that
 # reaches the threshold is this much too low once in 100,000 times. This saves most comparisons between boilerplate.
-_SLACK = 0.2
-_FEW = 4  # up to this number of candidates, exact comparison is faster than estimates
+_ESTIMATE_MARGIN = 0.2
+_MAX_EXACT_COMPARISONS = 4  # up to this number of candidates, exact comparison is faster than estimates
 
 
 class Duplicate(NamedTuple):
@@ -55,7 +55,7 @@ class Duplicate(NamedTuple):
         )
 
 
-def order_by_worth(verified: "np.ndarray[Any, Any]", n_tests: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+def order_by_rank(verified: "np.ndarray[Any, Any]", n_tests: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
     """Return the rows in rank order: verified ones first, then by number of tests, then in input order."""
     import numpy as np
 
@@ -80,7 +80,7 @@ def find_duplicates(
         similar = find_similar(row, sketches, threshold)
         if len(similar) > 1:
             similar.sort(key=lambda match: (-match[0], rank[match[1]]))
-        duplicate = _duplicate(row, similar, sketches, load) if similar else None
+        duplicate = _find_original(row, similar, sketches, load) if similar else None
         if duplicate is None:
             sketches.index.add_kept(row)
         else:
@@ -92,10 +92,10 @@ def find_duplicates(
 def find_similar(row: int, sketches: Sketches, threshold: float) -> list[tuple[float, int]]:
     """Return (similarity, row) of the kept rows that reach the threshold."""
     candidates = sketches.index.candidates(row)
-    if len(candidates) > _FEW:
+    if len(candidates) > _MAX_EXACT_COMPARISONS:
         signed = sketches.signatures([row, *candidates])
         agreeing = (signed[1:] == signed[0]).sum(axis=1).tolist()
-        enough = (threshold - _SLACK) * PERMUTATIONS
+        enough = (threshold - _ESTIMATE_MARGIN) * PERMUTATIONS
         candidates = [other for other, n in zip(candidates, agreeing, strict=True) if n >= enough]
     if not candidates:
         return []
@@ -104,7 +104,7 @@ def find_similar(row: int, sketches: Sketches, threshold: float) -> list[tuple[f
     return [(similarity, other) for similarity, other in pairs if similarity >= threshold]
 
 
-def _duplicate(
+def _find_original(
     row: int, similar: list[tuple[float, int]], sketches: Sketches, load: Callable[[int], Problem]
 ) -> Duplicate | None:
     digest = sketches.digest(row)

@@ -1,8 +1,8 @@
 """The plain form, the shingles and the signature of texts in one pass, compiled by numba.
 
-All bits are those that sketches.py and signatures.py compute with numpy. Importing this file imports numba, which is
-optional. numba compiles the kernel once per machine and keeps it beside this file or in the user's cache folder; if it
-can write to neither, the import raises RuntimeError.
+The results are bit-identical to those of numpy in sketches.py and signatures.py. Importing this file imports numba,
+which is optional. numba compiles the kernel once per machine and keeps it beside this file or in the user's cache
+folder; if it can write to neither, the import raises RuntimeError.
 """
 
 from typing import Any
@@ -12,10 +12,10 @@ import numpy as np
 
 from curate.dedup.signatures import PERMUTATIONS, WORDS_PER_SHINGLE
 from curate.dedup.sketches import PLAIN_BYTES
-from curate.text.ngrams import LONG_WORD, ODD, STEP, WORD_BYTES
+from curate.text.ngrams import LONG_WORD, MIX_MULTIPLIER, NGRAM_MULTIPLIER, WORD_BYTES
 
 _PLAIN, _WORD, _SPACE = np.frombuffer(PLAIN_BYTES, np.uint8), np.frombuffer(WORD_BYTES, np.uint8), ord(" ")
-_ODD, _STEP, _HALF = np.uint64(ODD), np.uint64(STEP), np.uint64(32)
+_ODD, _STEP, _HALF = np.uint64(MIX_MULTIPLIER), np.uint64(NGRAM_MULTIPLIER), np.uint64(32)
 _LONG_SET = 1024  # values; sorting more of them by insertion would take long
 
 
@@ -39,7 +39,7 @@ def sketch(
         n_words = _hash_words(data[begin : ends[text]], words)
         if n_words < 0:
             return -1
-        n_keys = _hash_runs(words[:n_words], keys)
+        n_keys = _hash_ngrams(words[:n_words], keys)
         first = n_values
         n_values += _write_distinct(keys[:n_keys], values[first:])
         offsets[text + 1] = n_values
@@ -49,41 +49,41 @@ def sketch(
 
 
 @numba.njit(cache=True)
-def _write_plain(text: Any, plain: Any, place: int) -> int:
-    begin, previous = place, _SPACE
+def _write_plain(text: Any, plain: Any, index: int) -> int:
+    begin, previous = index, _SPACE
     for byte in text:
         letter = _PLAIN[byte]
-        plain[place] = letter
-        place += (letter != _SPACE) | (previous != _SPACE)
+        plain[index] = letter
+        index += (letter != _SPACE) | (previous != _SPACE)
         previous = letter
-    return place - (place > begin and previous == _SPACE)
+    return index - (index > begin and previous == _SPACE)
 
 
 @numba.njit(cache=True)
 def _hash_words(text: Any, words: Any) -> int:
-    place = n_words = 0
-    while place < len(text):
-        start, word, byte = place, np.uint64(0), _WORD[text[place]]
+    index = n_words = 0
+    while index < len(text):
+        start, word, byte = index, np.uint64(0), _WORD[text[index]]
         while byte != 0:
             shift = np.uint64(0)
             while shift < np.uint64(64) and byte != 0:
                 word ^= np.uint64(byte) << shift
                 shift += np.uint64(8)
-                place += 1
-                byte = _WORD[text[place]]
+                index += 1
+                byte = _WORD[text[index]]
             word *= _ODD
             word ^= word >> _HALF
-        if place > start:
-            if place - start > LONG_WORD:
+        if index > start:
+            if index - start > LONG_WORD:
                 return -1
             words[n_words] = word
             n_words += 1
-        place += 1
+        index += 1
     return n_words
 
 
 @numba.njit(cache=True)
-def _hash_runs(words: Any, keys: Any) -> int:
+def _hash_ngrams(words: Any, keys: Any) -> int:
     n_keys = len(words) - WORDS_PER_SHINGLE + 1
     if n_keys < 1:
         whole = np.uint64(len(words))
@@ -92,11 +92,11 @@ def _hash_runs(words: Any, keys: Any) -> int:
         keys[0] = np.uint32((whole * _ODD) >> _HALF)
         return 1
     for number in range(n_keys):
-        run = words[number]
+        ngram = words[number]
         for further in range(1, WORDS_PER_SHINGLE):
-            run = run * _STEP + words[number + further]
-        run *= _ODD
-        keys[number] = np.uint32((run ^ (run >> _HALF)) >> _HALF)
+            ngram = ngram * _STEP + words[number + further]
+        ngram *= _ODD
+        keys[number] = np.uint32((ngram ^ (ngram >> _HALF)) >> _HALF)
     return n_keys
 
 
@@ -117,11 +117,11 @@ def _write_distinct(keys: Any, values: Any) -> int:
             values[ends[byte]] = key
             ends[byte] += 1
         for number in range(1, len(keys)):
-            key, place = values[number], number
-            while place > 0 and values[place - 1] > key:
-                values[place] = values[place - 1]
-                place -= 1
-            values[place] = key
+            key, index = values[number], number
+            while index > 0 and values[index - 1] > key:
+                values[index] = values[index - 1]
+                index -= 1
+            values[index] = key
     n_values = 1
     for number in range(1, len(keys)):
         if values[number] != values[number - 1]:
@@ -140,12 +140,12 @@ def _sign(values: Any, mixed: Any, permutations: Any, minima: Any) -> None:
         mixed[number] = np.uint32(second ^ (second >> np.uint32(16)))
     multipliers, addends = permutations
     # Four permutations share each read of a value, and their minima stay in registers.
-    for place in range(0, PERMUTATIONS, 4):
+    for index in range(0, PERMUTATIONS, 4):
         first = second = third = fourth = np.uint32(0xFFFFFFFF)
         for number in range(n_values):
             value = mixed[number]
-            first = min(first, np.uint32(value * multipliers[place] + addends[place]))
-            second = min(second, np.uint32(value * multipliers[place + 1] + addends[place + 1]))
-            third = min(third, np.uint32(value * multipliers[place + 2] + addends[place + 2]))
-            fourth = min(fourth, np.uint32(value * multipliers[place + 3] + addends[place + 3]))
-        minima[place], minima[place + 1], minima[place + 2], minima[place + 3] = first, second, third, fourth
+            first = min(first, np.uint32(value * multipliers[index] + addends[index]))
+            second = min(second, np.uint32(value * multipliers[index + 1] + addends[index + 1]))
+            third = min(third, np.uint32(value * multipliers[index + 2] + addends[index + 2]))
+            fourth = min(fourth, np.uint32(value * multipliers[index + 3] + addends[index + 3]))
+        minima[index], minima[index + 1], minima[index + 2], minima[index + 3] = first, second, third, fourth

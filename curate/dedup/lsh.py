@@ -21,14 +21,14 @@ BANDS, ROWS = 25, 5
 # A bucket with this many kept rows contains boilerplate. Further kept rows are found through their other bands.
 MAX_KEPT = 1000
 _ODD = 0x9E3779B97F4A7C15
-_MISSED = 0.0105  # share of the pairs at a threshold that may be missed by chance: that of 0.7 with these bands
+_MAX_MISS_RATE = 0.0105  # share of the pairs at a threshold that may be missed by chance: that of 0.7 with these bands
 
 
 def choose_shape(threshold: float) -> tuple[int, int]:
     """Return the numbers of bands and of minima in each that miss at most 1 % of the pairs at this threshold."""
     for n_rows in range(ROWS, 1, -1):
         n_bands = BANDS if n_rows == ROWS else PERMUTATIONS // n_rows
-        if (1 - threshold**n_rows) ** n_bands <= _MISSED:
+        if (1 - threshold**n_rows) ** n_bands <= _MAX_MISS_RATE:
             return n_bands, n_rows
     return PERMUTATIONS, 1
 
@@ -43,10 +43,10 @@ def band_keys(signatures: "Signatures", shape: tuple[int, int] = (BANDS, ROWS)) 
     n_bands, n_minima = shape
     rows = signatures[:, : n_bands * n_minima].reshape(len(signatures), n_bands, n_minima)
     numbers = rows[:, :, 0].astype(np.uint64)
-    for place in range(1, n_minima):
+    for index in range(1, n_minima):
         numbers *= np.uint64(_ODD)
         numbers ^= numbers >> np.uint64(32)
-        numbers += rows[:, :, place]
+        numbers += rows[:, :, index]
     return numbers
 
 
@@ -71,12 +71,12 @@ class LshIndex:
             members.append((rows, (np.cumsum(is_first) + (n_buckets - 1)).astype(np.int32)))
             n_buckets += int(np.count_nonzero(is_first))
         self.rows = np.flatnonzero(is_shared)
-        places = np.cumsum(is_shared, dtype=np.int32) - 1
+        indices = np.cumsum(is_shared, dtype=np.int32) - 1
         # A row that shares no bucket of a band has the last bucket, which stays empty.
         self._buckets = np.full((len(self.rows), len(members)), n_buckets, dtype=np.int32)
         for band in reversed(range(len(members))):
             rows, buckets = members.pop()
-            self._buckets[places[rows], band] = buckets
+            self._buckets[indices[rows], band] = buckets
         # Most buckets have only one kept row, and a dictionary of a million lists is slow to fill.
         self._first_kept = np.full(n_buckets + 1, -1, dtype=np.int32)
         self._kept_later: dict[int, list[int]] = {}
@@ -94,7 +94,7 @@ class LshIndex:
         return list(kept)
 
     def add_kept(self, row: int) -> None:
-        """Mark a row as kept, so that it becomes a candidate for later rows."""
+        """Make a kept row a candidate for later rows."""
         buckets = self._buckets[row]
         is_taken = self._first_kept[buckets] >= 0
         self._first_kept[buckets[~is_taken]] = row

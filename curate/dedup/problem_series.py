@@ -18,13 +18,13 @@ _SAME_VERSION = {"easier": "easy", "simple": "easy", "simpler": "easy", "simplif
 
 def find_difference(first: Problem, second: Problem) -> str | None:
     """Return the reason why two problems with similar statements are different problems; None if there is no reason."""
-    if _of_one_series(first.title, second.title):
+    if _are_of_one_series(first.title, second.title):
         return "their titles number them"
-    if _versions(first.statement, second.statement):
+    if _are_different_versions(first.statement, second.statement):
         return "they say that they are different versions of a problem"
     if (names := first.tests.called_names) and (other_names := second.tests.called_names) and names != other_names:
         return "they ask for different functions"
-    if (counts := _arguments(first.tests)) and (others := _arguments(second.tests)) and counts.isdisjoint(others):
+    if (counts := _n_arguments(first.tests)) and (others := _n_arguments(second.tests)) and counts.isdisjoint(others):
         return "they call their functions with different numbers of arguments"
     if first.expected_answer != second.expected_answer and _numbers(first.statement) != _numbers(second.statement):
         return "they expect different answers to questions with different numbers"
@@ -33,7 +33,7 @@ def find_difference(first: Problem, second: Problem) -> str | None:
     return None
 
 
-def _of_one_series(first: str, second: str) -> bool:
+def _are_of_one_series(first: str, second: str) -> bool:
     """Return whether titles differ only in the name of the part, as in `... i` and `... ii`, `... easy` and `...
     hard`."""
     if not first or not second:
@@ -47,7 +47,7 @@ def _title_words(title: str) -> set[str]:
     return {word for word in re.split(r"[^a-z0-9]+", title.lower()) if word.isalpha()}
 
 
-def _versions(first: str, second: str) -> bool:
+def _are_different_versions(first: str, second: str) -> bool:
     """Return whether both name a version, as in `This is the easy version of the problem`, and the versions differ."""
     version, other_version = _VERSION.search(first), _VERSION.search(second)
     if version is None or other_version is None:
@@ -60,7 +60,7 @@ def _numbers(statement: str) -> list[str]:
     return re.findall(r"\d+", statement)
 
 
-def _arguments(suite: Suite) -> set[int]:
+def _n_arguments(suite: Suite) -> set[int]:
     """Return the numbers of arguments in the first tests; none if there is no function or a test cannot be read."""
     if suite.entry_point is None:
         return set()
@@ -95,6 +95,6 @@ def _agree(first: str, second: str, suite: Suite) -> bool:
     if suite.assertions is not None:
         return first == second  # both have the same format
     if suite.entry_point is None:
-        first, second = first.casefold(), second.casefold()  # sources differ in YES and yes, as judges do
+        first, second = first.casefold(), second.casefold()  # sources and judges differ in the case of YES
         return tokens.same_output(first, second) or tokens.same_output(second, first)
     return tokens.same_value(parse_json(first, "output"), parse_json(second, "output"))

@@ -2,8 +2,8 @@
 
 A shingle is stored as a 32-bit hash. In one of 50,000 pairs of ordinary statements, two different ones share a hash.
 Signatures are MinHash, bit for bit the same as in datasketch 2 (scheme "affine32", default seed). datasketch applies
-the 128 permutations to one set at a time. Here each permutation is applied to the sets of a hundred texts at once, so
-the same arithmetic needs a few calls of numpy for all of them instead of a few for each.
+the 128 permutations to one set at a time. This module applies each permutation to the sets of a hundred texts, with a
+few numpy calls for all instead of a few for each.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from curate.text.ngrams import ODD, STEP, hash_ngrams, hash_words
+from curate.text.ngrams import MIX_MULTIPLIER, NGRAM_MULTIPLIER, hash_ngrams, hash_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +45,7 @@ def shingles(texts: Sequence[str]) -> ShingleSets:
     values, offsets = (long_enough.hashes >> np.uint64(32)).astype(np.uint32), long_enough.offsets
     short = np.flatnonzero(np.diff(offsets) == 0)
     if len(short):
-        whole = [_whole(words.hashes[words.offsets[text] : words.offsets[text + 1]].tolist()) for text in short]
+        whole = [_hash_short(words.hashes[words.offsets[text] : words.offsets[text + 1]].tolist()) for text in short]
         values = np.insert(values, offsets[short], np.array(whole, dtype=np.uint32))
         offsets = offsets + np.searchsorted(short, np.arange(len(offsets)))
     for begin, end in pairwise(offsets.tolist()):
@@ -57,12 +57,12 @@ def shingles(texts: Sequence[str]) -> ShingleSets:
     return ShingleSets(values[first], kept_before[offsets])
 
 
-def _whole(word_hashes: list[int]) -> int:
+def _hash_short(word_hashes: list[int]) -> int:
     """Hash all words of a short text to one 32-bit value."""
     value = len(word_hashes)
     for word_hash in word_hashes:
-        value = (value * STEP + word_hash) % 2**64
-    return (value * ODD % 2**64) >> 32
+        value = (value * NGRAM_MULTIPLIER + word_hash) % 2**64
+    return (value * MIX_MULTIPLIER % 2**64) >> 32
 
 
 def jaccard(left: "Set", right: "Set") -> float:
@@ -87,7 +87,7 @@ def sign(values: "Set", offsets: "Offsets") -> "Signatures":
     minima = np.empty((PERMUTATIONS, TEXT_BATCH), dtype=np.uint32)
     for first in range(0, len(signed), TEXT_BATCH):
         last = min(first + TEXT_BATCH, len(signed))
-        mixed = _finalised(values[offsets[first] : offsets[last]])
+        mixed = _finalize(values[offsets[first] : offsets[last]])
         starts = offsets[first:last] - offsets[first]
         permuted = np.empty_like(mixed)
         for number in range(PERMUTATIONS):
@@ -108,7 +108,7 @@ def permutations() -> tuple["Set", "Set"]:
     return multipliers, random.randint(0, 1 << 32, PERMUTATIONS, dtype=np.uint32)
 
 
-def _finalised(values: "Set") -> "Set":
+def _finalize(values: "Set") -> "Set":
     """Apply the last step of MurmurHash3, as datasketch does before the permutations."""
     import numpy as np
 

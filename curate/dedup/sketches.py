@@ -83,7 +83,7 @@ def write_sketches(
 
 
 class Sketches(Closeable):
-    """The sketches of those rows that share a band with another row. All others resemble no row.
+    """The sketches of the rows that share a band with another row. All other rows resemble none.
 
     A row number is an index into these rows.
 
@@ -94,26 +94,26 @@ class Sketches(Closeable):
     """
 
     def __init__(self, shards: Sequence[tuple[Path, "Numbers | None"]]) -> None:
-        """Find the rows. shards: folders with sketches, and the ascending numbers of the problems to compare or None"""
+        """Find the rows. shards: folders of sketches, and ascending numbers of the problems to compare; None for all"""
         import numpy as np
 
-        places = [_places(folder, numbers) for folder, numbers in shards]
+        row_indices = [_indices(folder, numbers) for folder, numbers in shards]
         n_bands = max((_count_bands(folder) for folder, _ in shards), default=0)
         folders = [folder for folder, _ in shards]
         bands = (
-            np.concatenate([_band(folder, band)[rows] for folder, rows in zip(folders, places, strict=True)])
+            np.concatenate([_band(folder, band)[rows] for folder, rows in zip(folders, row_indices, strict=True)])
             for band in range(n_bands)
         )
-        self.index = LshIndex(sum(map(len, places)), bands)
+        self.index = LshIndex(sum(map(len, row_indices)), bands)
         self.rows = self.index.rows
-        starts = np.cumsum([0, *map(len, places)])
+        starts = np.cumsum([0, *map(len, row_indices)])
         self.shard = (np.searchsorted(starts, self.rows, side="right") - 1).astype(np.int32)
-        self._place = np.concatenate([np.zeros(0, np.int32), *places])[self.rows]
-        chosen = [self._place[slice(*np.searchsorted(self.shard, (n, n + 1)))] for n in range(len(shards))]
+        self._index_in_shard = np.concatenate([np.zeros(0, np.int32), *row_indices])[self.rows]
+        chosen = [self._index_in_shard[slice(*np.searchsorted(self.shard, (n, n + 1)))] for n in range(len(shards))]
         self.number = _gather(folders, _NUMBERS, np.uint32, chosen)
         self._digests = _gather(folders, _DIGESTS, "V32", chosen)
         self._begins = _gather(folders, _ENDS, np.int64, chosen)
-        self._ends = _gather(folders, _ENDS, np.int64, [places + 1 for places in chosen])
+        self._ends = _gather(folders, _ENDS, np.int64, [rows + 1 for rows in chosen])
         with ExitStack() as opened:
             self._signatures = [_open(folder / _SIGNATURES, opened) for folder in folders]
             self._shingles = [_open(folder / _SHINGLES, opened) for folder in folders]
@@ -142,7 +142,9 @@ class Sketches(Closeable):
         import numpy as np
 
         signed = [
-            os.pread(self._signatures[self.shard[row]], _SIGNATURE_BYTES, int(self._place[row]) * _SIGNATURE_BYTES)
+            os.pread(
+                self._signatures[self.shard[row]], _SIGNATURE_BYTES, int(self._index_in_shard[row]) * _SIGNATURE_BYTES
+            )
             for row in rows
         ]
         return np.frombuffer(b"".join(signed), dtype=np.uint32).reshape(-1, PERMUTATIONS)
@@ -176,9 +178,9 @@ def sketch(texts: Sequence[str], kernel: Callable[..., int] | None) -> tuple[lis
         outputs = plain, plain_ends[1:], values, offsets, signed
         n_values = kernel(np.frombuffer(data, dtype=np.uint8), ends, permutations(), *outputs)
         if n_values >= 0:
-            joined, places = plain.tobytes(), plain_ends.tolist()
+            joined, bounds = plain.tobytes(), plain_ends.tolist()
             parts = [
-                joined[places[number] : places[number + 1]] if text.isascii() else _plain_unicode(text)
+                joined[bounds[number] : bounds[number + 1]] if text.isascii() else _plain_unicode(text)
                 for number, text in enumerate(texts)
             ]
             return parts, ShingleSets(values[:n_values], offsets), signed
@@ -219,13 +221,13 @@ def _as_numbers(digests: bytes) -> "Keys":
     return np.frombuffer(digests, dtype=np.uint64).reshape(-1, 4)
 
 
-def _places(folder: Path, numbers: "Numbers | None") -> "Numbers":
+def _indices(folder: Path, numbers: "Numbers | None") -> "Numbers":
     """Return the indices of problems among those of a folder."""
     import numpy as np
 
-    held = np.fromfile(folder / _NUMBERS, dtype=np.uint32)
-    places = np.arange(len(held)) if numbers is None else np.searchsorted(held, numbers)
-    return places.astype(np.int32)
+    numbers_in_folder = np.fromfile(folder / _NUMBERS, dtype=np.uint32)
+    indices = np.arange(len(numbers_in_folder)) if numbers is None else np.searchsorted(numbers_in_folder, numbers)
+    return indices.astype(np.int32)
 
 
 def _count_bands(folder: Path) -> int:
@@ -240,11 +242,11 @@ def _band(folder: Path, band: int) -> "Keys":
     return np.fromfile(folder / _BANDS, dtype=np.uint64, count=n_rows, offset=8 * n_rows * band)
 
 
-def _gather(folders: Sequence[Path], name: str, kind: Any, places: Sequence["Numbers"]) -> "Numbers":
+def _gather(folders: Sequence[Path], name: str, kind: Any, indices: Sequence["Numbers"]) -> "Numbers":
     """Return the values at these indices of the files of this name, file by file."""
     import numpy as np
 
-    parts = [np.fromfile(folder / name, dtype=kind)[chosen] for folder, chosen in zip(folders, places, strict=True)]
+    parts = [np.fromfile(folder / name, dtype=kind)[chosen] for folder, chosen in zip(folders, indices, strict=True)]
     return np.concatenate([np.empty(0, dtype=kind), *parts])
 
 

@@ -1,7 +1,7 @@
 """Write a finished dataset in the format of a trainer or a tool, streamed row by row.
 
-Everything is written to a temporary folder beside the output folder and moved into place once it is complete. A row
-that the target cannot express is left out and counted, and named in left_out.jsonl.
+All files are written to a temporary folder beside the output folder, which is renamed when complete. A row that the
+target cannot express is left out, counted, and listed in left_out.jsonl.
 """
 
 import json
@@ -38,8 +38,10 @@ if TYPE_CHECKING:
 Manifest = dict[str, Any]
 Row = Mapping[str, Any]
 EXCLUDED = "left_out.jsonl"
-QUESTION = "mathematics"  # the reason why questions with an expected answer are left out
-_NOT_PROGRAMS = {QUESTION: "questions with an expected answer, which `curate train` takes; exports have programs only"}
+QUESTION_REASON = "mathematics"  # the reason to leave out questions with an expected answer
+_QUESTIONS = {
+    QUESTION_REASON: "questions with an expected answer, which `curate train` takes; exports have programs only"
+}
 UNSUPPORTED_LIMITS_MESSAGE = "limits of its own beside wall time and memory, which a record cannot express"
 
 
@@ -102,7 +104,7 @@ def load_target(name: str) -> ExportTarget:
 
 def reasons(target_name: str) -> dict[str, str]:
     """Return the reasons why a target leaves rows out, with their meanings."""
-    return {**MEANINGS, **_NOT_PROGRAMS, **load_target(target_name).EXCLUSION_REASONS}
+    return {**MEANINGS, **_QUESTIONS, **load_target(target_name).EXCLUSION_REASONS}
 
 
 def export(
@@ -128,13 +130,13 @@ def export(
     must not be replaced.
     """
     target = load_target(target_name)
-    options = _settled(target_name, out, options)
+    options = _complete_options(target_name, out, options)
     plan = _plan(dataset, target_name, options)
     if out.resolve().is_relative_to(dataset.resolve()) or dataset.resolve().is_relative_to(out.resolve()):
         raise CurateError(f"{out} contains the dataset, or lies inside it. Choose another --out.")
     left_out: Counter[str] = Counter()
-    with _aside(out) as folder:
-        _check_free(out, overwrite=overwrite)
+    with _temporary_folder(out) as folder:
+        _check_replaceable(out, overwrite=overwrite)
         check_trusted(dataset, options.trust, read_rows=True, progress=progress)
         stored = Dataset(dataset).require_problems()
         with (folder / EXCLUDED).open("w", encoding="utf-8") as file:
@@ -171,7 +173,7 @@ def _exportable(
         progress("export", row + 1, len(stored))
         reason = options.trust.exclusion_reason(
             verified=problem.verified, suspect=problem.multi_answer_suspect, checker=problem.tests.checker
-        ) or (QUESTION if problem.expected_answer else target.unsupported_reason(problem, options))
+        ) or (QUESTION_REASON if problem.expected_answer else target.unsupported_reason(problem, options))
         if reason is None:
             yield problem
         else:
@@ -180,11 +182,11 @@ def _exportable(
 
 
 def finished_export(dataset: Path, target_name: str, out: Path, options: ExportOptions) -> Manifest | None:
-    """Return the manifest of the export in `out` if it was made from this very dataset with these options.
+    """Return the manifest of the export in `out` if it was made from this dataset with these options.
 
     Raises CurateError if the dataset is not finished.
     """
-    plan = _plan(dataset, target_name, _settled(target_name, out, options))
+    plan = _plan(dataset, target_name, _complete_options(target_name, out, options))
     wanted = json.loads(json.dumps({**plan, "curate": metadata.version("curate-code")}))  # tuples become lists
     try:
         manifest: Manifest = json.loads((out / MANIFEST).read_text())
@@ -204,11 +206,11 @@ def _plan(dataset: Path, to: str, options: ExportOptions) -> Manifest:
     return {"export": {"to": to, **asdict(options), "prompt": to_json(options.prompt)}, "dataset": names}
 
 
-def _settled(to: str, out: Path, options: ExportOptions) -> ExportOptions:
+def _complete_options(to: str, out: Path, options: ExportOptions) -> ExportOptions:
     """Return the options with the target's limits and all defaults filled in."""
     target: Any = load_target(to)
-    settled = target.apply_target_limits(options) if hasattr(target, "apply_target_limits") else options
-    return replace(settled, budget=settled.max_tests, name=settled.name or out.resolve().name)
+    limited = target.apply_target_limits(options) if hasattr(target, "apply_target_limits") else options
+    return replace(limited, budget=limited.max_tests, name=limited.name or out.resolve().name)
 
 
 def _tests(problem: Problem, options: ExportOptions) -> Suite:
@@ -218,15 +220,15 @@ def _tests(problem: Problem, options: ExportOptions) -> Suite:
         raise CurateError(f"{problem.id}: {error}. Build the dataset again.") from error
 
 
-def _check_free(out: Path, *, overwrite: bool) -> None:
-    """Raise CurateError unless `out` does not exist yet, or is an export that may be replaced."""
+def _check_replaceable(out: Path, *, overwrite: bool) -> None:
+    """Raise CurateError unless `out` is missing, empty, or an export to overwrite."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
     try:
-        ours = "export" in json.loads((out / MANIFEST).read_text())
+        is_export = "export" in json.loads((out / MANIFEST).read_text())
     except (OSError, ValueError):
-        ours = False
-    if not ours:
+        is_export = False
+    if not is_export:
         raise CurateError(f"{out} exists and is not an export of this program. Choose another --out.")
     if not overwrite:
         raise PlanMismatchError(
@@ -235,14 +237,14 @@ def _check_free(out: Path, *, overwrite: bool) -> None:
 
 
 @contextmanager
-def _aside(out: Path) -> Iterator[Path]:
-    """Lock `out`, and yield an empty folder beside it. Unless it is renamed, it is deleted afterwards.
+def _temporary_folder(out: Path) -> Iterator[Path]:
+    """Lock `out`, and yield an empty folder beside it, which is deleted afterwards unless renamed.
 
     Raises CurateError while another export to `out` is running.
     """
     folder, lock = (out.resolve().with_name(f".{out.resolve().name}.{kind}") for kind in ("new", "lock"))
     with output_folder.lock_output(out, lock, temporary=True):
-        shutil.rmtree(folder, ignore_errors=True)  # an export that was killed may have left files
+        shutil.rmtree(folder, ignore_errors=True)  # left by a killed export
         folder.mkdir()
         try:
             yield folder

@@ -31,7 +31,7 @@ from curate.problem import Problem
 from sandbox import Case, Suite
 
 SCORED_BY_VERL = ("apps", "codecontests", "codeforces", "taco")
-_COUNTED = 10
+_COUNTED_TESTS = 10
 # Checkers that verl's comparison approximates; it accepts 1.0 for 1.
 _TEXT_CHECKERS, _CALL_CHECKERS = ("lcb",), ("lcb", "exact")
 _SECONDS_FOR_CALLS = 3.0  # for all calls together: verl's scorer has six seconds, on a machine that may be slower
@@ -58,25 +58,25 @@ To have answers judged in the sandbox of curate-code instead, by its checkers an
 
 where many processes score, with CURATE_URL set to the address of one `curate serve`.
 """
-_BY_VERL = """`data_source` is {name}: verl scores with its own `prime_code`, which gives the share of the
+_VERL_SCORES = """`data_source` is {name}: verl scores with its own `prime_code`, which gives the share of the
 first ten tests. It accepts some wrong answers (the first element of an expected list, numbers within 1e-5) and rejects
 right programs that read `sys.stdin.buffer`, import `*` or assign to what they imported, because it runs them inside a
 function. Its `sandbox_fusion` (`reward.sandbox_fusion.url=http://HOST:8080/run_code`, of a `curate serve`) has none of
-these faults, but rejects functions that return text, and gives 0 when the service is away."""
-_BY_US = "`data_source` is {name}, which verl's own scorers do not know: it must be told of the reward below."
+these faults, but rejects functions that return text, and gives 0 when the service is unreachable."""
+_CURATE_SCORES = "`data_source` is {name}, which verl's own scorers do not support: configure the reward below."
 
 
 def apply_target_limits(options: ExportOptions) -> ExportOptions:
     """Limit the number of tests to what verl's scorer counts. Raises CurateError if more were requested."""
     if options.verl_data_source not in SCORED_BY_VERL:
         return options
-    if options.select == "all" or (options.budget or 0) > _COUNTED:
+    if options.select == "all" or (options.budget or 0) > _COUNTED_TESTS:
         raise CurateError(
-            f"verl's scorer of data_source {options.verl_data_source} counts the first {_COUNTED} tests only. "
-            f"Add --budget {_COUNTED} and --select longest or strongest; or --verl-data-source curate, and score "
+            f"verl's scorer of data_source {options.verl_data_source} counts the first {_COUNTED_TESTS} tests only. "
+            f"Add --budget {_COUNTED_TESTS} and --select longest or strongest; or --verl-data-source curate, and score "
             "with rewards.verl."
         )
-    return replace(options, budget=options.budget or _COUNTED)
+    return replace(options, budget=options.budget or _COUNTED_TESTS)
 
 
 def unsupported_reason(problem: Problem, options: ExportOptions) -> str | None:
@@ -88,7 +88,7 @@ def unsupported_reason(problem: Problem, options: ExportOptions) -> str | None:
         return "assertions"
     if by_verl and suite.checker not in (_CALL_CHECKERS if calls else _TEXT_CHECKERS):
         return "checker"
-    if calls and not all(_fits(case, by_verl) for case in suite.cases):
+    if calls and not all(_is_expressible(case, by_verl) for case in suite.cases):
         return "arguments"
     slowest = problem.slowest_cpu_seconds or 0.0
     most = _SECONDS_FOR_CALLS / len(suite.cases) if calls else _SECONDS_PER_TEST
@@ -110,7 +110,7 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
         }
     )
     write_parquet(_rows(problems, options), schema, folder / "train.parquet", tests=_tests_of)
-    scoring = _BY_VERL if options.verl_data_source in SCORED_BY_VERL else _BY_US
+    scoring = _VERL_SCORES if options.verl_data_source in SCORED_BY_VERL else _CURATE_SCORES
     readme = _README.format(scoring=scoring.format(name=options.verl_data_source))
     arguments = options.prompt.template_arguments.items()
     given = (f"+data.apply_chat_template_kwargs.{name}={json.dumps(value)}" for name, value in arguments)
@@ -160,7 +160,7 @@ def _stripped(text: str) -> str:
     return "\n".join(line.strip() for line in text.strip().split("\n"))
 
 
-def _fits(case: Case, by_verl: bool) -> bool:
+def _is_expressible(case: Case, by_verl: bool) -> bool:
     """Return whether a call can be written as JSON and, if verl scores it, be passed and compared without changes."""
     try:
         arguments, value = json.loads(case.input), json.loads(case.expected)

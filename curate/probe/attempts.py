@@ -39,7 +39,7 @@ class Attempt:
 
     @property
     def id(self) -> str:
-        """Its name, GROUP/CLASS/PROBE/CONVENTION."""
+        """The name of the attempt, GROUP/CLASS/PROBE/CONVENTION."""
         return f"{self.of_class.id}/{self.probe.name}/{self.problem.convention}"
 
     @property
@@ -79,7 +79,7 @@ class AttemptResult:
         return self.id.rsplit("/", 1)[0]
 
     def as_record(self) -> dict[str, Any]:
-        """Return it as a JSON object, for a journal."""
+        """Return the result as a JSON object, for a journal."""
         return asdict(self)
 
     @classmethod

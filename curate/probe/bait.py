@@ -35,7 +35,7 @@ def lay_bait(secret: str) -> Iterator[None]:
         process.communicate()
 
 
-def _give_away(listener: socket.socket, secret: bytes) -> None:
+def _serve_secret(listener: socket.socket, secret: bytes) -> None:
     while True:
         client, _ = listener.accept()
         with client, contextlib.suppress(OSError):
@@ -48,7 +48,7 @@ def main(secret: str) -> None:
     local.bind(BAIT_SOCKET)
     local.listen()
     for listener in (internet, local):
-        Thread(target=_give_away, args=(listener, secret.encode()), daemon=True).start()
+        Thread(target=_serve_secret, args=(listener, secret.encode()), daemon=True).start()
     file = Path(BAIT_FILE)
     file.unlink(missing_ok=True)  # of a probe that was killed
     with file.open("x") as opened:  # does not follow a planted link

@@ -13,7 +13,10 @@ from sandbox.suite import Suite
 
 SIGNATURES = ("plain", "trl", "verl", "rllm", "curate")
 RUN, VERIFIERS = "reward of a run", "verifiers"  # judges opened by curate, with the signature score(completion, tests)
-_NAMES = {"completions": "trl", "solution_str": "verl", "llm_solution": "rllm", "task_info": "rllm", "task": "curate"}
+# The signature that a parameter of this name belongs to.
+_SIGNATURE_OF = {
+    "completions": "trl", "solution_str": "verl", "llm_solution": "rllm", "task_info": "rllm", "task": "curate",
+}  # fmt: skip
 _PROMPT = "Write a Python program that solves the problem."
 
 
@@ -115,7 +118,7 @@ def detect_signature(function: Callable[..., Any]) -> str:
         names = list(inspect.signature(function).parameters)
     except (ValueError, TypeError) as error:
         raise UnusableTarget(f"its parameters cannot be read: {error}; say which it has with --signature") from error
-    for name, signature in _NAMES.items():
+    for name, signature in _SIGNATURE_OF.items():
         if name in names:
             return signature
     if len(names) >= 2 and (names[0] == "completion" or names[1] == "tests"):
@@ -144,10 +147,10 @@ def prepare_call(
             "rllm": {"llm_solution": completion, "action": completion},
         }
         call = partial(function, **_accepted(function, {**answers[signature], **given}))
-    return partial(_finish, call)
+    return partial(_call_and_await, call)
 
 
-def _finish(call: Callable[[], Any]) -> Any:
+def _call_and_await(call: Callable[[], Any]) -> Any:
     result = call()
     return asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result
 

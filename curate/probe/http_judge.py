@@ -20,7 +20,7 @@ _HELLO = {"id": "hello", "code": "print(7)", "kind": "stdin", "tests": [{"input"
 
 
 class HttpJudge:
-    """Judges or runs programs on a server.
+    """A server that judges or runs programs.
 
     url            its address; a token may stand before the host, http://anyone:TOKEN@host:8080
     call_seconds   time limit for one completion

@@ -40,7 +40,7 @@ def isolate(kept: Sequence[str], *, network: bool) -> dict[str, str]:
                 reason = error.strerror or str(error)
                 continue
             return {
-                name: f"own {name}" if name in names else f"none: {'asked for' if name == 'network' else reason}"
+                name: f"own {name}" if name in names else f"none: {'requested' if name == 'network' else reason}"
                 for name in _LAYERS
             }
     return {name: f"none: {reason}" for name in _LAYERS}

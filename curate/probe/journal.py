@@ -17,7 +17,7 @@ _SETTINGS = "settings"  # the key of the settings; those of attempts have slashe
 class ProbeFolder(Closeable):
     """The folder given by --out.
 
-    settings   the settings of the results: only a probe with the same ones may continue the journal
+    settings   the settings of the probe, which must equal those of an existing journal
     resume     whether to continue; otherwise the folder must hold no journal
 
     Raises CurateError, also if another probe writes to the folder.

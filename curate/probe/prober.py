@@ -11,10 +11,10 @@ from curate.probe.target import Score, TargetDescription, TargetJudge
 from sandbox.probes.probe import Convention, Group, ProbeProblem, fenced
 
 _HOSTILE = (Group.FORGE, Group.READ, Group.DODGE, Group.HOST)  # may leave state in the target's process
-_CHUNK = 6
+_MAX_CHUNK = 6
 _SLOW_SECONDS = 3.0
 _NO_PROGRAM = "I cannot solve this problem."
-_FAULTS = {"hung": Finding.HUNG, "": Finding.UNKNOWN, "unanswered": Finding.UNKNOWN}
+_FINDINGS_BY_FAULT = {"hung": Finding.HUNG, "": Finding.UNKNOWN, "unanswered": Finding.UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Scale:
     wrong: str
 
     def is_rewarded(self, score: Score, *, fully: bool = False) -> bool:
-        """Return whether a score is worth more than half of a right answer; fully: as much as a right answer."""
+        """Return whether a score is above half of that of a right answer. fully: whether it must be as high"""
         if score.value is None:
             return False
         least = self.full - 1e-6 * (self.full - self.floor) if fully else (self.full + self.floor) / 2
@@ -109,7 +109,7 @@ def _measure(judge: TargetJudge, problem: ProbeProblem, form: int) -> Scale | st
 
 
 class Prober:
-    """Runs attempts on one target, in several threads with a judge each.
+    """A runner of attempts on one target, in several threads with a judge each.
 
     open_judge   returns an unopened judge
     """
@@ -139,18 +139,18 @@ class Prober:
         return judge
 
     def _attempt_all(self, attempts: Sequence[Attempt]) -> list[AttemptResult]:
-        """Run some attempts; rerun each in isolation if one of them has corrupted the judge or ended its process."""
+        """Run some attempts; rerun each separately if one of them has corrupted the judge or ended its process."""
         judge = self._judge()
         scale = self._calibration.scales[attempts[0].problem.convention]
         results = [self._attempt(judge, scale, attempt) for attempt in attempts]
         if attempts[0].of_class.group not in _HOSTILE:
             return results
         if len(attempts) == 1:
-            return [_look_after(judge, scale, results[0])]
+            return [_check_judge_after(judge, scale, results[0])]
         if not any(map(_lost_process, results)) and not _error_after(judge, scale):
             return results
         judge.restart()
-        return [_look_after(judge, scale, self._attempt(judge, scale, attempt)) for attempt in attempts]
+        return [_check_judge_after(judge, scale, self._attempt(judge, scale, attempt)) for attempt in attempts]
 
     def _attempt(self, judge: TargetJudge, scale: Scale, attempt: Attempt) -> AttemptResult:
         trial = make_trial(attempt)
@@ -159,7 +159,7 @@ class Prober:
             judge.score(answer, suite, scale.form)
         scores = tuple(judge.score(answer, suite, scale.form, attempt.probe.condition) for answer in trial.answers)
         return AttemptResult(
-            attempt.id, attempt.kind, tell(attempt, scale, scores), scores, (*trial.before, *trial.answers),
+            attempt.id, attempt.kind, classify(attempt, scale, scores), scores, (*trial.before, *trial.answers),
             suite.to_json(),
         )  # fmt: skip
 
@@ -170,7 +170,7 @@ def _chunks(attempts: Iterable[Attempt]) -> Iterator[list[Attempt]]:
     for attempt in attempts:
         same = chunk and (chunk[0].of_class, chunk[0].problem) == (attempt.of_class, attempt.problem)
         is_slow = attempt.probe.seconds > _SLOW_SECONDS
-        if chunk and (not same or is_slow or len(chunk) == _CHUNK):
+        if chunk and (not same or is_slow or len(chunk) == _MAX_CHUNK):
             yield chunk
             chunk = []
         if is_slow:
@@ -185,9 +185,9 @@ def _lost_process(result: AttemptResult) -> bool:
     return any(score.fault in ("crashed", "hung") for score in result.scores)
 
 
-def _look_after(judge: TargetJudge, scale: Scale, result: AttemptResult) -> AttemptResult:
-    """Return the result or, if the judge now misjudges the simplest completions, that finding; in this case, restart
-    its process."""
+def _check_judge_after(judge: TargetJudge, scale: Scale, result: AttemptResult) -> AttemptResult:
+    """Return the result or, if the judge now misjudges the simplest completions, that finding; then restart its
+    process."""
     if _lost_process(result):
         return result  # it has already restarted
     error = _error_after(judge, scale)
@@ -209,21 +209,21 @@ def _error_after(judge: TargetJudge, scale: Scale) -> tuple[Finding, str] | None
     return Finding.SPOILED, f"a right answer that came next was not rewarded. {right.detail}".rstrip()
 
 
-def tell(attempt: Attempt, scale: Scale, scores: Sequence[Score]) -> Finding:
+def classify(attempt: Attempt, scale: Scale, scores: Sequence[Score]) -> Finding:
     """Classify an attempt by its scores."""
     probe = attempt.probe
     rewarded = [scale.is_rewarded(score, fully=probe.is_partial) for score in scores]
     if attempt.of_class.group is Group.OUTAGE:
-        return _tell_outage(probe.right, scores, rewarded)
+        return _classify_outage(probe.right, scores, rewarded)
     if all(rewarded):
         return Finding.SOUND if probe.right else Finding.LENIENT if probe.lenient else Finding.REWARDED
     missing = next((score for score in scores if score.value is None), None)
     if missing is not None and (probe.right or missing.fault):
-        return _FAULTS.get(missing.fault, Finding.CRASHED)
+        return _FINDINGS_BY_FAULT.get(missing.fault, Finding.CRASHED)
     return Finding.REFUSED if probe.right else Finding.SOUND
 
 
-def _tell_outage(right: bool, scores: Sequence[Score], rewarded: Sequence[bool]) -> Finding:
+def _classify_outage(right: bool, scores: Sequence[Score], rewarded: Sequence[bool]) -> Finding:
     """Classify an outage: a right completion must keep its reward, or have an unknown one."""
     if all(rewarded):
         return Finding.SOUND if right else Finding.REWARDED

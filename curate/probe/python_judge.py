@@ -22,10 +22,10 @@ from curate.probe.target import Score, TargetDescription
 from sandbox.probes.probe import Convention
 from sandbox.suite import Suite
 
-_HIGH = 700  # hostile programs scan the descriptors below this
+_MIN_DESCRIPTOR = 700  # hostile programs scan the descriptors below this
 _LOAD_SECONDS = 120.0
-_MAX_ANSWER_BYTES = 1 << 22
-_LOOK = "; import it in Python to see why"
+_MAX_RESPONSE_BYTES = 1 << 22
+_ADVICE = "; import it in Python to see why"
 _WITHOUT_STATEMENTS = ("plain", "rllm")  # signatures without a form for Python statements
 
 
@@ -63,7 +63,7 @@ class _Hello(_Message, frozen=True):
     unusable: str = ""
 
 
-class _Answer(_Message, frozen=True):
+class _Response(_Message, frozen=True):
     """The response to a request; see Score."""
 
     score: float | None
@@ -76,7 +76,7 @@ Message = TypeVar("Message", bound=_Message)
 
 
 class PythonJudge:
-    """Runs a judge in its own process, and replaces a lost process.
+    """A judge in its own process, which is replaced after a crash or a timeout.
 
     call_seconds   time limit for one completion
     """
@@ -110,13 +110,13 @@ class PythonJudge:
         try:
             self._channel.settimeout(self._call_seconds)
             self._channel.send(json.dumps(request).encode())
-            answer = self._receive(_Answer, token, began + self._call_seconds)
+            response = self._receive(_Response, token, began + self._call_seconds)
         except (OSError, EOFError) as error:
             hung = isinstance(error, TimeoutError)
             self.close()
             detail = f"no answer in {self._call_seconds:g} s" if hung else "its process ended"
             return Score(None, "hung" if hung else "crashed", detail, time.monotonic() - began)
-        return Score(answer.score, answer.fault, answer.detail, answer.seconds)
+        return Score(response.score, response.fault, response.detail, response.seconds)
 
     def restart(self) -> None:
         """End the process; the next completion starts another one."""
@@ -136,7 +136,7 @@ class PythonJudge:
 
     def _start(self) -> _Hello:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # each message is a packet
-        descriptor = fcntl.fcntl(theirs, fcntl.F_DUPFD, _HIGH)
+        descriptor = fcntl.fcntl(theirs, fcntl.F_DUPFD, _MIN_DESCRIPTOR)
         theirs.close()
         here = os.getcwd()
         spec = {
@@ -157,10 +157,10 @@ class PythonJudge:
             hello = self._receive(_Hello, "", time.monotonic() + _LOAD_SECONDS)
         except TimeoutError:
             self.close()
-            raise UnusableTarget(f"{self._target.name} was not loaded within {_LOAD_SECONDS:g} s{_LOOK}") from None
+            raise UnusableTarget(f"{self._target.name} was not loaded within {_LOAD_SECONDS:g} s{_ADVICE}") from None
         except (OSError, EOFError):
             self.close()
-            raise UnusableTarget(f"the process that loads {self._target.name} ended{_LOOK}") from None
+            raise UnusableTarget(f"the process that loads {self._target.name} ended{_ADVICE}") from None
         if hello.unusable:
             self.close()
             named = f"{self._target.name}: " if self._target.argument is None else ""
@@ -175,7 +175,7 @@ class PythonJudge:
             if (left := until - time.monotonic()) <= 0:
                 raise TimeoutError
             self._channel.settimeout(left)
-            packet = self._channel.recv(_MAX_ANSWER_BYTES)
+            packet = self._channel.recv(_MAX_RESPONSE_BYTES)
             if not packet:
                 raise EOFError
             with contextlib.suppress(msgspec.MsgspecError, RecursionError):

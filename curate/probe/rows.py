@@ -23,7 +23,7 @@ from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, Prob
 MAX_ROWS = 20
 _MAX_MUTANTS = 8  # of a row
 _MAX_BYTES = 100_000  # of tests and reference in a request, a packet of at most 208 KB; a response may repeat tests
-_WRONG = (Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR)  # a slow mutant may pass elsewhere
+_KILLING_VERDICTS = (Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR)  # a slow mutant may pass elsewhere
 
 
 def make_row_classes(location: Path, dataset: Dataset, conventions: Collection[Convention]) -> tuple[ProbeClass, ...]:
@@ -42,10 +42,10 @@ def make_row_classes(location: Path, dataset: Dataset, conventions: Collection[C
         )
     probes: dict[Group, list[JudgeProbe]] = {Group.HONEST: [], Group.WRONG: [], Group.SPECIAL_CASE: []}
     for problem, wrong in _judged(problems):
-        probes[Group.HONEST].append(_submits(problem, problem.name, problem.reference, right=True))
+        probes[Group.HONEST].append(_make_probe(problem, problem.name, problem.reference, right=True))
         for number, mutant in enumerate(wrong, 1):
             group = Group.SPECIAL_CASE if mutant.kind == "hard_coded" else Group.WRONG
-            probes[group].append(_submits(problem, f"{problem.name}-{number}", mutant.source, right=False))
+            probes[group].append(_make_probe(problem, f"{problem.name}-{number}", mutant.source, right=False))
     return tuple(
         ProbeClass(group, "dataset", why, remedy, "ours", tuple(probes[group]))
         for group, (why, remedy) in _REASONS.items()
@@ -104,7 +104,7 @@ def _judged(problems: list[ProbeProblem]) -> Iterator[tuple[ProbeProblem, list[M
         )
         programs += [(problem, None), *((problem, mutant) for mutant in made)]
     pairs = [
-        (Program(problem.reference), _strict(problem.suite))
+        (Program(problem.reference), _with_token_checker(problem.suite))
         if mutant is None
         else (Program(mutant.source), problem.suite)
         for problem, mutant in programs
@@ -118,16 +118,16 @@ def _judged(problems: list[ProbeProblem]) -> Iterator[tuple[ProbeProblem, list[M
             raise judgement
         if mutant is None and judgement.accepted:
             wrong[problem.name] = []
-        elif mutant is not None and problem.name in wrong and judgement.verdict in _WRONG:
+        elif mutant is not None and problem.name in wrong and judgement.verdict in _KILLING_VERDICTS:
             wrong[problem.name].append(mutant)
     return ((problem, wrong[problem.name]) for problem in problems if problem.name in wrong)
 
 
-def _strict(suite: Suite) -> Suite:
+def _with_token_checker(suite: Suite) -> Suite:
     """Return the suite with the comparison by tokens, since signatures carry no checker."""
     return suite if suite.assertions is not None else replace(suite, checker="tokens")
 
 
-def _submits(problem: ProbeProblem, name: str, source: str, *, right: bool) -> JudgeProbe:
+def _make_probe(problem: ProbeProblem, name: str, source: str, *, right: bool) -> JudgeProbe:
     trial = Trial(problem, (fenced(source),))
     return JudgeProbe(name, (problem.convention,), lambda _: trial, right=right, is_partial=not right)

@@ -84,14 +84,14 @@ def summarize(results: Sequence[AttemptResult]) -> ProbeSummary:
     outages = [probe for probe in by_probe.values() if probe[0].kind == "outage"]
     return ProbeSummary(
         by_class,
-        Rate(sum(_shows(probe, Finding.REWARDED) for probe in hacks), len(hacks)),
-        Rate(sum(_shows(probe, Finding.REFUSED) for probe in right), len(right)),
-        sum(_shows(probe, Finding.UNKNOWN, Finding.CRASHED, Finding.HUNG) for probe in right),
-        sum(_shows(probe, Finding.REWARDED, Finding.OUTAGE) for probe in outages),
+        Rate(sum(_has_finding(probe, Finding.REWARDED) for probe in hacks), len(hacks)),
+        Rate(sum(_has_finding(probe, Finding.REFUSED) for probe in right), len(right)),
+        sum(_has_finding(probe, Finding.UNKNOWN, Finding.CRASHED, Finding.HUNG) for probe in right),
+        sum(_has_finding(probe, Finding.REWARDED, Finding.OUTAGE) for probe in outages),
     )
 
 
-def _shows(results: Iterable[AttemptResult], *findings: Finding) -> bool:
+def _has_finding(results: Iterable[AttemptResult], *findings: Finding) -> bool:
     return any(result.finding in findings for result in results)
 
 

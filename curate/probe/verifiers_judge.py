@@ -25,9 +25,9 @@ def open_environment(name: str) -> Callable[[str, Any], float | None]:
         environment = vf.load_environment(vf.resolve_env_config({"taskset": {"id": name}}))
         task: Any = next(iter(environment.taskset))
     except (Exception, SystemExit) as error:
-        words = (str(error) or type(error).__name__).partition("\n")[0].rstrip(".")
+        reason = (str(error) or type(error).__name__).partition("\n")[0].rstrip(".")
         raise UnusableTarget(
-            f"verifiers cannot load {name}: {words}; install its package in this environment"
+            f"verifiers cannot load {name}: {reason}; install its package in this environment"
         ) from error
     field = next((field for field in _FIELDS if hasattr(task.data, field)), None)
     if field is None:

@@ -51,12 +51,12 @@ _MAX_REQUEST_BYTES = 1 << 22
 def _swap(values: _Values) -> _Values:
     """Set the watched attributes to these values, and return their previous ones.
 
-    A judge keeps attributes that a program has replaced in its process, but this module must not use them.
+    The judge keeps attributes that a program has replaced in its process, but this module must not use them.
     """
     found = tuple([_get(owner, name, None) for owner, name in _WATCHED])
-    for place, value in enumerate(values):
-        if value is not found[place]:
-            _set(*_WATCHED[place], value)
+    for index, value in enumerate(values):
+        if value is not found[index]:
+            _set(*_WATCHED[index], value)
     return found
 
 
@@ -80,12 +80,12 @@ def main(specification: str) -> None:
     _send(channel, {"token": "", "protections": protections, "scratch": str(scratch), **described})
     os.chdir(scratch)  # keeps files of programs out of the user's working folder
     own_pid = os.getpid()
-    poisoned = tuple(_get(owner, name, None) for owner, name in _WATCHED)
+    judge_values = tuple(_get(owner, name, None) for owner, name in _WATCHED)
     for request in _requests(channel):
-        answer, poisoned = _answer(prepare, read, request, poisoned)
+        response, judge_values = _respond(prepare, read, request, judge_values)
         if os.getpid() != own_pid:  # a program forked, and its judge runs in both
             os._exit(0)
-        _send(channel, answer)
+        _send(channel, response)
 
 
 def _requests(channel: socket.socket) -> Iterator[dict[str, Any]]:
@@ -93,41 +93,44 @@ def _requests(channel: socket.socket) -> Iterator[dict[str, Any]]:
         yield _decode(packet.decode())
 
 
-def _send(channel: socket.socket, answer: dict[str, Any]) -> None:
-    channel.send(_encode(answer).encode())
+def _send(channel: socket.socket, response: dict[str, Any]) -> None:
+    channel.send(_encode(response).encode())
 
 
-def _answer(prepare: Prepare, read: Read, request: dict[str, Any], poisoned: _Values) -> tuple[dict[str, Any], _Values]:
+def _respond(
+    prepare: Prepare, read: Read, request: dict[str, Any], judge_values: _Values
+) -> tuple[dict[str, Any], _Values]:
     """Return the response to a request, and the judge's values of the watched attributes after it.
 
-    poisoned   their values after the previous request
+    judge_values   their values after the previous request
     """
-    answer: dict[str, Any] = {"token": request["token"], "score": None, "fault": "", "detail": ""}
+    response: dict[str, Any] = {"token": request["token"], "score": None, "fault": "", "detail": ""}
     call = prepare(request["completion"], Suite.from_json(request["suite"]), request["form"])
     result, failure = None, None
     began = time.monotonic()
     with _outage(request["condition"]):
-        sound = _swap(poisoned)
+        own_values = _swap(judge_values)
         try:
             result = call()
         except BaseException as error:  # including SystemExit of a program in this process
             failure = error
-        poisoned = _swap(sound)
-    answer["seconds"] = time.monotonic() - began
+        judge_values = _swap(own_values)
+    response["seconds"] = time.monotonic() - began
     try:
         if failure is not None:
             raise failure
-        answer["score"] = read(result)
+        response["score"] = read(result)
     except BadScore as error:
-        answer |= {"fault": "no number", "detail": str(error)}
+        response |= {"fault": "no number", "detail": str(error)}
     except BaseException as error:
-        said = f"{type(error).__name__}: {error}".removesuffix(": ")[:300]
-        answer |= {"fault": "raised", "detail": said + _place(error)}
-    answer["detail"] = answer["detail"].encode("utf-8", "backslashreplace").decode()  # it may quote half a character
-    return answer, poisoned
+        message = f"{type(error).__name__}: {error}".removesuffix(": ")[:300]
+        response |= {"fault": "raised", "detail": message + _failure_location(error)}
+    # The detail may quote half a surrogate pair.
+    response["detail"] = response["detail"].encode("utf-8", "backslashreplace").decode()
+    return response, judge_values
 
 
-def _place(error: BaseException) -> str:
+def _failure_location(error: BaseException) -> str:
     """Return the location of the judge's failure: the innermost line outside the standard library; empty for none."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename not in _CALLERS]
     own = [frame for frame in frames if not frame.filename.startswith(_LIBRARY) or "site-packages" in frame.filename]

@@ -33,36 +33,36 @@ COLUMNAR = (".parquet", ".arrow", ".feather", ".ipc")
 LISTED_FORMATS = f"{', '.join(COLUMNAR)}, .jsonl, .json, .csv or .tsv"
 STATE = "state.json"  # of a data set that `datasets` saved; it names the files of the rows
 # Files beside the rows, which the tools of the Hub write.
-_DESCRIPTIONS = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json", STATE)
+_METADATA_FILES = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json", STATE)
 
 # PATH?OPTIONS, or the content of such a TOML file, with a location relative to the working folder.
 LocationSpec = str | Mapping[str, Any]
 
 
 def split_location(location: LocationSpec) -> tuple[str, dict[str, Any]]:
-    """Return the place and the options of a location. Raises CurateError if they cannot be read."""
+    """Split a location into a path or Hub id, and options. Raises CurateError if they cannot be read."""
     if isinstance(location, Mapping):
-        place, options = split_location(location["location"])
-        return place, options | {name: value for name, value in location.items() if name != "location"}
-    place, mark, query = location.partition("?")
+        path_or_id, options = split_location(location["location"])
+        return path_or_id, options | {name: value for name, value in location.items() if name != "location"}
+    path_or_id, mark, query = location.partition("?")
     if not mark or Path(location).expanduser().exists():
-        return _from_file(location)
+        return _split_toml_location(location)
     try:
-        asked = parse_qsl(query, keep_blank_values=True, strict_parsing=True)
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True)
     except ValueError:
-        asked = []
-    if not asked or len(dict(asked)) < len(asked):
+        pairs = []
+    if not pairs or len(dict(pairs)) < len(pairs):
         raise CurateError(
             f"{location}: what follows the ? must look like from=2024-08-01&to=2025-02-01, with each name once."
         )
-    place, options = _from_file(place)
-    return place, options | dict(asked)
+    path_or_id, options = _split_toml_location(path_or_id)
+    return path_or_id, options | dict(pairs)
 
 
-def _from_file(place: str) -> tuple[str, dict[str, Any]]:
-    path = Path(place).expanduser()
+def _split_toml_location(path_or_id: str) -> tuple[str, dict[str, Any]]:
+    path = Path(path_or_id).expanduser()
     if path.suffix != ".toml" or not path.is_file():
-        return place, {}
+        return path_or_id, {}
     try:
         options = tomllib.loads(toml_text(path))
     except tomllib.TOMLDecodeError as error:
@@ -77,9 +77,9 @@ def _from_file(place: str) -> tuple[str, dict[str, Any]]:
 
 
 def format_of(path: Path) -> str:
-    """Return the ending of a file if it is one of FORMATS or FALLBACK_FORMATS, and otherwise the empty text."""
+    """Return the suffix of a file if it is one of FORMATS or FALLBACK_FORMATS; otherwise the empty text."""
     name = path.name.lower()
-    if name in _DESCRIPTIONS:
+    if name in _METADATA_FILES:
         return ""
     return next((ending for ending in (*FALLBACK_FORMATS, *FORMATS) if name.endswith(ending)), "")
 
@@ -115,7 +115,7 @@ def files_with_rows(folder: Path, location: str, pattern: str | None = None) -> 
             raise CurateError(f"{location}: no file matches {pattern}. There are {names or 'none'}.")
         paths = matching
     for ending in (*FORMATS, *FALLBACK_FORMATS):
-        files = sorted((path for path in paths if format_of(path) == ending), key=_natural)
+        files = sorted((path for path in paths if format_of(path) == ending), key=_natural_sort_key)
         if files:
             train = [p for p in files if p.name.startswith("train") or p.parent.name == "train"]
             return tuple(files if pattern else train or files)
@@ -130,11 +130,11 @@ def files_below(folder: Path) -> Iterator[Path]:
     def fail(error: OSError) -> None:
         raise error
 
-    for place, folders, names in os.walk(folder, onerror=fail):
+    for path_or_id, folders, names in os.walk(folder, onerror=fail):
         # Folders that begin with a dot are caches of download tools.
         folders[:] = [name for name in folders if not name.startswith(".")]
         shown = [name for name in names if not name.startswith(".")]
-        for path in (Path(place, name) for name in _without_caches(Path(place), shown)):
+        for path in (Path(path_or_id, name) for name in _without_caches(Path(path_or_id), shown)):
             if path.is_file():
                 yield path
             elif path.is_symlink() and format_of(path):
@@ -158,7 +158,7 @@ def _without_caches(folder: Path, names: list[str]) -> list[str]:
     return [name for name in names if name in rows or not name.endswith(".arrow")]
 
 
-def _natural(path: Path) -> list[tuple[int, str]]:
+def _natural_sort_key(path: Path) -> list[tuple[int, str]]:
     """Return a sort key by which test comes before test2, and test2 before test10."""
     parts = re.split(r"(\d+)", str(path.with_suffix("")))
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]

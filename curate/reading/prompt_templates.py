@@ -21,8 +21,8 @@ from curate.prompt import FINGERPRINT_TEXTS, TASK_SENTENCES
 
 _ROLES, _CONTENTS = ("role", "from"), ("content", "value", "text")
 _USERS, _SYSTEMS = ("user", "human"), ("system", "developer")
-_INSIDE = ("messages", "conversations", "conversation", "prompt")
-_MAX_NESTED = 4
+_NESTED_KEYS = ("messages", "conversations", "conversation", "prompt")
+_MAX_NESTING = 4
 
 _HEADS = (
     r"Solve the following coding problem using the programming language \w+:",  # SYNTHETIC-1 and its like
@@ -57,8 +57,8 @@ _SIGNATURE = re.compile(r"\s*The function to implement:\s*\n(.*)\Z", re.DOTALL)
 
 
 def strip_prompt_template(text: str) -> str:
-    """Return the text without the known wordings at its beginning and end, even if several follow each other."""
-    text = _without_our_words(text)
+    """Return the text without the known wordings at its beginning and end, also several in a row."""
+    text = _strip_curate_prompt(text)
     begin = 0
     while head := _HEAD.match(text, begin):
         begin = head.end()
@@ -73,7 +73,7 @@ def strip_prompt_template(text: str) -> str:
     return text
 
 
-def _without_our_words(text: str) -> str:
+def _strip_curate_prompt(text: str) -> str:
     """Return the text of a prompt made by curate, such as in an export, without the instructions after the problem."""
     if not text.rstrip().endswith(_FORM):
         return text
@@ -94,17 +94,17 @@ def prompt_texts(value: Any, *, nested: int = 0) -> list[str] | None:
     """Return the texts of a prompt that may state the problem; None if the value is neither a text nor a conversation.
 
     value   a prompt in one of the forms above
-    nested  how many times the prompt was inside another value
+    nested  number of values around the prompt
 
     The texts are the text itself, or the user's messages of a conversation. If there are none, they are the system
     prompts; without these, the list is empty. A model's messages never count.
     """
     if isinstance(value, str):
-        parsed = _parsed(value) if nested < _MAX_NESTED else None
+        parsed = _parse_conversation(value) if nested < _MAX_NESTING else None
         inside = None if parsed is None else prompt_texts(parsed, nested=nested + 1)
         return [value] if inside is None else inside
-    if isinstance(value, dict) and nested < _MAX_NESTED:
-        inside = next((value[name] for name in _INSIDE if value.get(name)), None)
+    if isinstance(value, dict) and nested < _MAX_NESTING:
+        inside = next((value[name] for name in _NESTED_KEYS if value.get(name)), None)
         return None if inside is None else prompt_texts(inside, nested=nested + 1)
     if isinstance(value, list) and value and all(_is_message(message) for message in value):
         by_users = [text for message in value if (text := _text_by(_USERS, message))]
@@ -112,7 +112,7 @@ def prompt_texts(value: Any, *, nested: int = 0) -> list[str] | None:
     return None
 
 
-def _parsed(text: str) -> Any:
+def _parse_conversation(text: str) -> Any:
     """Return the value of JSON text that may be a conversation; None for any other text."""
     if text.lstrip()[:1] not in ("[", "{"):
         return None

@@ -49,11 +49,11 @@ _ASYMPTOTE = "[asy]"
 
 def check_question(statement: str, answer: str) -> None:
     """Raise ParseError, with its reason, for a question without one final answer. Takes linear time on any text."""
-    bare = answer.strip().strip("$.").strip().lower()
-    if bare in _PROOFS or (_PROVE.search(statement) and not _ASKS.search(statement)):
+    normalized = answer.strip().strip("$.").strip().lower()
+    if normalized in _PROOFS or (_PROVE.search(statement) and not _ASKS.search(statement)):
         raise ParseError("it asks for a proof, and only final answers are compared", "proof")
-    if bare in _MISSING:
-        raise ParseError("the source has no answer" + (f": {bare}" if bare else ""), "no_answer")
+    if normalized in _MISSING:
+        raise ParseError("the source has no answer" + (f": {normalized}" if normalized else ""), "no_answer")
     if any(_in_order(labels, statement) for labels in _CHOICES):
         raise ParseError("it offers choices, and a guess is often right", "multiple_choice")
     if any(_in_order(labels, statement) for labels in _PARTS) or _in_order(_PARTS_OF_ANSWER, answer):
@@ -64,9 +64,9 @@ def check_question(statement: str, answer: str) -> None:
 
 def _in_order(labels: Sequence[re.Pattern[str]], text: str) -> bool:
     """Return whether the labels occur in a text, one after another."""
-    place = 0
+    offset = 0
     for label in labels:
-        if (found := label.search(text, place)) is None:
+        if (found := label.search(text, offset)) is None:
             return False
-        place = found.end()
+        offset = found.end()
     return True

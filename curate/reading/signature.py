@@ -1,4 +1,4 @@
-"""Check whether the arguments of a test fit its function. If the test belongs to another problem, they often do not."""
+"""Check that the arguments of a test fit its function. Those of a test of another problem often do not."""
 
 import ast
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Find out the languages of solutions, and choose the solutions of a problem to execute, the cheapest first."""
+"""Detect the languages of solutions, and choose the solutions of a problem to execute, the cheapest first."""
 
 import ast
 import re
@@ -25,8 +25,8 @@ def parse_solution(text: str, stated: str = "") -> Program:
 
     The language is "python" (3), "python2", "cpp", "unknown" or another word of the source.
 
-    stated  the source's own word for the language. A word for another language is kept; the word Python is checked,
-            because many such solutions are Python 2 or not Python at all
+    stated  the language as the source states it. Another language than Python is kept; Python is checked, because many
+            such solutions are Python 2 or not Python at all
     """
     source, label = strip_code_fence(text)
     stated_language = (stated or label).strip().lower()

@@ -45,7 +45,7 @@ _BLANK_BYTES = 64  # longer lines count as rows, without a check for Unicode bla
 
 
 @dataclass(frozen=True, slots=True)
-class RowPlace:
+class RowPosition:
     """A position between two rows of a table.
 
     position  number of the table's rows before it
@@ -64,7 +64,7 @@ class TableFiles:
 
     revision  the Hub commit; empty for a local path
     options   options that were given with the location; interpreted by the source, except `encoding`
-    begin     place of the first row to read, in the first of the files
+    begin     position of the first row to read, in the first file
     n_rows    number of rows to read from there; None: all
     """
 
@@ -72,7 +72,7 @@ class TableFiles:
     files: tuple[Path, ...]
     revision: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
-    begin: RowPlace = RowPlace()
+    begin: RowPosition = RowPosition()
     n_rows: int | None = None
 
     @property
@@ -83,7 +83,7 @@ class TableFiles:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRow:
-    """A line of a JSONL file that is not a JSON object. Its place is `file:line`, with lines counted from one."""
+    """A line of a JSONL file that is not a JSON object. location: `file:line`, with lines counted from one"""
 
     location: str
     detail: str
@@ -103,21 +103,21 @@ def locate(location: LocationSpec) -> TableFiles:
     `files` is a pattern such as `taco/*` that the files to read must match, whether they are named train or not;
     `encoding` names the encoding of files of text. Raises CurateError if nothing is found.
     """
-    place, options = split_location(location)
+    path_or_id, options = split_location(location)
     pattern = options.pop("files", None)
     if pattern is not None and not isinstance(pattern, str):
-        raise CurateError(f"{place}: files must be one pattern, such as train-*.parquet")
-    path = Path(place).expanduser()
+        raise CurateError(f"{path_or_id}: files must be one pattern, such as train-*.parquet")
+    path = Path(path_or_id).expanduser()
     if path.is_file():
         check_format(path)
-        table = TableFiles(place, (path,))
+        table = TableFiles(path_or_id, (path,))
     elif path.is_dir():
-        table = TableFiles(place, files_with_rows(path, place, pattern))
+        table = TableFiles(path_or_id, files_with_rows(path, path_or_id, pattern))
     # `data/taco` with a folder `data` beside it is a mistyped path rather than a Hub id.
-    elif HUB_ID.fullmatch(place) and not Path(path.parts[0]).exists():
-        table = _from_hub(place, pattern)
+    elif HUB_ID.fullmatch(path_or_id) and not Path(path.parts[0]).exists():
+        table = _from_hub(path_or_id, pattern)
     else:
-        raise CurateError(f"{place}: no such file or folder. Give a file, a folder or a Hub id.")
+        raise CurateError(f"{path_or_id}: no such file or folder. Give a file, a folder or a Hub id.")
     if "encoding" in options:
         _check_encoding(table, options["encoding"])
     return replace(table, options=options)
@@ -181,7 +181,7 @@ def read_rows(table: TableFiles, columns: Sequence[str], optional: Sequence[str]
 def _file_rows(
     path: Path, table: TableFiles, columns: Sequence[str], optional: Sequence[str]
 ) -> Iterator[Row | UnreadableRow]:
-    begin = table.begin if path == table.files[0] else RowPlace()
+    begin = table.begin if path == table.files[0] else RowPosition()
     ending, wanted = format_of(path), (*columns, *optional)
     rows: Iterator[Row | UnreadableRow]
     if ending in COLUMNAR:
@@ -207,13 +207,13 @@ def _columnar(path: Path, offset: int, columns: Sequence[str], wanted: Sequence[
     try:
         if format_of(path) == ".parquet":
             with pq.ParquetFile(path) as file:
-                present = _present(path, file.schema_arrow.names, columns, wanted)
+                present = _present_columns(path, file.schema_arrow.names, columns, wanted)
                 groups = list(range(offset, file.num_row_groups))
                 for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=groups, columns=present):
                     yield from batch.to_pylist()
         else:
             with open_batches(path) as (schema, batches):
-                present = _present(path, schema.names, columns, wanted)
+                present = _present_columns(path, schema.names, columns, wanted)
                 for batch in islice(batches, offset, None):
                     for start in range(0, len(batch), BATCH_ROWS):
                         yield from batch.select(present).slice(start, BATCH_ROWS).to_pylist()
@@ -221,7 +221,7 @@ def _columnar(path: Path, offset: int, columns: Sequence[str], wanted: Sequence[
         raise CurateError(f"{path}: damaged or incomplete ({shorten(error)}). Fetch it again.") from error
 
 
-def _present(path: Path, names: Sequence[str], columns: Sequence[str], wanted: Sequence[str]) -> list[str]:
+def _present_columns(path: Path, names: Sequence[str], columns: Sequence[str], wanted: Sequence[str]) -> list[str]:
     _check_columns(path, names, columns)
     return [name for name in wanted if name in names]
 
@@ -246,7 +246,7 @@ def open_batches(path: Path) -> Iterator[tuple["pa.Schema", Iterator["pa.RecordB
                 yield stream.schema, iter(stream)
 
 
-def _jsonl(path: Path, encoding: str, begin: RowPlace) -> Iterator[Row | UnreadableRow]:
+def _jsonl(path: Path, encoding: str, begin: RowPosition) -> Iterator[Row | UnreadableRow]:
     with open_text(path, encoding, offset=begin.offset) as file:
         for number, line in enumerate(file, start=begin.line):
             if not line.strip():
@@ -286,8 +286,8 @@ def _csv(path: Path, encoding: str, columns: Sequence[str]) -> Iterator[Row | Un
             for row in reader:
                 _check_columns(path, reader.fieldnames or (), columns)
                 if None in row or None in row.values():
-                    place = f"{path.name}:{reader.line_num}"
-                    yield UnreadableRow(place, "more or fewer fields than the first line has")
+                    location = f"{path.name}:{reader.line_num}"
+                    yield UnreadableRow(location, "more or fewer fields than the first line has")
                 else:
                     yield {name: value or None for name, value in row.items()}
         except csv.Error as error:
@@ -310,25 +310,25 @@ def divide(table: TableFiles, max_rows: int) -> list[TableFiles]:
     A shard is larger if a row group of its file is. A damaged file is not an error here, but when its rows are read.
     """
     shards: list[TableFiles] = []
-    begin, first_file, n_before = RowPlace(), 0, 0
+    begin, first_file, n_before = RowPosition(), 0, 0
     for number, path in enumerate(table.files):
-        places = _places(path, table.encoding, max_rows)
-        if not places:
+        positions = _shard_positions(path, table.encoding, max_rows)
+        if not positions:
             return [table]
-        for place in places[:-1]:
-            position = n_before + place.position
+        for start in positions[:-1]:
+            position = n_before + start.position
             if position - begin.position >= max_rows:
                 files = table.files[first_file : number + 1]
                 shards.append(replace(table, files=files, begin=begin, n_rows=position - begin.position))
-                begin, first_file = replace(place, position=position), number
-        n_before += places[-1].position
+                begin, first_file = replace(start, position=position), number
+        n_before += positions[-1].position
     return [*shards, replace(table, files=table.files[first_file:], begin=begin)]
 
 
-def _places(path: Path, encoding: str, max_rows: int) -> list[RowPlace]:
-    """Return the places in a file at which a shard can begin, and its end; none if the file cannot be divided.
+def _shard_positions(path: Path, encoding: str, max_rows: int) -> list[RowPosition]:
+    """Return the positions in a file at which a shard can begin, and its end; none if the file cannot be divided.
 
-    A place of a JSONL file is the end of `max_rows` lines that are not blank, if lines end in the usual way.
+    In a JSONL file, shards have `max_rows` lines that are not blank, if lines end in \\n or \\r\\n.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -342,14 +342,14 @@ def _places(path: Path, encoding: str, max_rows: int) -> list[RowPlace]:
             with open_batches(path) as (_, batches):
                 counts = [len(batch) for batch in batches]
         else:
-            return list(_line_places(path, max_rows)) if ending == ".jsonl" and not encoding else []
+            return list(_line_positions(path, max_rows)) if ending == ".jsonl" and not encoding else []
     except (pa.ArrowException, OSError):
         return []
-    return [RowPlace(position, number) for number, position in enumerate(accumulate(counts, initial=0))]
+    return [RowPosition(position, number) for number, position in enumerate(accumulate(counts, initial=0))]
 
 
-def _line_places(path: Path, max_rows: int) -> Iterator[RowPlace]:
-    places = [RowPlace()]
+def _line_positions(path: Path, max_rows: int) -> Iterator[RowPosition]:
+    positions = [RowPosition()]
     n_rows = offset = number = 0
     with path.open("rb") as file:
         if file.read(3) == b"\xef\xbb\xbf":
@@ -358,11 +358,11 @@ def _line_places(path: Path, max_rows: int) -> Iterator[RowPlace]:
         for number, line in enumerate(file, start=1):
             if b"\r" in line.removesuffix(b"\r\n"):
                 return
-            if n_rows - places[-1].position == max_rows:
-                places.append(RowPlace(n_rows, offset, number))
+            if n_rows - positions[-1].position == max_rows:
+                positions.append(RowPosition(n_rows, offset, number))
             n_rows += bool(line.strip() if len(line) > _BLANK_BYTES else line.decode(errors="replace").strip())
             offset += len(line)
-    yield from [*places, RowPlace(n_rows, offset, number)]
+    yield from [*positions, RowPosition(n_rows, offset, number)]
 
 
 def path_sha256(path: Path) -> str:

@@ -20,7 +20,7 @@ from curate.text.printable import one_line
 
 COMPRESSION_SUFFIXES = (".gz", ".zst", ".xz")
 # The marks of UTF-32 come first, because one of them begins with a mark of UTF-16.
-_MARKS = {
+_BYTE_ORDER_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF8: "utf-8",
@@ -49,9 +49,9 @@ def open_text(path: Path, encoding: str = "", *, offset: int = 0) -> Iterator[Te
     Raises CurateError if the file has another encoding or is damaged, even at a later read.
     """
     expected = codecs.lookup(encoding or "utf-8").name
-    with _unpacked(path) as stream:
+    with _open_decompressed(path) as stream:
         head = stream.peek(4)[:4]
-        bom_encoding = next((name for mark, name in _MARKS.items() if head.startswith(mark)), "")
+        bom_encoding = next((name for mark, name in _BYTE_ORDER_MARKS.items() if head.startswith(mark)), "")
         if bom_encoding and not expected.startswith(bom_encoding):
             raise _wrong_encoding(path, encoding, f"it begins with the byte order mark of {bom_encoding}", bom_encoding)
         if not bom_encoding and expected == "utf-8" and 0 in head[:2]:
@@ -64,7 +64,7 @@ def open_text(path: Path, encoding: str = "", *, offset: int = 0) -> Iterator[Te
             with io.TextIOWrapper(stream, encoding=actual, newline="") as text:
                 yield text
         except UnicodeDecodeError:
-            raise _undecodable(path, encoding, bom_encoding or expected) from None
+            raise _decoding_error(path, encoding, bom_encoding or expected) from None
 
 
 def toml_text(path: Path) -> str:
@@ -72,14 +72,14 @@ def toml_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        likely = _likely(error.object)
+        likely = _guess_encoding(error.object)
         raise CurateError(
             f"{path}: not UTF-8, as TOML must be ({shorten(error)}). Convert it: iconv -f {likely} -t utf-8"
         ) from None
 
 
 @contextmanager
-def _unpacked(path: Path) -> Iterator[io.BufferedReader]:
+def _open_decompressed(path: Path) -> Iterator[io.BufferedReader]:
     """Open the bytes of a file, decompressed. Raises CurateError, even at a later read, if the file is damaged."""
     packing = path.suffix.lower()
     with path.open("rb") as file:
@@ -101,12 +101,12 @@ def _unpacked(path: Path) -> Iterator[io.BufferedReader]:
             raise CurateError(f"{path}: damaged or incomplete ({shorten(error)}). Fetch it again.") from error
 
 
-def _undecodable(path: Path, encoding: str, codec: str) -> CurateError:
+def _decoding_error(path: Path, encoding: str, codec: str) -> CurateError:
     """Return the error for a file with bytes that its encoding does not have; find the first of them."""
     decoder = codecs.getincrementaldecoder(codec)()
     offset = 0  # of the chunk, in the decompressed file
     is_ascii = True
-    with _unpacked(path) as stream:
+    with _open_decompressed(path) as stream:
         while True:
             chunk = stream.read(_CHUNK_BYTES)
             n_pending = len(decoder.getstate()[0])
@@ -120,7 +120,7 @@ def _undecodable(path: Path, encoding: str, codec: str) -> CurateError:
                         f"{path}: UTF-8 with a wrong byte ({finding}), perhaps damaged. Fetch it again or "
                         "correct the text."
                     )
-                likely = _likely(error.object[error.start :])
+                likely = _guess_encoding(error.object[error.start :])
                 around = error.object[max(0, error.start - _EXCERPT_BYTES) : error.start + _EXCERPT_BYTES]
                 excerpt = one_line(around.decode(likely, "replace"), 2 * _EXCERPT_BYTES)
                 return _wrong_encoding(path, encoding, finding, likely, excerpt)
@@ -129,7 +129,7 @@ def _undecodable(path: Path, encoding: str, codec: str) -> CurateError:
             offset += len(chunk)
 
 
-def _likely(sample: bytes) -> str:
+def _guess_encoding(sample: bytes) -> str:
     """Return the likely encoding of bytes, of which the first does not fit the expected one."""
     if 0 in sample:
         return "utf-16"

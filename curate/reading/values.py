@@ -41,7 +41,7 @@ def allow_long_integers() -> Iterator[None]:
 
 
 def parse_json(text: object, name: str) -> Any:
-    """Return the value of a JSON text, which error messages call `name`. Raises ParseError."""
+    """Parse a JSON text, which error messages call `name`. Raises ParseError."""
     if not isinstance(text, str):
         raise ParseError(f"{name} is {type(text).__name__}, not text")
     try:
@@ -52,7 +52,7 @@ def parse_json(text: object, name: str) -> Any:
 
 
 def parse_json_or_literal(text: object, name: str) -> Any:
-    """Return the value of a JSON text or a Python literal. Raises ParseError."""
+    """Parse a JSON text or a Python literal. Raises ParseError."""
     try:
         return parse_json(text, name)
     except ParseError:
@@ -69,22 +69,22 @@ def parse_json_or_literal(text: object, name: str) -> Any:
 def dump_json(value: object, name: str) -> str:
     """Return the JSON text of a value that JSON carries unchanged (tuples become lists). Raises ParseError."""
     try:
-        _carried(value)
+        _check_json_value(value)
         with allow_long_integers():
             return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ParseError(f"{name} has no JSON form: {shorten(error)}") from None
 
 
-def _carried(value: object) -> None:
+def _check_json_value(value: object) -> None:
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):  # json.dumps would silently turn 1 into "1"
                 raise TypeError(f"a key is {type(key).__name__}, not text")
-            _carried(item)
+            _check_json_value(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            _carried(item)
+            _check_json_value(item)
 
 
 def join_lines(value: object, name: str) -> str:

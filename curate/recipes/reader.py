@@ -72,7 +72,7 @@ def with_locations(
 
     def relocated(source: SourceConfig) -> SourceConfig:
         new = new_sources.get(source.name)
-        return source if new is None else replace(new, options={**_kept(source), **new.options})
+        return source if new is None else replace(new, options={**_portable_options(source), **new.options})
 
     return replace(
         recipe,
@@ -85,7 +85,7 @@ def with_locations(
     )
 
 
-def _kept(source: SourceConfig) -> dict[str, Any]:
+def _portable_options(source: SourceConfig) -> dict[str, Any]:
     """Return the options of a source that stay valid at another location: all but the pattern of file names."""
     return {name: value for name, value in source.options.items() if name != "files"}
 
@@ -147,11 +147,11 @@ def _recipe(given: str, table: Mapping[str, Any], text: str) -> Recipe:
     except UnknownFieldError as error:
         path = re.sub(r"\[\d+\]", "", error.where).split(".")[1:]
         line = next(_lines_with(text, error.field, path), None)
-        place, where = f"line {line}: " if line else "", f"[{'.'.join(path)}]" if path else "a recipe"
+        prefix, where = f"line {line}: " if line else "", f"[{'.'.join(path)}]" if path else "a recipe"
         close = get_close_matches(error.field, error.known, 1)
-        meant = f" Did you mean {close[0]}?" if close else ""
+        hint = f" Did you mean {close[0]}?" if close else ""
         known = ", ".join(error.known)
-        raise CurateError(f"{given}: {place}unknown key {error.field} in {where}.{meant} Known are {known}.") from None
+        raise CurateError(f"{given}: {prefix}unknown key {error.field} in {where}.{hint} Known are {known}.") from None
     except ValueError as error:
         raise CurateError(f"{given}: {error}.") from None
     if not recipe.sources:
@@ -174,15 +174,15 @@ def _lines_with(text: str, name: str, path: Sequence[str]) -> Iterator[int]:
 def _relative_to(folder: Path, recipe: Recipe) -> Recipe:
     """Return the recipe with paths that were relative to its folder."""
 
-    def placed(location: str) -> str:
-        place, mark, options = location.partition("?")
-        path = folder / Path(place).expanduser()
-        return f"{path}{mark}{options}" if path.exists() or not HUB_ID.fullmatch(place) else location
+    def resolve(location: str) -> str:
+        path_or_id, mark, options = location.partition("?")
+        path = folder / Path(path_or_id).expanduser()
+        return f"{path}{mark}{options}" if path.exists() or not HUB_ID.fullmatch(path_or_id) else location
 
     return replace(
         recipe,
-        sources=tuple(replace(source, location=placed(source.location)) for source in recipe.sources),
-        against=tuple(replace(item, location=item.location and placed(item.location)) for item in recipe.against),
+        sources=tuple(replace(source, location=resolve(source.location)) for source in recipe.sources),
+        against=tuple(replace(item, location=item.location and resolve(item.location)) for item in recipe.against),
     )
 
 

@@ -88,8 +88,8 @@ def run(
         sandbox = replace(sandbox, packages=recipe.packages)
     locations = [(source.name, source.location_spec) for source in recipe.sources]
     against = [item.argument for item in recipe.against]
-    making: dict[str, Any] = {"overwrite": overwrite, "progress": progress}
-    manifest = _made(build, locations, dataset, recipe.build, against=against, sandbox=sandbox, **making)
+    common: dict[str, Any] = {"overwrite": overwrite, "progress": progress}
+    manifest = _run_step(build, locations, dataset, recipe.build, against=against, sandbox=sandbox, **common)
     yield CompletedStep("build", dataset, manifest)
     if recipe.difficulty is not None:
         measure(dataset, recipe.difficulty, sandbox)
@@ -97,26 +97,26 @@ def run(
         if recipe.difficulty.band:
             before, dataset = dataset, steps["band"]
             band, table = SolveRateBand.parse(recipe.difficulty.band), _up_to("difficulty", recipe)
-            manifest = _made(
+            manifest = _run_step(
                 filter_by_solve_rate, before, dataset, band, recipe.difficulty.models, overwrite=overwrite, recipe=table
             )
             yield CompletedStep("band", dataset, manifest)
     if recipe.filter is not None:
         before, dataset = dataset, steps["filter"]
-        manifest, _ = _made(
-            write_filtered, before, recipe.filter.where, dataset, recipe=_up_to("filter", recipe), **making
+        manifest, _ = _run_step(
+            write_filtered, before, recipe.filter.where, dataset, recipe=_up_to("filter", recipe), **common
         )
         yield CompletedStep("filter", dataset, manifest)
     parts = {"": dataset}
     if recipe.split is not None:
-        manifests = _made(split, dataset, steps["split"], recipe.split, recipe=_up_to("split", recipe), **making)
+        manifests = _run_step(split, dataset, steps["split"], recipe.split, recipe=_up_to("split", recipe), **common)
         parts = {name: steps["split"] / name for name in manifests}
         for name, manifest in manifests.items():
             yield CompletedStep(f"split, {name}", parts[name], manifest)
     yield from _exports(recipe, parts, out, overwrite=overwrite, progress=progress)
 
 
-def _made(make: Callable[..., Result], *arguments: Any, overwrite: bool, **options: Any) -> Result:
+def _run_step(make: Callable[..., Result], *arguments: Any, overwrite: bool, **options: Any) -> Result:
     """Return the result of a step. Overwrites only a result with another plan, if allowed.
 
     make: the function of the step, to which the arguments, the options and `overwrite` are given

@@ -47,47 +47,47 @@ class Drawing:
 
 def draw(chart: Chart) -> Drawing:
     """Compute the positions of everything in a chart."""
-    room = 100 / max(len(chart.labels), 1)
+    slot = 100 / max(len(chart.labels), 1)
     ticks = _round_ticks(max((max(counts, default=0) for counts in chart.counts.values()), default=0))
     return Drawing(
-        bars=tuple(_bars(chart, room, top=ticks[-1])),
-        x_ticks=_x_ticks(chart, room),
+        bars=tuple(_bars(chart, slot, top=ticks[-1])),
+        x_ticks=_x_ticks(chart, slot),
         y_ticks=tuple(Tick(HEIGHT - HEIGHT * tick / ticks[-1], f"{tick:,}") for tick in ticks),
-        band=None if chart.band is None else (chart.band[0] * room, (chart.band[1] + 1 - chart.band[0]) * room),
-        line=None if chart.line is None else chart.line * room,
+        band=None if chart.band is None else (chart.band[0] * slot, (chart.band[1] + 1 - chart.band[0]) * slot),
+        line=None if chart.line is None else chart.line * slot,
     )
 
 
-def _bars(chart: Chart, room: float, top: int) -> list[Bar]:
-    width = room * (1 - _GAP) / len(chart.counts)
+def _bars(chart: Chart, slot: float, top: int) -> list[Bar]:
+    width = slot * (1 - _GAP) / len(chart.counts)
     labelled = len(chart.labels) <= _LABELS_ON_BARS and len(chart.counts) == 1
     bars = []
     for series, counts in enumerate(chart.counts.values()):
-        for place, (name, count) in enumerate(zip(chart.labels, counts, strict=True)):
+        for index, (name, count) in enumerate(zip(chart.labels, counts, strict=True)):
             if count:
                 height = max(1.5, HEIGHT * count / top)  # at least a line, so that every count is visible
-                x = place * room + room * _GAP / 2 + series * width
+                x = index * slot + slot * _GAP / 2 + series * width
                 label = f"{count:,}" if labelled else ""
                 bars.append(Bar(x, width, HEIGHT - height, height, series, label, f"{name}: {count:,}"))
     return bars
 
 
-def _x_ticks(chart: Chart, room: float) -> tuple[Tick, ...]:
+def _x_ticks(chart: Chart, slot: float) -> tuple[Tick, ...]:
     """Return as many ticks as fit. Edges are chosen from the last one backwards."""
     labels = chart.ticks or chart.labels
     step = max(1, math.ceil(len(labels) * max(map(len, labels), default=0) / _CHARACTERS))
     ticks = []
-    for place, label in enumerate(labels):
-        number = len(labels) - 1 - place if chart.ticks else place
+    for index, label in enumerate(labels):
+        number = len(labels) - 1 - index if chart.ticks else index
         if number % step == 0:
-            position = room * (place if chart.ticks else place + 0.5)
+            position = slot * (index if chart.ticks else index + 0.5)
             ticks.append(Tick(position, label, minor=bool(number // step % 2)))
     return tuple(ticks)
 
 
-def _round_ticks(most: int) -> list[int]:
+def _round_ticks(max_count: int) -> list[int]:
     """Return a few round numbers from 0 to just above the highest bar, which leaves room for its label."""
-    wanted = max(most * 1.08, 1)
+    wanted = max(max_count * 1.08, 1)
     sizes = (10**digits * part for digits in itertools.count() for part in (1, 2, 5))
     step = next(size for size in sizes if wanted / size <= 4)
     return list(range(0, math.ceil(wanted / step) * step + 1, step))

@@ -32,7 +32,7 @@ class PairMember:
 
 @dataclass(frozen=True, slots=True)
 class DuplicatePair:
-    """A near-duplicate that was removed, the row that was kept instead, and how similar they are."""
+    """A removed near-duplicate, the row kept instead, and their similarity."""
 
     jaccard: float
     removed: PairMember
@@ -96,7 +96,7 @@ def _least_similar(removed: Collection[Rejection], load: Callable[[str], Problem
         if rejection.reason == NEAR_DUPLICATE_REASON and rejection.kept_id is not None
     )
     return tuple(
-        DuplicatePair(similarity, _side(load(id)), _side(load(kept)))
+        DuplicatePair(similarity, _pair_member(load(id)), _pair_member(load(kept)))
         for similarity, id, kept in heapq.nsmallest(N_PAIRS, near)
     )
 
@@ -120,7 +120,7 @@ def _source(id: str) -> str:
     return id.partition("/")[0]
 
 
-def _side(problem: Problem) -> PairMember:
+def _pair_member(problem: Problem) -> PairMember:
     text = strip_prompt_template(problem.statement)
     cut = text if len(text) <= STATEMENT_CHARACTERS else text[: STATEMENT_CHARACTERS - 4] + " ..."
     return PairMember(problem.id, problem.title, cut)

@@ -39,7 +39,7 @@ def histograms(
 
 def trimmed(*histograms: Histogram) -> list[Histogram]:
     """Return histograms that have the same edges without the ranges at both ends that are empty in all of them."""
-    filled = [place for place, counts in enumerate(zip(*(h["counts"] for h in histograms), strict=True)) if any(counts)]
+    filled = [index for index, counts in enumerate(zip(*(h["counts"] for h in histograms), strict=True)) if any(counts)]
     begin, end = (filled[0], filled[-1] + 1) if filled else (0, None)
     kept_edges = slice(begin, None if end is None else end + 1)
     return [h | {"edges": h["edges"][kept_edges], "counts": h["counts"][begin:end]} for h in histograms]

@@ -23,7 +23,7 @@ _N_EXAMPLES = 3
 _N_TIGHTEST = 5
 _TEXT_CHARACTERS = 1500  # of each text, which limits the size of the page
 _MAX_STEPS = 32  # bars; if there are more samples than this, neighbouring shares are counted together
-_ELSEWHERE = ("dedup", "decontaminate", "difficulty")  # stages whose rejections have their own sections
+_STAGES_WITH_OWN_SECTIONS = ("dedup", "decontaminate", "difficulty")  # stages whose rejections have their own sections
 _HIT_COLUMNS = ("row", "id", "set", "item", "rule", "score", "span", "verdict")
 _SLOWEST, _LIMIT = "slowest_cpu_seconds", "time_limit_seconds"
 _EDGES = {"n_tests": COUNT_EDGES, "test_strength": SHARE_EDGES, _SLOWEST: SECONDS_EDGES, _LIMIT: SECONDS_EDGES}
@@ -39,7 +39,7 @@ _EXAMPLES = f"""
         'unexecuted': test IS NULL,
         'length': len(statement) + ifnull(len(input) + len(expected) + list_sum([len(p) FOR p IN programs]), 0),
         'id': id}}, {_N_EXAMPLES}) AS examples
-    FROM rows WHERE stage NOT IN {_ELSEWHERE} GROUP BY ALL
+    FROM rows WHERE stage NOT IN {_STAGES_WITH_OWN_SECTIONS} GROUP BY ALL
 """
 # The removed rows that are least similar, and the kept rows that are most similar.
 _BORDERLINE = f"""
@@ -52,7 +52,7 @@ _BORDERLINE = f"""
 def compute_report(dataset: Dataset, duplicates: DuplicateSection | None) -> Numbers:
     """Compute the numbers of the report.
 
-    duplicates: the section that the build has computed, if it is known
+    duplicates: the section that the build has computed; None if unknown
 
     Sections that do not apply to the dataset are None or empty. Raises CurateError if a file is damaged.
     """
@@ -114,11 +114,11 @@ def _test_strength_section(columns: Mapping[str, Any], least: float | None) -> d
 def build_funnel_section(counts: Mapping[str, SourceCounts]) -> dict[str, Any]:
     """Return for each source the numbers of rows read, left after each stage, and kept.
 
-    Stages in which no source lost a row are left out; custom stages follow those that curate knows. `verified` is None
+    Stages in which no source lost a row are left out; custom stages follow the default ones. `verified` is None
     for datasets that curate did not build.
     """
-    happened = {stage for count in counts.values() for stage in count.rejected}
-    stages = [*(stage for stage in STAGES if stage in happened), *sorted(happened.difference(STAGES))]
+    occurring = {stage for count in counts.values() for stage in count.rejected}
+    stages = [*(stage for stage in STAGES if stage in occurring), *sorted(occurring.difference(STAGES))]
     return {"stages": stages, "sources": {source: _funnel_of_source(count, stages) for source, count in counts.items()}}
 
 
@@ -147,8 +147,8 @@ def _rejection_section(dataset: Dataset) -> list[dict[str, Any]]:
 def _sort_key(entry: dict[str, Any]) -> tuple[Any, ...]:
     """Return the key by which entries for a stage, reason and cause are sorted."""
     stage = entry["stage"]
-    place = STAGES.index(stage) if stage in STAGES else len(STAGES)
-    return place, stage, -entry["n"], entry["reason"], entry["cause"]
+    rank = STAGES.index(stage) if stage in STAGES else len(STAGES)
+    return rank, stage, -entry["n"], entry["reason"], entry["cause"]
 
 
 def _contamination_section(dataset: Dataset) -> dict[str, Any]:
@@ -194,19 +194,19 @@ def _example(row: dict[str, Any]) -> dict[str, Any]:
             "language": language,
             "verdict": verdict,
             "message": message if output is None else "",
-            "output": None if output is None else _beginning(output),
-            "source": _beginning(source),
+            "output": None if output is None else _truncate(output),
+            "source": _truncate(source),
         }
         for name, language, verdict, message, output, source in columns
     ]
-    example = {"id": row["id"], "detail": row["detail"], "statement": _beginning(row["statement"])}
+    example = {"id": row["id"], "detail": row["detail"], "statement": _truncate(row["statement"])}
     if row["test"] is None:
         return example | {"test": None, "programs": []}
-    texts = {name: _beginning(row[name]) for name in ("input", "expected")}
+    texts = {name: _truncate(row[name]) for name in ("input", "expected")}
     return example | {"test": row["test"], "how": judging_description(row), **texts, "programs": programs}
 
 
-def _beginning(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= _TEXT_CHARACTERS else f"{text[:_TEXT_CHARACTERS]}\n[... cut]"
 
 

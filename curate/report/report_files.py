@@ -36,7 +36,7 @@ JSON, HTML = "report.json", "report.html"
 def write_report(folder: Path, manifest: Manifest, duplicates: DuplicateSection | None) -> None:
     """Write report.json and report.html for the tables in `folder`, which need not have a manifest yet.
 
-    duplicates: the section that the build has computed, if it is known
+    duplicates: the section that the build has computed; None if unknown
 
     Raises CurateError if a file is damaged.
     """

@@ -51,7 +51,7 @@ def report_chapters(numbers: Numbers) -> list[Chapter]:
     rate = """Share of a model's answers that passed every test of a problem. Problems that are never or always solved
         teach nothing."""
     repeated = f"""{duplicates["n_exact"]:,} rows repeated the text of another one and {duplicates["n_near"]:,} nearly
-        did: similarity is the exact Jaccard index of their runs of five words."""
+        did: similarity is the exact Jaccard index of their word 5-grams."""
     sets = "Rows that hold an item of these evaluation sets were removed; every hit is in the config `contamination`."
     strength = _test_strength(numbers["test_strength"], numbers["mutants"])
     return [
@@ -126,7 +126,7 @@ def _test_counts(tests: Mapping[str, Any] | None) -> Section:
     edges = tests["edges"]
     labels = [range_label(low, high) for low, high in zip(edges, edges[1:], strict=False)]
     chart = Chart(labels, {"": tests["counts"]}, "distinct tests")
-    return Section("Tests per problem", [chart], _spread(tests, format_number))
+    return Section("Tests per problem", [chart], _summarize(tests, format_number))
 
 
 def _test_strength(strength: Mapping[str, Any] | None, mutants: Mapping[str, Any] | None) -> Section:
@@ -142,7 +142,7 @@ def _test_strength(strength: Mapping[str, Any] | None, mutants: Mapping[str, Any
     if mutants and mutants["mutants"]:
         text += f" In all, {mutants['killed']:,} of {mutants['mutants'] - mutants['equivalent']:,} wrong programs were "
         text += "caught" + (f"; not caught: {format_number(mutants['survivors'])}." if mutants["survivors"] else ".")
-    note = _spread(strength, format_share)
+    note = _summarize(strength, format_share)
     return Section("Test strength: share of wrong programs caught", [chart, Text(text)], note)
 
 
@@ -151,7 +151,9 @@ def _reference_time(time: Mapping[str, Any] | None) -> Iterator[Section]:
         yield Section("", note="Not measured: no reference of this dataset was timed test by test.")
         return
     series = {"reference, slowest test": time["slowest"], "limit": time["limit"]}
-    note = f"reference: {_spread(time['slowest'], format_seconds)}. limit: {_spread(time['limit'], format_seconds)}"
+    note = (
+        f"reference: {_summarize(time['slowest'], format_seconds)}. limit: {_summarize(time['limit'], format_seconds)}"
+    )
     chart = _histogram(series, "seconds: CPU time of the reference, wall time of the limit")
     yield Section("CPU seconds of the reference at its slowest test, and limits", [chart], note)
     rows: list[list[Cell]] = [
@@ -199,7 +201,7 @@ def _duplicates(duplicates: Mapping[str, Any]) -> Iterator[Section]:
             line=duplicates["threshold"],
             line_label="least that removes",
         )
-        note = _spread(duplicates["similarity"], format_number, "rows removed")
+        note = _summarize(duplicates["similarity"], format_number, "rows removed")
         yield Section("Similarity of near-duplicates to the row kept", [chart], note)
     else:
         yield Section("", note="Similarity: only exact repetitions were removed.")
@@ -264,7 +266,7 @@ def _making(dataset: Mapping[str, Any]) -> Iterator[Section]:
     yield Section("Inputs", [Table(["source", "file", "SHA-256"], rows)], wide=True)
 
 
-def _spread(summary: Mapping[str, Any], show: Callable[[float], str], things: str = "problems") -> str:
+def _summarize(summary: Mapping[str, Any], show: Callable[[float], str], things: str = "problems") -> str:
     """Return a sentence with the median, the least and the greatest of some values, and their number."""
     if not summary["n"]:
         return f"not known for any of {summary['unknown']:,} {things}"
@@ -300,9 +302,9 @@ def _histogram(
 
 def place_between(value: float, edges: Sequence[float | None]) -> float | None:
     """Return the position of a value on an axis with edges 1 apart, or None if it is outside."""
-    for place, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
+    for index, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
         if low is not None and high is not None and low <= value <= high:
-            return place + (value - low) / (high - low)
+            return index + (value - low) / (high - low)
     return None
 
 

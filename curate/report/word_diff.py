@@ -24,20 +24,20 @@ def mark_differences(
     Words beyond MAX_WORDS count as not differing.
     """
     pieces, others = ((_TOKEN if exact else _PIECE).findall(text) for text in (one, other))
-    places, other_places = _words(pieces, exact), _words(others, exact)
-    compared = [pieces[place] for place in places], [others[place] for place in other_places]
+    word_indices, other_word_indices = _words(pieces, exact), _words(others, exact)
+    compared = [pieces[index] for index in word_indices], [others[index] for index in other_word_indices]
     words, other_words = compared if exact else (list(map(normalize, side)) for side in compared)
-    differing, other_differing = set(places), set(other_places)
+    differing, other_differing = set(word_indices), set(other_word_indices)
     for begin, other_begin, size in _matches(words, other_words, exact):
-        differing.difference_update(places[begin : begin + size])
-        other_differing.difference_update(other_places[other_begin : other_begin + size])
-    return _stretches(pieces, differing), _stretches(others, other_differing)
+        differing.difference_update(word_indices[begin : begin + size])
+        other_differing.difference_update(other_word_indices[other_begin : other_begin + size])
+    return _mark_segments(pieces, differing), _mark_segments(others, other_differing)
 
 
 def _words(pieces: Sequence[str], exact: bool) -> list[int]:
     words = (
-        place
-        for place, piece in enumerate(pieces)
+        index
+        for index, piece in enumerate(pieces)
         if (not piece.isspace() if exact else piece[0].isalnum() or piece[0] == "_")
     )
     return list(islice(words, MAX_WORDS))
@@ -47,13 +47,13 @@ def _matches(words: Sequence[str], others: Sequence[str], exact: bool) -> Iterab
     """Yield sequences of equal words: their start in both lists, and their length."""
     if exact and len(words) == len(others):  # so the outputs probably have the same form
         pairs = enumerate(zip(words, others, strict=True))
-        return ((place, place, 1) for place, (word, other) in pairs if word == other)
+        return ((index, index, 1) for index, (word, other) in pairs if word == other)
     return SequenceMatcher(None, words, others, autojunk=False).get_matching_blocks()
 
 
-def _stretches(pieces: Sequence[str], differing: set[int]) -> list[tuple[str, bool]]:
+def _mark_segments(pieces: Sequence[str], differing: set[int]) -> list[tuple[str, bool]]:
     """Join the pieces. Text between two differing words counts as differing, so that a phrase is marked as a whole."""
-    between = {place for place in range(len(pieces)) if place - 1 in differing and place + 1 in differing}
-    marks = (place in differing or place in between for place in range(len(pieces)))
+    between = {index for index in range(len(pieces)) if index - 1 in differing and index + 1 in differing}
+    marks = (index in differing or index in between for index in range(len(pieces)))
     grouped = groupby(zip(marks, pieces, strict=True), key=lambda pair: pair[0])
     return [("".join(piece for _, piece in group), mark) for mark, group in grouped]

@@ -9,7 +9,7 @@ read(table)    yields a Problem for each row, or a Rejection for an unreadable r
                `make_question`
 select_files(table)  returns the table with the files to read; only for sources with special options or folders
 
-A source whose rows cannot be read in shards has ONE_SHARD. One that has several rows for a problem, of which only the
+A source whose rows cannot be read in shards has ONE_SHARD. A source with several rows for a problem, of which only the
 first counts, has SEVERAL_ROWS_PER_PROBLEM.
 """
 
@@ -60,8 +60,8 @@ def name_problems(
 
     source     the name of the source, which may be followed by a slash and the name of one of its parts
     first      position of the first row
-    by_number  positions are named `17`, not `row-17`, and lines that are not rows have such names, too, as they have in
-               sources without names
+    by_number  whether positions, also of unreadable lines, are named `17` rather than `row-17`, as in sources without
+               names
     """
     by_number = by_number or name == ""
     for position, row in enumerate(rows, start=first):

@@ -73,5 +73,5 @@ def _tests(encoded: object, metadata: object, starter_code: str) -> ParsedTests:
 
 
 def _has_solutions(encoded: object) -> bool:
-    """Say whether tests have the format of taco or primeintellect, whose rows usually have solutions."""
+    """Return whether tests have the format of taco or primeintellect, whose rows usually have solutions."""
     return isinstance(encoded, dict) or (isinstance(encoded, list) and any("type" in test for test in encoded))

@@ -119,7 +119,7 @@ def _problem(id: str, row: Row) -> Problem:
     )
 
 
-class _NoClasses(pickle.Unpickler):
+class _PlainUnpickler(pickle.Unpickler):
     """Unpickles only plain values, because a pickle that names a class or function could execute code."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
@@ -137,7 +137,7 @@ def private_tests(encoded: object) -> Any:
         packed = unpacker.decompress(base64.b64decode(encoded, validate=True), MAX_UNPACKED_BYTES)
         if not unpacker.eof:
             raise ValueError(f"incomplete, or more than {MAX_UNPACKED_BYTES // 2**20} MB unpacked")
-        text = _NoClasses(io.BytesIO(packed)).load()
+        text = _PlainUnpickler(io.BytesIO(packed)).load()
     except Exception as error:  # a damaged pickle can raise nearly any exception; here they all mean the same
         raise ParseError(f"private_test_cases cannot be unpacked: {shorten(error)}") from None
     return parse_json(text, "the pickle in private_test_cases")

@@ -1,4 +1,4 @@
-"""BAAI/TACO and TACO-verified: all columns are text; solutions and tests are JSON in such text.
+"""BAAI/TACO and TACO-verified: all columns are text, in JSON for solutions and tests.
 
 Rows have no id, so a problem is named after its zero-based position: `taco/17`.
 """

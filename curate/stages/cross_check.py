@@ -17,9 +17,9 @@ from sandbox import Judgement, Program, Suite, Verdict
 
 _SECONDS = 60.0  # wall time for all tests of one solution; tests that are not run in this time are ignored
 _MAX_COMPARED = 10  # tests on which outputs are compared; few suffice, since wrong tests come in groups
-_PIVOTS = 3  # solutions with whose outputs the others are compared
+_MAX_PIVOTS = 3  # solutions with whose outputs the others are compared
 
-Solutions = Mapping[int, Program]  # by their indices among the candidates
+SolutionsByIndex = Mapping[int, Program]  # by their indices among the candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class CrossCheckRecord:
 
 
 class CrossCheckStage(ProblemStage[CrossCheckRecord]):
-    """Executes further solutions of each problem that has solutions.
+    """The execution of further solutions of each problem.
 
     If a problem has a reference, up to `others` further solutions are executed. If it has none, the failed solutions
     are executed again, because the tests may be wrong rather than all of the solutions.
@@ -84,7 +84,7 @@ class CrossCheckStage(ProblemStage[CrossCheckRecord]):
             record = _count_agreeing(_first(solutions, self._others), suite, metered)
         return replace(record, spent_cpu_seconds=round(metered.spent_seconds, 6))
 
-    def settle(self, row: BuildRow, record: CrossCheckRecord) -> BuildRow:
+    def apply(self, row: BuildRow, record: CrossCheckRecord) -> BuildRow:
         if row.problem.verified:
             row = row.update(
                 n_references=row.problem.n_references + record.n_passing,
@@ -103,11 +103,11 @@ class CrossCheckStage(ProblemStage[CrossCheckRecord]):
         return record.spent_cpu_seconds
 
 
-def _first(solutions: Solutions, n: int) -> Solutions:
+def _first(solutions: SolutionsByIndex, n: int) -> SolutionsByIndex:
     return dict(islice(solutions.items(), n))
 
 
-def _judge_all(solutions: Solutions, suite: Suite, sandbox: MeteredSandbox) -> dict[int, Judgement]:
+def _judge_all(solutions: SolutionsByIndex, suite: Suite, sandbox: MeteredSandbox) -> dict[int, Judgement]:
     pairs = [(solution, suite) for solution in solutions.values()]
     return dict(zip(solutions, sandbox.judge_many(pairs, run_all=True), strict=True))
 
@@ -124,7 +124,7 @@ def _wrong_answers(judgements: Mapping[int, Judgement]) -> list[dict[int, CaseFa
     ]
 
 
-def _count_agreeing(solutions: Solutions, suite: Suite, sandbox: MeteredSandbox) -> CrossCheckRecord:
+def _count_agreeing(solutions: SolutionsByIndex, suite: Suite, sandbox: MeteredSandbox) -> CrossCheckRecord:
     """Count the solutions that pass the tests, as the reference does, and those that give different answers."""
     judgements = _judge_all(solutions, suite, sandbox)
     dissenting = _wrong_answers({index: judged for index, judged in judgements.items() if _dissents(judged)})
@@ -144,7 +144,7 @@ def _dissents(judgement: Judgement) -> bool:
     return accepted + wrong == judgement.n_cases and judgement.n_cases / 2 <= accepted < judgement.n_cases
 
 
-def _count_wrong_tests(solutions: Solutions, suite: Suite, sandbox: MeteredSandbox) -> CrossCheckRecord:
+def _count_wrong_tests(solutions: SolutionsByIndex, suite: Suite, sandbox: MeteredSandbox) -> CrossCheckRecord:
     """Count the tests to which most of the solutions, none of which passes, give the same unexpected answer."""
     if len(solutions) < 2:
         return CrossCheckRecord()
@@ -154,8 +154,8 @@ def _count_wrong_tests(solutions: Solutions, suite: Suite, sandbox: MeteredSandb
     wrong: set[str] = set()
     if disputed:
         compared = replace(suite, cases=tuple(suite.cases[test] for test in disputed))
-        for pivot in sorted(solutions, key=lambda index: -len(failures[index].keys() & set(disputed)))[:_PIVOTS]:
-            wrong |= _outvoted(pivot, solutions, compared, sandbox)
+        for pivot in sorted(solutions, key=lambda index: -len(failures[index].keys() & set(disputed)))[:_MAX_PIVOTS]:
+            wrong |= _inputs_of_wrong_tests(pivot, solutions, compared, sandbox)
     first = next((test for test in disputed if suite.cases[test].input in wrong), None)
     return CrossCheckRecord(
         n_wrong_tests=len(wrong),
@@ -164,7 +164,7 @@ def _count_wrong_tests(solutions: Solutions, suite: Suite, sandbox: MeteredSandb
     )
 
 
-def _outvoted(pivot: int, solutions: Solutions, suite: Suite, sandbox: MeteredSandbox) -> set[str]:
+def _inputs_of_wrong_tests(pivot: int, solutions: SolutionsByIndex, suite: Suite, sandbox: MeteredSandbox) -> set[str]:
     """Return the inputs to which most solutions give the same unexpected answer as the pivot solution."""
     judged_own = zip(suite.cases, sandbox.judge(solutions[pivot], suite, run_all=True).cases, strict=False)
     failed = [case for case, judged in judged_own if judged.verdict is Verdict.WRONG_ANSWER]

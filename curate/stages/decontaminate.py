@@ -30,25 +30,25 @@ class DecontaminationStage(Stage):
     def run(self, build: BuildState) -> None:
         if not self.evaluations:
             return
-        twins: dict[str, list[Address]] = defaultdict(list)
+        removed: dict[str, list[Address]] = defaultdict(list)
         for address, rejection in build.rejections(self._deduplicate):
-            twins[rejection.kept_id or ""].append(address)
+            removed[rejection.kept_id or ""].append(address)
 
         def rows(wanted: Collection[int] | None) -> Iterator[tuple[int, TrainingRow]]:
             for position, address in enumerate(build.problems(before=self)):
                 if wanted is None or position in wanted:
-                    problem = _described(address, build)
-                    duplicates = [_described(twin, build) for twin in twins.get(problem.id, ())]
+                    problem = _load_text(address, build)
+                    duplicates = [_load_text(other, build) for other in removed.get(problem.id, ())]
                     yield position, to_training_row(problem, duplicates)
 
         findings = find_contamination(with_progress_reports(rows, build.progress), self.evaluations)
         build.outputs.decontamination = findings.counts
         build.outputs.tables["contamination"] = map(asdict, findings.hits), HIT_COLUMNS
         positions = enumerate(build.problems(before=self))
-        rejected = [(a, findings.rejections[place]) for place, a in positions if place in findings.rejections]
+        rejected = [(a, findings.rejections[n]) for n, a in positions if n in findings.rejections]
         build.reject(self, rejected)
 
 
-def _described(address: Address, build: BuildState) -> Problem:
+def _load_text(address: Address, build: BuildState) -> Problem:
     """Return a problem without tests and solutions, which are not compared and may need much memory."""
     return replace(build.problem_as_read(address), tests=Suite(()), solutions=None)

@@ -22,7 +22,7 @@ _FOUND = [("row", "i4"), ("kept", "i4"), ("similarity", "f8"), ("exact", "?")]  
 
 
 class DeduplicationStage(Stage):
-    """Removes duplicates across sources. The sketches of statements were made when the shards were read.
+    """The removal of duplicates across sources. The reader has written the sketches of statements.
 
     threshold: the minimum Jaccard similarity of word 5-grams at which two statements are nearly the same
     """
@@ -44,13 +44,13 @@ class DeduplicationStage(Stage):
         numbers: list[Numbers] = []
         verified, n_tests = [np.empty(0, dtype=bool)], [np.empty(0, dtype=np.int32)]
         for shard in range(len(build.shards)):
-            of_shard = build.file(shard).worth(index)
+            of_shard = build.file(shard).ranking_columns(index)
             numbers.append(of_shard[0].astype(np.uint32))
             verified.append(of_shard[1].astype(bool))
             n_tests.append(of_shard[2].astype(np.int32))
-        with Sketches([(shard.folder, numbers[place]) for place, shard in enumerate(build.shards)]) as sketches:
-            worth = np.concatenate(verified)[sketches.rows], np.concatenate(n_tests)[sketches.rows]
-            order = _order_by_worth(build, sketches, *worth)
+        with Sketches([(shard.folder, numbers[number]) for number, shard in enumerate(build.shards)]) as sketches:
+            ranking = np.concatenate(verified)[sketches.rows], np.concatenate(n_tests)[sketches.rows]
+            order = _order_by_rank(build, sketches, *ranking)
 
             def address(row: int) -> Address:
                 return Address(int(sketches.shard[row]), int(sketches.number[row]))
@@ -60,7 +60,7 @@ class DeduplicationStage(Stage):
 
             found = np.fromiter(find_duplicates(sketches, order, threshold=self._threshold, load=load), dtype=_FOUND)
             shards = sketches.shard[found["row"]]
-            for shard in np.unique(shards):  # so that the rejections of one shard are in memory at a time
+            for shard in np.unique(shards):  # memory holds the rejections of one shard at a time
                 duplicates = starmap(Duplicate, found[shards == shard].tolist())
                 build.reject(self, ((address(d.row), _rejection(d, address, build)) for d in duplicates))
         removed = _Rejections(build, self)
@@ -69,18 +69,18 @@ class DeduplicationStage(Stage):
         )
 
 
-def _order_by_worth(build: BuildState, sketches: Sketches, verified: "Numbers", n_tests: "Numbers") -> "Numbers":
-    """Return the rows, the most valuable first: verified ones, then by most tests, place of the source, and id."""
+def _order_by_rank(build: BuildState, sketches: Sketches, verified: "Numbers", n_tests: "Numbers") -> "Numbers":
+    """Return the rows in rank order: verified ones first, then by number of tests, order of the sources, and id."""
     import numpy as np
     import pyarrow as pa
     from pyarrow import compute
 
-    places = np.array([build.sources.index(shard.source) for shard in build.shards])
+    source_ranks = np.array([build.sources.index(shard.source) for shard in build.shards])
     ids: list[pa.Array] = []
     for shard in range(len(build.shards)):
         numbers = sketches.number[sketches.shard == shard].tolist()
         ids.append(pa.array(map(build.file(shard).id, numbers), type=pa.large_binary()))
-    columns = {"verified": verified, "n_tests": n_tests, "source": places[sketches.shard]}
+    columns = {"verified": verified, "n_tests": n_tests, "source": source_ranks[sketches.shard]}
     rows = pa.table({**columns, "id": pa.chunked_array(ids, pa.large_binary())})
     descending, ascending = ("verified", "n_tests"), ("source", "id")
     keys = [*((name, "descending") for name in descending), *((name, "ascending") for name in ascending)]

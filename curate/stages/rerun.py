@@ -47,12 +47,12 @@ class RerunStage(ProblemStage[RerunRecord]):
         keep_outputs = problem.tests.referee is not None
         metered = MeteredSandbox(sandbox(self.seed))
         judgement = metered.judge(problem.reference, problem.tests, keep_outputs=keep_outputs)
-        place = passing_index(row.problem)
-        failure = None if judgement.accepted or place is None else first_failure(place, judgement)
+        reference_index = passing_index(row.problem)
+        failure = None if judgement.accepted or reference_index is None else first_failure(reference_index, judgement)
         trials = _referee_trials(row.problem, judgement)
         return RerunRecord(judgement.verdict, metered.spent_seconds, failure, trials)
 
-    def settle(self, row: BuildRow, record: RerunRecord) -> BuildRow:
+    def apply(self, row: BuildRow, record: RerunRecord) -> BuildRow:
         if record.verdict is not Verdict.ACCEPTED:
             detail = f"accepted, then {record.verdict.value} with another seed"
             failures = (record.failure,) if record.failure else ()

@@ -28,7 +28,7 @@ class ReferenceRecord:
 
     passing_index      index among the candidates of the solution that passed; None: no solution that was tried passed
     wrapping           interpretation of expected values in one-element lists
-    causes             causes of the failures of the solutions before it, in order
+    causes             causes of the failures of the earlier solutions, in order
     cpu_seconds        CPU time of the solution that passed, over all tests
     slowest_seconds    CPU time of that solution at its slowest test
     spent_cpu_seconds  CPU time of everything that was executed
@@ -45,12 +45,12 @@ class ReferenceRecord:
 
     @property
     def n_tries(self) -> int:
-        """Number of solutions executed."""
+        """The number of solutions executed."""
         return len(self.causes) + (self.passing_index is not None)
 
 
 class VerificationStage(ProblemStage[ReferenceRecord]):
-    """Looks for a reference among the solutions of each problem, if its source publishes solutions.
+    """The search for a reference among the solutions of each problem.
 
     tries      maximum number of solutions to execute
     languages  languages of the solutions that may be executed
@@ -85,7 +85,7 @@ class VerificationStage(ProblemStage[ReferenceRecord]):
         solutions = self.candidates(row.problem)[: self.tries]
         return find_reference(row.problem, solutions, MeteredSandbox(sandbox(self.seed)))
 
-    def settle(self, row: BuildRow, record: ReferenceRecord) -> BuildRow:
+    def apply(self, row: BuildRow, record: ReferenceRecord) -> BuildRow:
         if record.passing_index is None:
             causes = Counter(record.causes)
             detail = ", ".join(f"{cause} {n}" for cause, n in sorted(causes.items()))

@@ -12,7 +12,7 @@ from rewards.reward import ACCEPTED, CHECKER_FAILED, Completion, Task
 from sandbox import SandboxError
 
 UNPARSABLE = "unparsable_answer"  # the reason of its rejections
-_OTHER = "1"  # an answer that is quick to parse
+_PROBE_ANSWER = "1"  # an answer that is quick to parse
 _DETAILS = {
     "not_mathematics": "math-verify reads it as text, or cannot read it in time, so no other answer would be wrong",
     "not_itself": "math-verify does not find it equal to itself",
@@ -22,7 +22,7 @@ _DETAILS = {
 class AnswerStage(ProblemStage[str]):
     """Checks that expected answers can be judged. A record is the cause of a rejection; empty if there is none.
 
-    seed  has no effect except that several threads use the judge at once
+    seed  only makes several threads use the judge concurrently
     """
 
     name, rejection_name = "verify answers", "verify"
@@ -60,11 +60,11 @@ class AnswerStage(ProblemStage[str]):
                 raise SandboxError(reward.detail)
             return None if reward.value is None else reward.verdict
 
-        if compare(_OTHER) is None:
+        if compare(_PROBE_ANSWER) is None:
             return "not_mathematics"
         return "" if compare(row.problem.expected_answer) == ACCEPTED else "not_itself"
 
-    def settle(self, row: BuildRow, record: str) -> BuildRow:
+    def apply(self, row: BuildRow, record: str) -> BuildRow:
         if not record:
             return row.update(verified=True)
         return row.reject("verify", UNPARSABLE, f"{_DETAILS[record]}: {row.problem.expected_answer[:200]}", record)

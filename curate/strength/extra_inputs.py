@@ -18,13 +18,13 @@ from sandbox import Suite
 
 MAX_EXTRA_INPUTS = 24
 
-_LONGEST = 20_000  # maximum characters of an input to change: longer inputs are slow, and rarely show more
-_CHANGES = 3  # maximum number of changes to one input
+_MAX_INPUT_CHARACTERS = 20_000  # of an input to change: longer inputs are slow, and rarely show more
+_MAX_CHANGES = 3  # maximum number of changes to one input
 # A string of zeros and ones counts as a word, because changing it as a number would give it other digits.
 _INTEGER = re.compile(r"(?![01]{2,}\Z)-?(?:0|[1-9]\d{0,17})\Z")
 
 Range = tuple[int, int]
-Place = TypeVar("Place", int, str)
+Position = TypeVar("Position", int, str)
 
 
 def extra_inputs(suite: Suite, *, seed: int, max_count: int = MAX_EXTRA_INPUTS) -> list[str]:
@@ -33,7 +33,7 @@ def extra_inputs(suite: Suite, *, seed: int, max_count: int = MAX_EXTRA_INPUTS) 
     inputs = [
         case.input
         for case in suite.cases
-        if len(case.input) <= _LONGEST and (suite.assertions is None or case.expected)
+        if len(case.input) <= _MAX_INPUT_CHARACTERS and (suite.assertions is None or case.expected)
     ]
     if not inputs:
         return []
@@ -52,23 +52,23 @@ def _lines(inputs: Sequence[str], rng: random.Random) -> Iterator[str]:
         pieces = re.split(r"(\s+)", text)  # words are at even indices, separators at odd ones
         line = _line_numbers(pieces)
         counts = _counts(text)
-        words = [place for place in range(0, len(pieces), 2) if pieces[place] and pieces[place] not in counts]
+        words = [i for i in range(0, len(pieces), 2) if pieces[i] and pieces[i] not in counts]
         if not words:
             yield text
             continue
-        for _ in range(rng.randint(1, _CHANGES)):
-            place = rng.choice(words)
-            beside = [other for other in words if line[other] == line[place] and other != place]
-            if beside and rng.random() < 0.5:
-                other = rng.choice(beside)
+        for _ in range(rng.randint(1, _MAX_CHANGES)):
+            i = rng.choice(words)
+            others_in_line = [other for other in words if line[other] == line[i] and other != i]
+            if others_in_line and rng.random() < 0.5:
+                other = rng.choice(others_in_line)
                 if rng.random() < 0.5:
-                    pieces[place], pieces[other] = pieces[other], pieces[place]
+                    pieces[i], pieces[other] = pieces[other], pieces[i]
                 else:
-                    pieces[place] = pieces[other]
-            elif line[place] in ranges and _INTEGER.match(pieces[place]):  # a changed word may look like a number
-                pieces[place] = str(_number(int(pieces[place]), ranges[line[place]], rng))
+                    pieces[i] = pieces[other]
+            elif line[i] in ranges and _INTEGER.match(pieces[i]):  # a changed word may look like a number
+                pieces[i] = str(_number(int(pieces[i]), ranges[line[i]], rng))
             else:
-                pieces[place] = _word(pieces[place], rng)
+                pieces[i] = _word(pieces[i], rng)
         yield "".join(pieces)
 
 
@@ -89,7 +89,7 @@ def _line_numbers(pieces: Sequence[str]) -> list[int]:
 def _counts(text: str) -> set[str]:
     """Return the numbers that may be counts: the number of lines, of words in a line, or of letters in a word."""
     lines = text.rstrip("\n").split("\n")
-    sizes = {len(lines) - place for place in range(len(lines) + 1)}
+    sizes = {len(lines) - i for i in range(len(lines) + 1)}
     for line in lines:
         words = line.split()
         sizes.add(len(words))
@@ -116,18 +116,18 @@ def _calls(inputs: Sequence[str], suite: Suite, rng: random.Random) -> Iterator[
         with suppress(ValueError):  # an integer has more digits than Python reads, so the input is left out
             calls.append(_parse(text, suite))
     ranges = _ranges(
-        (f"{call.function} {place}", number)
+        (f"{call.function} {i}", number)
         for call in calls
-        for place, value in call.arguments.items()
+        for i, value in call.arguments.items()
         for number in _numbers(value)
     )
     calls = [call for call in calls if call.arguments]
     while calls:
         call = rng.choice(calls)
         arguments = dict(call.arguments)
-        for _ in range(rng.randint(1, _CHANGES)):
-            place = rng.choice(list(arguments))
-            arguments[place] = _changed(arguments[place], ranges.get(f"{call.function} {place}", (0, 0)), rng)
+        for _ in range(rng.randint(1, _MAX_CHANGES)):
+            i = rng.choice(list(arguments))
+            arguments[i] = _change(arguments[i], ranges.get(f"{call.function} {i}", (0, 0)), rng)
         yield _write(LiteralCall(call.function, arguments), suite)
 
 
@@ -139,38 +139,38 @@ def _numbers(value: Any) -> Iterator[int]:
         yield value
 
 
-def _changed(value: Any, within: Range, rng: random.Random) -> Any:
+def _change(value: Any, within: Range, rng: random.Random) -> Any:
     """Return the value with one change somewhere in it. Lengths stay, since another argument may state them."""
     if type(value) is int:
         return _number(value, within, rng)
     if isinstance(value, str):
         return _word(value, rng)
     if isinstance(value, tuple):
-        return tuple(_changed(list(value), within, rng))
+        return tuple(_change(list(value), within, rng))
     if not isinstance(value, list) or not value:
         return value
-    place, other = rng.randrange(len(value)), rng.randrange(len(value))
+    i, other = rng.randrange(len(value)), rng.randrange(len(value))
     changed = list(value)
     match rng.randrange(4):
         case 0:
-            changed[place], changed[other] = changed[other], changed[place]
+            changed[i], changed[other] = changed[other], changed[i]
         case 1:
-            changed[place] = changed[other]
+            changed[i] = changed[other]
         case _:
-            changed[place] = _changed(changed[place], within, rng)
+            changed[i] = _change(changed[i], within, rng)
     return changed
 
 
-def _ranges(numbers: Iterable[tuple[Place, int]]) -> dict[Place, Range]:
+def _ranges(numbers: Iterable[tuple[Position, int]]) -> dict[Position, Range]:
     """Return the smallest and the largest number for each position.
 
     The smallest is at most 1, even if the tests have only larger numbers. Otherwise, tests without variety would seem
     strong. Where larger numbers are allowed, 1 is nearly always allowed, too.
     """
-    ranges: dict[Place, Range] = {}
-    for place, number in numbers:
-        low, high = ranges.get(place, (1, number))
-        ranges[place] = min(low, number), max(high, number)
+    ranges: dict[Position, Range] = {}
+    for i, number in numbers:
+        low, high = ranges.get(i, (1, number))
+        ranges[i] = min(low, number), max(high, number)
     return ranges
 
 
@@ -185,6 +185,6 @@ def _word(word: str, rng: random.Random) -> str:
     if not word:
         return word
     letters = list(word)
-    place, other = rng.randrange(len(letters)), rng.randrange(len(letters))
-    letters[place], letters[other] = letters[other], letters[place] if rng.random() < 0.5 else letters[other]
+    i, other = rng.randrange(len(letters)), rng.randrange(len(letters))
+    letters[i], letters[other] = letters[other], letters[i] if rng.random() < 0.5 else letters[other]
     return "".join(letters)

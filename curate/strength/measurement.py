@@ -28,8 +28,8 @@ from sandbox.suite import INTERACTIVE
 log = logging.getLogger(__name__)
 
 _REFERENCE_FACTOR, _EXTRA_SECONDS = 5.0, 0.25
-_HOLES, _HOLE_LENGTH = 3, 500  # maximum number of missed inputs to record, and of characters of each
-_SECONDS = 10.0  # CPU time of a problem's mutants after which no more are tried; most problems need a second
+_MAX_MISSED_INPUTS, _MAX_MISSED_CHARACTERS = 3, 500  # recorded inputs that the tests miss, and characters of each
+_MAX_CPU_SECONDS = 10.0  # CPU time of a problem's mutants after which no more are tried; most problems need a second
 _BATCH = 8  # mutants to try before checking the time
 
 Item = TypeVar("Item")
@@ -42,7 +42,7 @@ class StrengthRecord:
     n_mutants          number of mutants that were tried
     n_killed           number of mutants that the tests rejected
     n_equivalent       number of mutants that never differed from the reference
-    survivors          numbers of wrong programs that no test rejects, by kind of mistake
+    survivors          numbers of mutants that are wrong but not killed, by kind of mistake
     missed_inputs      inputs on which some of these differ from the reference, with its answers; the statement may not
                        allow these inputs
     strongest          indices of cases; each kills most of the mutants that survive the cases before it
@@ -75,32 +75,34 @@ def measure(problem: Problem, sandbox: MeteredSandbox, *, max_count: int = MAX_M
     if not is_measurable(problem):
         return StrengthRecord()
     assert problem.reference is not None
-    pace = sandbox.judge(problem.reference, problem.tests, run_all=True)
-    if not pace.accepted:  # although accepted twice before: its mutants prove nothing
-        log.warning("%s: its reference is now judged %s; its tests are not measured", problem.id, pace.verdict.value)
+    baseline = sandbox.judge(problem.reference, problem.tests, run_all=True)
+    if not baseline.accepted:  # although accepted twice before: its mutants prove nothing
+        log.warning("%s: reference now judged %s; its tests are not measured", problem.id, baseline.verdict.value)
         return StrengthRecord(spent_cpu_seconds=sandbox.spent_seconds)
-    suite = _hurried(problem.tests, pace)
+    suite = _with_tight_limits(problem.tests, baseline)
     wrong_programs = mutants(
         problem.reference.source, suite, n_shown_cases=problem.n_public_tests, seed=seed, max_count=max_count
     )
-    kills, alive = run_mutants(wrong_programs, suite, sandbox)
-    survivors, holes = classify_survivors(alive, problem.reference, suite, sandbox, seed=seed) if alive else ([], [])
+    kills, unkilled = run_mutants(wrong_programs, suite, sandbox)
+    survivors, missed = (
+        classify_survivors(unkilled, problem.reference, suite, sandbox, seed=seed) if unkilled else ([], [])
+    )
     return StrengthRecord(
-        n_mutants=len(kills) + len(alive),
+        n_mutants=len(kills) + len(unkilled),
         n_killed=len(kills),
-        n_equivalent=len(alive) - len(survivors),
+        n_equivalent=len(unkilled) - len(survivors),
         survivors=tuple(sorted(Counter(mutant.kind for mutant in survivors).items())),
-        missed_inputs=tuple(hole for hole in dict.fromkeys(holes) if len(hole.input + hole.expected) <= _HOLE_LENGTH)[
-            :_HOLES
-        ],
+        missed_inputs=tuple(
+            case for case in dict.fromkeys(missed) if len(case.input + case.expected) <= _MAX_MISSED_CHARACTERS
+        )[:_MAX_MISSED_INPUTS],
         strongest=strongest_tests(kills, suite, sandbox),
         spent_cpu_seconds=round(sandbox.spent_seconds, 6),
     )
 
 
-def _hurried(suite: Suite, pace: Judgement) -> Suite:
+def _with_tight_limits(suite: Suite, baseline: Judgement) -> Suite:
     """Return the suite with limits derived from the reference's time."""
-    seconds = _REFERENCE_FACTOR * max(case.cpu_seconds for case in pace.cases) + _EXTRA_SECONDS
+    seconds = _REFERENCE_FACTOR * max(case.cpu_seconds for case in baseline.cases) + _EXTRA_SECONDS
     wall_seconds = min(seconds, suite.limits.wall_seconds)
     cpu_seconds = min(seconds, suite.limits.cpu_seconds or suite.limits.wall_seconds)
     return replace(suite, limits=replace(suite.limits, wall_seconds=wall_seconds, cpu_seconds=cpu_seconds))
@@ -126,21 +128,21 @@ def run_mutants(
 ) -> tuple[list[KilledMutant], list[Mutant]]:
     """Return the mutants that the suite kills, and those that it does not kill.
 
-    Once _SECONDS of CPU time are used, no more mutants are tried, and the remaining ones are in neither list.
+    After _MAX_CPU_SECONDS no more mutants are tried; the remaining ones are in neither list.
     """
     indices = order_by_length(suite)  # the longest input kills most mutants
     ordered = with_cases(suite, indices)
     kills: list[KilledMutant] = []
-    alive: list[Mutant] = []
+    unkilled: list[Mutant] = []
     for batch in _batches(mutants, sandbox):
         judgements = sandbox.judge_many([(Program(mutant.source), ordered) for mutant in batch])
         for mutant, judgement in zip(batch, judgements, strict=True):
             if judgement.accepted:
-                alive.append(mutant)
+                unkilled.append(mutant)
             else:
                 end = len(judgement.cases) - 1
                 kills.append(KilledMutant(mutant, indices[end], frozenset(indices[:end]), judgement.verdict))
-    return kills, alive
+    return kills, unkilled
 
 
 def strongest_tests(kills: Sequence[KilledMutant], suite: Suite, sandbox: MeteredSandbox) -> tuple[int, ...]:
@@ -182,8 +184,8 @@ def _untried(kill: KilledMutant, indices: Sequence[int]) -> list[int]:
 
 
 def _batches(items: Sequence[Item], sandbox: MeteredSandbox) -> Iterator[Sequence[Item]]:
-    """Yield the items in batches until the sandbox has spent _SECONDS on them."""
-    enough = sandbox.spent_seconds + _SECONDS
+    """Yield the items in batches until the sandbox has spent _MAX_CPU_SECONDS on them."""
+    enough = sandbox.spent_seconds + _MAX_CPU_SECONDS
     for start in range(0, len(items), _BATCH):
         if sandbox.spent_seconds > enough:
             return
@@ -191,27 +193,27 @@ def _batches(items: Sequence[Item], sandbox: MeteredSandbox) -> Iterator[Sequenc
 
 
 def classify_survivors(
-    alive: Sequence[Mutant], reference: Program, suite: Suite, sandbox: MeteredSandbox, *, seed: int
+    unkilled: Sequence[Mutant], reference: Program, suite: Suite, sandbox: MeteredSandbox, *, seed: int
 ) -> tuple[list[Mutant], list[Case]]:
     """Return the mutants that differ from the reference on a further input, and for each of them such an input.
 
     If no further input can be made, all mutants are returned, and no inputs.
     """
-    cases = _confirmed_answers(reference, suite, sandbox, seed=seed)
+    cases = _confirmed_cases(reference, suite, sandbox, seed=seed)
     if not cases:
-        return list(alive), []
+        return list(unkilled), []
     further = replace(suite, cases=tuple(cases))
     wrong: list[Mutant] = []
-    telling: list[Case] = []
-    judgements = sandbox.judge_many([(Program(mutant.source), further) for mutant in alive])
-    for mutant, judgement in zip(alive, judgements, strict=True):
+    differing: list[Case] = []
+    judgements = sandbox.judge_many([(Program(mutant.source), further) for mutant in unkilled])
+    for mutant, judgement in zip(unkilled, judgements, strict=True):
         if not judgement.accepted:
             wrong.append(mutant)
-            telling.append(cases[len(judgement.cases) - 1])
-    return wrong, telling
+            differing.append(cases[len(judgement.cases) - 1])
+    return wrong, differing
 
 
-def _confirmed_answers(reference: Program, suite: Suite, sandbox: MeteredSandbox, *, seed: int) -> list[Case]:
+def _confirmed_cases(reference: Program, suite: Suite, sandbox: MeteredSandbox, *, seed: int) -> list[Case]:
     """Return the further inputs with the reference's outputs, if a second run gives the same output. An unconfirmed
     output cannot show that a mutant is wrong.
     """

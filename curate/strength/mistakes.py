@@ -52,20 +52,20 @@ def off_by_one(node: ast.AST) -> Iterator[ast.AST]:
     """One too many or one too few, in bounds of ranges and slices, in indices, or in the rounds of a loop."""
     match node:
         case ast.Call(func=ast.Name(id="range"), args=[stop], keywords=[]):
-            for arguments in ([_shifted(stop, 1)], [_shifted(stop, -1)], [ast.Constant(1), stop]):
+            for arguments in ([_shift(stop, 1)], [_shift(stop, -1)], [ast.Constant(1), stop]):
                 yield ast.Call(node.func, arguments, [])
         case ast.Call(func=ast.Name(id="range"), args=[start, stop, *step], keywords=[]):
-            for bounds in ([start, _shifted(stop, 1)], [start, _shifted(stop, -1)], [_shifted(start, 1), stop]):
+            for bounds in ([start, _shift(stop, 1)], [start, _shift(stop, -1)], [_shift(start, 1), stop]):
                 yield ast.Call(node.func, [*bounds, *step], [])
         case ast.Subscript(slice=ast.Slice(lower, upper, step)):
             if upper is not None:
                 for by in (1, -1):
-                    yield ast.Subscript(node.value, ast.Slice(lower, _shifted(upper, by), step), node.ctx)
+                    yield ast.Subscript(node.value, ast.Slice(lower, _shift(upper, by), step), node.ctx)
             if lower is not None:
-                yield ast.Subscript(node.value, ast.Slice(_shifted(lower, 1), upper, step), node.ctx)
+                yield ast.Subscript(node.value, ast.Slice(_shift(lower, 1), upper, step), node.ctx)
         case ast.Subscript(slice=ast.Name() | ast.BinOp() as index, ctx=ast.Load()):
             for by in (1, -1):
-                yield ast.Subscript(node.value, _shifted(index, by), node.ctx)
+                yield ast.Subscript(node.value, _shift(index, by), node.ctx)
         case ast.For(iter=ast.Call(func=ast.Name(id="range"))):
             return
         case ast.For(iter=iterable):
@@ -74,7 +74,7 @@ def off_by_one(node: ast.AST) -> Iterator[ast.AST]:
                 yield ast.For(node.target, ast.Subscript(rounds, part, ast.Load()), node.body, node.orelse, lineno=0)
 
 
-def _shifted(value: ast.expr, by: int) -> ast.expr:
+def _shift(value: ast.expr, by: int) -> ast.expr:
     """Return the expression for value + by, in idiomatic form."""
     if isinstance(value, ast.Constant) and type(value.value) is int:
         return ast.Constant(value.value + by)
@@ -84,9 +84,9 @@ def _shifted(value: ast.expr, by: int) -> ast.expr:
 def comparison(node: ast.AST) -> Iterator[ast.AST]:
     """A wrong comparison: a boundary value is on the wrong side, or the comparison is reversed."""
     if isinstance(node, ast.Compare):
-        for place, operator in enumerate(node.ops):
+        for i, operator in enumerate(node.ops):
             for other in _COMPARISONS[type(operator)]:
-                yield ast.Compare(node.left, [*node.ops[:place], other(), *node.ops[place + 1 :]], node.comparators)
+                yield ast.Compare(node.left, [*node.ops[:i], other(), *node.ops[i + 1 :]], node.comparators)
 
 
 def dropped_branch(node: ast.AST) -> Iterator[ast.AST]:
@@ -99,17 +99,17 @@ def dropped_branch(node: ast.AST) -> Iterator[ast.AST]:
             yield one
             yield other
         case ast.BoolOp(op=op, values=values):
-            for place in range(len(values)):
-                left = values[:place] + values[place + 1 :]
+            for i in range(len(values)):
+                left = values[:i] + values[i + 1 :]
                 yield ast.BoolOp(op, left) if len(left) > 1 else left[0]
 
 
 def swapped_operator(node: ast.AST) -> Iterator[ast.AST]:
     """One operation in place of another, such as plus for minus, `or` for `and`, or max for min."""
     match node:
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS and not _of_text(left, right):
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS and not _has_text(left, right):
             yield ast.BinOp(left, _OPERATORS[type(op)](), right)
-        case ast.AugAssign(target=target, op=op, value=value) if type(op) in _OPERATORS and not _of_text(value):
+        case ast.AugAssign(target=target, op=op, value=value) if type(op) in _OPERATORS and not _has_text(value):
             yield ast.AugAssign(target, _OPERATORS[type(op)](), value)
         case ast.BoolOp(op=op, values=values):
             yield ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values)
@@ -121,7 +121,7 @@ def swapped_operator(node: ast.AST) -> Iterator[ast.AST]:
             yield ast.Call(ast.Attribute(module, _FUNCTIONS[name], ast.Load()), node.args, node.keywords)
 
 
-def _of_text(*operands: ast.expr) -> bool:
+def _has_text(*operands: ast.expr) -> bool:
     """Return whether an operand is text or a list. These have no minus, so the mutant would fail on every test."""
     return any(
         isinstance(operand, ast.JoinedStr | ast.List | ast.ListComp)
@@ -165,25 +165,26 @@ def constant(node: ast.AST) -> Iterator[ast.AST]:
 def early_return(node: ast.AST) -> Iterator[ast.AST]:
     """An early end: a loop ends after its first round, or a function returns before all its work is done."""
     match node:
-        case ast.For(body=body) if not _leaves(body):
+        case ast.For(body=body) if not _ends_with_jump(body):
             yield ast.For(node.target, node.iter, [*body, ast.Break()], node.orelse, lineno=0)
-        case ast.While(test=test, body=body) if not _leaves(body):
+        case ast.While(test=test, body=body) if not _ends_with_jump(body):
             yield ast.While(test, [*body, ast.Break()], node.orelse)
         case ast.FunctionDef(body=[*work, ast.Return() as end]):
-            for place, statement in enumerate(work):
+            for i, statement in enumerate(work):
                 changed: ast.stmt
                 match statement:
-                    case ast.For(body=body) if not _leaves(body):  # the return statement is indented one level too far
+                    # The return statement is indented one level too far.
+                    case ast.For(body=body) if not _ends_with_jump(body):
                         changed = ast.For(statement.target, statement.iter, [*body, end], statement.orelse, lineno=0)
-                    case ast.If(test=test, body=body, orelse=orelse) if not _leaves(body):
+                    case ast.If(test=test, body=body, orelse=orelse) if not _ends_with_jump(body):
                         changed = ast.If(test, [*body, end], orelse)
                     case _:
                         continue
-                whole = [*work[:place], changed, *work[place + 1 :], end]
+                whole = [*work[:i], changed, *work[i + 1 :], end]
                 yield ast.FunctionDef(node.name, node.args, whole, node.decorator_list, node.returns, lineno=0)
 
 
-def _leaves(body: list[ast.stmt]) -> bool:
+def _ends_with_jump(body: list[ast.stmt]) -> bool:
     return isinstance(body[-1], ast.Return | ast.Break | ast.Continue | ast.Raise)
 
 

@@ -20,10 +20,10 @@ MAX_MUTANTS = 24  # each costs about as much as judging the reference; more only
 
 _ATTRIBUTE = re.compile(r"\.([A-Za-z_]\w*)")
 _SETTINGS = {"setrecursionlimit", "stack_size", "set_int_max_str_digits", "setswitchinterval", "reconfigure"}
-_FIELDS_ASIDE = {"annotation", "returns", "decorator_list", "format_spec"}
+_IGNORED_FIELDS = {"annotation", "returns", "decorator_list", "format_spec"}
 
 _DEFAULT_SHOWN_CASES = 2  # assumed number of cases in the statement, if the source does not state it
-_LONGEST = 4_000  # characters of a case to memorize; below Python's limit of integer digits
+_MAX_CASE_CHARACTERS = 4_000  # characters of a case to memorize; below Python's limit of integer digits
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -48,10 +48,10 @@ def mutants(
             tree = ast.parse(reference)
         original = ast.unparse(tree)
         kinds = {source: "hard_coded" for source in hard_coded_programs(suite, n_shown_cases)}
-        for kind, place, node in _mistakes(tree, _used_names(suite), random.Random(f"{seed} {original}")):
+        for kind, position, node in _mistakes(tree, _used_names(suite), random.Random(f"{seed} {original}")):
             if len(kinds) >= max_count:
                 break
-            source = place.unparse_with(node, tree)
+            source = position.unparse_with(node, tree)
             if source != original:
                 kinds.setdefault(source, kind)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -77,10 +77,10 @@ def _mistakes(
     turns: list[list[tuple[int, NodePosition, ast.AST]]] = []
     for kind in KINDS:
         mistakes = []
-        for place in everywhere:
-            nodes = list(kind(place.node))
+        for position in everywhere:
+            nodes = list(kind(position.node))
             rng.shuffle(nodes)
-            mistakes += [(turn, place, node) for turn, node in enumerate(nodes)]
+            mistakes += [(turn, position, node) for turn, node in enumerate(nodes)]
         rng.shuffle(mistakes)
         turns.append(sorted(mistakes, key=lambda mistake: mistake[0]))
     for mistakes_of_turn in zip_longest(*turns):
@@ -100,13 +100,13 @@ class NodePosition:
 
     def unparse_with(self, other: ast.AST, tree: ast.Module) -> str:
         """Return the source text of the tree with another node at this position."""
-        self._put(other)
+        self._set_node(other)
         try:
             return ast.unparse(tree)
         finally:
-            self._put(self.node)
+            self._set_node(self.node)
 
-    def _put(self, node: ast.AST) -> None:
+    def _set_node(self, node: ast.AST) -> None:
         if self.index is None:
             setattr(self.parent, self.field, node)
         else:
@@ -120,19 +120,19 @@ def mutable_nodes(program: ast.Module, called: Collection[str]) -> Iterator[Node
 
     Imports, annotations, docstrings, unused definitions and settings of the interpreter are left out.
     """
-    return _below(program, _unused(program, called))
+    return _positions_below(program, _unused(program, called))
 
 
-def _below(node: ast.AST, unused: set[ast.AST]) -> Iterator[NodePosition]:
+def _positions_below(node: ast.AST, unused: set[ast.AST]) -> Iterator[NodePosition]:
     for field, value in ast.iter_fields(node):
-        if field in _FIELDS_ASIDE:
+        if field in _IGNORED_FIELDS:
             continue
         for index, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
             if not isinstance(child, ast.AST) or child in unused or _inert(child, node):
                 continue
-            if not (isinstance(child, ast.If) and _asks_for_main(child.test)):
+            if not (isinstance(child, ast.If) and _is_main_guard(child.test)):
                 yield NodePosition(child, node, field, index)
-            yield from _below(child, unused)
+            yield from _positions_below(child, unused)
 
 
 def _inert(node: ast.AST, parent: ast.AST) -> bool:
@@ -145,21 +145,21 @@ def _inert(node: ast.AST, parent: ast.AST) -> bool:
             return name in _SETTINGS
         case ast.Constant():
             return isinstance(parent, ast.JoinedStr)
-    return _asks_for_main(node)
+    return _is_main_guard(node)
 
 
-def _asks_for_main(node: ast.AST) -> bool:
+def _is_main_guard(node: ast.AST) -> bool:
     return isinstance(node, ast.Compare) and isinstance(node.left, ast.Name) and node.left.id == "__name__"
 
 
 def _unused(program: ast.Module, called: Collection[str]) -> set[ast.AST]:
-    """Return the definitions to which no executed code refers by name, since solutions may contain whole libraries."""
+    """Return the definitions to which no executed code refers by name: solutions may contain whole libraries."""
     left = {node for node in ast.walk(program) if isinstance(node, _Definition)}
-    reached = _names(program) | {*called, "Solution"}
-    while used := {node for node in left if node.name in reached or node.name.startswith("__")}:
+    used_names = _names(program) | {*called, "Solution"}
+    while used := {node for node in left if node.name in used_names or node.name.startswith("__")}:
         left -= used
         for node in used:
-            reached |= _names(node)
+            used_names |= _names(node)
     return set(left)
 
 
@@ -183,7 +183,7 @@ def hard_coded_programs(suite: Suite, n_shown_cases: int) -> Iterator[str]:
 
     n_shown_cases: number of leading cases of the suite that the statement reveals; 0: not known
     """
-    cases = [case for case in suite.cases if len(case.input) + len(case.expected) <= _LONGEST]
+    cases = [case for case in suite.cases if len(case.input) + len(case.expected) <= _MAX_CASE_CHARACTERS]
     if suite.assertions is not None:
         cases = [case for case in cases if case.expected]  # the others have no expected value
     if len(cases) < 2:
@@ -192,19 +192,19 @@ def hard_coded_programs(suite: Suite, n_shown_cases: int) -> Iterator[str]:
     for count in (0, min(n_shown_cases or _DEFAULT_SHOWN_CASES, len(cases) - 1)):
         table = {case.input: case.expected for case in cases[:count]}
         if suite.assertions is not None:
-            yield _answering([case.input for case in cases], table, usual)
+            yield _assertion_program([case.input for case in cases], table, usual)
         elif suite.entry_point:
-            yield _called(table, usual, suite.entry_point)
+            yield _function_program(table, usual, suite.entry_point)
         else:
-            yield _printing(table, usual)
+            yield _stdin_program(table, usual)
 
 
-def _printing(table: dict[str, str], usual: str) -> str:
+def _stdin_program(table: dict[str, str], usual: str) -> str:
     table = {"".join(text.split()): answer for text, answer in table.items()}
     return f"import sys\nprint({table!r}.get(''.join(sys.stdin.read().split()), {usual!r}))\n"
 
 
-def _called(table: dict[str, str], usual: str, entry_point: str) -> str:
+def _function_program(table: dict[str, str], usual: str, entry_point: str) -> str:
     table = {json.dumps(json.loads(text)): answer for text, answer in table.items()}
     return (
         f"import json\ndef {entry_point}(*arguments):\n"
@@ -212,7 +212,7 @@ def _called(table: dict[str, str], usual: str, entry_point: str) -> str:
     )
 
 
-def _answering(calls: Sequence[str], table: dict[str, str], usual: str) -> str:
+def _assertion_program(calls: Sequence[str], table: dict[str, str], usual: str) -> str:
     """Return a program whose functions look up each call in a table and return the stored value.
 
     calls  the calls of all cases, as Python; each function in them is defined

@@ -10,9 +10,9 @@ from typing import Any
 
 from curate.text.printable import escape_unprintable, format_table, one_line
 
-_BAR = 40  # characters of the longest bar on a terminal
-_CELL = 160  # characters of a cell in Markdown
-_LINE = 1000  # characters of a one-line text on a terminal
+_BAR_CHARACTERS = 40  # characters of the longest bar on a terminal
+_CELL_CHARACTERS = 160  # characters of a cell in Markdown
+_LINE_CHARACTERS = 1000  # characters of a one-line text on a terminal
 
 
 class Share(float):
@@ -132,8 +132,8 @@ def terminal_lines(sections: Iterable[Section]) -> Iterator[str]:
     for section in sections:
         lines = [line for block in section.blocks for line in _terminal_block(block)]
         if lines:
-            yield f"\n{one_line(section.title, _LINE)}\n"
-            note = [one_line(section.note, _LINE)] if section.note else []
+            yield f"\n{one_line(section.title, _LINE_CHARACTERS)}\n"
+            note = [one_line(section.note, _LINE_CHARACTERS)] if section.note else []
             yield from (f"  {line}".rstrip() for line in note + lines)
 
 
@@ -147,25 +147,25 @@ def _terminal_block(block: Block) -> Iterator[str]:
             if block.header:
                 yield from format_table(block.header, rows)
             else:
-                names = [one_line(str(row[0]), _LINE) for row in rows]
+                names = [one_line(str(row[0]), _LINE_CHARACTERS) for row in rows]
                 for name, (_, value) in zip(names, rows, strict=True):
-                    yield f"{name:<{max(map(len, names))}}  {one_line(str(value), _LINE)}"
+                    yield f"{name:<{max(map(len, names))}}  {one_line(str(value), _LINE_CHARACTERS)}"
         case Chart():
             for name, counts in block.counts.items():
                 if name:
-                    yield one_line(name, _LINE)
+                    yield one_line(name, _LINE_CHARACTERS)
                 yield from _bars(block.labels, counts)
 
 
 def _bars(labels: Sequence[str], counts: Sequence[int]) -> Iterator[str]:
     """Yield a bar for each count, except empty ones at both ends."""
-    filled = [place for place, count in enumerate(counts) if count]
+    filled = [index for index, count in enumerate(counts) if count]
     if filled:
         labels, counts = labels[filled[0] : filled[-1] + 1], counts[filled[0] : filled[-1] + 1]
-    names = [one_line(label.replace("\N{EN DASH}", "-"), _LINE) for label in labels]
-    most, width = max(counts, default=0), max(map(len, names), default=0)
+    names = [one_line(label.replace("\N{EN DASH}", "-"), _LINE_CHARACTERS) for label in labels]
+    highest, width = max(counts, default=0), max(map(len, names), default=0)
     for name, count in zip(names, counts, strict=True):
-        yield f"{name:<{width}}  {count:>{len(str(most))}}  {'#' * -(-_BAR * count // max(most, 1))}"
+        yield f"{name:<{width}}  {count:>{len(str(highest))}}  {'#' * -(-_BAR_CHARACTERS * count // max(highest, 1))}"
 
 
 def markdown_lines(sections: Iterable[Section], *, level: int = 2) -> Iterator[str]:
@@ -201,7 +201,7 @@ def _markdown_cell(cell: Cell) -> str:
         return cell
     if isinstance(cell, Code):
         return markdown_code(cell)
-    return f"{cell:g}" if isinstance(cell, float) else markdown_text(one_line(str(cell), _CELL))
+    return f"{cell:g}" if isinstance(cell, float) else markdown_text(one_line(str(cell), _CELL_CHARACTERS))
 
 
 def markdown_code(text: str) -> str:

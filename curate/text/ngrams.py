@@ -2,7 +2,7 @@
 
 A word is a run of letters, digits and underscores of any script, after NFKC and casefold; everything else is a
 separator. `words` does this in one line. `hash_words` does the same for many texts in a few passes over their bytes,
-some twenty times as fast, since handling each word in Python costs more than everything that follows.
+some twenty times as fast as handling each word in Python.
 
 Hashes have 64 bits. Words of up to eight bytes never share one; of longer words, one pair in 2**64 does by chance.
 Nothing here resists an attacker who constructs collisions.
@@ -35,7 +35,7 @@ WORD_BYTES = bytes(
 )
 # Words longer than this many bytes are rare, and a word of a million digits must not cost a million steps.
 LONG_WORD = 64
-ODD, STEP = 0xD6E8FEB86659FD93, 0x9FB21C651E98DF25  # odd, and their bits look random
+MIX_MULTIPLIER, NGRAM_MULTIPLIER = 0xD6E8FEB86659FD93, 0x9FB21C651E98DF25  # odd, and their bits look random
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ def words(text: str) -> list[str]:
 def word_spans(text: str) -> list[tuple[str, int, int]]:
     """Return the words of a text, with their offsets in its NFKC form."""
     folded: list[str] = []
-    places: list[int] = []  # one for each folded letter: some letters fold to several
-    for place, letter in enumerate(unicodedata.normalize("NFKC", text)):
+    sources: list[int] = []  # one for each folded letter: some letters fold to several
+    for index, letter in enumerate(unicodedata.normalize("NFKC", text)):
         folded += letter.casefold()
-        places += [place] * (len(folded) - len(places))
-    return [(word[0], places[word.start()], places[word.end() - 1] + 1) for word in _WORD.finditer("".join(folded))]
+        sources += [index] * (len(folded) - len(sources))
+    return [(word[0], sources[word.start()], sources[word.end() - 1] + 1) for word in _WORD.finditer("".join(folded))]
 
 
 def hash_words(texts: Sequence[str]) -> NgramHashes:
@@ -80,7 +80,7 @@ def hash_words(texts: Sequence[str]) -> NgramHashes:
 
 
 def join_texts(texts: Sequence[str]) -> tuple[bytes, "Offsets"]:
-    """Return the bytes of all texts, each with a NUL behind it, and the index behind each NUL.
+    """Return the bytes of all texts, each followed by a NUL, and the index after each NUL.
 
     WORD_BYTES then turns the bytes into words. Eight bytes of NUL follow, so that eight bytes can be read from the
     beginning of each word.
@@ -98,13 +98,13 @@ def hash_ngrams(words: NgramHashes, length: int) -> NgramHashes:
 
     count = max(0, len(words.hashes) - length + 1)
     hashes = words.hashes[:count].copy()
-    for place in range(1, length):
-        hashes *= np.uint64(STEP)
-        hashes += words.hashes[place : place + count]
+    for index in range(1, length):
+        hashes *= np.uint64(NGRAM_MULTIPLIER)
+        hashes += words.hashes[index : index + count]
     _mix(hashes)
     within = np.ones(count, dtype=bool)
-    reaching_over = (words.offsets[1:-1, None] - np.arange(1, length)).ravel()
-    within[reaching_over[(reaching_over >= 0) & (reaching_over < count)]] = False
+    crossing = (words.offsets[1:-1, None] - np.arange(1, length)).ravel()
+    within[crossing[(crossing >= 0) & (crossing < count)]] = False
     counts = np.maximum(np.diff(words.offsets) - length + 1, 0)
     return NgramHashes(hashes[within], _offsets(np.cumsum(counts)))
 
@@ -145,7 +145,7 @@ def _mix(values: "Hashes") -> None:
     """Mix the bits of each value in place. Different values stay different."""
     import numpy as np
 
-    values *= np.uint64(ODD)
+    values *= np.uint64(MIX_MULTIPLIER)
     values ^= values >> np.uint64(32)
 
 

@@ -25,7 +25,7 @@ _UNUSUAL = re.compile(r"[^\n\t -~]+")
 
 def escape_unprintable(text: str) -> str:
     """Return the text with control and formatting characters as escapes such as \\x1b. Line ends and tabs stay."""
-    return _UNUSUAL.sub(lambda found: "".join(map(_shown, found[0])), text.replace("\r\n", "\n"))
+    return _UNUSUAL.sub(lambda found: "".join(map(_escape, found[0])), text.replace("\r\n", "\n"))
 
 
 def one_line(text: str, width: int) -> str:
@@ -57,7 +57,7 @@ def _cell(value: object) -> str:
     return one_line(str(value), 60)
 
 
-def _shown(character: str) -> str:
+def _escape(character: str) -> str:
     if character in "\n\t" or character.isprintable() or unicodedata.category(character) == "Zs":
         return character
     return character.encode("unicode_escape").decode()

@@ -54,8 +54,8 @@ _FENCE = re.compile(r"(?P<before>[ \t]*+)(?P<fence>`{3,}+|~{3,}+)[ \t]*+\Z")
 _PYTHON_TOKEN = re.compile(
     r"(?P<long>\"\"\"|''')|(?P<short>\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+')|(?P<comment>#.*+|\"|')", re.DOTALL
 )
-_TOO_FAR_RIGHT = 4  # columns; a fence indented by this many more than its block is text
-_TAB = 4  # columns
+_MAX_EXTRA_INDENT = 4  # columns; a fence indented by this many more than its block is text
+_TAB_WIDTH = 4  # columns
 _NEVER = 1 << 60
 
 
@@ -70,7 +70,7 @@ class CodeBlock:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenBlock:
     """An open block."""
 
     language: str
@@ -91,26 +91,26 @@ def parse_code_blocks(text: str) -> list[CodeBlock]:
     """Return the closed blocks that are not blank, in order."""
     lines = _LINE.findall(text)
     offsets = list(accumulate(map(len, lines), initial=0))
-    ahead = _Ahead(lines, offsets, text)
+    ahead = _LookAhead(lines, offsets, text)
     closed: list[CodeBlock] = []
-    block: _Open | None = None
+    block: _OpenBlock | None = None
     for number, line in enumerate(lines):
         if block is None and not _may_hold_fence(line):
             continue
         line = line.rstrip("\r\n")
         if block is not None and block.quote_depth:
-            unquoted = _unquoted(line, block.quote_depth, spaced=block.spaced)
+            unquoted = _strip_quote_markers(line, block.quote_depth, spaced=block.spaced)
             if unquoted is not None or not line.strip():
                 line = unquoted or ""
             else:
                 block = None  # the quote has ended with the block open
         if block is None or _opens_another(line, block):
-            block = _opened(line, number, offsets[number], ahead)
+            block = _open_block(line, number, offsets[number], ahead)
         elif (last_line := _last_line(line, block, number, ahead)) is None:
             block.lines.append(line)
         else:
             block.lines.append(last_line)
-            language, source = _labeled(block.language, _source(block))
+            language, source = _read_label_line(block.language, _source(block))
             if source.strip():
                 closed.append(CodeBlock(language, source, block.begin, offsets[number + 1]))
             block = None
@@ -121,10 +121,8 @@ def _may_hold_fence(line: str) -> bool:
     return "```" in line or "~~~" in line
 
 
-class _Ahead:
-    """A look-ahead to the fences and quotes after each line, computed in one pass over all lines. A bare fence is alone
-    on its line.
-    """
+class _LookAhead:
+    """A look-ahead to the fences and quotes after each line, computed in one pass. A bare fence has its own line."""
 
     def __init__(self, lines: list[str], offsets: list[int], text: str) -> None:
         self._text, self._offsets = text, offsets
@@ -133,35 +131,35 @@ class _Ahead:
         # The next three lists are filled backwards, then reversed. The first has the numbers of lines with a backtick
         # fence that is bare or labeled; the others have an additional entry for the end of the text.
         self._line_numbers: list[int] = []
-        self._odd = [False]  # whether the number of bare fences up to the next labeled one is odd
+        self._is_odd = [False]  # whether the number of bare fences up to the next labeled one is odd
         self._next_named = [_NEVER]  # offset of the next labeled fence
         for number in range(len(lines) - 1, -1, -1):
             if _may_hold_fence(lines[number]):
                 self._read(lines[number], number)
         self._line_numbers.reverse()
-        self._odd.reverse()
+        self._is_odd.reverse()
         self._next_named.reverse()
 
     def _read(self, line: str, number: int) -> None:
         quoted = _QUOTED.match(line)
-        line = _without_end(line[quoted.end() :] if quoted else line)
+        line = _strip_end_tokens(line[quoted.end() :] if quoted else line)
         fence = _FENCE.match(line)
         opens = None if fence else _OPENS.match(line)
         if fence:
             self._last_bare[fence["fence"][0]] = max(self._last_bare[fence["fence"][0]], number)
-        if fence and fence["fence"][0] == "`" and _width(fence["before"]) < _TOO_FAR_RIGHT:
-            self._note(number, not self._odd[-1], self._next_named[-1])
-        elif opens and opens["language"] and opens["fence"][0] == "`" and _width(opens["before"]) < _TOO_FAR_RIGHT:
-            self._note(number, False, self._offsets[number])
+        if fence and fence["fence"][0] == "`" and _width(fence["before"]) < _MAX_EXTRA_INDENT:
+            self._append(number, not self._is_odd[-1], self._next_named[-1])
+        elif opens and opens["language"] and opens["fence"][0] == "`" and _width(opens["before"]) < _MAX_EXTRA_INDENT:
+            self._append(number, False, self._offsets[number])
 
-    def _note(self, number: int, odd: bool, next_named: int) -> None:
+    def _append(self, number: int, odd: bool, next_named: int) -> None:
         self._line_numbers.append(number)
-        self._odd.append(odd)
+        self._is_odd.append(odd)
         self._next_named.append(next_named)
 
-    def closes_later(self, number: int) -> bool:
-        """Return whether a later fence closes the block, because the later fences could not be paired otherwise."""
-        return self._odd[bisect_right(self._line_numbers, number)]
+    def unpaired_fence_follows(self, number: int) -> bool:
+        """Return whether an odd number of bare fences follows up to the next labeled one, so one is unpaired."""
+        return self._is_odd[bisect_right(self._line_numbers, number)]
 
     def bare_fence_follows(self, sign: str, number: int) -> bool:
         return self._last_bare[sign] > number
@@ -177,7 +175,7 @@ class _Ahead:
         return next_quotes < min(next_named, self._offsets[max(self._last_bare["`"], 0)])
 
 
-def _unquoted(line: str, depth: int, *, spaced: bool) -> str | None:
+def _strip_quote_markers(line: str, depth: int, *, spaced: bool) -> str | None:
     """Return the line without that many quote markers, or None if it has fewer."""
     for _ in range(depth):
         before, marker, line = line.partition(">")
@@ -186,17 +184,17 @@ def _unquoted(line: str, depth: int, *, spaced: bool) -> str | None:
     return line.removeprefix(" ") if spaced else line
 
 
-def _opened(line: str, number: int, offset: int, ahead: _Ahead) -> _Open | None:
-    """Return the block that the line opens, if it opens one.
+def _open_block(line: str, number: int, offset: int, ahead: _LookAhead) -> _OpenBlock | None:
+    """Return the block that the line opens, or None.
 
     number   the line's number
     offset   offset of the line in the text
     """
     quoted = _QUOTED.match(line)
-    place = quoted.end() if quoted else 0
-    opens = _OPENS.match(line, place)
-    after_text = _OPENS_AFTER_TEXT.match(line, place) if opens is None else None
-    if after_text and (_language(after_text["language"]) in _LABELS or ahead.closes_later(number)):
+    position = quoted.end() if quoted else 0
+    opens = _OPENS.match(line, position)
+    after_text = _OPENS_AFTER_TEXT.match(line, position) if opens is None else None
+    if after_text and (_language(after_text["language"]) in _LABELS or ahead.unpaired_fence_follows(number)):
         opens = after_text
     if opens is None or opens["language"].lower() in _MARKDOWN:
         return None
@@ -205,7 +203,7 @@ def _opened(line: str, number: int, offset: int, ahead: _Ahead) -> _Open | None:
     depth = quoted[0].count(">") if quoted else 0
     spaced = quoted is not None and quoted[0].endswith(" ")
     begin = offset + opens.start("fence")
-    return _Open(_language(opens["language"]), opens["fence"], _width(opens["before"]), depth, spaced, begin)
+    return _OpenBlock(_language(opens["language"]), opens["fence"], _width(opens["before"]), depth, spaced, begin)
 
 
 def _language(label: str) -> str:
@@ -213,7 +211,7 @@ def _language(label: str) -> str:
     return next((language for language, labels in _LABELS.items() if labels.fullmatch(label)), label)
 
 
-def _labeled(language: str, source: str) -> tuple[str, str]:
+def _read_label_line(language: str, source: str) -> tuple[str, str]:
     """Return the language and the source of a block whose label may be its first line."""
     first_line, _, rest = source.partition("\n")
     if not language and rest.strip() and (below := _language(first_line.strip())) in _LABELS:
@@ -221,26 +219,26 @@ def _labeled(language: str, source: str) -> tuple[str, str]:
     return language, source
 
 
-def _opens_another(line: str, block: _Open) -> bool:
-    """Return whether the line opens another, labeled block, which means that this one was never closed."""
+def _opens_another(line: str, block: _OpenBlock) -> bool:
+    """Return whether the line opens another, labeled block, so this one was never closed."""
     opens = _OPENS.match(line) if _may_hold_fence(line) else None
-    if opens is None or not opens["language"] or _width(opens["before"]) >= block.column + _TOO_FAR_RIGHT:
+    if opens is None or not opens["language"] or _width(opens["before"]) >= block.column + _MAX_EXTRA_INDENT:
         return False
     if opens["fence"][0] == block.fence[0]:
         return len(opens["fence"]) >= len(block.fence)
     return not block.language and block.fence[0] == "~"  # tildes around blocks are decoration
 
 
-def _last_line(line: str, block: _Open, number: int, ahead: _Ahead) -> str | None:
+def _last_line(line: str, block: _OpenBlock, number: int, ahead: _LookAhead) -> str | None:
     """Return the part of the line that belongs to the block if the line closes the block, else None."""
     string_before, comment_begin = block.string, len(line) + 1
     if block.may_be_python and (string_before or '"' in line or "'" in line or "#" in line):
         comment_begin, block.string = _scan_python(line, string_before)
     if block.fence not in line:
         return None
-    line = _without_end(line)
+    line = _strip_end_tokens(line)
     fence = _FENCE.match(line)
-    if fence and fence["fence"][0] == block.fence[0] and _width(fence["before"]) < block.column + _TOO_FAR_RIGHT:
+    if fence and fence["fence"][0] == block.fence[0] and _width(fence["before"]) < block.column + _MAX_EXTRA_INDENT:
         if len(fence["fence"]) < len(block.fence):
             return None
         return None if string_before and ahead.string_and_block_end(string_before, number) else ""
@@ -250,7 +248,7 @@ def _last_line(line: str, block: _Open, number: int, ahead: _Ahead) -> str | Non
     if block.string:
         return None if ahead.string_and_block_end(block.string, number) else code
     in_comment = len(code) > comment_begin
-    return None if in_comment and ahead.closes_later(number) else code
+    return None if in_comment and ahead.unpaired_fence_follows(number) else code
 
 
 def _scan_python(line: str, string: str) -> tuple[int, str]:
@@ -260,47 +258,47 @@ def _scan_python(line: str, string: str) -> tuple[int, str]:
 
     Without a comment, the first value is greater than the length of the line.
     """
-    place = 0
+    position = 0
     while True:
         if string:
-            tokens = _STRING_ENDS[string].finditer(line, place)
-            place = next((token.end() for token in tokens if token[0] == string), -1)
-            if place < 0:
+            tokens = _STRING_ENDS[string].finditer(line, position)
+            position = next((token.end() for token in tokens if token[0] == string), -1)
+            if position < 0:
                 return len(line) + 1, string
-        token = _PYTHON_TOKEN.search(line, place)
+        token = _PYTHON_TOKEN.search(line, position)
         if token is None:
             return len(line) + 1, ""
         if token["comment"]:
             return token.start(), ""
-        place, string = token.end(), token["long"] or ""
+        position, string = token.end(), token["long"] or ""
 
 
 _STRING_ENDS = {quotes: re.compile(rf"\\.|{quotes}") for quotes in ('"""', "'''")}
 
 
-def _without_end(line: str) -> str:
-    """Return the line without what ends the text after its last fence, if nothing else follows that fence."""
+def _strip_end_tokens(line: str) -> str:
+    """Strip end-of-text tokens after the last fence of a line, if nothing else follows it."""
     end = max(line.rfind("`"), line.rfind("~")) + 1
     return line[:end] if _TEXT_ENDS.fullmatch(line, end) else line
 
 
 def _width(before: str) -> int:
     """Return the width of some leading text, in columns."""
-    return len(before.expandtabs(_TAB)) if before else 0
+    return len(before.expandtabs(_TAB_WIDTH)) if before else 0
 
 
-def _source(block: _Open) -> str:
-    lines = [_outdented(line, block.column) for line in block.lines] if block.column else block.lines
+def _source(block: _OpenBlock) -> str:
+    lines = [_outdent(line, block.column) for line in block.lines] if block.column else block.lines
     return textwrap.dedent("\n".join(lines).removeprefix(_BYTE_ORDER_MARK)).strip("\n") + "\n"
 
 
-def _outdented(line: str, columns: int) -> str:
+def _outdent(line: str, columns: int) -> str:
     """Return the line with its indentation reduced by that many columns, or without indentation if it has fewer.
 
     If a tab extends past them, the rest of its width is left as spaces.
     """
-    place = width = 0
-    while width < columns and line[place : place + 1] in (" ", "\t"):
-        width += _TAB - width % _TAB if line[place] == "\t" else 1
-        place += 1
-    return " " * (width - columns) + line[place:]
+    position = width = 0
+    while width < columns and line[position : position + 1] in (" ", "\t"):
+        width += _TAB_WIDTH - width % _TAB_WIDTH if line[position] == "\t" else 1
+        position += 1
+    return " " * (width - columns) + line[position:]

@@ -33,14 +33,14 @@ _DEFINES_OR_CALLS = {
 }
 
 
-def extract_program(answer: str) -> str | None:
+def extract_program(completion: str) -> str | None:
     """Return the source of the Python program in a completion, or None without one. Takes linear time on any text."""
-    program = extract_submission(answer)
+    program = extract_submission(completion)
     return program.source if program is not None else None
 
 
 def extract_submission(
-    answer: str, allowed: tuple[str, ...] = PYTHON_ONLY, *, labeled_only: bool = False
+    completion: str, allowed: tuple[str, ...] = PYTHON_ONLY, *, labeled_only: bool = False
 ) -> Program | None:
     """Return the program in a completion, or None if there is none. Takes linear time on any text.
 
@@ -48,7 +48,7 @@ def extract_submission(
     labeled_only  whether only a labeled block is a program
     """
     find = partial(_candidates, allowed=allowed, labeled_only=labeled_only)
-    text = strip_thinking(answer, lambda text: any(map(_is_program, find(text))))
+    text = strip_thinking(completion, lambda text: any(map(_is_program, find(text))))
     if text is None:
         return None
     candidates = find(text)

@@ -1,12 +1,12 @@
-"""Removes the thinking, `<think>...</think>`, from a completion. The first tag is often part of the prompt.
+"""Remove the thinking, `<think>...</think>`, from a completion. The first tag is often part of the prompt.
 
 - A tag in quotes or backticks is mentioned, not used. The same holds for a tag within a fenced block.
-- `<think>` at the beginning or end of a line opens a thought, and the next `</think>` closes it. Nothing counts after a
-  thought that is never closed.
-- If `</think>` comes before any `<think>`, the thought began in the prompt and this first tag closes it, provided that
-  it stands at the beginning or end of a line, or before a fence or `<answer>`. In the middle of a line, or alone on a
+- `<think>` at the beginning or end of a line opens a thought, and the next `</think>` closes it. Text after an unclosed
+thought is ignored.
+- If `</think>` comes before any `<think>`, the thought began in the prompt. This first tag closes it if it stands at
+  the beginning or end of a line, or before a fence or `<answer>`. In the middle of a line, or alone on a
   line of a block, the tag closes the thought only if an answer follows. Otherwise it is text.
-- After the first thought, `</think>` is text, and `<think>` opens another thought, whose content does not count either.
+- After the first thought, `</think>` is text, and `<think>` opens another thought, whose content is ignored, too.
 """
 
 import re
@@ -38,8 +38,8 @@ class _Tag:
         return self.begins_line and self.ends_line
 
     @property
-    def clear(self) -> bool:
-        """Whether the text is unambiguously a tag."""
+    def unambiguous(self) -> bool:
+        """True if the text is certainly a tag."""
         return not self.in_block and (self.begins_line or self.ends_line)
 
 
@@ -53,30 +53,30 @@ def strip_thinking(text: str, has_answer: Callable[[str], bool]) -> str | None:
     """
     if "think>" not in text:
         return text
-    asked = False
+    has_checked = False
     for tag in _tags(text):
-        if not tag.closing and tag.clear:
+        if not tag.closing and tag.unambiguous:
             end = _end_of_thought(text, tag.end)
             return None if end is None else _without_later_thoughts(text[end:])
         if not tag.closing or tag.in_block and not tag.alone:
             continue
-        if tag.clear or not asked and has_answer(text[tag.end :]):
+        if tag.unambiguous or not has_checked and has_answer(text[tag.end :]):
             return _without_later_thoughts(text[tag.end :])
-        asked = True
+        has_checked = True
     return text
 
 
 def _without_later_thoughts(text: str) -> str:
     kept: list[str] = []
-    place = 0
+    offset = 0
     for tag in _tags(text) if "<think>" in text else ():
-        if tag.begin >= place and tag.clear and not tag.closing:
-            kept.append(text[place : tag.begin])
+        if tag.begin >= offset and tag.unambiguous and not tag.closing:
+            kept.append(text[offset : tag.begin])
             end = _end_of_thought(text, tag.end)
             if end is None:
                 return "".join(kept)
-            place = end
-    return "".join(kept) + text[place:]
+            offset = end
+    return "".join(kept) + text[offset:]
 
 
 def _end_of_thought(text: str, begin: int) -> int | None:

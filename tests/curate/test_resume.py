@@ -131,7 +131,7 @@ def test_ctrl_c_ends_a_build_in_one_line_and_the_same_command_continues(raw, und
         assert process.poll() is None
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers, too
-    assert stopped(process) == (1, f"Error: interrupted; work is saved in {out}, the same command continues")
+    assert stopped(process) == (1, f"Error: interrupted; progress is saved in {out}; run the same command to continue")
     known = records(out)
     assert finish(raw, out) == undisturbed
     assert 0 < len(known) < 19

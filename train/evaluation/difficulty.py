@@ -20,7 +20,7 @@ from curate.dataset.journal import ResultJournal
 from curate.difficulty import table as solve_rates
 from curate.difficulty.table import Row
 from curate.errors import CurateError
-from curate.problem import TESTS, tests_from_row
+from curate.problem import TEST_COLUMNS, tests_from_row
 from curate.progress import Progress, no_progress
 from curate.prompt import PromptFormat, read_prompt
 from curate.reading.values import shorten
@@ -348,7 +348,7 @@ class _Samples:
 
     def _requests(self, is_wanted: Callable[[str], bool]) -> Iterator[SampleRequest]:
         """Yield the samples without a verdict whose key satisfies `is_wanted`, problem by problem."""
-        for problem in self.stored.rows("data", sorted({*_COLUMNS, _ANSWER, *TESTS})):
+        for problem in self.stored.rows("data", sorted({*_COLUMNS, _ANSWER, *TEST_COLUMNS})):
             digest = self.digests.get(problem["id"])
             keys = self._keys(digest) if digest else []
             numbers = [n for n, key in enumerate(keys) if key not in self.verdicts and is_wanted(key)]

@@ -29,7 +29,7 @@ from typing import Any, BinaryIO
 from curate.dataset.dataset import Dataset, translate_read_errors
 from curate.dataset.integrity import check_trusted
 from curate.dataset.location import resolve_dataset_folder
-from curate.problem import TESTS, tests_from_row
+from curate.problem import TEST_COLUMNS, tests_from_row
 from curate.prompt import Chat, PromptFormat
 from curate.reading.tables import UnreadableRow, locate, read_rows
 from curate.reading.values import shorten
@@ -83,7 +83,7 @@ class Mixture:
 
 
 _COLUMNS = (
-    "id", "source", "statement", "starter_code", *TESTS, "strongest_tests", "time_limit_seconds", "verified",
+    "id", "source", "statement", "starter_code", *TEST_COLUMNS, "strongest_tests", "time_limit_seconds", "verified",
     "multi_answer_suspect", "expected_answer",
 )  # fmt: skip
 _ROLES = ("system", "user", "assistant")

@@ -1,4 +1,4 @@
-"""CodeElo and other sets of Codeforces problems, as published or in the form of DeepCoder's dataset (`problem`)."""
+"""CodeElo and other sets of Codeforces problems, as published or as in DeepCoder's dataset (column `problem`)."""
 
 from collections.abc import Iterator
 

@@ -12,15 +12,15 @@ TEXT_COLUMNS = (
     "messages conversations".split()
 )
 _IDS = ("id", "task_id", "problem_id", "question_id")
-_OTHERS = ("url", "platform", "source", "title", "name", "date", "contest_date")
+_METADATA_COLUMNS = ("url", "platform", "source", "title", "name", "date", "contest_date")
 
 
 def read(table: TableFiles) -> Iterator[EvaluationItem]:
     """Yield an item for each row, named by its id or its index. Raises CurateError for a row without text."""
     text = table.options.get("text")
     texts = [str(text)] if text else TEXT_COLUMNS
-    for name, row in read_named_rows(table, [*texts, *_IDS, *_OTHERS], options=("text",)):
-        values = {column: optional_text(row[column]) for column in (*_IDS, *_OTHERS)}
+    for name, row in read_named_rows(table, [*texts, *_IDS, *_METADATA_COLUMNS], options=("text",)):
+        values = {column: optional_text(row[column]) for column in (*_IDS, *_METADATA_COLUMNS)}
         id = next((values[column] for column in _IDS if values[column]), name)
         names = (id, values["title"], values["name"])
         yield EvaluationItem(

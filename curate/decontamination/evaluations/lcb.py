@@ -1,4 +1,4 @@
-"""LiveCodeBench, as published or in the form of DeepCoder's dataset (`problem` and tests, without ids and dates)."""
+"""LiveCodeBench, as published or as in DeepCoder's dataset (column `problem`, without ids and dates)."""
 
 from collections.abc import Iterator
 

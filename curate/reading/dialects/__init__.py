@@ -52,7 +52,7 @@ class ParsedTests:
 
 
 def join_tests(public: ParsedTests, hidden: ParsedTests) -> ParsedTests:
-    """Return the tests of both, the public ones first. Raises ParseError if they are not of one kind."""
+    """Return all tests, the public ones first. Raises ParseError if they are not of one kind."""
     if not (public.cases and hidden.cases):
         return public if public.cases else hidden
     wrapping = public.wrapping if public.wrapping is hidden.wrapping else Wrapping.NONE

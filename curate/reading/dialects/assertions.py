@@ -32,7 +32,7 @@ from sandbox import Assertions, Case
 _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _PYTEST_NAMES = frozenset({"raises", "approx", "fail", "mark"})  # of the stand-in, sandbox/languages/_pytest.py
 _SUBMISSION = "solution"  # the module that test files import
-_NOTES = "METADATA"  # of HumanEval, about the author of a test
+_METADATA_NAME = "METADATA"  # of HumanEval, about the author of a test
 
 
 def read(
@@ -60,7 +60,7 @@ def read(
     prepared = parse(setup, "the setup of the tests")
     nodes = [node for text in (tests if isinstance(tests, list) else [tests]) for node in parse(text, "a test")]
     imported, nodes = _remove_solution_imports([*prepared, *nodes])
-    code = _sorted_out(nodes, entry_point)
+    code = _divide_tests(nodes, entry_point)
     shared = _add_pytest_import(code.shared, [*code.body, *code.tests])
     unknown = [name for name in undefined_names([*before, *shared, *code.body, *code.tests]) if name != "pytest"]
     called = [code.entry_point.partition("(")[0]] if code.entry_point else []
@@ -100,7 +100,7 @@ def read_examples(code: object, entry_point: str | None = None, starter_code: st
     check = next((node for node in nodes if isinstance(node, ast.FunctionDef) and _is_check(node)), None)
     if check is None:
         raise ParseError("there is no function check(candidate)")
-    function = entry_point or function_name(_called_with(nodes), "the argument of check")
+    function = entry_point or function_name(_argument_of_check(nodes), "the argument of check")
     if function is None:
         raise ParseError("the function that check is for is not named")
     order = parameter_names(starter_code, function)
@@ -142,13 +142,13 @@ class _TestSections(NamedTuple):
     entry_point: str | None
 
 
-def _sorted_out(nodes: Sequence[ast.stmt], entry_point: str | None) -> _TestSections:
+def _divide_tests(nodes: Sequence[ast.stmt], entry_point: str | None) -> _TestSections:
     """Divide test code into its parts. Raises ParseError for a check of an unknown function."""
     check = next((node for node in nodes if isinstance(node, ast.FunctionDef) and _is_check(node)), None)
     tests = [node for node in nodes if is_test(node)]
     others = [node for node in nodes if node is not check and node not in tests and not _is_incidental(node, tests)]
     if check is not None:
-        entry_point = entry_point or _called_with(nodes)
+        entry_point = entry_point or _argument_of_check(nodes)
         if entry_point is None:
             raise ParseError("the function that check is for is not named")
         return _TestSections(others, _body_for(check, entry_point), tests, entry_point)
@@ -166,7 +166,7 @@ def _is_incidental(node: ast.stmt, tests: Sequence[ast.stmt]) -> bool:
     """Return whether a statement only runs or describes tests."""
     match node:
         case ast.Assign([ast.Name(name)]):
-            return name == _NOTES
+            return name == _METADATA_NAME
         case ast.Expr(ast.Call(ast.Name(name))):
             return name in ("check", "print") or name in {getattr(test, "name", "") for test in tests}
         case ast.Expr(ast.Call(ast.Attribute(ast.Name("unittest" | "pytest"), "main"))):
@@ -176,7 +176,7 @@ def _is_incidental(node: ast.stmt, tests: Sequence[ast.stmt]) -> bool:
     return False
 
 
-def _called_with(nodes: Sequence[ast.stmt]) -> str | None:
+def _argument_of_check(nodes: Sequence[ast.stmt]) -> str | None:
     """Return the argument of the last statement's call of check, such as `f` or `Solution().f`."""
     match nodes[-1]:
         case ast.Expr(ast.Call(ast.Name("check"), [argument])):

@@ -40,7 +40,7 @@ def used_names(node: ast.AST) -> set[str]:
 
 
 def bound_names(nodes: Iterable[ast.AST]) -> set[str]:
-    """Return all names that are assigned, imported or defined somewhere in the nodes, whatever the scope."""
+    """Return all names that are assigned, imported or defined in the nodes, in any scope."""
     return {name for node in nodes for inner in ast.walk(node) for name in _bound_by(inner)}
 
 
@@ -120,7 +120,7 @@ class EarlierStatement:
 
     @property
     def has_effects(self) -> bool:
-        """Whether it is executed for its effects, neither binding a name nor testing."""
+        """True if the statement is executed for its effects: it neither binds a name nor tests."""
         return not self.is_test and not isinstance(self.node, BINDING)
 
 

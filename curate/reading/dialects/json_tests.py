@@ -89,7 +89,7 @@ def read_objects(encoded: object, entry_point: str | None = None, starter_code: 
     """
     if not isinstance(encoded, list):
         raise ParseError("tests are not a list")
-    tests = [_with_usual_names(test) for test in encoded]
+    tests = [_rename_stdin_fields(test) for test in encoded]
     kinds = {_kind(test, entry_point, starter_code) for test in tests}
     if len(kinds) > 1:
         raise ParseError("tests of several kinds or for several functions: some belong to another problem")
@@ -103,7 +103,7 @@ def read_objects(encoded: object, entry_point: str | None = None, starter_code: 
     return ParsedTests(cases, function, "lcb" if kind == "lines" else "exact")
 
 
-def _with_usual_names(test: Any) -> Any:
+def _rename_stdin_fields(test: Any) -> Any:
     if not isinstance(test, Mapping) or "input" in test or not {"stdin", "stdout"} <= test.keys():
         return test
     return {"type": "stdin", "input": test["stdin"], "output": test["stdout"]}

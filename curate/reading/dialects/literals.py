@@ -59,7 +59,7 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
         case ast.UnaryOp(sign, operand) if type(sign) in _UNARY:
             return _UNARY[type(sign)](_value(operand, names))
         case ast.BinOp(left, sign, right) if type(sign) in _BINARY:
-            return _computed(sign, _value(left, names), _value(right, names))
+            return _compute(sign, _value(left, names), _value(right, names))
         case ast.Call(ast.Name("float"), [ast.Constant(str(text))], []):
             return float(text)
         case ast.Call(ast.Name(name), arguments, []) if name in _COLLECTIONS and len(arguments) <= 1:
@@ -77,7 +77,7 @@ def _items(nodes: list[ast.expr], names: Mapping[str, Any]) -> list[Any]:
     return items
 
 
-def _computed(sign: ast.operator, left: Any, right: Any) -> Any:
+def _compute(sign: ast.operator, left: Any, right: Any) -> Any:
     if isinstance(sign, ast.Mod) and isinstance(left, str | bytes):
         raise NotLiteral("text is formatted")
     bits = [value.bit_length() for value in (left, right) if isinstance(value, int)]
@@ -132,8 +132,8 @@ class LiteralCall:
     def text(self) -> str:
         """Return the call as the sandbox reads it."""
         arguments = (
-            to_literal(value) if isinstance(place, int) else f"{place}={to_literal(value)}"
-            for place, value in self.arguments.items()
+            to_literal(value) if isinstance(name, int) else f"{name}={to_literal(value)}"
+            for name, value in self.arguments.items()
         )
         return f"{self.function}({', '.join(arguments)})"
 
@@ -143,6 +143,6 @@ def parse_call(source: str) -> LiteralCall:
     with allow_long_integers():
         node = ast.parse(source, mode="eval").body
     assert isinstance(node, ast.Call)
-    arguments: dict[int | str, Any] = {place: evaluate(value, {}) for place, value in enumerate(node.args)}
+    arguments: dict[int | str, Any] = {name: evaluate(value, {}) for name, value in enumerate(node.args)}
     arguments |= {str(keyword.arg): evaluate(keyword.value, {}) for keyword in node.keywords}
     return LiteralCall(ast.unparse(node.func), arguments)

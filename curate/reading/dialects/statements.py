@@ -1,16 +1,16 @@
 """Turn statements, test functions and test classes into cases.
 
 In a body of statements, each assertion, and each other statement that contains one, is a test. From an assertion such
-as `assert f([1, 2], k=3) == 7`, also in a loop over literals, the expected value is taken out if the call and the value
+as `assert f([1, 2], k=3) == 7`, also in a loop over literals, the expected value is extracted if the call and the value
 are literals. The value is then compared outside of the submission's process, by Python's `==`. Assertions that differ
-from that, if only in how they treat 1 and True, stay as they are.
+from that, even only in how they treat 1 and True, stay unchanged.
 
 The function `assertion(out, exp, atol)` of EvalPlus (MBPP+) compares with `==`, except for decimal numbers, which it
-compares with a tolerance. So the expected value can be taken out unless it is such a number.
+compares with a tolerance. So the expected value can be extracted unless it is such a number.
 
-Test functions and classes are run as pytest and unittest would run them. If all that a test says is that calls of the
-submission return certain values, each of these calls becomes a case. Otherwise the function or method is one case.
-Skipped tests are left out.
+Test functions and classes are run as pytest and unittest would run them. If a test only asserts that calls of the
+submission return certain values, each call becomes a case. Otherwise the function or method is one case. Skipped tests
+are left out.
 """
 
 import ast
@@ -90,32 +90,32 @@ class _Scope:
                 return None if has_tolerance and _is_decimal(value) else Case(text, to_literal(value))
         return None
 
-    def take_out(self, node: ast.stmt, *, is_apart: bool) -> tuple[list[Case], list[ast.stmt]]:
-        """Return the examples in a test, and the remaining tests.
+    def extract_examples(self, node: ast.stmt, *, is_independent: bool) -> tuple[list[Case], list[ast.stmt]]:
+        """Extract the examples from a test; return them, and the remaining tests.
 
-        is_apart  whether the test uses no values that earlier statements got from the submission. If so, each iteration
-                  of a loop that only asserts is a test
+        is_independent  whether the test uses no values that earlier statements got from the submission. If so, each
+                        iteration of a loop that only asserts is a test
         """
         if (case := self.case(node)) is not None:
             return [case], []
         if not isinstance(node, ast.For) or (items := _iterations(node, self.values)) is None:
             return [], [node]
         examples: list[Case] = []
-        other_turns = []
+        other_iterations = []
         for item in items:
-            at_turn = replace(self, values={**self.values, **item}, calls={})
-            in_turn = [at_turn.case(inner) for inner in node.body if not is_no_op(inner)]
-            if None in in_turn:
-                other_turns.append(item)
+            loop_scope = replace(self, values={**self.values, **item}, calls={})
+            iteration_cases = [loop_scope.case(inner) for inner in node.body if not is_no_op(inner)]
+            if None in iteration_cases:
+                other_iterations.append(item)
             else:
-                examples += filter(None, in_turn)
-        if is_apart and all(isinstance(inner, ast.Assert | ast.Expr) for inner in node.body):
-            return examples, [_restrict_loop(node, [item]) for item in other_turns]
+                examples += filter(None, iteration_cases)
+        if is_independent and all(isinstance(inner, ast.Assert | ast.Expr) for inner in node.body):
+            return examples, [_restrict_loop(node, [item]) for item in other_iterations]
         if not examples:
             return [], [node]
-        return examples, [_restrict_loop(node, other_turns)] if other_turns else []
+        return examples, [_restrict_loop(node, other_iterations)] if other_iterations else []
 
-    def follow(self, node: ast.stmt, used: Collection[str], bound: Collection[str], *, is_test: bool) -> None:
+    def track(self, node: ast.stmt, used: Collection[str], bound: Collection[str], *, is_test: bool) -> None:
         """Record the values that a statement assigns, and drop those that it may change in place.
 
         used, bound  names that the statement uses and binds
@@ -149,11 +149,11 @@ def extract_cases(
     values   values of names that are assigned elsewhere
     helpers  functions, defined elsewhere, that contain assertions; see asserting_functions
 
-    A test whose expected value cannot be taken out keeps the earlier statements that it needs.
+    A test whose expected value cannot be extracted keeps the earlier statements that it needs.
     """
     scope = _Scope(names, dict(helpers), dict(values))
     earlier: list[EarlierStatement] = []
-    reaching = set(names)  # names of the submission, and of values from it
+    derived_names = set(names)  # names of the submission, and of values derived from it
     independent = True  # no earlier call of the submission can affect a later test
     for node in body:
         if is_no_op(node):
@@ -162,16 +162,16 @@ def extract_cases(
         if is_test := _asserts(node, scope.helpers):
             examples, others = list[Case](), [node]
             if independent:
-                examples, others = scope.take_out(node, is_apart=not used & (reaching - set(names)))
+                examples, others = scope.extract_examples(node, is_independent=not used & (derived_names - set(names)))
             yield from examples
             for test in others:
                 yield Case(unparse([*required_statements(test, earlier), test]), "")
         elif isinstance(node, ast.FunctionDef) and _body_asserts(node, scope.helpers):
             scope.helpers[node.name] = False
-        scope.follow(node, used, bound, is_test=is_test)
-        if not is_test and used & reaching:
+        scope.track(node, used, bound, is_test=is_test)
+        if not is_test and used & derived_names:
             if isinstance(node, BINDING):
-                reaching |= bound
+                derived_names |= bound
             else:
                 independent = False
         earlier.append(EarlierStatement(node, is_test, frozenset(bound), frozenset(used | bound)))
@@ -241,18 +241,18 @@ def _iterations(node: ast.For, values: Mapping[str, Any]) -> list[dict[str, Any]
     if node.orelse or any(isinstance(inner, ast.Break | ast.Continue) for inner in ast.walk(node)):
         return None
     try:
-        items = _iterated(node.iter, values)
-        return [_bound(node.target, item) for item in items] if len(items) <= MAX_ITERATIONS else None
+        items = _iterated_values(node.iter, values)
+        return [_bind_target(node.target, item) for item in items] if len(items) <= MAX_ITERATIONS else None
     except (NotLiteral, ValueError, TypeError):
         return None
 
 
-def _iterated(node: ast.expr, values: Mapping[str, Any]) -> list[Any]:
+def _iterated_values(node: ast.expr, values: Mapping[str, Any]) -> list[Any]:
     match node:
         case ast.Call(ast.Name("enumerate"), [inner], []):
-            return list(enumerate(_iterated(inner, values)))
+            return list(enumerate(_iterated_values(inner, values)))
         case ast.Call(ast.Name("zip"), columns, []):
-            return list(zip(*(_iterated(column, values) for column in columns), strict=False))
+            return list(zip(*(_iterated_values(column, values) for column in columns), strict=False))
         case ast.Call(ast.Attribute(inner, "items"), [], []):
             return list(evaluate(inner, values).items())
     value = evaluate(node, values)
@@ -261,13 +261,13 @@ def _iterated(node: ast.expr, values: Mapping[str, Any]) -> list[Any]:
     return list(value)
 
 
-def _bound(target: ast.expr, item: Any) -> dict[str, Any]:
+def _bind_target(target: ast.expr, item: Any) -> dict[str, Any]:
     match target:
         case ast.Name(name):
             return {name: item}
         case ast.Tuple(targets) | ast.List(targets):
             pairs = zip(targets, item, strict=True)
-            return {name: value for inner, part in pairs for name, value in _bound(inner, part).items()}
+            return {name: value for inner, part in pairs for name, value in _bind_target(inner, part).items()}
     raise NotLiteral("a target that is not a name")
 
 
@@ -354,7 +354,7 @@ def _parameter_sets(node: ast.FunctionDef, values: Mapping[str, Any]) -> list[di
     for decorator in node.decorator_list:
         match decorator:
             case ast.Call(ast.Attribute(attr="parametrize"), [ast.expr() as named, ast.expr() as rows, *_]):
-                sets = [{**arguments, **row} for row in _rows(named, rows, values) for arguments in sets]
+                sets = [{**arguments, **row} for row in _parametrize_rows(named, rows, values) for arguments in sets]
             case ast.Attribute(ast.Attribute(attr="mark")) | ast.Call(ast.Attribute(ast.Attribute(attr="mark"))):
                 pass
             case _:
@@ -365,7 +365,7 @@ def _parameter_sets(node: ast.FunctionDef, values: Mapping[str, Any]) -> list[di
     return sets
 
 
-def _rows(named: ast.expr, rows: ast.expr, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _parametrize_rows(named: ast.expr, rows: ast.expr, values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the sets of arguments of one parametrize mark. Raises ParseError."""
     try:
         parameters, values_of_rows = evaluate(named, values), evaluate(rows, values)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from source_rows import words
 
-from curate.dedup.duplicates import find_duplicates, order_by_worth
+from curate.dedup.duplicates import find_duplicates, order_by_rank
 from curate.dedup.sketches import temporary_sketches
 from curate.problem import Problem
 from sandbox import Case, Suite
@@ -18,7 +18,7 @@ def problem(id, statement, n_tests=5, verified=True, **changes):
 
 
 def removed(*problems, threshold=0.7):
-    """Return the rejections if the problems are given in order of worth."""
+    """Return the rejections if the problems are given in rank order."""
     with temporary_sketches(problems) as sketches:
         numbered = [problems[number] for number in sketches.number]
         found = find_duplicates(sketches, np.arange(len(numbered)), threshold=threshold, load=numbered.__getitem__)
@@ -75,7 +75,7 @@ def test_the_row_of_more_worth_stays():
 
 def test_verified_rows_are_worth_more_than_tests_and_tests_more_than_order():
     verified, n_tests = np.array([False, True, True, True]), np.array([9, 5, 7, 7])
-    assert order_by_worth(verified, n_tests).tolist() == [2, 3, 1, 0]
+    assert order_by_rank(verified, n_tests).tolist() == [2, 3, 1, 0]
 
 
 def test_near_duplicates_that_differ_in_substance_are_kept():

@@ -164,7 +164,7 @@ def test_the_same_merge_again_changes_nothing_and_another_one_is_refused(pair, t
 def test_the_output_is_a_dataset_for_the_other_commands(pair, tmp_path):
     out = tmp_path / "out"
     done = curate("merge", *pair, "--out", out, check=True)
-    assert f"3 of 4 problems stay from {pair[0]}" in done.stdout
+    assert f"3 of 4 problems kept from {pair[0]}" in done.stdout
     stats = curate("stats", out)
     assert "5 of 9 problems were kept" in stats.stdout
     assert "duplicate_near" in stats.stdout

@@ -69,7 +69,7 @@ def verified(folder, *, report=no_progress):
     options = SandboxOptions(workers=2)
     with BuildState(
         folder, [shard], ["taco"], stages,
-        machine=options.open, pool=ShardPool(options, 0), progress=report, resumed=True,
+        open_sandbox=options.open, pool=ShardPool(options, 0), progress=report, resumed=True,
     ) as build:  # fmt: skip
         for stage in stages:
             stage.run(build)

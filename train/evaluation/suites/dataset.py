@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 from curate.dataset.dataset import Dataset
 from curate.errors import CurateError
-from curate.problem import TESTS, tests_from_row
+from curate.problem import TEST_COLUMNS, tests_from_row
 from curate.trust import TrustPolicy
 from train.evaluation.judges.math_judge import MathJudge
 from train.evaluation.protocols.forms import Statement
 from train.evaluation.suites.suite import Exercise, SuiteOptions, parse_metadata
 
 NAME = "dataset"
-_COLUMNS = ("id", "statement", "starter_code", *TESTS, "expected_answer", "difficulty", "platform", "date")
+_COLUMNS = ("id", "statement", "starter_code", *TEST_COLUMNS, "expected_answer", "difficulty", "platform", "date")
 _TRUST_COLUMNS = ("verified", "multi_answer_suspect")
 
 
