@@ -1,5 +1,5 @@
-"""Limits that uvicorn lacks: on the number of connections, on the time and size of a request's head, on the time for
-the rest of a refused body, and on the time in which a client must read the response."""
+"""Limits that uvicorn lacks: number of connections, time and size of a request's head, and timeouts for the rest of a
+refused body and for a client to read the response."""
 
 import asyncio
 import logging
@@ -36,7 +36,7 @@ def bounded_config(
     """
     return Config(
         app,
-        http=_bounded(head_seconds, answer_seconds, max_connections),
+        http=_bounded_protocol(head_seconds, answer_seconds, max_connections),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -49,8 +49,8 @@ def bounded_config(
     )
 
 
-def _bounded(head_seconds: float, answer_seconds: float, max_connections: int) -> type[HttpToolsProtocol]:
-    """Return uvicorn's protocol with these limits. A client that exceeds one is disconnected."""
+def _bounded_protocol(head_seconds: float, answer_seconds: float, max_connections: int) -> type[HttpToolsProtocol]:
+    """Return uvicorn's protocol with these limits, which disconnects clients that exceed one."""
 
     class Bounded(HttpToolsProtocol):
         """The limits during a request; between requests uvicorn's own limit holds."""
@@ -71,11 +71,11 @@ def _bounded(head_seconds: float, answer_seconds: float, max_connections: int) -
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
-            for cycle in self._unanswered():  # uvicorn notifies only the last of them
+            for cycle in self._unanswered_cycles():  # uvicorn notifies only the last of them
                 cycle.disconnected = True
                 cycle.message_event.set()
-            self._forget_deadline()
-            self._forget_unread()
+            self._cancel_deadline()
+            self._cancel_unread()
 
         def data_received(self, data: bytes) -> None:
             if self._deadline is None and (self.cycle is None or self.cycle.response_complete):
@@ -91,7 +91,7 @@ def _bounded(head_seconds: float, answer_seconds: float, max_connections: int) -
             ):
                 self.transport.abort()
             elif self.pipeline and not self.transport.is_closing():
-                self.flow.resume_reading()  # a disconnect is noticed only while reading
+                self.flow.resume_reading()  # only reading detects a disconnect
 
         def pause_writing(self) -> None:
             super().pause_writing()
@@ -99,24 +99,24 @@ def _bounded(head_seconds: float, answer_seconds: float, max_connections: int) -
 
         def resume_writing(self) -> None:
             super().resume_writing()
-            self._forget_unread()
+            self._cancel_unread()
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
             self._received = self._body = 0
 
         def on_headers_complete(self) -> None:
-            self._forget_deadline()
-            self.headers[:] = _with_one_host(self.url, self.headers)
+            self._cancel_deadline()
+            self.headers[:] = _normalize_host(self.url, self.headers)
             super().on_headers_complete()
-            self._cycles = [*self._unanswered(), self.cycle]
+            self._cycles = [*self._unanswered_cycles(), self.cycle]
 
         def on_body(self, body: bytes) -> None:
             self._body += len(body)
             super().on_body(body)
 
         def on_message_complete(self) -> None:
-            self._forget_deadline()
+            self._cancel_deadline()
             super().on_message_complete()
             if self.cycle.response_complete:
                 self._expect(head_seconds)
@@ -126,7 +126,7 @@ def _bounded(head_seconds: float, answer_seconds: float, max_connections: int) -
             if self.cycle.response_complete and self.cycle.more_body:
                 self._expect(_LINGER_SECONDS)
 
-        def _unanswered(self) -> list[RequestResponseCycle]:
+        def _unanswered_cycles(self) -> list[RequestResponseCycle]:
             return [cycle for cycle in self._cycles if not cycle.response_complete]
 
         def _expect(self, seconds: float) -> None:
@@ -138,12 +138,12 @@ def _bounded(head_seconds: float, answer_seconds: float, max_connections: int) -
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
             self.transport.abort()
 
-        def _forget_unread(self) -> None:
+        def _cancel_unread(self) -> None:
             if self._unread is not None:
                 self._unread.cancel()
                 self._unread = None
 
-        def _forget_deadline(self) -> None:
+        def _cancel_deadline(self) -> None:
             if self._deadline is not None:
                 self._deadline.cancel()
                 self._deadline = None
@@ -151,7 +151,7 @@ def _bounded(head_seconds: float, answer_seconds: float, max_connections: int) -
     return Bounded
 
 
-def _with_one_host(url: bytes, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def _normalize_host(url: bytes, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return the headers of a request; a host in the request line replaces the header Host (RFC 9112, 3.2.2)."""
     if url.startswith(b"/") or b"://" not in url:
         return headers

@@ -2,9 +2,9 @@
 
     python -m train.child MODULE ARGUMENT...    calls MODULE.main(ARGUMENT...)
 
-A child has a session of its own, so that Ctrl-C reaches the trainer only. Its standard input is a pipe from the parent:
-the kernel closes it however the parent ends, and the child then kills its own process group. A run that is resumed must
-find its GPUs free, and vLLM has a process for each GPU of an engine.
+A child has its own session, so Ctrl-C reaches only the trainer. Its standard input is a pipe from the parent, which the
+kernel closes when the parent exits, even by SIGKILL. The child then kills its own process group, including vLLM's
+process for each GPU. So a resumed run finds its GPUs free.
 """
 
 import os
@@ -68,7 +68,7 @@ class Child:
         return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
     def wait(self, seconds: float = inf) -> None:
-        """Wait until the process has ended or the time is over."""
+        """Wait until the process exits, for at most `seconds`."""
         until = time.monotonic() + seconds
         while self.status() is None and time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
@@ -82,17 +82,17 @@ class Child:
                 os.killpg(self.pid, signal.SIGKILL)
             self._process.wait()
 
-    def last_words(self) -> str:
-        """Return why the process has ended: the signal that killed it, or the last line of its log."""
+    def exit_reason(self) -> str:
+        """Return the signal that killed the process, or the last line of its log."""
         status = self.status()
         if status is not None and status < 0:
             return f"killed by signal {-status}"
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines() if self.log.exists() else []
-        return next((line.removeprefix("Error: ") for line in reversed(lines) if line.strip()), "it said nothing")
+        return next((line.removeprefix("Error: ") for line in reversed(lines) if line.strip()), "its log is empty")
 
 
 class RestartBudget:
-    """Allows `per_hour` restarts within any hour, so that a run of weeks survives rare failures."""
+    """A limit of `per_hour` restarts within any hour, so a run of weeks survives rare failures."""
 
     def __init__(self, per_hour: int) -> None:
         self.per_hour = per_hour

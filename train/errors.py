@@ -2,7 +2,6 @@
 
 Each message says what is wrong and what to do. Whatever was saved before the error stays valid. Training runs raise
 RunErrors; engines and model servers, in training and elsewhere, raise SamplerErrors. Callers must also expect
-
 SandboxError and CurateError from the packages below.
 """
 

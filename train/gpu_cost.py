@@ -1,4 +1,4 @@
-"""The cost of GPUs that are paid by the hour, in the currency of the price."""
+"""The cost of GPUs rented by the hour, in the currency of the price."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,11 +14,11 @@ class GpuPrice:
 
 @dataclass(frozen=True, slots=True)
 class GpuCost:
-    """The cost of the GPU time in which samples were drawn.
+    """The cost of the GPU time of sampling.
 
-    seconds              wall time for which all GPUs are paid
-    n_samples            samples of this time
-    samples_per_problem  samples that each problem needs
+    seconds              wall time, paid for all GPUs
+    n_samples            samples in this time
+    samples_per_problem  samples of each problem
     """
 
     price: GpuPrice
@@ -42,19 +42,19 @@ class GpuCost:
         return None if self.per_sample is None else self.per_sample * self.samples_per_problem
 
     def as_table(self) -> dict[str, Any]:
-        """Return the JSON values of the cost, in which an unknown amount is null."""
+        """Return the cost as JSON values; unknown amounts are null."""
         amounts = {"total": self.total, "per_problem": self.per_problem, "per_sample": self.per_sample}
         return {**asdict(self), **amounts}
 
     @classmethod
     def from_table(cls, table: dict[str, Any]) -> "GpuCost":
-        """Read what `as_table` returned. Raises LookupError or TypeError if it is damaged."""
+        """Decode the result of `as_table`. Raises LookupError or TypeError if it is damaged."""
         price = GpuPrice(**table["price"])
         return cls(price, table["seconds"], table["n_samples"], table["samples_per_problem"])
 
     def __str__(self) -> str:
         each = (
-            "no sample was drawn"
+            "nothing was sampled"
             if self.per_problem is None
             else f"{self.per_problem:,.4g} a problem, {self.per_sample:,.4g} a sample"
         )

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM in a training run: the first ends it where nothing is lost, a second one ends it at once.
+"""Ctrl-C and SIGTERM in a training run: the first ends it after critical sections, the second immediately.
 
 Signals are global to the process, and so is the state of this module. Outside `handle_signals`, signals have their
 usual effect.
@@ -16,7 +16,7 @@ from types import FrameType
 log = logging.getLogger(__name__)
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)  # clusters send SIGTERM before SIGKILL
-_SAME_SECONDS = 2.0  # torchrun repeats what the terminal has sent: two signals this close are one
+_SAME_SECONDS = 2.0  # torchrun forwards the terminal's signal: two signals this close count as one
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class _Signals:
             self.is_raised = True
             raise KeyboardInterrupt
         if self.deferrals and self.reason is None:
-            log.warning("the run ends once its last whole step is safe; another signal ends it at once")
+            log.warning("the run ends once its last complete step is saved; another signal ends it immediately")
         if not self.deferrals:
             self.raise_once()
 
@@ -70,7 +70,7 @@ def handle_signals() -> Iterator[None]:
 
 @contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """Let a signal that arrives in this block raise KeyboardInterrupt only at its end."""
+    """Defer the KeyboardInterrupt of a signal to the end of this block."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

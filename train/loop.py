@@ -41,11 +41,11 @@ from train.sampling.open_engine import open_engine
 
 log = logging.getLogger(__name__)
 
-# Called with a step and its metrics, and once more with those of an evaluation that was not made within the step.
+# Called with a step and its metrics, and again with those of an evaluation that ended after the step.
 StepCallback = Callable[[int, Mapping[str, float]], None]
 
 _MODEL_AS_IT_IS = "To write the model as it is: --resume --set run.steps=1."
-_MAX_TRUNCATED_STEPS = 5  # successive steps in which nearly all completions were truncated
+_MAX_TRUNCATED_STEPS = 5  # successive steps with a truncated share of at least run.max_truncated
 
 
 def train(config: Config, run: Path, *, report: StepCallback = lambda step, metrics: None) -> None:
@@ -55,7 +55,7 @@ def train(config: Config, run: Path, *, report: StepCallback = lambda step, metr
     run     the folder of the run, opened by train.run.folder.open_run
     report  called with each step's number and metrics, and once more with those of a later evaluation
 
-    Raises a TrainError, CurateError or SandboxError that says what to do; what was saved stays valid.
+    Raises TrainError, CurateError or SandboxError. Saved files stay valid.
     """
     for doubt in config_warnings(config):
         log.warning("%s", doubt)
@@ -63,28 +63,28 @@ def train(config: Config, run: Path, *, report: StepCallback = lambda step, metr
         if learner is None:
             return
         tokenizer = _tokenizer(config.model.path)
-        questions = PromptDataset(
-            config.data, config.prompt, tokenizer, seed=config.run.seed, cache=run / "questions.jsonl"
+        prompts = PromptDataset(
+            config.data, config.prompt, tokenizer, seed=config.run.seed, cache=run / "prompts.jsonl"
         )
         suites = read_suites(config)
-        judge = _open_reward_training(config, run, stack)
+        reward_training = _open_reward_training(config, run, stack)
         rewards = stack.enter_context(
             open_scorer(
-                config.reward, config.sandbox, config.most, seed=config.run.seed, kinds=questions.kinds,
-                model=judge.model if judge else None,
+                config.reward, config.sandbox, config.limits, seed=config.run.seed, kinds=prompts.kinds,
+                model=reward_training.model if reward_training else None,
             )
         )  # fmt: skip
         metrics = _open_metrics(config, run, stack)
-        done = _restore(config, run, learner, metrics, questions.digest)
+        progress = _restore(config, run, learner, metrics, prompts.digest)
         submit: SubmitForReward = rewards.submit
-        if judge:
-            judge.restore(done.step)
-            submit = judge.observe(submit)
-        timeline = Timeline(run, after_seconds=done.seconds)
+        if reward_training:
+            reward_training.restore(progress.step)
+            submit = reward_training.observe(submit)
+        timeline = Timeline(run, after_seconds=progress.seconds)
         pipeline = stack.enter_context(
-            _open_pipeline(config, run, learner, questions, tokenizer, submit, timeline, done)
+            _open_pipeline(config, run, learner, prompts, tokenizer, submit, timeline, progress)
         )
-        Trainer(config, run, learner, pipeline, suites, metrics, timeline, report, done, judge).run()
+        Trainer(config, run, learner, pipeline, suites, metrics, timeline, report, progress, reward_training).run()
 
 
 def replay(config: Config, recorded: Path, run: Path, *, report: StepCallback = lambda step, metrics: None) -> None:
@@ -94,16 +94,16 @@ def replay(config: Config, recorded: Path, run: Path, *, report: StepCallback = 
     recorded  the folder of that run
     run       the folder of the new run, opened by train.run.folder.open_run
 
-    Raises a TrainError that says what to do; what was saved stays valid.
+    Raises TrainError. Saved files stay valid.
     """
     with _first_rank(config) as (learner, stack):
         if learner is None:
             return
         metrics = _open_metrics(config, run, stack)
-        done = _restore(config, run, learner, metrics, questions="")
-        timeline = Timeline(run, after_seconds=done.seconds)
-        pipeline = ReplayPipeline(recorded, config.optimizer.minibatches, step=done.step)
-        Trainer(config, run, learner, pipeline, (), metrics, timeline, report, done).run()
+        progress = _restore(config, run, learner, metrics, dataset_digest="")
+        timeline = Timeline(run, after_seconds=progress.seconds)
+        pipeline = ReplayPipeline(recorded, config.optimizer.minibatches, step=progress.step)
+        Trainer(config, run, learner, pipeline, (), metrics, timeline, report, progress).run()
 
 
 @contextmanager
@@ -129,17 +129,17 @@ def _load_learner(config: Config) -> Learner:
     )
 
 
-def _restore(config: Config, run: Path, learner: Learner, metrics: MetricsLog, questions: str) -> RunProgress:
+def _restore(config: Config, run: Path, learner: Learner, metrics: MetricsLog, dataset_digest: str) -> RunProgress:
     """Load the newest checkpoint, if any, return its progress, and remove the metrics of later steps.
 
-    questions: digest of the prompt dataset
+    dataset_digest: that of the prompt dataset; empty for a replay
     """
     saved = checkpoint.list_checkpoints(run)
     if not saved:
         metrics.truncate_after(-1)  # step 0 is evaluated again
-        return RunProgress(dataset_digest=questions)
+        return RunProgress(dataset_digest=dataset_digest)
     progress = checkpoint.load(saved[-1], learner.load_state)
-    if progress.dataset_digest != questions:
+    if progress.dataset_digest != dataset_digest:
         raise ConfigError(
             f"{config.data.dataset} holds other problems to train on than when {run} began. "
             "Give the same data.include as then, or choose another --out."
@@ -164,28 +164,28 @@ def _open_metrics(config: Config, run: Path, stack: ExitStack) -> MetricsLog:
 
 @contextmanager
 def _open_pipeline(
-    config: Config, run: Path, learner: Learner, questions: PromptDataset, tokenizer: Any, submit: SubmitForReward,
-    timeline: Timeline, done: RunProgress,
+    config: Config, run: Path, learner: Learner, prompts: PromptDataset, tokenizer: Any, submit: SubmitForReward,
+    timeline: Timeline, progress: RunProgress,
 ) -> Iterator[Pipeline]:  # fmt: skip
     is_async = config.rollout.pipeline == "async"
-    if is_async and done.step and not (run / FOLDER).exists():
+    if is_async and progress.step and not (run / FOLDER).exists():
         log.warning(
-            "%s is gone: what was sampled after step %d is sampled again, and the run is not the same to the last bit",
+            "%s is missing: groups after step %d are sampled again, so the run is not bit-exactly repeatable",
             run / FOLDER,
-            done.step,
+            progress.step,
         )
     controller = open_controller(
-        config, questions, tokenizer, submit,
-        RunJournal.open(run / FOLDER) if is_async else GroupsOfCheckpoint(done.sampled_ahead),
-        step=done.step, position=done.position, max_tokens=config.stages[done.stage].max_tokens,
+        config, prompts, tokenizer, submit,
+        RunJournal.open(run / FOLDER) if is_async else GroupsOfCheckpoint(progress.sampled_ahead),
+        step=progress.step, position=progress.position, max_tokens=config.stages[progress.stage].max_tokens,
     )  # fmt: skip
     if is_async:
-        with open_async_pipeline(config, run, controller, learner, questions) as pipeline:
+        with open_async_pipeline(config, run, controller, learner, prompts) as pipeline:
             yield pipeline
     else:
         with closing(controller), closing(open_engine(config)) as sampler:
             yield LockstepPipeline(
-                config, controller, sampler, learner, questions, timeline, step=done.step, share=done.signal_share
+                config, controller, sampler, learner, prompts, timeline, step=progress.step, share=progress.signal_share
             )
 
 
@@ -202,21 +202,21 @@ class Trainer:
         metrics: MetricsLog,
         timeline: Timeline,
         report: StepCallback,
-        done: RunProgress,
-        judge: RewardTraining | None = None,
+        progress: RunProgress,
+        reward_training: RewardTraining | None = None,
     ) -> None:
         self._config = config
-        self._judge = judge
+        self._reward_training = reward_training
         self._folder = run
         self._learner = learner
         self._pipeline = pipeline
         self._metrics = metrics
         self._timeline = timeline
         self._report = report
-        self._last_progress = done  # after the last complete step
-        self._saved_step = self._step_of_weights = done.step
+        self._last_progress = progress  # after the last complete step
+        self._saved_step = self._step_of_weights = progress.step
         self._schedule = ContextSchedule(
-            config.stages, done.stage, done.recent_clipped, ahead=config.rollout.pipeline == "one-off"
+            config.stages, progress.stage, progress.recent_clipped, ahead=config.rollout.pipeline == "one-off"
         )
         self._saving: Future[Path] | None = None  # the checkpoint being written
         self._evaluations = EvaluationScheduler(
@@ -227,14 +227,14 @@ class Trainer:
             suites,
             self._log_deferred_evaluation,
             timeline,
-            seconds=done.evaluated_seconds,
+            seconds=progress.evaluated_seconds,
         )
         self._performance = Performance(config, n_ranks=learner.n_ranks)
         self._train_seconds = 0.0  # of this step
-        self._hopeless_steps = 0  # current number of successive steps with nearly all completions truncated
+        self._truncated_steps = 0  # successive steps up to now, see _MAX_TRUNCATED_STEPS
 
     def run(self) -> None:
-        """Run all remaining steps, then write the model. Save the last complete step, whatever ends the run."""
+        """Run all remaining steps, then write the model. Save the last complete step, also on failure."""
         try:
             self._publish(self._last_progress.step)
             self._evaluations.resume(self._last_progress.step)
@@ -243,7 +243,7 @@ class Trainer:
             for step in range(self._last_progress.step + 1, self._config.run.steps + 1):
                 self._evaluations.collect()
                 if self._saving is not None and self._saving.done():
-                    self._finish_saving()  # so that a full disk is reported now, not at the next checkpoint
+                    self._finish_saving()  # reports a full disk now, not at the next checkpoint
                 self._make_step(step)
             self._finish_saving()
             self._learner.save_pretrained(self._folder / model_card.MODEL_FOLDER)
@@ -252,7 +252,7 @@ class Trainer:
         except (Exception, KeyboardInterrupt) as error:
             self._save_after_failure(error)
             if interrupt_requested() and not isinstance(error, KeyboardInterrupt):
-                raise KeyboardInterrupt from error  # another thread got the same signal and failed because of it
+                raise KeyboardInterrupt from error  # another thread failed because of the same signal
             raise
         finally:
             self._evaluations.close()
@@ -267,9 +267,9 @@ class Trainer:
             self._learner.update_reference()
         self._pipeline.wait_for_sampling()
         self._evaluations.wait_for_engine()
-        judged = self._judge.after_step(step) if self._judge else {}
+        reward_metrics = self._reward_training.after_step(step) if self._reward_training else {}
         metrics = {
-            **judged,
+            **reward_metrics,
             **step_metrics.update_metrics(updates),
             **step_metrics.batch_metrics(groups, version=step - 1, tokens_before=self._last_progress.num_tokens),
             **{f"filter/{name}": float(n) for name, n in sorted(counts.items())},
@@ -281,14 +281,14 @@ class Trainer:
         clipped_ratio = metrics["completions/clipped_ratio"]
         if self._schedule.advance(step, clipped_ratio):
             self._pipeline.set_max_tokens(self._schedule.max_tokens)
-            log.info("answers may have %d tokens from now on", self._schedule.max_tokens)
+            log.info("answers may now have %d tokens", self._schedule.max_tokens)
         metrics |= self._evaluations.after_step(step, self._schedule.max_tokens)
         with defer_interrupts():
             self._record_step(step, metrics, groups)
-        hopeless = clipped_ratio >= self._config.run.most_truncated
-        self._hopeless_steps = self._hopeless_steps + 1 if hopeless else 0
-        if self._hopeless_steps >= _MAX_TRUNCATED_STEPS:
-            raise RolloutError(_hopeless_message(step, clipped_ratio))
+        is_truncated = clipped_ratio >= self._config.run.max_truncated
+        self._truncated_steps = self._truncated_steps + 1 if is_truncated else 0
+        if self._truncated_steps >= _MAX_TRUNCATED_STEPS:
+            raise RolloutError(_truncation_message(step, clipped_ratio))
 
     def _learn_from_batch(self, step: int) -> tuple[list[Group], list[dict[str, float]]]:
         """Train on the groups of this step as they arrive; return them, and the metrics of each update."""
@@ -371,14 +371,14 @@ class Trainer:
             sampled_ahead=tuple(ahead),
         )
 
-    def _save(self, *, held: bool = False) -> None:
+    def _save(self, *, from_snapshot: bool = False) -> None:
         """Begin to write a checkpoint, in parallel to training up to the next checkpoint.
 
-        held: whether to write the learner's snapshot instead of its current state
+        from_snapshot: whether to write the learner's snapshot instead of its current state
         """
         with self._timeline.record_part(self._last_progress.step, "checkpoint"):
             self._finish_saving()
-            save_learner = partial(self._learner.save_state, from_snapshot=held)
+            save_learner = partial(self._learner.save_state, from_snapshot=from_snapshot)
             self._saving = checkpoint.save(self._folder, self._last_progress, save_learner, keep=self._config.run.keep)
         self._saved_step = self._last_progress.step
 
@@ -390,7 +390,7 @@ class Trainer:
             self._pipeline.on_checkpoint_saved(checkpoint.oldest_step(self._folder))
 
     def _save_after_failure(self, error: BaseException) -> None:
-        """Save the last complete step, from the learner's snapshot if the next step has already changed the weights."""
+        """Save the last complete step, from the learner's snapshot if the next step changed the weights."""
         try:
             self._finish_saving()
         except CheckpointError as failure:
@@ -403,7 +403,7 @@ class Trainer:
             return
         try:
             with defer_interrupts():
-                self._save(held=self._step_of_weights != self._last_progress.step)
+                self._save(from_snapshot=self._step_of_weights != self._last_progress.step)
                 self._finish_saving()
         except RunError as failure:
             log.warning("step %d is not saved: %s", self._last_progress.step, failure)
@@ -430,7 +430,7 @@ def _no_signal_message(step: int, counts: Mapping[str, int]) -> str:
     )
 
 
-def _hopeless_message(step: int, clipped_ratio: float) -> str:
+def _truncation_message(step: int, clipped_ratio: float) -> str:
     return (
         f"step {step}: {clipped_ratio:.0%} of the answers are cut off, for {_MAX_TRUNCATED_STEPS} steps now, so there "
         "is nothing left to learn from. Start another run, with a lower optimizer.learning_rate or a higher max_tokens "

@@ -30,13 +30,13 @@ def evaluated(
     """
     found = read_exercises(str(location), suite=suite, **asked)
     ids = {json.dumps(exercise.prompt): exercise.id for exercise in found}
-    n_drawn: dict[str, int] = dict.fromkeys(ids.values(), 0)
+    n_sampled: dict[str, int] = dict.fromkeys(ids.values(), 0)
 
     def sample(prompts: Any) -> Iterator[tuple[int, SampledCompletion]]:
         for index, (prompt, _) in enumerate(prompts):
             id = ids[json.dumps(prompt)]
-            yield index, SampledCompletion(answer(id, n_drawn[id]), "stop", 10, n_prompt_tokens=7)
-            n_drawn[id] += 1
+            yield index, SampledCompletion(answer(id, n_sampled[id]), "stop", 10, n_prompt_tokens=7)
+            n_sampled[id] += 1
 
     prompt, engine, sampling = PromptFormat(), EngineOptions(), SamplingParams()
     settings = sample_dependencies("canned", sampling, prompt, engine)

@@ -150,7 +150,7 @@ def test_a_written_configuration_is_read_back_unchanged(file):
         pytest.param(SMALL, ["rollout.temperature=3"], "rollout.temperature must be at most 2, not 3", id="hot"),
         pytest.param(SMALL, ["reward.length_budget=1"], "data.target_tokens", id="no lengths to reward"),
         pytest.param(SMALL, ["reward.overlong=1"], "overlong_buffer_tokens", id="buffer of more than an answer"),
-        pytest.param(SMALL, ["reward.least_wall_seconds=20"], "must be at most reward.most_wall_seconds", id="limits"),
+        pytest.param(SMALL, ["reward.min_wall_seconds=20"], "must be at most reward.max_wall_seconds", id="limits"),
         pytest.param(SMALL, ["reward.function=mine"], 'must have the form "module:function", not', id="no function"),
         pytest.param(SMALL, ["reward.function=mine:code"], "Choose another name", id="a name of ours"),
         pytest.param(SMALL, ["data.weight=0"], "data.weight must be more than 0, not 0", id="no weight"),
@@ -198,7 +198,7 @@ def test_a_written_configuration_is_read_back_unchanged(file):
         pytest.param(SMALL, ["optimizer.betas=[0.9]"], "must be a list of 2 values", id="list"),
         pytest.param(SMALL, ["rollout"], "give section.key=value", id="no value"),
         pytest.param(SMALL, ["stages.1.max_tokens=3"], "the number of stages is 1", id="no such stage"),
-        pytest.param(SMALL, ["rollout.completions=1"], "in a group of one there is no advantage", id="no group"),
+        pytest.param(SMALL, ["rollout.completions=1"], "a group of one has no advantage", id="no group"),
         pytest.param(SMALL, ["objective.delta=1.1"], "must be at least 1 + clip_high", id="delta"),
         pytest.param(SMALL, ["rollout.temperature=0"], "must be more than 0", id="greedy"),
         pytest.param(
@@ -294,12 +294,12 @@ def test_options_of_the_command_replace_the_section_and_another_backend_drops_th
 
 
 def test_programs_get_no_more_than_the_operator_allows(file):
-    read = config.read_config(file(SMALL + "[most]\nmemory_mb = 150\n"), ["most.wall_seconds=1"])
-    with open_sandbox(read.sandbox, read.most) as box:
+    read = config.read_config(file(SMALL + "[limits]\nmemory_mb = 150\n"), ["limits.wall_seconds=1"])
+    with open_sandbox(read.sandbox, read.limits) as box:
         hog = Program("x = bytearray(b'x' * (400 << 20))")
         assert box.run(hog, limits=Limits(memory_mb=10**6)).outcome is Outcome.OUT_OF_MEMORY
         assert box.run(Program("while True: pass"), limits=Limits(wall_seconds=60)).outcome is Outcome.TIMED_OUT
-    with pytest.raises(ConfigError, match="most: .*wall_seconds"):
+    with pytest.raises(ConfigError, match="limits: .*wall_seconds"):
         open_sandbox(read.sandbox, config.ProgramLimitsConfig(wall_seconds=1e9))
-    with pytest.raises(ConfigError, match="unknown key most.memory"):
-        config.read_config(file(SMALL + "[most]\nmemory = 150\n"))
+    with pytest.raises(ConfigError, match="unknown key limits.memory"):
+        config.read_config(file(SMALL + "[limits]\nmemory = 150\n"))

@@ -1,4 +1,4 @@
-"""What GPUs cost is told per problem, per sample and in all, and is unknown where no sample was drawn."""
+"""What GPUs cost is told per problem, per sample and in all, and is unknown where nothing was sampled."""
 
 import json
 
@@ -26,7 +26,7 @@ def test_the_run_of_deepcoder_costs_what_a_gpu_hour_makes_of_it():
 def test_without_samples_there_is_no_cost_of_a_sample():
     cost = GpuCost(GpuPrice(1, 3.0), 3600, 0, 8)
     assert (cost.total, cost.per_problem, cost.per_sample) == (3.0, None, None)
-    assert str(cost) == "no sample was drawn, 3.00 for 1 GPUs in 1.00 hours"
+    assert str(cost) == "nothing was sampled, 3.00 for 1 GPUs in 1.00 hours"
 
 
 def test_a_cost_is_read_as_it_was_written():

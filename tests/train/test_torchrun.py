@@ -31,4 +31,4 @@ def test_torchrun_starts_the_command_on_every_rank(tiny_model, six_problems, tmp
     assert done.stdout.count("model in ") == 1  # only the first rank speaks
     run = tmp_path / "runs" / "deepcoder-16k"
     assert (run / "model" / "model.safetensors").is_file()
-    assert '"content": "Be brief."' in (run / "questions.jsonl").read_text()
+    assert '"content": "Be brief."' in (run / "prompts.jsonl").read_text()

@@ -16,7 +16,7 @@ from train.asynchronous.leases import LeaseTable, ResultConstraints, validation_
 from train.asynchronous.messages import Lease, LeaseKey, ResultStatus, SampleResult, unpack_logprobs, unpack_tokens
 from train.errors import SamplerError
 from train.sampling.protocol import Prompt, SampledCompletion, SamplingParams, SeededPrompt
-from train.sampling.text import truncate_at_stop, with_continuation_text
+from train.sampling.text import restore_continuation_text, truncate_at_stop
 
 log = logging.getLogger(__name__)
 
@@ -203,4 +203,4 @@ def _completion(
         versions=tuple(version for version, start, end in answer.spans for _ in range(start, end)),
         n_prompt_tokens=len(sample.prompt),
     )
-    return with_continuation_text(sample.asked, completion, sample.draw.stop, decode)
+    return restore_continuation_text(sample.asked, completion, sample.draw.stop, decode)

@@ -103,7 +103,7 @@ class LocalWorkers:
 
     def _start_again(self, number: int) -> None:
         child = self._children[number]
-        how = f"the worker on GPU {self._gpus[number]} has ended: {child.last_words()}"
+        how = f"the worker on GPU {self._gpus[number]} has ended: {child.exit_reason()}"
         child.end()
         self._gone(self._names[number])
         if not self._restarts.spend(time.monotonic()):

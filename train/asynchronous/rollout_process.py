@@ -18,7 +18,7 @@ from train.asynchronous.rollout_worker import RolloutWorker
 from train.errors import TransferError
 from train.sampling.engine_spec import EngineSpec, clear_trainer_environment, start_engine
 from train.sampling.model_check import check_model
-from train.weights.http_source import HttpSource, folder_of
+from train.weights.http_source import HttpSource, download_folder
 from train.weights.manifest import WeightManifest
 from train.weights.source import SharedMemoryTransport, TensorFiles, WeightSource, locate_files
 
@@ -122,7 +122,7 @@ class LocalFirstSource:
 
     def __init__(self, url: str, headers: Mapping[str, str], folder: Path | None = None) -> None:
         self._memory = SharedMemoryTransport()
-        self._http = HttpSource(url, headers, folder or folder_of(url))
+        self._http = HttpSource(url, headers, folder or download_folder(url))
 
     def fetch(self, manifest: WeightManifest) -> TensorFiles:
         """Fetch the files. Raises TransferError if every transport fails."""

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @click.option("--n", type=click.IntRange(min=1), help="Number of samples per problem.  [default: k]")
 @sampling_options()
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Random seed of the samples.  [default: 0]")
-@click.option("--resample", is_flag=True, help="Drop the existing samples of the named models and draw new ones.")
+@click.option("--resample", is_flag=True, help="Drop the existing samples of the named models, and sample again.")
 @include_option
 @prompt_options
 @engine_option
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 @options.sandbox_options
 @click.option(
     "--solve-rate", metavar="LEAST:MOST",
-    help="Copy to --out the problems whose share of right samples is in this band, bounds included: 0.125:0.5, or "
+    help="Copy to --out the problems with a share of correct samples in this inclusive band: 0.125:0.5, or "
     "0.125:.  [default: no copy]",
 )  # fmt: skip
 @click.option(

@@ -92,7 +92,7 @@ class TargetTokens(click.ParamType[tuple[int, ...]]):
 @include_option
 @click.option(
     "--protocol", type=click.Choice(list(PROTOCOLS)),
-    help="Measure as others did: their prompts, and their values of the options below, unless given.  [default: none]",
+    help="Published protocol: its prompts, and its values of the options below, unless given.  [default: none]",
 )  # fmt: skip
 @click.option(
     "--k", type=click.IntRange(min=1),
@@ -110,7 +110,7 @@ class TargetTokens(click.ParamType[tuple[int, ...]]):
 )  # fmt: skip
 @click.option(
     "--extraction", type=click.Choice(EXTRACTIONS),
-    help="How the program is found in an answer.  [default: curate, or the protocol's]",
+    help="Rule that extracts the program from an answer.  [default: curate, or the protocol's]",
 )  # fmt: skip
 @click.option(
     "--test-seconds", type=FiniteRange(0, 10_000, min_open=True), metavar="SECONDS",
@@ -130,8 +130,8 @@ class TargetTokens(click.ParamType[tuple[int, ...]]):
 )  # fmt: skip
 @click.option(
     "--target-tokens", type=TargetTokens(), default=(), metavar="N[,N...]",
-    help="Ask for answers of these lengths, one evaluation for each, as INTELLECT-2 is asked; and show how near the "
-    "answers come.  [default: prompts ask for no length]",
+    help="Request answers of these lengths, in one evaluation each, as in INTELLECT-2's prompts, and show the errors "
+    "of the lengths.  [default: prompts request no length]",
 )  # fmt: skip
 @click.option(
     "--base-url", metavar="URL", help="Ask an OpenAI-compatible server at this URL.  [default: run vLLM here]"
@@ -175,7 +175,7 @@ def command(
     """Evaluate a model: pass@1 over k samples of each problem, with a 95% confidence interval, and pass@k.
 
     The results are also broken down by difficulty, platform and month, where these are known. With --out, the same
-    command continues after an interruption and samples nothing twice. If one of several suites fails, the others are
+    command resumes after an interruption and reuses existing samples. If one of several suites fails, the others are
     still evaluated.
 
     With --samples, the programs in a file are judged like sampled ones, without a model.
@@ -192,7 +192,7 @@ def command(
     from curate.trust import TrustPolicy
     from rewards.extract import PYTHON_ONLY
     from train.evaluation.codeforces.contests import ContestMetadata
-    from train.evaluation.codeforces.rating import known_contests
+    from train.evaluation.codeforces.rating import find_contests
     from train.evaluation.exercises import has_dates, read_exercises
     from train.evaluation.protocols.settings import resolve_settings
     from train.evaluation.rescore import samples_path
@@ -218,13 +218,13 @@ def command(
         given = {**overrides, "stop": stop or None}
         trust, chosen = TrustPolicy.from_choices(include), languages or PYTHON_ONLY
         jobs = []
-        for suite, location, target, path in _places(data, suites, target_tokens, out):
+        for suite, location, target, path in _locate_suites(data, suites, target_tokens, out):
             # With several suites, the window applies to those with dates.
-            asked = given if len(suites) < 2 or has_dates(suite) else {**given, "window": None}
+            suite_overrides = given if len(suites) < 2 or has_dates(suite) else {**given, "window": None}
             if file is None:
-                settings = resolve_settings(protocol, suite, asked, sampled.prompt)
+                settings = resolve_settings(protocol, suite, suite_overrides, sampled.prompt)
             else:
-                settings = file.settings(protocol, suite, asked)
+                settings = file.settings(protocol, suite, suite_overrides)
             exercises = read_exercises(
                 location,
                 settings.suite_settings.window,
@@ -235,7 +235,7 @@ def command(
                 languages=chosen,
                 settings=settings.suite_settings,
             )
-            found = known_contests(contests, (exercise.id for exercise in exercises))
+            found = find_contests(contests, (exercise.id for exercise in exercises))
             if found:
                 known = ContestMetadata(found)
                 exercises = tuple(replace(one, metadata=known.fill_missing(one.id, one.metadata)) for one in exercises)
@@ -302,14 +302,12 @@ def _refuse_sampling_options(context: click.Context) -> None:
     for option in context.command.params:
         given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
         if given and option.name not in _WITH_SAMPLES:
-            raise click.UsageError(
-                f"{option.opts[0]} is for sampling, and --samples are sampled already. Leave it out."
-            )
+            raise click.UsageError(f"{option.opts[0]} is for sampling, but --samples exist already. Leave it out.")
     if len(context.params["suites"]) > 1:
-        raise click.UsageError("--samples are of one suite. Judge the samples of each by a command of its own.")
+        raise click.UsageError("--samples are of one suite. Judge each suite's samples in a separate command.")
 
 
-def _places(
+def _locate_suites(
     data: str | None, suites: tuple[str, ...], targets: tuple[int, ...], out: Path | None
 ) -> list[tuple[str, str, int, Path | None]]:
     """Return name, location, target length (0 for none) and result file of each suite.
@@ -322,7 +320,7 @@ def _places(
     names = [name for name, _ in places]
     for name in names:
         if names.count(name) > 1:
-            raise CurateError(f"--suite {name} is given twice. Evaluate the second one by a command of its own.")
+            raise CurateError(f"--suite {name} is given twice. Evaluate the second one in a separate command.")
     cells = [(name, location, target) for name, location in places for target in targets or (0,)]
     if out is None or len(cells) == 1:
         if out is not None and out.is_dir():
@@ -372,7 +370,7 @@ class _SampledModel:
 
     base_url  address of a server; None for an engine in this process
     prices    of the model's tokens; None if unknown
-    gpu_price  of the GPUs that sample it; None if unknown
+    gpu_price of the GPUs that sample it; None if unknown
     file      the model's existing samples, if any
     """
 
@@ -409,7 +407,7 @@ def _evaluate(
     samples  None if samples are not stored
     """
     from train.evaluation import result_metadata as metadata
-    from train.evaluation.codeforces.rating import model_ratings
+    from train.evaluation.codeforces.rating import rate_evaluation
     from train.evaluation.evaluate import evaluate, judge_answers
     from train.evaluation.results.result import Result
 
@@ -438,8 +436,8 @@ def _evaluate(
                 progress=progress,
             )
     seconds, price = time.monotonic() - start_time, sampled.gpu_price
-    gpu_cost = None if price is None else GpuCost(price, seconds, evaluation.n_drawn, evaluation.k)
-    ratings = model_ratings(evaluation.outcomes, job.contests, seed=sampled.seed)
+    gpu_cost = None if price is None else GpuCost(price, seconds, evaluation.n_sampled, evaluation.k)
+    ratings = rate_evaluation(evaluation.outcomes, job.contests, seed=sampled.seed)
     if out:
         window = job.settings.suite_settings.window
         Result(

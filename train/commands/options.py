@@ -69,12 +69,12 @@ language = click.option(
 )
 changed_option = click.option(
     "--changed", type=click.IntRange(min=0), default=10, show_default=True,
-    help="How many of the problems that changed most to show.",
+    help="Number of changed problems to show, the largest changes first.",
 )  # fmt: skip
 
 
 def sampling_options(otherwise: str = "") -> Callable[[Command], Command]:
-    """Give a command --temperature, --top-p and --max-tokens, with `otherwise` after each default in their help."""
+    """Give a command --temperature, --top-p and --max-tokens; `otherwise` follows each default in their help."""
     options = {  # in reverse, as decorators are
         "--max-tokens": (click.IntRange(min=1), "Maximum number of tokens in an answer", 16384),
         "--top-p": (FiniteRange(0, 1, min_open=True), "Probability mass of the tokens that are sampled from", 0.95),
@@ -200,8 +200,8 @@ def request_options(command: Command) -> Command:
 
     @click.option(
         "--request", "request_fields", multiple=True, metavar="KEY=JSON",
-        help="A further field of each request to a server, such as reasoning_effort=high. It replaces one that is sent "
-        "anyway, and null leaves that out: max_tokens=null. Can be given several times.",
+        help="An additional field of each request to a server, such as reasoning_effort=high. It overrides a standard "
+        "field; null omits that: max_tokens=null. Can be given several times.",
     )  # fmt: skip
     @click.option(
         "--request-timeout", "request_seconds", type=FiniteRange(0, MAX_REQUEST_SECONDS, min_open=True),
@@ -234,7 +234,7 @@ def gpu_price_options(command: Command) -> Command:
     @gpu_hour_option
     @click.option(
         "--gpus", type=click.IntRange(1, 4096),
-        help="Number of GPUs that --price-gpu-hour is paid for.  [default: those of the engine here]",
+        help="Number of GPUs with this price.  [default: those of the engine in this process]",
     )  # fmt: skip
     @wraps(command)
     def with_price(price_gpu_hour: float | None, gpus: int | None, **others: Any) -> Any:

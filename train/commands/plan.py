@@ -37,7 +37,7 @@ _NEARLY = 0.97  # of two modes this close in speed, the one with less staleness 
     type=click.FloatRange(0, 0.75),  # with more, most simulated groups would be rejected
     default=0.0,
     show_default=True,
-    help="Share of the groups that teach nothing and are replaced by others.",
+    help="Share of groups without a signal, which are replaced.",
 )
 @gpu_hour_option
 def command(
@@ -78,8 +78,8 @@ def command(
             raise click.ClickException(
                 f"{gpus} GPUs are too few for a learner and an engine. Give --gpus a higher number."
             )
-        advised = _advised(splits)
-        click.echo(_advice(advised, cluster.tensor_parallel))
+        advised = _recommend(splits)
+        click.echo(_format_settings(advised, cluster.tensor_parallel))
         if price_gpu_hour is not None:
             click.echo(_cost(advised, workload, GpuPrice(gpus, price_gpu_hour), settings.run.steps))
 
@@ -99,14 +99,14 @@ def _line(split: "GpuSplit", first: "GpuSplit", gpus: int, tensor_parallel: int)
     )
 
 
-def _advised(splits: Sequence["GpuSplit"]) -> "GpuSplit":
+def _recommend(splits: Sequence["GpuSplit"]) -> "GpuSplit":
     """Return the fastest split with harmless staleness, or one nearly as fast with less staleness."""
     sound = [split for split in splits if split.mode.staleness <= _MAX_STALENESS]
     most = max(split.result.tokens_per_second for split in sound)
     return next(split for split in sound if split.result.tokens_per_second >= _NEARLY * most)
 
 
-def _advice(split: "GpuSplit", tensor_parallel: int) -> str:
+def _format_settings(split: "GpuSplit", tensor_parallel: int) -> str:
     """Return the settings for a split."""
     lines = [f"advice: {split.mode}", f"  --set rollout.pipeline={split.mode.pipeline}"]
     if split.mode.pipeline == "async":

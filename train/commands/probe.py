@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ _CONVENTIONS = ("stdin", "call", "method", "asserts")
 @click.option(
     "--signature",
     type=click.Choice(_SIGNATURES),
-    help="Signature of the function.  [default: what its parameters tell]",
+    help="Signature of the function.  [default: inferred from its parameters]",
 )
 @click.option(
     "--convention",
@@ -38,7 +38,7 @@ _CONVENTIONS = ("stdin", "call", "method", "asserts")
     type=click.Choice(_CONVENTIONS),
     help="Form of the problems. Can be given several times.  [default: all that the target supports]",
 )
-@click.option("--quick", is_flag=True, help="Try each probe in one form of problems, and none that takes long.")
+@click.option("--quick", is_flag=True, help="Try each probe in one form of problems, and skip slow ones.")
 @click.option(
     "--only",
     multiple=True,
@@ -106,8 +106,8 @@ def command(
     from sandbox.probes.problems import PROBLEMS
 
     with report_user_errors(CurateError, UnusableTarget, SandboxError, OSError, exit_code=2):
-        open_judge = _opener(target, signature, seconds=seconds, network=network, bait=BAIT_SECRET if host else "")
-        with _opened(open_judge()) as judge:
+        factory = _choose_judge(target, signature, seconds=seconds, network=network, bait=BAIT_SECRET if host else "")
+        with closing(factory()) as judge:
             described = judge.open()
             wanted = [Convention(name) for name in conventions] or list(described.conventions)
             problems = [problem for problem in PROBLEMS if problem.convention in wanted]
@@ -133,15 +133,15 @@ def command(
             )
         folder = None
         if out is not None:
-            asked = {
+            settings = {
                 "target": target,
                 "kind": described.kind,
                 "conventions": sorted(map(str, calibration.scales)),
                 "quick": quick,
                 "dataset": str(dataset or ""),
             }
-            folder = click.get_current_context().with_resource(ProbeFolder(out, asked, resume=resume))
-        prober = Prober(open_judge, calibration, jobs=jobs)
+            folder = click.get_current_context().with_resource(ProbeFolder(out, settings, resume=resume))
+        prober = Prober(factory, calibration, jobs=jobs)
         on_this_machine = host and not described.protections  # a server's programs are not our child processes
         with ProgressBar(" probes") as progress, lay_bait(BAIT_SECRET) if on_this_machine else nullcontext():
             results = list(_run(prober.run, attempts, folder, progress))
@@ -170,7 +170,7 @@ def _row_classes(location: Path, calibration: "Calibration") -> "tuple[ProbeClas
     return make_row_classes(location, dataset, calibration.scales.keys())
 
 
-def _opener(
+def _choose_judge(
     target: str, signature: str | None, *, seconds: float, network: bool, bait: str
 ) -> "Callable[[], TargetJudge]":
     """Return a factory of judges for the target. Raises UnusableTarget."""
@@ -205,14 +205,6 @@ def _opener(
             f"{target!r} is no target; give MODULE:FUNCTION, http://HOST:PORT, verifiers:NAME or a file run.toml"
         )
     return lambda: PythonJudge(found, call_seconds=seconds)
-
-
-@contextmanager
-def _opened(judge: "TargetJudge") -> "Iterator[TargetJudge]":
-    try:
-        yield judge
-    finally:
-        judge.close()
 
 
 def _run(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--controller", default="", metavar="URL",
-    help="Be the first relay of the run whose workers.listen is here.  [default: fetch from other relays]",
+    help="Run the first relay of the run with this workers.listen.  [default: fetch from other relays]",
 )  # fmt: skip
 @click.option(
     "--key", type=click.Path(dir_okay=False, path_type=Path),
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 @click.option("--run", default="", metavar="NAME", help="Name of the run.  [default: with --controller, the run's own]")
 @click.option(
     "--public-key", default="", metavar="HEX",
-    help="Public key of the run, which has signed the weights.  [default: that in the invite]",
+    help="Public key of the run, which signs the weights.  [default: that in the invite]",
 )  # fmt: skip
 @click.option(
     "--folder", type=click.Path(file_okay=False, path_type=Path), default="relay", show_default=True,
-    help="Folder in which the weights are kept.",
+    help="Folder for the weights.",
 )  # fmt: skip
 @click.option(
     "--listen", default="0.0.0.0:8710", show_default=True, metavar="HOST:PORT",
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--keep", type=click.IntRange(min=1), default=5, show_default=True,
-    help="Versions to keep, besides those that they are differences from.",
+    help="Number of versions to keep, in addition to the bases of their deltas.",
 )  # fmt: skip
 @click.option(
     "--megabytes-per-second", type=click.FloatRange(min=0, min_open=True), default=200.0, show_default=True,
@@ -80,25 +80,25 @@ def command(
     with report_user_errors(TrainError):
         from train.swarm.broadcast.relay import RelayRateLimiter, listener_url, open_listener, serve
 
-        with open_listener(listen) as listener, ExitStack() as held:
+        with open_listener(listen) as listener, ExitStack() as locks:
             # Other machines cannot connect to a wildcard address.
             url = re.sub(r"//(0\.0\.0\.0|\[::\]):", f"//{gethostname()}:", listener_url(listener))
             if controller:
-                make_app, follow, greeting = _first(controller, key, run, folder, keep, url, held)
+                make_app, follow, greeting = _open_origin(controller, key, run, folder, keep, url, locks)
             else:
-                make_app, follow, greeting = _later(sources, invite, run, public_key, folder, keep, held)
+                make_app, follow, greeting = _open_mirror(sources, invite, run, public_key, folder, keep, locks)
             files = make_app(RelayRateLimiter(requests_per_second, megabytes_per_second * 1e6))
             serve(files, listener, follow, lambda: click.echo(f"{greeting}; serves on {url}"))
 
 
-# What makes a relay's application, its loop, and its greeting.
+# A factory of the relay's application, its main loop, and its greeting.
 _Parts = tuple["Callable[[RelayRateLimiter], RelayApp]", "Callable[[threading.Event], None]", str]
 
 
-def _later(
-    sources: tuple[str, ...], invite: str, run: str, public_key: str, folder: Path, keep: int, held: ExitStack
+def _open_mirror(
+    sources: tuple[str, ...], invite: str, run: str, public_key: str, folder: Path, keep: int, locks: ExitStack
 ) -> _Parts:
-    """Return the parts of a relay that mirrors others. `held` gets the lock on its folder."""
+    """Return the parts of a relay that mirrors others. `locks` gets the lock on its folder."""
     from train.swarm.broadcast.manifest import RUN_PATTERN
     from train.swarm.broadcast.mirror import POLL_SECONDS, Mirror
     from train.swarm.broadcast.relay import RelayApp
@@ -114,13 +114,13 @@ def _later(
     else:
         if not run or not public_key:
             raise click.UsageError(
-                "--from needs --run and --public-key: nothing is believed that the run has not signed"
+                "--from needs --run and --public-key, by which the relay checks the weights' signatures"
             )
         if not RUN_PATTERN.fullmatch(run):
             raise click.BadParameter("use letters, digits and the characters _ . -", param_hint="--run")
         public = parse_public_key(public_key)
     download = RelayClient(RelaySelector(sources, at_once=MAX_CONCURRENT_FOR_RELAYS), run, public)
-    held.enter_context(lock_folder(folder, "relay", "--folder"))
+    locks.enter_context(lock_folder(folder, "relay", "--folder"))
     mirror = Mirror(folder, run, public, download, keep=keep, note=click.echo)
     return (
         partial(RelayApp, folder, find_arriving=mirror.find_arriving),
@@ -129,8 +129,10 @@ def _later(
     )
 
 
-def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int, url: str, held: ExitStack) -> _Parts:
-    """Return the parts of the origin of a run. `held` gets the lock on its folder."""
+def _open_origin(
+    controller: str, key: Path | None, run: str, folder: Path, keep: int, url: str, locks: ExitStack
+) -> _Parts:
+    """Return the parts of the origin of a run. `locks` gets the lock on its folder."""
     from train.asynchronous.client import ControllerClient
     from train.asynchronous.rollout_process import TOKEN_VARIABLE, LocalFirstSource
     from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
@@ -143,10 +145,10 @@ def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int,
     if key is None:
         raise click.UsageError("--controller needs --key: the weights are signed with it")
     client = ControllerClient(controller, os.environ.get(TOKEN_VARIABLE) or None)
-    held.enter_context(lock_folder(folder, "relay", "--folder"))
-    terms = wait_for_engine_spec(client, lambda words: click.echo(words, err=True))
+    locks.enter_context(lock_folder(folder, "relay", "--folder"))
+    spec = wait_for_engine_spec(client, lambda words: click.echo(words, err=True))
     private = read_key(key) if key.exists() else create_key_file(key)
-    name = sanitize_run_name(run or terms.run)
+    name = sanitize_run_name(run or spec.run)
     store = (folder / "store").resolve()
     origin = Origin(f"file://{store}", name, private, keep=keep)
     source = LocalFirstSource(client.url, client.headers, folder / "fetched")

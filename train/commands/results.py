@@ -187,16 +187,15 @@ def _steps(run: Path) -> "Iterator[dict[str, Result]]":
 @click.argument("result", metavar="R.json", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--suite", metavar="NAME=PATH",
-    help="Judge by the tests of these rows, which have the same problems.  [default: the rows of the result]",
+    help="Rows of the same problems, with the tests to judge by.  [default: the rows of the result]",
 )  # fmt: skip
 @click.option(
     "--extraction", type=click.Choice(EXTRACTIONS),
-    help="How the program is found in an answer.  [default: as in the result]",
+    help="Rule that extracts the program from an answer.  [default: as in the result]",
 )  # fmt: skip
 @click.option(
     "--max-tokens", type=click.IntRange(min=1),
-    help="Judge the answers as if they had been cut off at this length. Where an answer is longer, the tokenizer finds "
-    "the place of the cut.  [default: as they were sampled]",
+    help="Truncate the answers to this number of tokens, by the tokenizer, before judging.  [default: as sampled]",
 )  # fmt: skip
 @click.option(
     "--tokenizer", metavar="NAME",
@@ -343,7 +342,7 @@ def fetch() -> None:
 )
 @click.option(
     "--pause", type=click.FloatRange(min=0), default=2.0, show_default=True, metavar="SECONDS",
-    help="Least time between two requests; Codeforces asks for 2 seconds.",
+    help="Minimum time between two requests; Codeforces asks for 2 seconds.",
 )  # fmt: skip
 def codeforces(contests: str, out: Path | None, base_url: str, pause: float) -> None:
     """Fetch standings and rating changes of Codeforces contests, so that models can be rated like participants.

@@ -12,7 +12,7 @@ from train.commands.options import engine_option, leave_on_signal, report_interr
 from train.errors import TrainError
 
 
-def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
+def _validate_name(context: click.Context, option: click.Parameter, name: str) -> str:
     require_extra("train")
     from train.asynchronous.messages import NAME_PATTERN
 
@@ -40,12 +40,12 @@ def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
 )
 @engine_option
 @click.option(
-    "--name", default="", callback=_checked,
+    "--name", default="", callback=_validate_name,
     help="Name of the worker, unique in the run.  [default: made of this machine's]",
 )  # fmt: skip
 @click.option(
     "--patience", type=click.FloatRange(min=0), default=600.0, show_default=True, metavar="SECONDS",
-    help="How long a run that cannot be reached is called again.",
+    help="How long to retry calls to an unreachable run.",
 )  # fmt: skip
 @click.option(
     "--relay", "relays", multiple=True, metavar="URL", callback=validate_urls,
@@ -81,7 +81,7 @@ def command(
         raise click.UsageError("Name the run, either with --controller URL or with --join INVITE.")
     if bool(relays) != bool(public_key):
         raise click.UsageError(
-            "--relay and --public-key go together: what a relay sends is believed only if the run has signed it."
+            "--relay and --public-key go together: relays are untrusted, so the worker checks the run's signature."
         )
     if invite and relays:
         raise click.UsageError("--relay is for --controller: an invite names the relays.")

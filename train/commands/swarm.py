@@ -34,14 +34,14 @@ def command() -> None:
 
 @command.command("invite")
 @_folder
-@click.option("--verifier", is_flag=True, help="Invite a verifier: its verdicts are believed.")
+@click.option("--verifier", is_flag=True, help="Invite a verifier, whose verdicts the run trusts.")
 @click.option(
     "--relay", "relays", multiple=True, metavar="URL", callback=validate_urls,
     help="URL of a relay. Can be given several times.  [default: the coordinator's --relay, or the coordinator itself]",
 )  # fmt: skip
 @click.option(
     "--days", type=click.FloatRange(min=0, min_open=True), default=7.0, show_default=True,
-    help="How long the invite can be used for the first time.",
+    help="Time until the invite expires, unless it is used before.",
 )  # fmt: skip
 @click.option(
     "--stake", type=click.IntRange(min=0), default=100, show_default=True,
@@ -139,7 +139,7 @@ def ban_command(folder: Path, node: str) -> None:
 )  # fmt: skip
 @click.option(
     "--groups", type=click.IntRange(min=1), default=64, show_default=True,
-    help="Groups to draw, each of rollout.completions answers. With fewer, the bars are wider.",
+    help="Groups to sample, of rollout.completions answers each. With fewer, the bars are wider.",
 )  # fmt: skip
 def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
     """Measure how far honest completions are from a verifier's recomputation, and derive a swarm's thresholds.
@@ -265,7 +265,7 @@ def coordinator(
 )  # fmt: skip
 @click.option(
     "--patience", type=click.FloatRange(min=0), default=600.0, show_default=True, metavar="SECONDS",
-    help="How long a coordinator that cannot be reached is called again.",
+    help="How long to retry calls to an unreachable coordinator.",
 )  # fmt: skip
 def verifier(invite: str, model: str, key: Path | None, patience: float) -> None:
     """Verify rollouts from a swarm by recomputing them with the model.

@@ -58,7 +58,7 @@ _SHOWN_METRICS = (
 @prompt_options
 @engine_option
 @click.option("--resume", is_flag=True, help="Continue from the newest checkpoint in the folder, if there is one.")
-@click.option("--overwrite", is_flag=True, help="Delete the run that is in the folder, and start a new one.")
+@click.option("--overwrite", is_flag=True, help="Delete the run in the folder, and start a new one.")
 @click.option(
     "--replay", is_flag=True,
     help="CONFIG is the folder of a finished asynchronous run: train it again from its journal, without engines and "
@@ -67,13 +67,13 @@ _SHOWN_METRICS = (
 @click.option("--dry-run", is_flag=True, help="Show the plan and the memory it needs; train nothing.")
 @click.option(
     "--gpus", type=click.IntRange(0),
-    help="Fit the run to so many GPUs, up to 8 in a machine, or to a CPU if 0: choose where engines run and how much "
-    "memory they get, where CONFIG does not say it.  [default: as CONFIG and the preset say]",
+    help="Fit the run to this number of GPUs, up to 8 per machine, or to a CPU if 0: choose the engines' GPUs and "
+    "memory where CONFIG does not set them.  [default: as CONFIG and the preset say]",
 )  # fmt: skip
 @click.option("--gpu-gb", type=float, help="Memory of a GPU in GB.  [default: that of the GPU, or 80 with --dry-run]")
 @click.option(
     "--host-gb", type=float,
-    help="Memory of each machine in GB.  [default: that of the machine; not judged with --dry-run]",
+    help="Memory of each machine in GB.  [default: that of the machine; unchecked with --dry-run]",
 )  # fmt: skip
 @gpu_hour_option
 @options.sandbox_overrides
@@ -220,8 +220,8 @@ def _settings(
 
     changes = [f"{section}.include={json.dumps(include)}" for section in ("data", "evaluation") if include]
 
-    def read(for_machine: Sequence[str] = ()) -> "Config":
-        return config.read(changes, machine=for_machine, prompt=prompt, engine=engine)
+    def read(machine_values: Sequence[str] = ()) -> "Config":
+        return config.read(changes, machine=machine_values, prompt=prompt, engine=engine)
 
     settings = read()
     evaluates = settings.evaluation.dataset or settings.evaluation.suites
@@ -230,10 +230,10 @@ def _settings(
     check_model(settings.model.path)
     check_tokenizer(settings.model.path)
     if machines:
-        from train.run.fit import adapt, changed_values
+        from train.run.fit import changed_values, fit_config
 
         dtype = ("model.dtype=bfloat16",) * bool(machines.gpus)
-        settings = adapt(lambda changes: read((*dtype, *changes)), machines)
+        settings = fit_config(lambda changes: read((*dtype, *changes)), machines)
         if os.environ.get("RANK", "0") == "0":
             for name, value in changed_values(read(), settings).items():
                 click.echo(f"--gpus {machines.gpus}: {name} = {json.dumps(value)}")
@@ -289,7 +289,7 @@ def _step_printer(steps: int) -> Callable[[int, Mapping[str, float]], None]:
 )  # fmt: skip
 @click.option(
     "--released", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE",
-    help="With --by month, the day on which the model was released, as a line: earlier problems may be known to it.  "
+    help="With --by month, the model's release day, drawn as a line: it may have trained on earlier problems.  "
     "[default: no line]",
 )  # fmt: skip
 @click.option(

@@ -69,7 +69,7 @@ def _sampling(config: "Config") -> Iterator[str]:
         yield "stages: all but the last need until_step or until_clipped"
     rollout, objective = config.rollout, config.objective
     if rollout.completions < 2:
-        yield "rollout.completions must be at least 2: in a group of one there is no advantage"
+        yield "rollout.completions must be at least 2: a group of one has no advantage"
     if rollout.temperature <= 0:
         yield "rollout.temperature must be more than 0: at 0 all answers of a group are the same"
     if rollout.pipeline == "minibatch" and objective.old == "learner":
@@ -117,11 +117,11 @@ def _engine(config: "Config") -> Iterator[str]:
     if engine.parity != 0 and engine.parity < 1:
         yield "engine.parity must be at least 1: at 1, engine and learner agree to the last bit; 0: the usual bound"
     if len(set(engine.gpus)) < len(engine.gpus):
-        yield "engine.gpus names a GPU twice: each engine needs GPUs of its own"
+        yield "engine.gpus names a GPU twice: engines cannot share GPUs"
     if engine.mismatch_stop < engine.mismatch_alarm:
         yield "engine.mismatch_stop must be at least engine.mismatch_alarm: a warning comes before the end"
     if engine.transfer == "nccl" and (engine.kind != "vllm" or not engine.gpus):
-        yield 'engine.transfer = "nccl" is for vLLM engines on GPUs of their own: name these in engine.gpus'
+        yield 'engine.transfer = "nccl" is for vLLM engines on separate GPUs: name these in engine.gpus'
     if engine.transfer == "nccl" and pipeline == "async":
         yield (
             'engine.transfer = "nccl" needs all engines at the same time, and with rollout.pipeline = "async" workers '
@@ -154,8 +154,8 @@ def _workers(config: "Config") -> Iterator[str]:
 def _reward(config: "Config") -> Iterator[str]:
     """Check [reward] and [sandbox]."""
     reward = config.reward
-    if reward.least_wall_seconds > reward.most_wall_seconds:
-        yield "reward.least_wall_seconds must be at most reward.most_wall_seconds"
+    if reward.min_wall_seconds > reward.max_wall_seconds:
+        yield "reward.min_wall_seconds must be at most reward.max_wall_seconds"
     if reward.function and not _FUNCTION.fullmatch(reward.function):
         yield f'reward.function must have the form "module:function", not {reward.function!r}'
     if function_name(reward.function) in BUILTIN_REWARDS:
@@ -163,7 +163,7 @@ def _reward(config: "Config") -> Iterator[str]:
     if reward.model_device not in ("", "cpu") and not _GPU.fullmatch(reward.model_device):
         yield f'reward.model_device must be "cpu" or the name of a GPU such as "cuda:7", not {reward.model_device!r}'
     if reward.model_gpu in (*config.engine.gpus, *config.evaluation.gpus):
-        yield f'reward.model_device = "{reward.model_device}" is the GPU of an engine: the model needs one of its own'
+        yield f'reward.model_device = "{reward.model_device}" is the GPU of an engine: name a GPU without one'
     if reward.model_train_steps and not (reward.uses_model and (reward.code or reward.math or reward.function)):
         yield (
             "reward.model_train_steps needs a reward.model, and reward.code, reward.math or reward.function, by which "
@@ -223,7 +223,7 @@ def _evaluation(config: "Config") -> Iterator[str]:
     if evaluation.gpus and evaluation.where != "own":
         yield f'evaluation.gpus is for evaluation.where = "own", not for "{evaluation.where}"'
     if len(set(evaluation.gpus)) < len(evaluation.gpus) or set(evaluation.gpus) & set(engine.gpus):
-        yield "evaluation.gpus names a GPU twice, or one of engine.gpus: each engine needs GPUs of its own"
+        yield "evaluation.gpus names a GPU twice, or one of engine.gpus: engines cannot share GPUs"
     yield from _incomplete_engine("evaluation", evaluation.gpus, evaluation.tensor_parallel)
     if evaluation.where == "own" and engine.gpus and not evaluation.gpus:
         yield 'evaluation.where = "own": name the GPUs of its engine in evaluation.gpus'

@@ -22,7 +22,7 @@ _WIDTH = 120  # of a template line
 class ConfigKey:
     """A key of a section.
 
-    kind      its type in words
+    kind      description of its type
     default   plain value, with "none" for None; None if required
     meaning   comment on its line or above it
     choices   the allowed texts; empty: any
@@ -91,20 +91,20 @@ def describe_sections() -> Iterator[ConfigSection]:
         keys = []
         for field in fields(kind):
             required = field.default is MISSING and field.default_factory is MISSING
-            made = field.default_factory() if field.default_factory is not MISSING else field.default
-            default = None if required else "none" if made is None else as_table(made)
+            value = field.default_factory() if field.default_factory is not MISSING else field.default
+            default = None if required else "none" if value is None else as_table(value)
             of_key, meaning = types[field.name], comments.get(field.name, "")
-            keys.append(ConfigKey(field.name, _words(of_key), required, default, meaning, _choices(of_key)))
+            keys.append(ConfigKey(field.name, _describe_type(of_key), required, default, meaning, _choices(of_key)))
         yield ConfigSection(name, repeated, " ".join(about.split()), tuple(keys))
 
 
-def _words(hint: Any) -> str:
+def _describe_type(hint: Any) -> str:
     """Describe a type in words."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is tuple:
-        return f"list of {' and '.join(dict.fromkeys(_words(kind) for kind in inner if kind is not Ellipsis))}"
+        return f"list of {' and '.join(dict.fromkeys(_describe_type(kind) for kind in inner if kind is not Ellipsis))}"
     if type(None) in inner:
-        return f'{_words(inner[0])} or "none"'
+        return f'{_describe_type(inner[0])} or "none"'
     if origin is Mapping or is_dataclass(hint):
         return "table"
     return {Literal: "text", str: "text", int: "integer", float: "number", bool: "true or false"}[origin or hint]
@@ -125,9 +125,9 @@ def _comments(kind: type) -> Iterator[tuple[str, str]]:
     for node in definition.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             above = takewhile(lambda line: line.lstrip().startswith("#"), reversed(lines[: node.lineno - 1]))
-            beside = re.search(r"  # (.*)", lines[(node.end_lineno or node.lineno) - 1])
+            trailing = re.search(r"  # (.*)", lines[(node.end_lineno or node.lineno) - 1])
             comments = [line.lstrip("# ") for line in reversed(list(above))]
-            yield node.target.id, " ".join([*comments, beside[1]] if beside else comments)
+            yield node.target.id, " ".join([*comments, trailing[1]] if trailing else comments)
 
 
 def template_lines(preset: str | None = None) -> Iterator[str]:

@@ -165,7 +165,7 @@ def _read_file(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}. Give the path of a TOML file.") from error
     table = _parse(text, str(path))
-    if isinstance(table.get("reward"), str):  # short for a custom reward function alone
+    if isinstance(table.get("reward"), str):  # shorthand for a custom reward function as the only reward
         table["reward"] = {"code": 0.0, "math": 0.0, "function": table["reward"]}
     return table
 
@@ -241,5 +241,5 @@ def _apply(table: dict[str, Any], change: str) -> None:
         else:
             place = place.setdefault(section, [{}] if section == "stages" else {})
     if not isinstance(place, dict):
-        raise ConfigError(f"--set {change}: {'.'.join(sections)} has no keys of its own; give stages.0.{key}=value")
+        raise ConfigError(f"--set {change}: {'.'.join(sections)} is an array of tables; give stages.0.{key}=value")
     place[key] = value

@@ -35,7 +35,7 @@ class ModelConfig:
     # RUN/model/adapter has the LoRA layers in peft's format, which vLLM reads, too.
     lora_rank: int = 0
     lora_alpha: float = 32.0  # the output of the LoRA layers is multiplied by this value over their rank
-    activation_checkpointing: bool = False  # true: a third more computation, but memory does not grow with depth
+    activation_checkpointing: bool = False  # true: a third more computation, but memory independent of depth
 
     def __post_init__(self) -> None:
         if self.dtype == "auto":
@@ -46,7 +46,7 @@ class ModelConfig:
 
 @dataclass(frozen=True, slots=True)
 class MixedDataset:
-    """A further dataset of a run."""
+    """An additional dataset of a run's mixture."""
 
     dataset: str  # as data.dataset
     weight: PositiveFloat = 1.0  # relative share of the prompts
@@ -84,7 +84,7 @@ class RolloutConfig:
     staleness: int = 1
     # Under "async", the maximum number of groups that are sampled at once; 0: as many as `staleness` allows. The
     # smallest value that keeps the engines busy lowers staleness.
-    most_running: int = 0
+    max_running: int = 0
     # Under "async", whether engines load new weights in the middle of completions, which continue under them. false:
     # only after all running completions end, as in AReaL's ablation.
     interrupt: bool = True
@@ -115,8 +115,8 @@ class EngineConfig:
     # Restarts per hour of engines of `gpus` that exit, over all engines. This repairs rare failures in a run of weeks;
     # an engine that keeps exiting ends the run.
     restarts_per_hour: int = 3
-    # Upper bound of the mean of exp |difference| of log-probabilities between engine and learner. 0: 1.05 in bfloat16,
-    # as NeMo-RL allows in half precision, and 1.001 in float32, where they hardly differ.
+    # Upper bound of mean exp |learner's - engine's log-probability|. 0: 1.05 in bfloat16, NeMo-RL's bound in half
+    # precision, and 1.001 in float32.
     parity: float = 0.0
     # Value of mismatch/kl above which a warning is logged, over the tokens of a batch that sampler and learner computed
     # with the same weights. In float32 it is near 1e-9. PRIME-RL merges no model above 0.015; partially loaded weights
@@ -163,8 +163,8 @@ class RewardConfig:
     overlong_buffer_tokens: PositiveInt = 4096  # tokens before the length limit over which that penalty grows
     select: Literal["longest", "strongest", "all"] = "longest"  # which tests of a problem run
     tests: PositiveInt = 15  # maximum number of tests, unless select is "all"
-    least_wall_seconds: PositiveFloat = 6.0  # lower bound of a test's time limit, by default the problem's own
-    most_wall_seconds: float = 12.0  # upper bound of a test's time limit
+    min_wall_seconds: PositiveFloat = 6.0  # lower bound of a test's time limit, by default the problem's own
+    max_wall_seconds: float = 12.0  # upper bound of a test's time limit
     languages: tuple[Literal["python", "cpp"], ...] = ("python",)  # accepted languages of programs
     # "labeled": only a code block whose fence names its language is a program, as in DeepCoder's paper. "any": a block
     # without a label is one, too, if there is no other.
@@ -212,7 +212,7 @@ class ProgramLimitsConfig:
     """
 
     memory_mb: int = 0  # 0: the memory of the machine, or of our cgroup
-    wall_seconds: float = 0.0  # in training, reward.most_wall_seconds applies as well
+    wall_seconds: float = 0.0  # in training, reward.max_wall_seconds applies as well
     processes: int = 0  # 0: 4096
     output_kb: int = 0  # output of a program
     disk_mb: int = 0  # size of /tmp, which is kept in memory
@@ -221,7 +221,7 @@ class ProgramLimitsConfig:
 @dataclass(frozen=True, slots=True)
 class ObjectiveConfig:
     # Source of advantages. "outcome": the reward of the whole completion. "process": the rewards of its steps, from
-    # reward.model or reward.function; a token gets those of all steps that end at or after it (DeepSeekMath).
+    # reward.model or reward.function; a token's advantage sums those of all steps from its own on (DeepSeekMath).
     supervision: Literal["outcome", "process"] = "outcome"
     by_std: bool = False  # true: divide advantages by their group's standard deviation (GRPO); false: Dr.GRPO
     std_epsilon: float = 1e-4  # added to that standard deviation: 1e-4 in TRL, 1e-6 in verl
@@ -317,7 +317,7 @@ class RunConfig:
     keep: int = 2  # checkpoints to keep, the newest ones; always at least the last
     wandb: str = ""  # W&B project; empty: no logging there
     tensorboard: bool = False  # true: also write the metrics for TensorBoard
-    most_truncated: float = 0.95  # share of truncated completions that ends the run after five such steps
+    max_truncated: float = 0.95  # share of truncated completions that ends the run after five such steps
     save_samples: int = 4  # completions to save from each step, with their verdicts
     # true: keep the whole journal of an asynchronous run for --replay, some 12 bytes per token. false: delete what is
     # older than the oldest checkpoint.
@@ -336,7 +336,7 @@ class Config:
     workers: WorkersConfig = field(default_factory=WorkersConfig)
     reward: RewardConfig = field(default_factory=RewardConfig)
     sandbox: SandboxConfig = field(default_factory=SandboxConfig)
-    most: ProgramLimitsConfig = field(default_factory=ProgramLimitsConfig)
+    limits: ProgramLimitsConfig = field(default_factory=ProgramLimitsConfig)
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     ranks: ParallelismConfig = field(default_factory=ParallelismConfig)

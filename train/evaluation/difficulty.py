@@ -1,6 +1,6 @@
 """Solve rates of a model on the problems of a dataset, for `curate difficulty`. Begin with `measure_difficulty`.
 
-Answers are journaled before they are judged, and verdicts as soon as known. So after a kill, the same command judges
+Answers are journaled before they are judged, and each verdict when it arrives. After SIGKILL, the same command judges
 existing samples, and samples only the missing ones. The result is the table `difficulty/` of the dataset, with one row
 for each problem and model; curate/difficulty/table.py explains its columns.
 """
@@ -105,8 +105,8 @@ def choose_settings(model: str, overrides: Mapping[str, Any], earlier: Mapping[s
     for name in _FIXED:
         if name in sampled and settings[name] != sampled[name]:
             raise CurateError(
-                f"the existing samples of {model} have {name} {_described(sampled[name])}, not "
-                f"{_described(settings[name])}. "
+                f"the existing samples of {model} have {name} {_describe(sampled[name])}, not "
+                f"{_describe(settings[name])}. "
                 "Leave that option out to continue with them, or add --resample to drop them."
             )
     if "n" not in overrides:
@@ -114,7 +114,7 @@ def choose_settings(model: str, overrides: Mapping[str, Any], earlier: Mapping[s
     return DifficultySettings(**settings)
 
 
-def _described(value: object) -> str:
+def _describe(value: object) -> str:
     if isinstance(value, PromptFormat | Mapping):
         text = _text(value.as_table() if isinstance(value, PromptFormat) else value)
         return shorten(text) if text else "as by default"
@@ -290,12 +290,12 @@ class _Samples:
         n_total = self.settings.n * len(self.digests)
         n_known = n_total - n_unscored
         with open_sandbox() as sandbox:
-            n_known = self._record(judge_samples(self._kept(), sandbox), n_known, n_total)
+            n_known = self._record(judge_samples(self._unjudged_answers(), sandbox), n_known, n_total)
             if open_sampler is not None:
                 missing = self._requests(lambda key: key not in self.answers)
                 with (
                     open_sampler(self.settings) as sample,
-                    closing(sample_and_judge(missing, sample, sandbox, on_answer=self._keep)) as judged,
+                    closing(sample_and_judge(missing, sample, sandbox, on_answer=self._store_answer)) as judged,
                 ):
                     self._record(judged, n_known, n_total)
 
@@ -329,7 +329,7 @@ class _Samples:
             self.progress(stage, n_known, n_total)
         return n_known
 
-    def _keep(self, request: SampleRequest, answer: SampleRecord) -> None:
+    def _store_answer(self, request: SampleRequest, answer: SampleRecord) -> None:
         record = {
             "text": answer.text,
             "finish_reason": "length" if answer.truncated else "stop",
@@ -339,12 +339,15 @@ class _Samples:
         }
         self.answers.add(request.key, record)
 
-    def _kept(self) -> Iterator[Sample]:
+    def _unjudged_answers(self) -> Iterator[Sample]:
         """Yield the answers without a verdict."""
         for request in self._requests(lambda key: key in self.answers):
-            kept = self.answers.load(request.key, _object_with("text", "finish_reason", "n_tokens"))
-            truncated = kept["finish_reason"] == "length"
-            yield request, SampleRecord(request.exercise.id, request.number, kept["text"], kept["n_tokens"], truncated)
+            record = self.answers.load(request.key, _object_with("text", "finish_reason", "n_tokens"))
+            truncated = record["finish_reason"] == "length"
+            yield (
+                request,
+                SampleRecord(request.exercise.id, request.number, record["text"], record["n_tokens"], truncated),
+            )
 
     def _requests(self, is_wanted: Callable[[str], bool]) -> Iterator[SampleRequest]:
         """Yield the samples without a verdict whose key satisfies `is_wanted`, problem by problem."""

@@ -90,7 +90,7 @@ def sample_and_judge(
     or stops responding, and CurateError if the sandbox fails repeatedly.
     """
 
-    def draw() -> Iterator[Sample]:
+    def sample_prompts() -> Iterator[Sample]:
         open_requests: dict[int, SampleRequest] = {}  # an exercise is in memory only while it waits for answers
 
         def prompts() -> Iterator[SeededPrompt]:
@@ -124,7 +124,7 @@ def sample_and_judge(
             on_answer(request, answer)
             yield request, answer
 
-    with prefetch(draw(), _MAX_WAITING, timeout_seconds=_TIMEOUT_SECONDS) as answers:
+    with prefetch(sample_prompts(), _MAX_WAITING, timeout_seconds=_TIMEOUT_SECONDS) as answers:
         try:
             yield from judge_samples(answers, sandbox)
         except TimeoutError:
@@ -156,13 +156,13 @@ class EvaluationResult:
 
     k        maximum number of samples of a problem
     tokens   of all samples with a verdict
-    n_drawn  samples from this call; reused ones are not counted, and give the same results
+    n_sampled  samples from this call; reused ones are not counted, and give the same results
     """
 
     k: int
     outcomes: tuple[ProblemOutcomes, ...] = field(repr=False)
     tokens: TokenCounts
-    n_drawn: int = field(default=0, compare=False)
+    n_sampled: int = field(default=0, compare=False)
 
     @cached_property
     def summary(self) -> Summary:
@@ -331,15 +331,15 @@ def evaluate_cached(
             else:
                 unjudged.append(request)
 
-    drawn: list[str] = []
+    sampled_keys: list[str] = []
 
     def keep(request: SampleRequest, answer: SampleRecord) -> None:
-        drawn.append(request.key)
+        sampled_keys.append(request.key)
         add(request.key, answer)
 
     def verdicts() -> Generator[Sample, None, None]:
-        kept = ((request, record) for request in unjudged if (record := get(request.key)) is not None)
-        yield from judge_samples(kept, sandbox)
+        stored = ((request, record) for request in unjudged if (record := get(request.key)) is not None)
+        yield from judge_samples(stored, sandbox)
         if sample is not None and missing:
             yield from sample_and_judge(missing, sample, sandbox, on_answer=keep)
 
@@ -353,17 +353,17 @@ def evaluate_cached(
     outcomes = tuple(_outcomes(one, [scored.get(key) for key in one.sample_keys]) for one in exercises)
     k = max((one.k for one in exercises), default=0)
     tokens = sum_tokens((one.n_prompt_tokens, one.n_tokens) for one in scored.values())
-    return EvaluationResult(k, outcomes, tokens, len(drawn))
+    return EvaluationResult(k, outcomes, tokens, len(sampled_keys))
 
 
-def _outcomes(question: CachedExercise, samples: Sequence[SampleRecord | None]) -> ProblemOutcomes:
+def _outcomes(cached: CachedExercise, samples: Sequence[SampleRecord | None]) -> ProblemOutcomes:
     return ProblemOutcomes(
-        question.exercise.id,
-        question.exercise.metadata,
+        cached.exercise.id,
+        cached.exercise.metadata,
         tuple(None if sample is None else sample.verdict == Verdict.ACCEPTED.value for sample in samples),
         tuple(0 if sample is None else sample.n_tokens for sample in samples),
         tuple(sample is not None and sample.truncated for sample in samples),
-        question.tests_digest,
-        question.samples_digest,
+        cached.tests_digest,
+        cached.samples_digest,
         dict(sorted(Counter(sample.verdict for sample in samples if sample is not None).items())),
     )

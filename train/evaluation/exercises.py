@@ -133,9 +133,9 @@ def read_exercises(
     Raises CurateError if there is no such set, several suites can read it and none is named, the dataset was altered,
     or no problem is left.
     """
-    asked = SuiteOptions(_bounds(window), prompt, languages, settings)
+    options = SuiteOptions(_bounds(window), prompt, languages, settings)
     left_out: Counter[str] = Counter()
-    problems = _read(location, suite, asked, trust, left_out)
+    problems = _read(location, suite, options, trust, left_out)
     if not problems:
         why = f" ({'; '.join(exclusion_lines(left_out))})" if left_out else ""
         raise CurateError(f"{location} has no problem{f' from {window}' if window else ''}{why}.")
@@ -148,20 +148,22 @@ def read_exercises(
     return tuple(exercise for exercise in problems if exercise.id in chosen)
 
 
-def _read(location: str, suite: str, asked: SuiteOptions, trust: TrustPolicy, left_out: Counter[str]) -> list[Exercise]:
+def _read(
+    location: str, suite: str, options: SuiteOptions, trust: TrustPolicy, left_out: Counter[str]
+) -> list[Exercise]:
     if suite in ("", dataset.NAME):
         folder = download_dataset(location) or Path(location).expanduser()
         if any((folder / "data").glob("*.parquet")):
             check_trusted(folder, trust)
             with translate_read_errors(folder):
-                return list(dataset.read(Dataset(folder), asked, trust, left_out))
+                return list(dataset.read(Dataset(folder), options, trust, left_out))
         if suite:
             raise CurateError(f"{location} is not a dataset that curate built: it has no data/*.parquet.")
     table = locate(location)
     rows = choose_suite(table, suite)
-    if asked.date_range is not None and not rows.has_dates:
+    if options.date_range is not None and not rows.has_dates:
         raise CurateError(f"{table.location}: {rows.title} has no dates. Leave the window out.")
-    return list(rows.read(table, asked))
+    return list(rows.read(table, options))
 
 
 def _bounds(window: str) -> DateRange | None:

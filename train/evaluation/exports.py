@@ -72,14 +72,14 @@ def load_export_data(path: Path, form: str) -> ExportData:
             f"results on {' or '.join(suites)}. Evaluate with --suite {suites[0]}=PATH."
         )
     keys = {problem.id: sample_keys(problem) for problem in loaded.result.outcomes}
-    kept = dict(iterate_samples(loaded.samples_path, {key for of_problem in keys.values() for key in of_problem}))
-    missing = [id for id, of_problem in keys.items() if not all(key in kept for key in of_problem)]
+    records = dict(iterate_samples(loaded.samples_path, {key for of_problem in keys.values() for key in of_problem}))
+    missing = [id for id, of_problem in keys.items() if not all(key in records for key in of_problem)]
     if missing:
         raise CurateError(
             f"samples of {format_ids(missing)} have no answer, and {form} needs one for each. Run the same `curate "
             "evaluate` again, which samples them."
         )
-    return ExportData(loaded, {id: tuple(kept[key] for key in of_problem) for id, of_problem in keys.items()})
+    return ExportData(loaded, {id: tuple(records[key] for key in of_problem) for id, of_problem in keys.items()})
 
 
 def _source(exercise: Exercise, answer: str) -> str:

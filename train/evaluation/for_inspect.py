@@ -135,12 +135,12 @@ def load_exercises(suite: str, window: str, protocol: str, form: str) -> Mapping
 
 def _sample(exercise: Exercise) -> Sample:
     assert not isinstance(exercise.prompt, str)  # ensured by load_exercises
-    asked: list[ChatMessage] = [_MESSAGES[one["role"]](content=one["content"]) for one in exercise.prompt]
-    facts = exercise.metadata
-    day = facts.date and facts.date.isoformat()
-    known = {"difficulty": facts.difficulty, "platform": facts.platform, "date": day}
+    messages: list[ChatMessage] = [_MESSAGES[one["role"]](content=one["content"]) for one in exercise.prompt]
+    metadata = exercise.metadata
+    day = metadata.date and metadata.date.isoformat()
+    known = {"difficulty": metadata.difficulty, "platform": metadata.platform, "date": day}
     return Sample(
-        input=asked, id=exercise.id, metadata={name: value for name, value in known.items() if value is not None}
+        input=messages, id=exercise.id, metadata={name: value for name, value in known.items() if value is not None}
     )
 
 

@@ -15,7 +15,7 @@ from curate.progress import Progress, no_progress
 from curate.prompt import read_prompt
 from curate.trust import SUSPECTS, UNVERIFIED, TrustPolicy
 from sandbox import Sandbox
-from train.evaluation.codeforces.rating import model_ratings
+from train.evaluation.codeforces.rating import rate_evaluation
 from train.evaluation.evaluate import CachedExercise, evaluate_cached, sample_key, verdict_digest
 from train.evaluation.exercises import format_ids, parse_suite, read_exercises
 from train.evaluation.protocols.settings import restore_settings
@@ -27,7 +27,7 @@ from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcome
 from train.evaluation.suites.suite import Exercise
 
 NO_VERDICT = "no verdict"
-_AGAIN = "Run its `curate evaluate` again, which samples nothing twice."
+_AGAIN = "Run the same `curate evaluate` again, which reuses its samples."
 _MAX_SHOWN = 5  # ids in a message
 
 
@@ -145,11 +145,11 @@ def rescore(
         raise CurateError(f"{result.path} would lose the ends of its answers. Choose another --out.")
     keys: dict[str, str] = {}  # from the result's sample keys to those of the judged samples
     judges: dict[str, str] = {}  # by sample key
-    lost: set[str] = set()  # keys of judged samples without an answer
+    lost: set[str] = set()  # keys of judged samples whose answer is missing from the file
     cached = []
     for problem in known:
         exercise = exercises[problem.id]
-        exercise = replace(exercise, metadata=_with_known(problem.metadata, exercise.metadata))
+        exercise = replace(exercise, metadata=_fill_metadata(problem.metadata, exercise.metadata))
         digest = problem.samples_digest if shortening is None else shortening.samples_digest(problem.samples_digest)
         cached.append(CachedExercise.of(exercise, len(problem.correct), digest, dependencies))
         keys |= zip(sample_keys(problem), cached[-1].sample_keys, strict=True)
@@ -157,19 +157,19 @@ def rescore(
         lost |= {key for key, bit in zip(cached[-1].sample_keys, problem.correct, strict=True) if bit is not None}
     before = dict.fromkeys(judges, NO_VERDICT)
     now = dict.fromkeys(judges, NO_VERDICT)
-    with SampleStore(samples) as kept:
+    with SampleStore(samples) as store:
         n_judged = len(lost)
         for sampled, record in iterate_samples(answers, keys):
             key = keys[sampled]
             before[key] = record.verdict or NO_VERDICT
             lost.discard(key)
-            if kept.get(key) is None:
-                kept.add(key, record if shortening is None else shortening.shorten(record))
+            if store.get(key) is None:
+                store.add(key, record if shortening is None else shortening.shorten(record))
         if lost:
             raise CurateError(f"{answers} lacks {len(lost)} of the {n_judged} answers of {result.path}. {_AGAIN}")
-        evaluation = evaluate_cached(cached, sandbox, samples=kept, progress=progress)
+        evaluation = evaluate_cached(cached, sandbox, samples=store, progress=progress)
         for key, judge in judges.items():
-            judged = kept.get(key)
+            judged = store.get(key)
             if judged is not None and judged.verdict and judged.judge_digest == verdict_digest(judge, judged.verdict):
                 now[key] = judged.verdict
     changes = Counter((before[key], now[key]) for key in judges)
@@ -184,17 +184,17 @@ def rescore(
             ),
             outcomes=evaluation.outcomes,
             tokens=evaluation.tokens,
-            ratings=model_ratings(evaluation.outcomes, seed=result.seed),
+            ratings=rate_evaluation(evaluation.outcomes, seed=result.seed),
         ),
         tuple((was, is_, n) for (was, is_), n in sorted(changes.items(), key=lambda item: (-item[1], item[0]))),
     )
 
 
-def _with_known(facts: ProblemMetadata, told: ProblemMetadata) -> ProblemMetadata:
+def _fill_metadata(metadata: ProblemMetadata, recorded: ProblemMetadata) -> ProblemMetadata:
     """Fill unknown metadata of the rows from the result, which may have some from Codeforces' contests."""
     return replace(
-        told,
-        difficulty=facts.difficulty if told.difficulty is None else told.difficulty,
-        platform=told.platform or facts.platform,
-        date=told.date or facts.date,
+        recorded,
+        difficulty=metadata.difficulty if recorded.difficulty is None else recorded.difficulty,
+        platform=recorded.platform or metadata.platform,
+        date=recorded.date or metadata.date,
     )

@@ -44,14 +44,14 @@ def model_metadata(model: str, base_url: str | None, revision: str | None = None
     base_url  of a server that runs the model; None: vLLM in this process
     revision  of a model on the Hub; None: the newest in the Hub's cache
     """
-    facts: dict[str, Any] = {"name": model, "base_url": base_url}
+    metadata: dict[str, Any] = {"name": model, "base_url": base_url}
     if base_url is not None:
-        return facts | _engine_behind(base_url)
+        return metadata | _engine_behind(base_url)
     digest = quick_weights_digest(Path(model).expanduser())
     commit = None if digest else _commit(model, revision)
-    facts |= {"weights_sha256": digest} if digest else {}
-    facts |= {"revision": commit} if commit else {}
-    return facts | _installed_vllm()
+    metadata |= {"weights_sha256": digest} if digest else {}
+    metadata |= {"revision": commit} if commit else {}
+    return metadata | _installed_vllm()
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -67,13 +67,13 @@ def quick_weights_digest(folder: Path) -> str | None:
         size = path.stat().st_size
         digest.update(f"{path.name} {size}\n".encode())
         with path.open("rb") as file:
-            for start, length in _pieces(size):
+            for start, length in _sampled_ranges(size):
                 file.seek(start)
                 digest.update(file.read(length))
     return digest.hexdigest() if files else None
 
 
-def _pieces(size: int) -> Iterator[tuple[int, int]]:
+def _sampled_ranges(size: int) -> Iterator[tuple[int, int]]:
     """Yield the offset and length of each piece of a file to read."""
     if size <= 2 * _END_BYTES + _CHUNKS * _CHUNK_BYTES:
         yield 0, size
@@ -105,16 +105,16 @@ def _installed_vllm() -> dict[str, str]:
 
 def _engine_behind(base_url: str) -> dict[str, str]:
     """Return a server's report about its engine; empty unless it is vLLM's own server."""
-    models = _asked(base_url, "/models").get("data")
+    models = _get_json(base_url, "/models").get("data")
     owners = [one.get("owned_by") for one in models if isinstance(one, dict)] if isinstance(models, list) else []
     if "vllm" not in owners:
         return {}
     there = urlsplit(base_url)
-    told = _asked(f"{there.scheme}://{there.netloc}", "/version").get("version")
-    return {"engine": "vllm"} | ({"engine_version": told} if isinstance(told, str) else {})
+    version = _get_json(f"{there.scheme}://{there.netloc}", "/version").get("version")
+    return {"engine": "vllm"} | ({"engine_version": version} if isinstance(version, str) else {})
 
 
-def _asked(url: str, path: str) -> dict[str, Any]:
+def _get_json(url: str, path: str) -> dict[str, Any]:
     """Return the JSON object at an address; {} on any failure, since it is only informational."""
     from sandbox.http_client import HttpClient, ServerUnreachable
     from train.sampling.http import get_with_retries

@@ -104,8 +104,8 @@ class SampleFile:
             )
         official = resolve_settings(protocol, suite, given, PromptFormat()).suite_settings
         rule = given.get("extraction") or (official.extraction if self.field == _OUTPUTS else _WHOLE)
-        asked = {"window": official.window, "extraction": rule, "mode": COMPLETE if is_completion else CHAT}
-        used = resolve_settings(None, suite, asked, PromptFormat()).suite_settings
+        overrides = {"window": official.window, "extraction": rule, "mode": COMPLETE if is_completion else CHAT}
+        used = resolve_settings(None, suite, overrides, PromptFormat()).suite_settings
         used = replace(used, test_seconds=official.test_seconds)
         table = used.as_table()
         return EvaluationSettings(used, {"name": protocol, **{name: table[name] for name in _OF_JUDGES}})

@@ -46,12 +46,12 @@ def packed_attention(
         query_1HLE, key_1KLE, value_1KLE = (
             gather_seq_scatter_heads(tensor, context) for tensor in (query_1HLE, key_1KLE, value_1KLE)
         )
-    attend = _one_kernel if query_1HLE.is_cuda and query_1HLE.dtype != torch.float32 else _one_by_one
+    attend = _attend_varlen if query_1HLE.is_cuda and query_1HLE.dtype != torch.float32 else _attend_each
     attended_1LHE = attend(query_1HLE, key_1KLE, value_1KLE, lengths, scaling, sliding_window)
     return attended_1LHE if context is None else gather_heads_scatter_seq(attended_1LHE, context), None
 
 
-def _one_by_one(
+def _attend_each(
     query_1HLE: Tensor, key_1KLE: Tensor, value_1KLE: Tensor, lengths: Lengths, scaling: float | None,
     sliding_window: int | None,
 ) -> Tensor:  # fmt: skip
@@ -92,7 +92,7 @@ def _mask(n_queries: int, n_keys: int, sliding_window: int | None, device: torch
     return (back >= 0) if sliding_window is None else (back >= 0) & (back < sliding_window)
 
 
-def _one_kernel(
+def _attend_varlen(
     query_1HLE: Tensor, key_1KLE: Tensor, value_1KLE: Tensor, lengths: Lengths, scaling: float | None,
     sliding_window: int | None,
 ) -> Tensor:  # fmt: skip

@@ -67,11 +67,11 @@ def training_flops(forward: Flops, config: Config, *, recomputed: bool = False) 
     """
     objective, epochs = config.objective, config.optimizer.epochs
     old = 1.0 if objective.mismatch_high else 1 - 1 / config.optimizer.minibatches
-    besides = old * (objective.old == "learner") + (objective.kl > 0)
+    extra_forwards = old * (objective.old == "learner") + (objective.kl > 0)
     again = recomputed and config.model.activation_checkpointing
-    weights = epochs * (2 if config.model.lora_rank else 3) + besides
+    weights = epochs * (2 if config.model.lora_rank else 3) + extra_forwards
     return Flops(
         forward.per_token * (weights + epochs * again),
         forward.per_prediction * (weights + epochs * recomputed),
-        forward.per_pair * (epochs * (3 + again + recomputed / 2) + besides),
+        forward.per_pair * (epochs * (3 + again + recomputed / 2) + extra_forwards),
     )

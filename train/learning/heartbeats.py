@@ -3,7 +3,7 @@
 torchrun's agent does not detect a hanging rank, and ends the others without naming the one that failed. Here a thread
 of each rank increments a counter in torchrun's store every few seconds. Rank 0 watches all others, and they watch rank
 0. So waiting for a call of rank 0, which may sample for hours, needs no time limit. A collective with a lost rank
-cannot be interrupted: the process exits.
+cannot be interrupted, so the process exits.
 """
 
 import logging
@@ -44,10 +44,10 @@ class Heartbeats:
         self._stores = [dist.PrefixStore(f"curate-{attempt}", _store()) for _ in range(2)]  # type: ignore[attr-defined]
         self._hosts: dict[int, tuple[str, int]] = {}  # machine and process of each rank
         self._calls = self._n_heartbeats = 0
-        self._lost_reason, self._silence = "", f"it was not heard from for {LOST_SECONDS:g} s"
+        self._lost_reason, self._silence = "", f"no heartbeat for {LOST_SECONDS:g} s"
         self.ends_process = self._is_in_call = False
         self._ended = threading.Event()
-        self._stores[0].set(f"process/{rank}", f"{_machine()} {os.getpid()}")
+        self._stores[0].set(f"process/{rank}", f"{_machine_id()} {os.getpid()}")
         for target in (self._exchange_heartbeats, self._watch):
             threading.Thread(target=target, name="heartbeats", daemon=True).start()
 
@@ -99,10 +99,10 @@ class Heartbeats:
     def _exchange_heartbeats(self) -> None:
         last_heartbeats = {rank: ("", 0) for rank in self._watched}
         while not self._ended.wait(_HEARTBEAT_SECONDS):
-            self._n_heartbeats += 1  # counts time; a job that was suspended as a whole has lost no rank
+            self._n_heartbeats += 1  # counts this process's time, so suspending a whole job loses no rank
             try:
                 self._stores[1].set(f"beat/{self._rank}", str(self._n_heartbeats))
-                self._pass_on_signals()
+                self._forward_interrupts()
                 loss = next(filter(None, (self._loss_reason(rank, last_heartbeats) for rank in self._watched)), "")
             except RuntimeError as error:
                 # The store is a thread of rank 0 or torchrun, which has ended if the store is unreachable.
@@ -113,7 +113,7 @@ class Heartbeats:
                 return
 
     def _watch(self) -> None:
-        """End this process if a rank is lost. The other thread may block on the store of a silent rank 0."""
+        """Exit if a rank is lost. The heartbeat thread may block on the store of a hanging rank 0."""
         n_heartbeats, silent_seconds = 0, 0.0
         while not self._lost_reason and not self._ended.wait(_WATCH_SECONDS):
             silent_seconds = silent_seconds + _WATCH_SECONDS if n_heartbeats == self._n_heartbeats else 0.0
@@ -141,13 +141,13 @@ class Heartbeats:
             machine, process = store.get(f"process/{rank}").decode().rsplit(" ", 1)
             self._hosts[rank] = machine, int(process)
         machine, process_id = self._hosts.get(rank, ("", 0))
-        if machine == _machine() and not _is_alive(process_id):
+        if machine == _machine_id() and not _is_alive(process_id):
             return f"{self._name(rank)} is lost: its process {process_id} has ended"
         if (self._n_heartbeats - last_heartbeats[rank][1]) * _HEARTBEAT_SECONDS > self._lost_seconds:
             return f"{self._name(rank)} is lost: {self._silence}"
         return ""
 
-    def _pass_on_signals(self) -> None:
+    def _forward_interrupts(self) -> None:
         """Forward an interrupt of this rank to rank 0, which saves the run."""
         if self._rank and interrupts.interrupt_requested():
             self._stores[1].set("asked to end", "")
@@ -165,8 +165,8 @@ def _store() -> Any:
     return dist.TCPStore(host, port, is_master=False, wait_for_workers=False)  # type: ignore[attr-defined]
 
 
-def _machine() -> str:
-    """Return an identifier of this machine and its PID namespace."""
+def _machine_id() -> str:
+    """Return the host name and PID namespace, within which process ids are comparable."""
     return f"{socket.gethostname()} {os.readlink('/proc/self/ns/pid')}"
 
 

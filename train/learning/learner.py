@@ -116,7 +116,7 @@ class Learner:
 
     def logprobs(self, sequences: Sequence[TrainingSequence], temperature: float | None = None) -> list[Tensor]:
         """Return each sequence's completion log-probabilities. temperature: by default, the sampler's."""
-        logprobs: list[Tensor] = self._everywhere("_logprobs", sequences, temperature)
+        logprobs: list[Tensor] = self._on_all_ranks("_logprobs", sequences, temperature)
         return logprobs
 
     def begin_batch(self, sequences: Sequence[TrainingSequence]) -> None:
@@ -129,7 +129,7 @@ class Learner:
         self._batch = dict(zip(keys, sequences, strict=True))
         self._old, self._of_reference = {}, {}
         if self._objective.kl:
-            self._of_reference = dict(zip(keys, self._everywhere("_reference_logprobs", sequences), strict=True))
+            self._of_reference = dict(zip(keys, self._on_all_ranks("_reference_logprobs", sequences), strict=True))
 
     def update(self, sequences: Sequence[TrainingSequence], *, max_tokens: int = 0) -> dict[str, float]:
         """Make one optimizer step on a minibatch, and return its metrics under TRL's names.
@@ -155,7 +155,7 @@ class Learner:
         old = [known[key] for key in keys] if needs_old and not own else None
         reference = [self._of_reference[key] for key in keys] if self._objective.kl else None
         metrics: dict[str, float]
-        metrics, logprobs = self._everywhere("_update", sequences, old, reference, max_tokens)
+        metrics, logprobs = self._on_all_ranks("_update", sequences, old, reference, max_tokens)
         if not metrics["skipped"]:
             self._old = known | (dict(zip(keys, logprobs, strict=True)) if own else {})
         return metrics
@@ -171,7 +171,7 @@ class Learner:
         for names in bucket_parameter_names(self._causal, self._dtype, _BUCKET_BYTES):
             # The whole bucket before the first tensor is yielded: gathering between a sampler's own collectives would
             # deadlock.
-            yield from self._everywhere("_gathered", names)
+            yield from self._on_all_ranks("_gather", names)
 
     def update_reference(self) -> None:
         """Make the current weights the reference of the objective's k3, as in DeepSeekMath's iterative GRPO.
@@ -179,7 +179,7 @@ class Learner:
         With objective.reference_mix = a, the reference becomes a * weights + (1 - a) * reference, as in TR-DPO (arXiv
         2404.09656).
         """
-        self._everywhere("_refresh_reference")
+        self._on_all_ranks("_refresh_reference")
 
     @property
     def all_ranks_alive(self) -> bool:
@@ -188,7 +188,7 @@ class Learner:
 
     def snapshot(self) -> None:
         """Copy the current state to the CPU, so it can be saved after further updates, complete or not."""
-        self._everywhere("_hold")
+        self._on_all_ranks("_copy_state")
 
     def save_state(self, folder: Path, *, from_snapshot: bool = False) -> Future[None]:
         """Begin to write the learner's state to a new folder, from which any number of ranks can continue.
@@ -199,7 +199,7 @@ class Learner:
         Training may continue once this returns, since the state is copied. The future completes when all ranks have
         written; it raises CheckpointError if one failed. Updates use no random numbers, so the state has none.
         """
-        self._everywhere("_save_state", folder, from_snapshot)
+        self._on_all_ranks("_save_state", folder, from_snapshot)
         return self._writing
 
     def load_state(self, folder: Path) -> None:
@@ -213,14 +213,14 @@ class Learner:
             raise LearnerError(f"the checkpoint has the weights of another model than {self._model.path}")
         if self._objective.kl and not any(name.startswith(_REFERENCE) for name in outline):
             raise LearnerError("the checkpoint has no reference: its run had no objective.kl, and this one has")
-        self._everywhere("_load_state", folder, sorted(outline))
+        self._on_all_ranks("_load_state", folder, sorted(outline))
 
     def save_pretrained(self, folder: Path) -> None:
         """Write the model and its tokenizer, in `dtype`, for transformers and vLLM.
 
         Writes the folder atomically. Raises LearnerError if it cannot be written.
         """
-        adapter = (lambda: self._everywhere("_adapter")) if self._model.lora_rank else None
+        adapter = (lambda: self._on_all_ranks("_adapter")) if self._model.lora_rank else None
         model_files.write_model(folder, self.export_weights(), adapter, self._causal, self._model)
 
     def close(self) -> None:
@@ -233,7 +233,7 @@ class Learner:
             self._ranks.announce_failure("see its message")
         self._free()
 
-    def _everywhere(self, name: str, *arguments: Any) -> Any:
+    def _on_all_ranks(self, name: str, *arguments: Any) -> Any:
         # One call at a time, since another thread exports weights. A rank that misses a call, or leaves it early, is
         # lost.
         with defer_interrupts(), self._turn:
@@ -272,7 +272,7 @@ class Learner:
         }
 
     @torch.no_grad()
-    def _gathered(self, names: list[str]) -> list[tuple[str, Tensor]]:
+    def _gather(self, names: list[str]) -> list[tuple[str, Tensor]]:
         self._ranks.use_device()  # rank 0 may be in the thread that exports weights
         return list(export_tensors(self._causal, self._dtype, names))
 
@@ -287,7 +287,7 @@ class Learner:
     def _adapter(self) -> dict[str, Tensor]:
         return model_files.adapter_weights(self._causal)
 
-    def _hold(self) -> None:
+    def _copy_state(self) -> None:
         copies = self._snapshot or (self._saved if self._writing.done() else {})
         self._snapshot = self._saved = {}
         # The reference is not copied yet: `update_reference` replaces its tensors without changing them.
@@ -302,7 +302,7 @@ class Learner:
         if not self._ranks.all_true(folder.parent.is_dir()):
             raise LearnerError(f"some ranks do not see {folder.parent}. Choose an --out that all machines share.")
         if not from_snapshot:
-            self._hold()
+            self._copy_state()
         copied, self._snapshot = self._snapshot, {}
         self._ranks.wait_for_copies(on_host=True)
         for name in [name for name in copied if name.startswith(_REFERENCE)]:
@@ -412,7 +412,7 @@ class Learner:
     def _backward(
         self, sequences: Sequence[TrainingSequence], batch: Minibatch, *, uses_own: bool
     ) -> tuple[Tensor, Tensor]:
-        """Accumulate the gradient of the loss; return each token's log-probability and entropy, from all ranks.
+        """Accumulate the gradient of the loss, and return all ranks' log-probability and entropy of each token.
 
         uses_own: whether this forward pass supplies the old log-probabilities
         """

@@ -23,10 +23,10 @@ def logprob_and_entropy(
     the sampler's, which reports log-probabilities after temperature. `exact` keeps half-precision matrix products in
     float32, as in an engine with a float32 head.
     """
-    made: tuple[Tensor, Tensor] = _Chunked.apply(  # type: ignore[no-untyped-call]
+    result: tuple[Tensor, Tensor] = _Chunked.apply(  # type: ignore[no-untyped-call]
         hidden_TD, head_VD, target_T, temperature, entropy_gradient, chunk_tokens, exact
     )
-    return made
+    return result
 
 
 class _Chunked(torch.autograd.Function):

@@ -112,7 +112,7 @@ def load_hf_config(path: str) -> Any:
     with translate_loading_errors(path):
         settings = AutoConfig.from_pretrained(str(Path(path).expanduser()), trust_remote_code=False)
     if getattr(settings, "quantization_config", None) is not None:
-        raise LearnerError(f"{path}: quantized weights cannot be trained. Give the model that was quantized.")
+        raise LearnerError(f"{path}: quantized weights cannot be trained. Give the unquantized model.")
     return settings
 
 

@@ -71,7 +71,7 @@ class RankGroup:
                     f"rank {self.rank}: not all of the {self.size} ranks have started within {timeout_seconds:g} s. "
                     f"({error})"
                 ) from error
-            atexit.register(_leave)
+            atexit.register(_leave_group)
         # For a background thread, whose messages must not interleave with others. None for one rank.
         self.background_group = _background_group() if self.size > 1 else None
         self._heartbeats = _heartbeats(self.rank, self.size) if self.size > 1 else None
@@ -231,7 +231,7 @@ def _background_group() -> Any:
     return dist.new_group(backend="gloo", timeout=timedelta(seconds=_FILES_SECONDS))
 
 
-def _leave() -> None:
+def _leave_group() -> None:
     """Wait a moment, then leave the group.
 
     A gloo thread takes the GIL to free the tensors of the last call; taking it during interpreter shutdown aborts the
@@ -265,17 +265,17 @@ def copy_to_host(tensor: Any, into: Any = None) -> Any:
     """
     if into is None:
         shard = local_shard(tensor)
-        into = _as_part_of(tensor, torch.empty_like(shard, device="cpu", pin_memory=shard.is_cuda))
+        into = _wrap_like(tensor, torch.empty_like(shard, device="cpu", pin_memory=shard.is_cuda))
     local_shard(into).copy_(local_shard(tensor), non_blocking=True)
     return into
 
 
 def copy_to_device(tensor: Any, device: torch.device) -> Tensor:
     """Copy this rank's shard to another device, as a shard."""
-    return _as_part_of(tensor, local_shard(tensor).to(device, copy=True))
+    return _wrap_like(tensor, local_shard(tensor).to(device, copy=True))
 
 
-def _as_part_of(tensor: Any, shard: Tensor) -> Tensor:
+def _wrap_like(tensor: Any, shard: Tensor) -> Tensor:
     """Wrap a plain tensor as a DTensor shard if `tensor` is sharded."""
     if not hasattr(tensor, "device_mesh"):
         return shard

@@ -10,7 +10,7 @@ from math import inf, sqrt
 
 from train.learning.flops import Flops
 
-_HALF = 2  # bytes of a number in half precision
+_HALF_BYTES = 2  # bytes of a number in half precision
 _BANDWIDTH_SHARE = 0.6  # of a GPU's memory bandwidth that decoding reaches
 _PREFILL_SHARE = 0.5  # of its arithmetic that engines reach
 _TRAINING_SHARE = 0.35  # of its arithmetic that training reaches; prime-rl measures 0.1 to 0.37, by model and length
@@ -75,7 +75,7 @@ class LearnerTimings:
 
 def estimate_engine_timings(model: ModelSize, gpu: Gpu, *, gpus: int) -> EngineTimings:
     """Return the speed of an engine on `gpus` GPUs. Raises ValueError if the model does not fit."""
-    bandwidth, weights = gpu.bandwidth * gpus * _BANDWIDTH_SHARE, model.parameters * _HALF
+    bandwidth, weights = gpu.bandwidth * gpus * _BANDWIDTH_SHARE, model.parameters * _HALF_BYTES
     room = (gpu.memory * gpus - weights) * _CACHE_SHARE
     if room <= 0:
         raise ValueError(f"{model.parameters / 1e9:.3g}B parameters do not fit into {gpus} x {gpu.name}")
@@ -104,7 +104,7 @@ class SimulatedSample:
     key: tuple[int, int]  # group, and number in it
     prompt_tokens: int
     tokens: int
-    drawn: float = 0.0  # tokens sampled before its latest admission, after the last preemption
+    n_sampled: float = 0.0  # tokens sampled before its latest admission, after the last preemption
     first_step: float = 0.0  # the engine's step at its first token, had it never been preempted
     n_loads: int = 0  # loads of weights before it was admitted
     # The versions that sampled it, each with the number of tokens sampled before.
@@ -136,8 +136,8 @@ class TimedEngine:
         """The number of unfinished completions."""
         return len(self._running) + len(self._waiting)
 
-    def add(self, *drawings: SimulatedSample) -> None:
-        self._waiting.extend(drawings)
+    def add(self, *samples: SimulatedSample) -> None:
+        self._waiting.extend(samples)
         self._admit()
 
     def load_weights(self, version: int) -> None:
@@ -174,16 +174,16 @@ class TimedEngine:
     def _admit(self) -> None:
         """Admit waiting completions while slots and the cache have room."""
         while self._waiting and len(self._running) < self._rates.max_concurrent:
-            drawing = self._waiting[0]
-            tokens = drawing.prompt_tokens + drawing.drawn
+            sample = self._waiting[0]
+            tokens = sample.prompt_tokens + sample.n_sampled
             if self._running and self._context + tokens > self._rates.cache_tokens * _ADMISSION_SHARE:
                 return
             self._waiting.popleft()
-            drawing.first_step = self._steps - drawing.drawn
-            drawing.n_loads = len(self._loads) - 1
+            sample.first_step = self._steps - sample.n_sampled
+            sample.n_loads = len(self._loads) - 1
             self._change_context(tokens, 1)
             self._busy(self._prefill_seconds(tokens, tokens * tokens / 2))
-            heappush(self._running, (drawing.first_step + drawing.tokens, drawing.key, drawing))
+            heappush(self._running, (sample.first_step + sample.tokens, sample.key, sample))
 
     def _preempt(self) -> None:
         """Preempt the youngest completions if the cache is full; it is recomputed at readmission, as in vLLM."""
@@ -192,12 +192,12 @@ class TimedEngine:
             self._waiting.appendleft(self._remove(self._running.pop()[2]))
         heapify(self._running)
 
-    def _remove(self, drawing: SimulatedSample) -> SimulatedSample:
-        for version, steps in self._loads[drawing.n_loads :]:
-            drawing.versions.append((version, round(max(drawing.drawn, steps - drawing.first_step))))
-        drawing.drawn = self._steps - drawing.first_step
-        self._change_context(drawing.prompt_tokens + drawing.drawn, -1)
-        return drawing
+    def _remove(self, sample: SimulatedSample) -> SimulatedSample:
+        for version, steps in self._loads[sample.n_loads :]:
+            sample.versions.append((version, round(max(sample.n_sampled, steps - sample.first_step))))
+        sample.n_sampled = self._steps - sample.first_step
+        self._change_context(sample.prompt_tokens + sample.n_sampled, -1)
+        return sample
 
     def _change_context(self, tokens: float, sign: int) -> None:
         self._context += sign * tokens
@@ -214,9 +214,9 @@ class TimedEngine:
     def _make_steps(self, steps: float, seconds: float) -> None:
         self.busy_seconds += seconds
         self._steps += steps
-        drawn = steps * len(self._running)
-        self._pairs += steps * (self._context + drawn / 2)
-        self._context += drawn
+        n_sampled = steps * len(self._running)
+        self._pairs += steps * (self._context + n_sampled / 2)
+        self._context += n_sampled
         self._next = None
 
     def _find_next(self) -> tuple[float, float, float]:

@@ -125,8 +125,8 @@ class _Step(NamedTuple):
 
     published: float
     tokens: int
-    age_mean: float
-    age_max: int
+    staleness_mean: float
+    staleness_max: int
     engine_seconds: float
     learner_seconds: float
 
@@ -140,28 +140,28 @@ class _Group:
 
 
 class _Run:
-    def __init__(self, way: TrainingMode, workload: Workload, layout: Layout, seed: int) -> None:
-        self._way, self._workload, self._layout = way, workload, layout
-        self._cycle = way.staleness + 1  # steps
+    def __init__(self, mode: TrainingMode, workload: Workload, layout: Layout, seed: int) -> None:
+        self._mode, self._workload, self._layout = mode, workload, layout
+        self._cycle = mode.staleness + 1  # steps
         self._rng = random.Random(seed)
         self._now = 0.0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._n_events = self._event = 0
         self._engines = [TimedEngine(layout.engine) for _ in range(layout.engines)]
-        self._awaited = [0] * layout.engines  # number of each engine's next event
+        self._engine_events = [0] * layout.engines  # number of each engine's next event
         self._groups: dict[int, _Group] = {}  # dispatched, and neither used nor rejected
         self._ready: list[tuple[int, int]] = []  # start version and number of trainable groups
-        self._n_asked = self._n_taken = 0  # groups, batches
+        self._n_dispatched = self._n_taken = 0  # groups, batches
         self._engines_are_full = False
         self._version = 0
         self._unpublished: int | None = None  # trained weights in transfer to the engines
         self._learner_is_free = True
         self._learner_seconds = 0.0
-        self._of_batch = 0, 0.0, 0  # tokens of the batch in training, and their staleness, mean and maximum
+        self._batch_stats = 0, 0.0, 0  # tokens of the batch in training, and their staleness, mean and maximum
         self._steps: list[_Step] = []
 
     def outcome(self, max_cycles: int) -> SimulationResult:
-        self._feed()
+        self._dispatch_groups()
         cycles: list[float] = []  # seconds, without the first one
         first = self._make_cycle()
         while len(cycles) < max_cycles and _relative_error(cycles) > _PRECISION:
@@ -178,48 +178,48 @@ class _Run:
             tokens_per_second=tokens / seconds,
             learner_idle_share=1 - (last.learner_seconds - first.learner_seconds) / seconds,
             engine_idle_share=1 - (last.engine_seconds - first.engine_seconds) / seconds / self._layout.engines,
-            staleness_mean=fmean(step.age_mean for step in measured),
-            staleness_max=max(step.age_max for step in measured),
+            staleness_mean=fmean(step.staleness_mean for step in measured),
+            staleness_max=max(step.staleness_max for step in measured),
         )
 
     def _make_cycle(self) -> _Step:
-        """Simulate one cycle of steps, and return the last one."""
+        """Simulate one cycle of steps, and return its last step."""
         n_steps = len(self._steps) + self._cycle
         while len(self._steps) < n_steps:
-            self._now, self._event, happen = heappop(self._events)
-            happen()
+            self._now, self._event, handle = heappop(self._events)
+            handle()
         return self._steps[-1]
 
     # --- events ---
 
-    def _look_at(self, number: int) -> None:
-        if self._awaited[number] != self._event:
+    def _handle_engine_event(self, number: int) -> None:
+        if self._engine_events[number] != self._event:
             return
-        self._let_pass(number)
+        self._advance_engine(number)
         engine = self._engines[number]
         if not engine.n_pending and engine.version != self._version:  # its completions are finished
             engine.load_weights(self._version)
             self._engines_are_full = True
         if self._engines_are_full:
-            self._feed()
-        self._await(number)
+            self._dispatch_groups()
+        self._schedule_engine(number)
 
     def _end_scoring(self, number: int) -> None:
         group = self._groups[number]
         if group.is_rejected:
             del self._groups[number]
-            self._feed()  # the rejected group made room for another
+            self._dispatch_groups()  # the rejected group made room for another
         else:
             self._ready.append((group.start_version, number))
             self._publish_if_possible()
             self._train_if_possible()
 
     def _end_batch(self, version: int) -> None:
-        self._learner_is_free = self._way.pipeline == "async"
-        self._add(self._now + self._layout.learner.publish_seconds, partial(self._offer, version))
+        self._learner_is_free = self._mode.pipeline == "async"
+        self._schedule(self._now + self._layout.learner.publish_seconds, partial(self._receive_weights, version))
         self._train_if_possible()
 
-    def _offer(self, version: int) -> None:
+    def _receive_weights(self, version: int) -> None:
         self._unpublished = version
         self._publish_if_possible()
 
@@ -229,73 +229,73 @@ class _Run:
         if not self._learner_is_free or len(self._ready) < self._workload.groups:
             return
         started = [group.start_version for group in self._groups.values()]
-        n_groups, staleness = self._workload.groups, self._way.staleness
+        n_groups, staleness = self._workload.groups, self._mode.staleness
         numbers = select_batch(self._n_taken, self._ready, started, prompts=n_groups, staleness=staleness)
         if numbers is None:
             return
         self._ready = [each for each in self._ready if each[1] not in set(numbers)]
         groups = [self._groups.pop(number).finished for number in numbers]
-        ages = [age for group in groups for sample in group for age in _ages(sample, self._n_taken)]
+        spans = [span for group in groups for sample in group for span in _staleness_spans(sample, self._n_taken)]
         self._n_taken += 1
         rates, prompt = self._layout.learner, self._workload.prompt_tokens
         tokens = sum(sample.tokens for group in groups for sample in group)
         pairs = sum(attention_pairs(prompt, [sample.tokens for sample in group]) for group in groups)
         seconds = (tokens + len(groups) * prompt) * rates.seconds_per_token + pairs * rates.seconds_per_pair
         seconds += rates.batch_seconds
-        if self._way.pipeline == "sync":
+        if self._mode.pipeline == "sync":
             seconds += rates.switch_seconds
         self._learner_is_free = False
         self._learner_seconds += seconds
-        age_mean = sum(age * n_tokens for age, n_tokens in ages) / tokens
-        self._of_batch = tokens, age_mean, max(age for age, n_tokens in ages if n_tokens)
-        self._add(self._now + seconds, partial(self._end_batch, self._n_taken))
-        if self._way.pipeline == "one-off":
-            self._feed()
+        staleness_mean = sum(n_versions * n_tokens for n_versions, n_tokens in spans) / tokens
+        self._batch_stats = tokens, staleness_mean, max(n_versions for n_versions, n_tokens in spans if n_tokens)
+        self._schedule(self._now + seconds, partial(self._end_batch, self._n_taken))
+        if self._mode.pipeline == "one-off":
+            self._dispatch_groups()
 
     def _publish_if_possible(self) -> None:
         """Give the engines new weights. In the pipeline "one-off", only once the next batch is sampled."""
         version = self._unpublished
         is_sampled = len(self._ready) >= self._workload.groups and not any(each.n_pending for each in self._engines)
-        if version is None or (self._way.pipeline == "one-off" and not is_sampled):
+        if version is None or (self._mode.pipeline == "one-off" and not is_sampled):
             return
         self._unpublished = None
         self._version = version
-        if self._way.pipeline != "async":
+        if self._mode.pipeline != "async":
             self._learner_is_free = True
         for number, engine in enumerate(self._engines):
-            self._let_pass(number)
-            if self._way.interrupts or not engine.n_pending:
+            self._advance_engine(number)
+            if self._mode.interrupts or not engine.n_pending:
                 engine.load_weights(version)
-                self._await(number)
+                self._schedule_engine(number)
         engine_seconds = sum(engine.busy_seconds for engine in self._engines)
-        self._steps.append(_Step(self._now, *self._of_batch, engine_seconds, self._learner_seconds))
-        self._feed()
+        self._steps.append(_Step(self._now, *self._batch_stats, engine_seconds, self._learner_seconds))
+        self._dispatch_groups()
         self._train_if_possible()
 
     # --- the engines ---
 
-    def _feed(self) -> None:
+    def _dispatch_groups(self) -> None:
         """Dispatch groups to the least-loaded engines, as many as the staleness bound allows.
 
         In the pipeline "one-off", a batch is dispatched as a whole once the previous one is in training.
         """
-        if self._way.pipeline == "one-off" and self._n_taken not in (0, self._version + 1):
+        if self._mode.pipeline == "one-off" and self._n_taken not in (0, self._version + 1):
             return
         least = [
             (engine.n_pending, number)
             for number, engine in enumerate(self._engines)
-            if self._has_room(engine) and (self._way.interrupts or engine.version == self._version)
+            if self._has_room(engine) and (self._mode.interrupts or engine.version == self._version)
         ]
         heapify(least)
         self._engines_are_full = True
         while least:
             _, number = heappop(least)
             engine = self._engines[number]
-            if not self._may_ask(engine):
+            if not self._may_dispatch(engine):
                 self._engines_are_full = False
                 break
-            self._let_pass(number)
-            group, self._n_asked = self._n_asked, self._n_asked + 1
+            self._advance_engine(number)
+            group, self._n_dispatched = self._n_dispatched, self._n_dispatched + 1
             is_rejected = self._rng.random() < self._workload.rejected_share
             self._groups[group] = _Group(engine.version, is_rejected)
             engine.add(
@@ -306,12 +306,12 @@ class _Run:
                     for place in range(self._workload.completions)
                 )
             )
-            self._await(number)
+            self._schedule_engine(number)
             if self._has_room(engine):
                 heappush(least, (engine.n_pending, number))
 
-    def _may_ask(self, engine: TimedEngine) -> bool:
-        n_open, prompts, staleness = len(self._groups), self._workload.groups, self._way.staleness
+    def _may_dispatch(self, engine: TimedEngine) -> bool:
+        n_open, prompts, staleness = len(self._groups), self._workload.groups, self._mode.staleness
         return (
             dispatch_capacity(
                 engine.version, self._n_taken, n_open, prompts=prompts, staleness=staleness, steps=sys.maxsize
@@ -324,12 +324,12 @@ class _Run:
             not engine.n_pending or engine.n_pending + self._workload.completions <= self._layout.engine.max_concurrent
         )
 
-    def _await(self, number: int) -> None:
+    def _schedule_engine(self, number: int) -> None:
         at = self._engines[number].next_event()
         if at < inf:
-            self._awaited[number] = self._add(at, partial(self._look_at, number))
+            self._engine_events[number] = self._schedule(at, partial(self._handle_engine_event, number))
 
-    def _let_pass(self, number: int) -> None:
+    def _advance_engine(self, number: int) -> None:
         """Advance an engine to the present, and score its finished completions."""
         low, mode, high = self._workload.reward_seconds
         for sample in self._engines[number].advance(self._now):
@@ -337,18 +337,18 @@ class _Run:
             group.finished.append(sample)
             group.scored_at = max(group.scored_at, self._now + self._rng.triangular(low, high, mode))
             if len(group.finished) == self._workload.completions:
-                self._add(group.scored_at, partial(self._end_scoring, sample.key[0]))
+                self._schedule(group.scored_at, partial(self._end_scoring, sample.key[0]))
 
-    def _add(self, at: float, happen: Callable[[], None]) -> int:
+    def _schedule(self, at: float, handle: Callable[[], None]) -> int:
         self._n_events += 1
-        heappush(self._events, (at, self._n_events, happen))
+        heappush(self._events, (at, self._n_events, handle))
         return self._n_events
 
 
-def _ages(sample: SimulatedSample, version: int) -> Iterator[tuple[int, int]]:
-    """Yield the staleness and the tokens of each span of a sample when weights of this version train on it."""
-    for (drawn_by, start), (_, end) in pairwise([*sample.versions, (version, sample.tokens)]):
-        yield version - drawn_by, end - start
+def _staleness_spans(sample: SimulatedSample, version: int) -> Iterator[tuple[int, int]]:
+    """Yield the staleness and number of tokens of each span of a sample, when trained on at this version."""
+    for (sampled_by, start), (_, end) in pairwise([*sample.versions, (version, sample.tokens)]):
+        yield version - sampled_by, end - start
 
 
 def _relative_error(cycles: Sequence[float]) -> float:

@@ -42,7 +42,7 @@ def open_reward(path: str) -> Callable[[str, Suite], float | None]:
     try:
         kinds = ProblemKinds(tests=True)
         rewards = _open.enter_context(
-            open_scorer(config.reward, config.sandbox, config.most, seed=config.run.seed, kinds=kinds)
+            open_scorer(config.reward, config.sandbox, config.limits, seed=config.run.seed, kinds=kinds)
         )
     except (TrainError, SandboxError, OSError, ValueError) as error:
         raise _unusable(path, error) from error

@@ -43,7 +43,7 @@ from train.sampling.text import tokenize_prompt
 
 log = logging.getLogger(__name__)
 
-_BLOCK = 128  # positions
+_BLOCK_POSITIONS = 128  # positions
 _MAX_CACHED_BLOCKS = 64  # a batch spans few blocks
 
 
@@ -61,7 +61,7 @@ class Mixture:
         """Return the dataset's number, and the number of its prompts before this position."""
         if not self._bounds:
             return 0, position
-        number, offset = divmod(position, _BLOCK)
+        number, offset = divmod(position, _BLOCK_POSITIONS)
         block = self._block(number)
         dataset = block[offset]
         return dataset, self._counts_before(number)[dataset] + block[:offset].count(dataset)
@@ -77,7 +77,7 @@ class Mixture:
     def _new_block(self, number: int) -> list[int]:
         draw = random.Random(f"{self._seed} {number} mixture")
         shift = draw.random()
-        block = [bisect_right(self._bounds, (index + shift) / _BLOCK) for index in range(_BLOCK)]
+        block = [bisect_right(self._bounds, (index + shift) / _BLOCK_POSITIONS) for index in range(_BLOCK_POSITIONS)]
         draw.shuffle(block)
         return block
 

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 MODEL_FAILED = "model_failed"
 _SCORED = "scored"
-_ROWS, _BATCH_TOKENS = 16, 4096  # upper bounds of a batch on a GPU; a longer row is a batch of its own
+_ROWS, _BATCH_TOKENS = 16, 4096  # upper bounds of a batch on a GPU; a longer row is a batch by itself
 _CLOSE_SECONDS = 60.0  # time limit for the last batches
 _MIN_LENGTH = 64  # lengths are rounded up to a multiple of this, and longer ones by at most a quarter
 _ANSWER = "\ue000answer\ue000"  # placeholder for the completion in the rendered chat template
@@ -256,8 +256,8 @@ class RewardModel(Closeable):
             ids_BL[number, : len(row.ids)] = torch.tensor(row.ids)
             mask_BL[number, : len(row.ids)] = 1
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._on_gpu):
-            made = self._model(input_ids=ids_BL.to(self._device), attention_mask=mask_BL.to(self._device))
-        logits: Tensor = made.logits.float().cpu()
+            output = self._model(input_ids=ids_BL.to(self._device), attention_mask=mask_BL.to(self._device))
+        logits: Tensor = output.logits.float().cpu()
         return logits[: len(rows), ..., 0]
 
     def _batch_length(self, row: Row) -> int:

@@ -48,25 +48,25 @@ class CustomReward:
     def __call__(self, answer: Completion, task: Task) -> Reward:
         start_time = time.perf_counter()
         try:
-            made = self._function(answer, task)
+            result = self._function(answer, task)
         except (Exception, SystemExit) as error:  # SystemExit would end only this thread
             raise RolloutError(
                 f"reward.function = {self._name!r} failed on an answer to {task.id}: {_describe(error, self._module)}. "
                 "Correct the function, then --resume. For an answer that it cannot score, it returns None."
             ) from error
-        reward = self._reward(made, task)
+        reward = self._reward(result, task)
         return reward if reward.seconds else replace(reward, seconds=time.perf_counter() - start_time)
 
-    def _reward(self, made: Any, task: Task) -> Reward:
-        if isinstance(made, Reward):
-            return made
-        if made is None:
+    def _reward(self, result: Any, task: Task) -> Reward:
+        if isinstance(result, Reward):
+            return result
+        if result is None:
             return Reward(None, UNKNOWN, detail=f"{self._name} returned None")
-        if isinstance(made, Real) and math.isfinite(made):
-            value = float(made)
+        if isinstance(result, Real) and math.isfinite(result):
+            value = float(result)
             return Reward(value, ACCEPTED if value >= 1 else SCORED)
         raise RolloutError(
-            f"reward.function = {self._name!r} returned {made!r}"[:300]
+            f"reward.function = {self._name!r} returned {result!r}"[:300]
             + f" for an answer to {task.id}. It must return "
             "a finite number, a rewards.Reward, or None if nothing is known."
         )
@@ -154,8 +154,8 @@ def open_scorer(
         math: list[_WeightedReward] = []
         if kinds.answers and settings.math and not settings.random:
             math.append((settings.math, stack.enter_context(_math_reward()), "math"))
-        learned = [*_function(settings), *_model(settings, model, stack)]
-        always = list(_always(settings, seed))
+        learned = [*_custom_reward(settings), *_reward_model(settings, model, stack)]
+        always = list(_common_rewards(settings, seed))
         scorers = [
             WeightedReward([*own, *learned, *always]) if own or learned or always else None for own in (code, math, [])
         ]
@@ -194,12 +194,14 @@ def check_scorable(settings: config.RewardConfig, kinds: ProblemKinds) -> None:
         )
 
 
-def _function(settings: config.RewardConfig) -> Iterator[_WeightedReward]:
+def _custom_reward(settings: config.RewardConfig) -> Iterator[_WeightedReward]:
     if settings.function and settings.function_weight and not settings.random:
         yield settings.function_weight, CustomReward(settings.function), function_name(settings.function)
 
 
-def _model(settings: config.RewardConfig, loaded: RewardCallable | None, stack: ExitStack) -> Iterator[_WeightedReward]:
+def _reward_model(
+    settings: config.RewardConfig, loaded: RewardCallable | None, stack: ExitStack
+) -> Iterator[_WeightedReward]:
     if settings.uses_model:
         from train.rollouts.reward_model import RewardModel  # imports torch
 
@@ -207,7 +209,7 @@ def _model(settings: config.RewardConfig, loaded: RewardCallable | None, stack: 
         yield settings.model_weight, model, "model"
 
 
-def _always(settings: config.RewardConfig, seed: int) -> Iterator[_WeightedReward]:
+def _common_rewards(settings: config.RewardConfig, seed: int) -> Iterator[_WeightedReward]:
     """Yield the rewards that apply to every task."""
     if settings.random:
         yield 1.0, _RandomReward(seed), "random"
@@ -231,8 +233,8 @@ def _code_reward(sandbox: Sandbox, settings: config.RewardConfig) -> CodeReward:
         sandbox,
         select=settings.select,
         tests=settings.tests,
-        min_test_seconds=settings.least_wall_seconds,
-        max_test_seconds=settings.most_wall_seconds,
+        min_test_seconds=settings.min_wall_seconds,
+        max_test_seconds=settings.max_wall_seconds,
         languages=settings.languages,
         labeled_only=settings.fence == "labeled",
     )
@@ -254,12 +256,12 @@ def open_sandbox(settings: config.SandboxConfig, max_limits: config.ProgramLimit
     return box
 
 
-def _bounds(most: config.ProgramLimitsConfig) -> Limits:
-    bounds = {name: bound for name, bound in config.as_table(most).items() if bound}
+def _bounds(limits: config.ProgramLimitsConfig) -> Limits:
+    bounds = {name: bound for name, bound in config.as_table(limits).items() if bound}
     try:
         return replace(limit_bounds.machine_limits(_UNBOUNDED_MB), **bounds)
     except ValueError as error:
-        raise ConfigError(f"most: {error}") from error
+        raise ConfigError(f"limits: {error}") from error
 
 
 class _RandomReward:

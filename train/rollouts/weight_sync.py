@@ -59,10 +59,10 @@ def compare_samples(
     """
     sampling = SamplingParams(temperature=temperature, top_p=1.0, max_tokens=_ANSWER_TOKENS, logprobs=True)
     late = SamplerError(f"the engine did not sample {_ANSWER_TOKENS} tokens within {seconds:g} s")
-    drawn = call_with_timeout(
+    completions = call_with_timeout(
         lambda: list(sampler.sample([(ids, number) for number, ids in enumerate(prompts)], sampling)), seconds, late
     )
-    answers = [answer for _, answer in drawn if isinstance(answer, SampledCompletion)]
+    answers = [answer for _, answer in completions if isinstance(answer, SampledCompletion)]
     if not answers:
         raise SamplerError("the sampler refuses the prompts with which it is compared. Lower data.max_prompt_tokens")
     if {version} != {token_version for answer in answers for token_version in answer.versions}:

@@ -76,7 +76,6 @@ def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future
         if progress.sampled_ahead:
             write_events(aside / _AHEAD, progress.sampled_ahead)
         numbers = asdict(replace(progress, sampled_ahead=()))
-        numbers["questions"] = numbers.pop("dataset_digest")
         del numbers["sampled_ahead"]
         (aside / _PROGRESS).write_text(json.dumps(numbers), encoding="utf-8")
         for path in aside.iterdir():
@@ -109,7 +108,6 @@ def load(folder: Path, load_learner: Callable[[Path], None]) -> RunProgress:
         progress = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
         if (folder / _AHEAD).exists():
             progress["sampled_ahead"] = tuple(read_event_file(folder / _AHEAD))
-        progress["dataset_digest"] = progress.pop("questions")
         progress["recent_clipped"] = tuple(progress["recent_clipped"])
         read = RunProgress(**progress)
     except Exception as error:  # the type depends on the damage

@@ -39,10 +39,10 @@ from train.run.pending_evaluation import (
     FOLDER,
     PendingEvaluation,
     RunSuite,
+    delete_results_after,
     evaluate_suites,
-    forget_after,
+    find_unfinished_evaluations,
     result_path,
-    unfinished_evaluations,
 )
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class EvaluationScheduler:
 
     run       folder of the run
     suites    the suites; may be empty
-    log_late  called with the metrics of evaluations that end after their step
+    log_deferred  called with the metrics of evaluations that end after their step
     seconds   start of the latest evaluation, in seconds since the run's start
     """
 
@@ -84,7 +84,7 @@ class EvaluationScheduler:
         learner: Learner,
         pipeline: Pipeline,
         suites: Sequence[RunSuite],
-        log_late: MetricsCallback,
+        log_deferred: MetricsCallback,
         timeline: TimelineWriter,
         *,
         seconds: float,
@@ -97,11 +97,11 @@ class EvaluationScheduler:
         self._pipeline = pipeline
         self._suites = suites
         self._names = tuple(suite.name for suite in suites)
-        self._log_late = log_late
+        self._log_late = log_deferred
         self._timeline = timeline
         self._pending: PendingEvaluation | None = None
         self._began = 0.0
-        self._left_out_during: int | None = None  # step whose evaluation made another one be skipped
+        self._skipped_during: int | None = None  # step whose evaluation made another one be skipped
         self._needs_engine = False  # "idle": the evaluation waits for the engine, or uses it
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None  # of the thread
@@ -111,8 +111,8 @@ class EvaluationScheduler:
     def resume(self, step: int) -> None:
         """Start or resume after this step (0 at the run's start), with pending evaluations whose weights exist."""
         finish_interrupted_replace(self._run)
-        forget_after(self._run, step if step else -1)
-        for pending in unfinished_evaluations(self._run):
+        delete_results_after(self._run, step if step else -1)
+        for pending in find_unfinished_evaluations(self._run):
             if pending.step > step or step == 0 or not self._names:
                 pending.remove()  # the step will run again
                 continue
@@ -136,14 +136,14 @@ class EvaluationScheduler:
         if step == self._config.run.steps:
             self.finish()  # the last step is always evaluated
         if self._pending is not None:
-            if self._left_out_during != self._pending.step:  # warn once: by minutes, each step is now due
+            if self._skipped_during != self._pending.step:  # warn once: by minutes, each step is now due
                 log.warning(
                     "step %d is not evaluated: the evaluation of step %d still runs. Evaluate less often, or on fewer "
                     "problems: evaluation.every_steps, every_minutes, problems, k",
                     step,
                     self._pending.step,
                 )
-            self._left_out_during = self._pending.step
+            self._skipped_during = self._pending.step
             return {}
         self.schedule.seconds = now
         pending = PendingEvaluation(self._run, step, self._config.evaluation.max_tokens or max_tokens)
@@ -153,7 +153,7 @@ class EvaluationScheduler:
         self._begin(pending)
         if self._where != "inside":
             return {}
-        metrics = self._take()
+        metrics = self._take_metrics()
         pending.remove()
         return metrics
 
@@ -175,7 +175,7 @@ class EvaluationScheduler:
         if self._pending is None or self._needs_engine or (self._child is not None and self._child.status() is None):
             return
         pending = self._pending
-        if metrics := self._take():
+        if metrics := self._take_metrics():
             self._log_late(pending.step, metrics)
         pending.remove()  # last: a run killed before finds the metrics when it resumes
 
@@ -237,7 +237,7 @@ class EvaluationScheduler:
         except BaseException as error:
             self._error = error
 
-    def _take(self) -> dict[str, float]:
+    def _take_metrics(self) -> dict[str, float]:
         """Return the metrics of the finished evaluation, and keep its weights if they are the best."""
         assert self._pending is not None
         pending, self._pending = self._pending, None
@@ -258,7 +258,7 @@ class EvaluationScheduler:
     def _failure_reason(self) -> str:
         if self._child is None:
             return self._refusal
-        words = self._child.last_words()
+        words = self._child.exit_reason()
         return f"its process was {words}" if (self._child.status() or 0) < 0 else f"{words} (see {self._child.log})"
 
     def _is_complete(self, pending: PendingEvaluation) -> bool:

@@ -1,4 +1,4 @@
-"""The fit of a run to its machines: whether its memory suffices, and values with which it does.
+"""The fit of a run to its machines: a check of its memory, and values that fit.
 
 `curate train --gpus N` chooses these values unless the user has: the engines' GPUs, their memory share, and whether to
 offload optimizer moments. If a run does not fit, the error message recommends them.
@@ -70,7 +70,7 @@ def launcher(n_ranks: int) -> str:
     return f"torchrun --nproc-per-node {n_ranks} --no-python"
 
 
-def adapt(read: ReadConfig, machines: Machines) -> Config:
+def fit_config(read: ReadConfig, machines: Machines) -> Config:
     """Return the first configuration of `read` that fits the machines, unchanged if possible.
 
     If none fits, return the leanest one whose roles can be divided among the GPUs. Raises ConfigError if the unchanged
@@ -91,7 +91,7 @@ def check_memory(config: Config, machines: Machines) -> None:
     if not (problem := _problem(config, machines)):
         return
     for start in (config, with_overrides(config, ["model.lora_rank=32"])):
-        fitting = adapt(partial(with_overrides, start), machines)
+        fitting = fit_config(partial(with_overrides, start), machines)
         if not _problem(fitting, machines):
             changed = changed_values(config, fitting).items()
             values = " ".join(f"--set {name}={json.dumps(value)}" for name, value in changed)

@@ -29,12 +29,12 @@ from train.errors import ConfigError
 
 CONFIG, _LOCK = "config.json", ".lock"
 # Files written before the first sample. A run refused for its configuration, model or data leaves only these.
-_BEFORE = (_LOCK, CONFIG, "questions.jsonl", "workers", "journal")
+_BEFORE = (_LOCK, CONFIG, "prompts.jsonl", "workers", "journal")
 # Sections and keys that may change when a run resumes, because finished steps do not depend on them. The dataset digest
 # of the checkpoint detects a change of data.include.
 _MAY_CHANGE = (
-    "run", "evaluation", "engine", "workers", "data.include", "sandbox", "most", "rollout.max_seconds",
-    "rollout.most_running", "reward.model_device", "optimizer.row_tokens", "optimizer.offload", "ranks",
+    "run", "evaluation", "engine", "workers", "data.include", "sandbox", "limits", "rollout.max_seconds",
+    "rollout.max_running", "reward.model_device", "optimizer.row_tokens", "optimizer.offload", "ranks",
 )  # fmt: skip
 _MUST_STAY = (
     "run.seed",  # determines the order of prompts

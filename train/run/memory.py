@@ -32,7 +32,7 @@ from train.rollouts.reward_model import model_parameters
 
 GB = 10**9
 _MEASURED_LAYERS = (2, 3)  # memory is linear in the number of layers from 2 on
-_VISITING_BYTES = GB  # offloaded moments (optimizer.offload) on a GPU at once
+_MOMENT_BUFFER_BYTES = GB  # offloaded moments (optimizer.offload) on a GPU at once
 _MACHINE_GPUS = 8
 _TRAINED_BYTES = 16  # per weight of a reward model in training: itself, its gradient and two moments, in float32
 _STATE_BYTES = 12  # per trained weight in a checkpoint: itself and its two moments, in float32
@@ -86,7 +86,7 @@ def estimate_run(config: Config, *, ranks: int) -> LearnerMemory:
 
 def gpu_memory(memory: LearnerMemory, *, offload: bool) -> LearnerMemory:
     """Return the part on the GPU: with `offload`, moments visit it only once activations are freed."""
-    return replace(memory, moments=max(_VISITING_BYTES - memory.activations, 0)) if offload else memory
+    return replace(memory, moments=max(_MOMENT_BUFFER_BYTES - memory.activations, 0)) if offload else memory
 
 
 def estimate(model: ModelConfig, *, row_tokens: int, reference: bool, ranks: int = 1) -> LearnerMemory:
@@ -314,7 +314,7 @@ def divide_gpus(config: Config, machines: Machines) -> tuple[int, int]:
     return n_left, len(engines)
 
 
-def _evaluates_beside(config: Config) -> bool:
+def _evaluates_concurrently(config: Config) -> bool:
     return config.evaluation.where == "own" and bool(config.evaluation.dataset or config.evaluation.suites)
 
 
@@ -322,27 +322,27 @@ def _gpu_needs(
     config: Config, machines: Machines, ranks: int, engine_gpus: int, learner: LearnerMemory
 ) -> Iterator[MemoryNeed]:
     gpu, engine, evaluation = machines.gpu_gb * GB, config.engine, config.evaluation
-    offload, evaluates_beside = config.optimizer.offload, _evaluates_beside(config)
+    offload, is_concurrent = config.optimizer.offload, _evaluates_concurrently(config)
     parts = {**gpu_memory(learner, offload=offload).bytes_by_purpose, "overhead": _GPU_OVERHEAD_BYTES}
     advice = "Lower optimizer.row_tokens and the stages' max_tokens, set model.activation_checkpointing"
     advice += "" if offload else " or optimizer.offload"
-    judge = _reward_model(config, 2)
+    reward_model = _reward_model(config, 2)
     if config.reward.model_gpu is not None:
-        yield MemoryNeed("GPU of reward model", judge, gpu, "Choose a smaller reward.model")
+        yield MemoryNeed("GPU of reward model", reward_model, gpu, "Choose a smaller reward.model")
     elif config.reward.model_device != "cpu":
-        parts |= judge  # on the first of these GPUs
-        advice += ", name a GPU of its own in reward.model_device" if judge else ""
+        parts |= reward_model  # on the first of these GPUs
+        advice += ", name a separate GPU in reward.model_device" if reward_model else ""
     shares_gpu = not engine_gpus and ranks == 1
-    beside = evaluation.memory_share * gpu if evaluates_beside and not evaluation.gpus else 0.0
-    if beside:
-        parts["evaluation"] = beside
+    evaluation_bytes = evaluation.memory_share * gpu if is_concurrent and not evaluation.gpus else 0.0
+    if evaluation_bytes:
+        parts["evaluation"] = evaluation_bytes
         advice += ", lower evaluation.memory_share"
     if shares_gpu and config.rollout.pipeline == "sync" and evaluation.where != "idle":  # they take turns
         parts["sleeping engine"] = _SLEEPING_BYTES
         while_sampling = {
             "learner at rest": learner.weights + learner.reference + (0 if offload else learner.moments),
             "engine": engine.memory_share * gpu,
-            "evaluation": beside,
+            "evaluation": evaluation_bytes,
             "overhead": _GPU_OVERHEAD_BYTES,
         }
         while_sampling["reward model"] = parts.get("reward model", 0.0)
@@ -354,11 +354,11 @@ def _gpu_needs(
 
     longest, prompt = max(stage.max_tokens for stage in config.stages), config.data.max_prompt_tokens
     if engine_gpus or shares_gpu:
-        answer = longest if evaluates_beside else max(longest, evaluation.max_tokens)
+        answer = longest if is_concurrent else max(longest, evaluation.max_tokens)
         scope = f"each of {engine_gpus} engine GPUs" if engine_gpus else "engine on that GPU"
         advice = "Raise engine.memory_share or engine.tensor_parallel, lower max_tokens"
         yield _engine_need(scope, config, engine, learner, engine.max_model_len or prompt + answer, gpu, advice)
-    if evaluates_beside:
+    if is_concurrent:
         on = f"each of {len(evaluation.gpus)} evaluation GPUs" if evaluation.gpus else "evaluation on first GPU"
         advice = "Raise evaluation.memory_share or evaluation.tensor_parallel, lower evaluation.max_tokens"
         yield _engine_need(on, config, evaluation, learner, prompt + (evaluation.max_tokens or longest), gpu, advice)
@@ -400,7 +400,7 @@ def _host_needs(
     model = learner.parameters * _number_bytes(config)
     state = learner.trainable_parameters * _STATE_BYTES / (config.ranks.shard or ranks) + learner.reference
     process = _PROCESS_BYTES if machines.gpus else _CPU_PROCESS_BYTES
-    evaluation_processes = max(len(config.evaluation.gpus), 1) if _evaluates_beside(config) else 0
+    evaluation_processes = max(len(config.evaluation.gpus), 1) if _evaluates_concurrently(config) else 0
     others = engine_gpus + len(config.evaluation.gpus)
     ranks_of_first = min(ranks, machines.first_machine_gpus - others) if machines.gpus else ranks
     moments = learner.moments if machines.gpus and config.optimizer.offload else 0
@@ -418,8 +418,8 @@ def _host_needs(
         first |= learner.bytes_by_purpose | {"engine": model + _CPU_CACHE_BYTES + process}
         if evaluation_processes:
             first["evaluation"] = model + _CPU_CACHE_BYTES
-    if config.most.memory_mb and config.sandbox.workers and config.sandbox.backend == "local":
-        first["programs"] = config.most.memory_mb * config.sandbox.workers * 2**20
+    if config.limits.memory_mb and config.sandbox.workers and config.sandbox.backend == "local":
+        first["programs"] = config.limits.memory_mb * config.sandbox.workers * 2**20
     advice = "Use machines with more memory"
     yield MemoryNeed("first machine", first, machines.host_gb * GB, advice)
     if machines.gpus > _MACHINE_GPUS:

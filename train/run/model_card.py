@@ -42,7 +42,7 @@ Row = dict[str, Any]
 
 
 class _SuiteRows(NamedTuple):
-    """The evaluations on a suite."""
+    """Table rows of the evaluations on a suite."""
 
     suite: str
     window: str  # contest dates; "" for all

@@ -25,7 +25,7 @@ from curate.trust import TrustPolicy
 from train.config import Config, WorkersConfig, as_table, from_table
 from train.engine_options import EngineOptions
 from train.errors import ConfigError, NoRunError
-from train.evaluation.codeforces.rating import model_ratings
+from train.evaluation.codeforces.rating import rate_evaluation
 from train.evaluation.evaluate import evaluate
 from train.evaluation.exercises import has_dates, parse_suite, read_exercises
 from train.evaluation.result_metadata import answer_languages, model_metadata, suite_metadata
@@ -51,7 +51,7 @@ def _step_of(path: Path) -> int:
     return int(path.stem.removeprefix(_STEP))
 
 
-def forget_after(run: Path, step: int) -> None:
+def delete_results_after(run: Path, step: int) -> None:
     """Delete the results of later steps, which will run again."""
     for path in _result_files(run):
         if _step_of(path) > step:
@@ -135,7 +135,7 @@ SuiteMetrics = dict[str, dict[str, float]]  # metrics of an evaluation, by suite
 
 @dataclass(frozen=True, slots=True)
 class PendingEvaluation:
-    """The evaluation of the weights after a step."""
+    """An unfinished evaluation of the weights after a step, in its folder."""
 
     run: Path
     step: int
@@ -190,7 +190,7 @@ class PendingEvaluation:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def unfinished_evaluations(run: Path) -> list[PendingEvaluation]:
+def find_unfinished_evaluations(run: Path) -> list[PendingEvaluation]:
     """Return the evaluations that were pending when the run ended, ordered by step.
 
     Deletes folders without a request.
@@ -213,7 +213,7 @@ def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler
     """
     settings, finished = config.evaluation, pending.suite_metrics()
     sampling = SamplingParams(settings.temperature, settings.top_p, pending.max_tokens)
-    with open_sandbox(config.sandbox, config.most) as sandbox:
+    with open_sandbox(config.sandbox, config.limits) as sandbox:
         for suite in suites:
             if suite.name in finished:
                 continue
@@ -234,7 +234,7 @@ def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler
                 evaluation.outcomes,
                 evaluation.tokens,
                 languages=answer_languages(suite.exercises),
-                ratings=model_ratings(evaluation.outcomes),
+                ratings=rate_evaluation(evaluation.outcomes),
             ).write(path)
             pending.record_suite_metrics(suite.name, evaluation.metrics())
 

@@ -91,10 +91,10 @@ def _data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
         stored = Dataset(folder).require_problems()
         left_out = stored.exclusion_reasons(trust)
         rows = stored.rows("data", ("id", "source", "verified", "expected_answer"))
-        taken = [row for row in rows if row["id"] not in left_out]
-        unverified = Counter(row["source"] for row in taken if not row["verified"])
-        n_questions = sum(bool(row["expected_answer"]) for row in taken)
-    check_scorable(config.reward, ProblemKinds(tests=n_questions < len(taken), answers=n_questions > 0))
+        trusted = [row for row in rows if row["id"] not in left_out]
+        unverified = Counter(row["source"] for row in trusted if not row["verified"])
+        n_with_answer = sum(bool(row["expected_answer"]) for row in trusted)
+    check_scorable(config.reward, ProblemKinds(tests=n_with_answer < len(trusted), answers=n_with_answer > 0))
     check_trusted(folder, trust)
     yield f"{head}{dataset}, {len(stored) - len(left_out):,} of {len(stored):,} problems{share}"
     yield from (f"           {line}" for line in exclusion_lines(Counter(left_out.values())))
@@ -113,7 +113,7 @@ def _evaluation(config: Config) -> Iterator[str]:
     if suites:
         often = [f"every {settings.every_steps} steps"] * bool(settings.every_steps)
         often += [f"every {settings.every_minutes:g} minutes"] * bool(settings.every_minutes)
-        where = {"inside": "within the step", "idle": "with the idle engine", "own": "with an engine of its own"}
+        where = {"inside": "within the step", "idle": "with the idle engine", "own": "with a separate engine"}
         best = f"; the best by {settings.keep_best} is kept" if settings.keep_best else ""
         yield f"           {', '.join(['at the start and the end', *often])}, {where[settings.where]}{best}"
 

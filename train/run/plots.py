@@ -246,13 +246,13 @@ def _draw_lanes(place: Axes, label: str, bars: Sequence[Bar], longest: float) ->
             # two alternating shades separate adjacent batches
             shade = 0.95 - 0.4 * (batch % 2)
             of_batch = [bar for bar in of_part if bar["batch"] == batch]
-            for began, ended in _joined(of_batch, gap=longest / 400):  # joins bars with an invisible gap
+            for began, ended in _join_intervals(of_batch, gap=longest / 400):  # joins bars with an invisible gap
                 bar = [(began - begin, ended - began)]
                 place.broken_barh(bar, (height - 0.4, 0.8), color=colour, alpha=shade, lw=0)
                 if part in ("sample", "train", "evaluate") and ended - began > longest / 70:
                     middle = (began + ended) / 2 - begin
                     place.text(middle, height, str(batch), ha="center", va="center", fontsize=7, color="white")
-        busy_seconds = sum(ended - began for began, ended in _joined(of_part))
+        busy_seconds = sum(ended - began for began, ended in _join_intervals(of_part))
         names.append(f"{words} {busy_seconds / (end - begin or 1):.0%}")
     place.set_yticks(range(len(names)), names)
     place.tick_params(axis="y", length=0)
@@ -265,7 +265,7 @@ def _draw_lanes(place: Axes, label: str, bars: Sequence[Bar], longest: float) ->
     )
 
 
-def _joined(bars: Sequence[Bar], *, gap: float = 0.0) -> list[tuple[float, float]]:
+def _join_intervals(bars: Sequence[Bar], *, gap: float = 0.0) -> list[tuple[float, float]]:
     """Join intervals that overlap or are at most `gap` seconds apart."""
     joined: list[tuple[float, float]] = []
     for began, ended in sorted((bar["began"], bar["ended"]) for bar in bars):
@@ -323,7 +323,7 @@ def _draw_differences(place: Axes, results: Mapping[int, Result], colour: str) -
 
 # --- by month ---
 
-_APART = 0.12  # months between the points of two models
+_MODEL_OFFSET_MONTHS = 0.12  # months between the points of two models
 
 
 def plot_by_month(results: Sequence[Result], out: Path, released: date | None = None) -> None:
@@ -340,7 +340,7 @@ def plot_by_month(results: Sequence[Result], out: Path, released: date | None = 
     with _picture(out, 7.2, 5.5, names if len(names) > 1 else ()) as figure:
         upper, lower = figure.subplots(2, 1, sharex=True)
         for place, (months, curve) in enumerate(zip(of_month, since, strict=True)):
-            shift = (place - (len(names) - 1) / 2) * _APART
+            shift = (place - (len(names) - 1) / 2) * _MODEL_OFFSET_MONTHS
             found = months.values()
             upper.errorbar(
                 [number + shift for number in months],

@@ -59,7 +59,8 @@ class RewardTraining:
 
         def submit_and_keep(answer: Completion, task: Task) -> Future[Reward]:
             future = submit(answer, task)
-            future.add_done_callback(partial(self._keep, answer, task))  # before the callbacks that the step waits for
+            # registered first, so it runs before the callbacks that complete the step
+            future.add_done_callback(partial(self._record_reward, answer, task))
             return future
 
         return submit_and_keep
@@ -69,9 +70,9 @@ class RewardTraining:
         delete_after_step(self._rankings, step)
         trained = self._trained_steps()
         for later in (each for each in trained if each > step):
-            shutil.rmtree(self._folder_of(later))
+            shutil.rmtree(self._step_folder(later))
         if earlier := [each for each in trained if each <= step]:
-            self.model.load_weights(self._folder_of(earlier[-1]))
+            self.model.load_weights(self._step_folder(earlier[-1]))
 
     def after_step(self, step: int) -> dict[str, float]:
         """Write the rankings of a step and, if due, train the model; return the metrics of the training.
@@ -101,7 +102,7 @@ class RewardTraining:
             ) from error
         return metrics
 
-    def _keep(self, answer: Completion, task: Task, future: "Future[Reward]") -> None:
+    def _record_reward(self, answer: Completion, task: Task, future: "Future[Reward]") -> None:
         if future.exception() is not None:
             return  # the error of the reward ends the run
         values = [value for name, value in future.result().parts if name != "model" and name not in FORM_REWARDS]
@@ -170,7 +171,7 @@ class RewardTraining:
 
     def _save(self, step: int) -> None:
         """Write the model, and delete those that no checkpoint needs."""
-        folder = self._folder_of(step)
+        folder = self._step_folder(step)
         aside = folder.with_name(f".{folder.name}.writing")
         shutil.rmtree(aside, ignore_errors=True)
         self.model.save_pretrained(aside)
@@ -180,10 +181,10 @@ class RewardTraining:
         fsync_path(self._folder)
         oldest = checkpoint.oldest_step(self._run) if checkpoint.list_checkpoints(self._run) else 0
         for old in [each for each in self._trained_steps() if each <= oldest][:-1]:
-            shutil.rmtree(self._folder_of(old))
+            shutil.rmtree(self._step_folder(old))
 
     def _trained_steps(self) -> list[int]:
         return sorted(int(path.name.removeprefix("step-")) for path in self._folder.glob("step-*"))
 
-    def _folder_of(self, step: int) -> Path:
+    def _step_folder(self, step: int) -> Path:
         return self._folder / f"step-{step:06d}"

@@ -28,7 +28,7 @@ MAGNITUDE, _EXPONENT_SHIFT, _EXPONENT, _MANTISSA = 0x7FFF, 7, 0xFF, 0x7F
 
 
 class MalformedCommitment(ValueError):
-    """Bytes that no honest worker sends as commitments."""
+    """Invalid commitments, which no honest worker sends."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,12 +69,12 @@ class EngineProcesses:
                 engine.send("sample", list(missing[number].items()), sampling)
         try:
             while any(missing) and not self._closed:
-                asked = {engine.connection: number for number, engine in enumerate(self._engines) if missing[number]}
-                answering = wait(list(asked), timeout=_POLL_SECONDS)
-                for number in asked.values():
+                numbers = {engine.connection: number for number, engine in enumerate(self._engines) if missing[number]}
+                readable = wait(list(numbers), timeout=_POLL_SECONDS)
+                for number in numbers.values():
                     engine = self._engines[number]
                     try:
-                        if engine.connection in answering:
+                        if engine.connection in readable:
                             index, answer = engine.receive("answer")
                             del missing[number][index]
                             yield index, answer
@@ -146,10 +146,10 @@ class EngineProcesses:
             ) from error
         if not self._restarts.spend(time.monotonic()):
             raise SamplerError(
-                f"engines have failed more than {self._restarts.per_hour} times within an hour, which is "
-                f"engine.restarts_per_hour; the last time: {error}"
+                f"engines failed more than engine.restarts_per_hour = {self._restarts.per_hour} times within an hour, "
+                f"the last time with: {error}"
             ) from error
-        log.warning("an engine failed and is started again: %s", error)
+        log.warning("an engine failed and is restarted: %s", error)
         self._engines[number].end()
         engine = self._engines[number] = _Engine(*self._arguments[number])
         if self._closed:

@@ -26,7 +26,7 @@ class EngineSpec(Struct, frozen=True):
     model           folder or Hub name; the run's weights replace its weights before sampling
     context_tokens  tokens of prompt and completion together
     vllm            vLLM's options, by vLLM's names
-    whole_leases    whether new weights are loaded only between leases
+    whole_leases    whether to load new weights only between leases
     sampling        sampling params for training and, unless evaluation has its own engine, evaluation
     """
 

@@ -188,8 +188,8 @@ class HttpSampler:
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
         """Yield (index, completion) as completions finish; see protocol.py."""
-        asked = map_results(lambda prompt: self._ask(*prompt, sampling), prompts, threads=self._concurrency)
-        for index, answer in asked:
+        results = map_results(lambda prompt: self._complete(*prompt, sampling), prompts, threads=self._concurrency)
+        for index, answer in results:
             if isinstance(answer, Exception) and not isinstance(answer, ValueError):
                 raise answer
             yield index, answer
@@ -225,7 +225,7 @@ class HttpSampler:
             raise SamplerError(f"the server at {self._url} has no model {self._model}. It has {names or 'none'}.")
         return known[self._model]
 
-    def _ask(self, prompt: Prompt, seed: int, sampling: SamplingParams) -> SampledCompletion:
+    def _complete(self, prompt: Prompt, seed: int, sampling: SamplingParams) -> SampledCompletion:
         """Request a completion, with retries. Raises ValueError for a refused prompt, SamplerError for a failure."""
         path, request = self._request(prompt, sampling.max_tokens)
         request |= {"model": self._model, "temperature": sampling.temperature, "top_p": sampling.top_p, "seed": seed}
@@ -259,7 +259,7 @@ class HttpSampler:
         raise SamplerError("the sampler was closed while it had work")
 
     def _attempt(self, path: str, request: Mapping[str, Any], sampling: SamplingParams) -> SampledCompletion:
-        """Send a request once. Raises _TransientFailure, and what `_ask` raises."""
+        """Send a request once. Raises _TransientFailure, and what `_complete` raises."""
         limit_name = self._limit_name  # another thread may change it
         body = json.dumps({limit_name if name == _LIMIT else name: value for name, value in request.items()})
         seconds = self._options.max_seconds
@@ -294,18 +294,18 @@ class HttpSampler:
     def _request(self, prompt: Prompt, max_tokens: int) -> tuple[str, dict[str, Any]]:
         """Return the path for this type of prompt, and the request's fields for prompt and length."""
         if isinstance(prompt, list):
-            asked: dict[str, Any] = {"messages": prompt}
+            results: dict[str, Any] = {"messages": prompt}
             arguments = dict(self._template_arguments)
             if "chat_template" in arguments:
-                asked["chat_template"] = arguments.pop("chat_template")
+                results["chat_template"] = arguments.pop("chat_template")
             if arguments:
-                asked["chat_template_kwargs"] = arguments
+                results["chat_template_kwargs"] = arguments
             if self._is_vllm and is_prefilled(prompt):
-                asked |= _CONTINUE
+                results |= _CONTINUE
             # The server would refuse more than its context; without a number, a completion may use the rest of it.
             if self._context is None or max_tokens < self._context:
-                asked["max_tokens"] = max_tokens
-            return "/chat/completions", asked
+                results["max_tokens"] = max_tokens
+            return "/chat/completions", results
         if isinstance(prompt, tuple) and not self._is_vllm:
             raise SamplerError(f"the server at {self._url} is not vLLM's, and only that takes prompts as token ids")
         if self._context is not None:

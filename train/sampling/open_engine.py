@@ -94,9 +94,9 @@ def engine_spec(config: Config, run: str = "") -> EngineSpec:
     context_tokens = _context_tokens(config, str(path))
     model = str(path.resolve() if path.exists() else path)
     engine = config.engine
-    asked: dict[str, Any] = {"whole_leases": not config.rollout.interrupt, "sampling": _sampling(config)}
+    run_options: dict[str, Any] = {"whole_leases": not config.rollout.interrupt, "sampling": _sampling(config)}
     if engine.kind != "vllm":
-        return EngineSpec(run, model, engine.kind, context_tokens, **asked)
+        return EngineSpec(run, model, engine.kind, context_tokens, **run_options)
     options = EngineOptions(engine.concurrency or None, engine.options).for_vllm()
     if config.model.head_dtype == "float32":
         options["hf_overrides"] = {**options.get("hf_overrides", {}), "head_dtype": "float32"}
@@ -106,7 +106,7 @@ def engine_spec(config: Config, run: str = "") -> EngineSpec:
         "tensor_parallel_size": engine.tensor_parallel,
         "dtype": config.model.dtype,
     }
-    return EngineSpec(run, model, engine.kind, context_tokens, options, **asked)
+    return EngineSpec(run, model, engine.kind, context_tokens, options, **run_options)
 
 
 def _sampling(config: Config) -> tuple[SamplingParams, ...]:

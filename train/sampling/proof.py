@@ -15,7 +15,7 @@ from math import exp, inf, isfinite, prod
 from train.errors import ParityError, SamplerError
 from train.sampling.protocol import Engine
 from train.weights.manifest import Probe, SentTensor, WeightManifest
-from train.weights.source import Weights, with_checksums
+from train.weights.source import Weights, record_checksums
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ def load_and_prove(
     Returns the metrics of the proof. Raises ParityError and SamplerError, as `prove` does.
     """
     sent: list[SentTensor] = []
-    engine.load(with_checksums(weights, sent), version)
+    engine.load(record_checksums(weights, sent), version)
     return prove(engine, WeightManifest(version, tensors=tuple(sent), probe=probe, max_error=max_error))
 
 
@@ -76,7 +76,7 @@ def _compare_logprobs(engine: Engine, manifest: WeightManifest, probe: Probe) ->
             f"the engine cannot take {max(map(len, probe.tokens))} tokens to compare it with the learner: {refusal}. "
             "Give it a larger max_model_len"
         ) from refusal
-    of_answers = [held[len(held) - len(sent) :] for sent, held in zip(probe.logprobs, by_engine, strict=True)]
+    of_answers = [values[len(values) - len(sent) :] for sent, values in zip(probe.logprobs, by_engine, strict=True)]
     metrics = logprob_differences(probe.logprobs, of_answers)
     if not metrics[PARITY_METRIC] <= manifest.max_error:
         raise ParityError(

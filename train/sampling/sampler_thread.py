@@ -41,18 +41,18 @@ def use_own_stream() -> None:
 class SamplerThread:
     """A sampler in its own thread; see `UpdatableSampler` in protocol.py.
 
-    opened   builds the sampler
+    build    builds the sampler
     seconds  time limit for that
 
-    Raises SamplerError after the time limit, and the errors of `opened`.
+    Raises SamplerError after the time limit, and the errors of `build`.
     """
 
-    def __init__(self, opened: Callable[[], UpdatableSampler], *, seconds: float) -> None:
+    def __init__(self, build: Callable[[], UpdatableSampler], *, seconds: float) -> None:
         self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         threading.Thread(target=self._serve, name="engine", daemon=True).start()
         self._call(use_own_stream)
         try:
-            self._sampler = self._submit(opened).result(seconds)
+            self._sampler = self._submit(build).result(seconds)
         except TimeoutError as error:
             raise start_timeout(seconds) from error
 

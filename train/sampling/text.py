@@ -72,7 +72,7 @@ class TextSampler(Engine):
                     return
                 for key, completion in self.step():
                     number, prompt = running.pop(key)
-                    yield number, with_continuation_text(prompt, completion, sampling.stop, self._decode)
+                    yield number, restore_continuation_text(prompt, completion, sampling.stop, self._decode)
         finally:
             self.abort(running)
 
@@ -110,7 +110,7 @@ def warn_unknown_arguments(tokenizer: Any, arguments: Mapping[str, Any], model: 
             log.warning("the chat template of %s does not use %s, so that argument changes nothing", model, name)
 
 
-def with_continuation_text(
+def restore_continuation_text(
     prompt: Prompt, answer: SampledCompletion, stops: Sequence[str], decode: Callable[[Sequence[int]], str]
 ) -> SampledCompletion:
     """Return the completion with the exact continuation of a text or a prefill; others unchanged.

@@ -145,9 +145,9 @@ class TransformersSampler(TextSampler):
     def checksums(self, tensors: Sequence[SentTensor]) -> dict[str, str]:
         """Return the checksums of the model's tensors; see `Engine`."""
         with self._turn:
-            held = self._model.state_dict()
-            known = [tensor for tensor in tensors if tensor.name in held]
-            return {each.name: checksum(held[each.name].to(getattr(torch, each.dtype))) for each in known}
+            state = self._model.state_dict()
+            known = [tensor for tensor in tensors if tensor.name in state]
+            return {each.name: checksum(state[each.name].to(getattr(torch, each.dtype))) for each in known}
 
     def sleep(self) -> None:
         """Do nothing: model and trainer share no GPU."""
@@ -178,10 +178,10 @@ class TransformersSampler(TextSampler):
             use_cache=True,
         )
         batch.cache = out.past_key_values
-        drawn = self._sample_tokens(batch.answers, out.logits[:, -1].float())
+        next_tokens = self._sample_tokens(batch.answers, out.logits[:, -1].float())
         ids_B1 = torch.zeros(len(batch.answers), 1, dtype=torch.long)
         over = []
-        for row, (answer, (token, logprob)) in enumerate(zip(batch.answers, drawn, strict=True)):
+        for row, (answer, (token, logprob)) in enumerate(zip(batch.answers, next_tokens, strict=True)):
             if answer.has_ended:
                 continue
             sampling = answer.sampling

@@ -20,7 +20,7 @@ from train.errors import SamplerError
 from train.sampling.model_check import check_folder
 from train.sampling.protocol import SampledCompletion, SamplingParams
 from train.sampling.text import NO_ARGUMENTS, TextSampler
-from train.sampling.vllm_weights import with_lm_head
+from train.sampling.vllm_weights import append_lm_head
 from train.weights import nccl
 from train.weights.checksums import combine_checksums
 from train.weights.manifest import SentTensor
@@ -114,7 +114,7 @@ class VllmSampler(TextSampler):
             if not self._finished:
                 self._collect()
             outputs, self._finished = self._finished, []
-            notes = self._notes(outputs)
+            notes = self._take_commitments(outputs)
         return [(output.request_id, self._completion(output, notes.get(output.request_id))) for output in outputs]
 
     def abort(self, keys: Iterable[str]) -> None:
@@ -123,8 +123,8 @@ class VllmSampler(TextSampler):
             self._finished = [output for output in self._finished if output.request_id not in dropped]
             if dropped and not self._closed:
                 self._engine.abort_request(list(dropped))
-            if (noted := dropped & self._verifiable) and not self._closed:
-                self._llm.collective_rpc("discard_commitments", args=(sorted(noted),))
+            if (recorded := dropped & self._verifiable) and not self._closed:
+                self._llm.collective_rpc("discard_commitments", args=(sorted(recorded),))
             self._verifiable -= dropped
 
     def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
@@ -140,7 +140,7 @@ class VllmSampler(TextSampler):
             others_run = not self._closed and self._engine.has_unfinished_requests()
             if not self._closed:
                 numbers = [self._begin(key, ids, parameters) for key, ids in zip(keys, sequences, strict=True)]
-                self._bring_forward(numbers)
+                self._move_to_front(numbers)
             found: dict[str, Any] = {}
             while len(found) < len(keys):
                 self._collect()
@@ -164,7 +164,7 @@ class VllmSampler(TextSampler):
         if isinstance(weights, TensorFiles):  # each process of the engine reads the files
             self._load("load_files", version, args=(list(map(str, weights.paths)),))
         else:
-            self._load("reload_weights", version, kwargs={"weights_iterator": with_lm_head(weights)})
+            self._load("reload_weights", version, kwargs={"weights_iterator": append_lm_head(weights)})
 
     def receive(self, method: str, arguments: Mapping[str, Any], version: int) -> None:
         """Run one phase of an NCCL transfer (train/weights/nccl.py). Sampling pauses from START to FINISH."""
@@ -190,7 +190,7 @@ class VllmSampler(TextSampler):
         """Free the memory of weights and cache for the learner, if they share a GPU."""
         if self._sleeps:
             with self._turn:
-                with self._nothing_in_flight():
+                with self._pause_between_steps():
                     pass  # with asynchronous scheduling, a step may remain after the last completion
                 self._llm.sleep(level=_DISCARD)
 
@@ -198,10 +198,10 @@ class VllmSampler(TextSampler):
         with self._turn:
             if self._closed:
                 raise SamplerError("the sampler was closed before new weights arrived")
-            with _translate_errors("vLLM did not load new weights"), _whole_device():
+            with _translate_errors("vLLM did not load new weights"), _synchronize_device():
                 if self._sleeps:
                     self._llm.wake_up(tags=["weights"])
-                with self._nothing_in_flight():
+                with self._pause_between_steps():
                     self._llm.collective_rpc(method, **arguments)
                     if self._sleeps:
                         self._llm.wake_up(tags=["kv_cache"])
@@ -212,7 +212,7 @@ class VllmSampler(TextSampler):
                     self._engine.set_weight_version(str(version))
 
     @contextmanager
-    def _nothing_in_flight(self) -> Iterator[None]:
+    def _pause_between_steps(self) -> Iterator[None]:
         """Hold the engine between two steps.
 
         With asynchronous scheduling, vLLM's default on GPUs, one step is always in flight. Wait for it: its tokens
@@ -260,7 +260,7 @@ class VllmSampler(TextSampler):
         except Exception as error:  # the engine's process exited, memory ran out, a kernel failed
             raise SamplerError(f"vLLM has failed: {_last_line(error)}. The same command continues.") from error
 
-    def _notes(self, outputs: Sequence[Any]) -> dict[str, tuple[bytes, tuple[float, ...]]]:
+    def _take_commitments(self, outputs: Sequence[Any]) -> dict[str, tuple[bytes, tuple[float, ...]]]:
         """Return commitments and log-probabilities of finished verifiable completions. The caller holds `_turn`."""
         ours = [output for output in outputs if output.request_id in self._verifiable]
         if not ours:
@@ -284,7 +284,7 @@ class VllmSampler(TextSampler):
         except VLLMValidationError as error:
             raise ValueError(str(error)) from error
 
-    def _bring_forward(self, names: Sequence[str]) -> None:
+    def _move_to_front(self, names: Sequence[str]) -> None:
         """Move these requests to the front of the queue, before those that a load interrupted."""
         if self._core is not None:
             waiting = self._core.scheduler.waiting
@@ -293,10 +293,10 @@ class VllmSampler(TextSampler):
             for request in reversed(ours):
                 waiting.prepend_request(request)
 
-    def _completion(self, output: Any, noted: tuple[bytes, tuple[float, ...]] | None) -> SampledCompletion:
+    def _completion(self, output: Any, recorded: tuple[bytes, tuple[float, ...]] | None) -> SampledCompletion:
         (answer,) = output.outputs
         ids = tuple(answer.token_ids)
-        commitments, logprobs = noted or (b"", () if answer.logprobs is None else tuple(answer.logprobs.logprobs))
+        commitments, logprobs = recorded or (b"", () if answer.logprobs is None else tuple(answer.logprobs.logprobs))
         spans = answer.weight_versions or ()  # labels of the weights that sampled the tokens
         versions = tuple(_number(span.version) for span in spans for _ in range(span.end - span.start))
         if len(versions) != len(ids):
@@ -353,7 +353,7 @@ def _start_vllm(model: str, options: dict[str, Any]) -> Any:
 
 
 @contextmanager
-def _whole_device() -> Iterator[None]:
+def _synchronize_device() -> Iterator[None]:
     """Synchronize the device before and after the block, which reads weights used by other streams."""
     import torch
 

@@ -44,7 +44,7 @@ def trace_loaded_regions(model: Any, tensor_specs: Iterable[TensorSpec]) -> list
         for name, dtype, shape in tensor_specs
     }
     with _empty_parameters(model) as parameters, _Copies(parameters, tensors) as copies:
-        model.load_weights(with_lm_head(tensors.items()))
+        model.load_weights(append_lm_head(tensors.items()))
     return list(copies.placements)
 
 
@@ -56,17 +56,17 @@ def partial_checksums(found: Sequence[LoadedRegion], tensor_specs: Iterable[Tens
         by_parameter[id(place.module), place.parameter].append(place)
     parts: list[PartialChecksum] = []
     for places in by_parameter.values():
-        held = _effective_weight(places[0])  # unpacking copies, so hold one at a time
-        if held is None:
+        effective = _effective_weight(places[0])  # unpacking copies, so hold one at a time
+        if effective is None:
             continue
         for place in places:
             dtype, shape = kinds[place.name]
-            total = partial_checksum(place.target.view(held).to(dtype), place.source, shape)
+            total = partial_checksum(place.target.view(effective).to(dtype), place.source, shape)
             parts.append((place.name, place.source.sizes, place.source.strides, place.source.offset, total))
     return parts
 
 
-def with_lm_head(weights: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+def append_lm_head(weights: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
     """Yield the tensors, and finally a tied embedding as the missing output layer.
 
     On a CPU, vLLM keeps a packed copy of the output layer, and updates it only if it is among the tensors.
@@ -86,19 +86,19 @@ def _effective_weight(place: LoadedRegion) -> Tensor | None:
     """Return a parameter's values in computation; None if its layout is unknown."""
     if place.parameter == "weight" and len(place.shape) == 2 and hasattr(place.module, "cpu_linear"):
         return _unpack(place.module, *place.shape)
-    held = getattr(place.module, place.parameter).detach()
-    return held if held.shape == place.shape and held.is_contiguous() else None
+    effective = getattr(place.module, place.parameter).detach()
+    return effective if effective.shape == place.shape and effective.is_contiguous() else None
 
 
 def _unpack(module: Any, outputs: int, inputs: int) -> Tensor:
     """Read a packed matrix through its products with the rows of the identity matrix."""
-    held = torch.empty(outputs, inputs, dtype=module.weight.dtype)
+    effective = torch.empty(outputs, inputs, dtype=module.weight.dtype)
     for first in range(0, inputs, _ROW_BATCH):
         last = min(first + _ROW_BATCH, inputs)
         rows = torch.zeros(last - first, inputs, dtype=module.weight.dtype)
         rows[:, first:last].fill_diagonal_(1)
-        held[:, first:last] = module.quant_method.apply(module, rows).t()
-    return held
+        effective[:, first:last] = module.quant_method.apply(module, rows).t()
+    return effective
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 
 from train.sampling import vllm_weights
 from train.sampling.seeded_sampling import CommitmentRecorder, sample_tokens
-from train.sampling.vllm_weights import LoadedRegion, TensorSpec, with_lm_head
+from train.sampling.vllm_weights import LoadedRegion, TensorSpec, append_lm_head
 from train.weights.checksums import PartialChecksum
 from train.weights.source import TensorFiles
 
@@ -35,7 +35,7 @@ class WorkerExtension:
 
     def load_files(self, paths: Sequence[str]) -> None:
         """Load the tensors of safetensors files."""
-        self.reload_weights(weights_iterator=with_lm_head(TensorFiles(tuple(map(Path, paths)))))
+        self.reload_weights(weights_iterator=append_lm_head(TensorFiles(tuple(map(Path, paths)))))
 
     def partial_checksums(self, outlines: Sequence[TensorSpec]) -> list[PartialChecksum]:
         """Return this process's partial checksums of tensors with these specs."""
@@ -64,12 +64,12 @@ class WorkerExtension:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A verifiable request: `drawn` is vLLM's own, growing list of its tokens."""
+    """A verifiable request: `token_ids` is vLLM's own, growing list of its tokens."""
 
     key: str
     seed: int
     temperature: float
-    drawn: list[int]
+    token_ids: list[int]
 
 
 class CounterBasedNoiseProcessor(LogitsProcessor):
@@ -107,7 +107,7 @@ class CounterBasedNoiseProcessor(LogitsProcessor):
 
     def _decide(self, logits: Tensor, rows: list[int], temperature: float) -> None:
         requests = [self._requests[row] for row in rows]
-        seeds, positions = [each.seed for each in requests], [len(each.drawn) for each in requests]
+        seeds, positions = [each.seed for each in requests], [len(each.token_ids) for each in requests]
         _, logp_B, noisy_BV = sample_tokens(logits[rows], temperature, seeds, positions)
         logits[rows] = noisy_BV
         if self._hidden_BH is None:
@@ -116,6 +116,6 @@ class CounterBasedNoiseProcessor(LogitsProcessor):
             self.recorders.setdefault(request.key, CommitmentRecorder()).record(position, self._hidden_BH[row], logp)
 
 
-def _request(parameters: Any, _prompt_ids: list[int] | None, drawn: list[int]) -> _Request | None:
+def _request(parameters: Any, _prompt_ids: list[int] | None, token_ids: list[int]) -> _Request | None:
     given = (parameters.extra_args or {}).get(VERIFIABLE_KEY)
-    return None if given is None else _Request(**given, drawn=drawn)
+    return None if given is None else _Request(**given, token_ids=token_ids)

@@ -1,12 +1,12 @@
-"""Checksums of tensors, from the whole tensor or from the parts of it that the processes of an engine hold.
+"""Checksums of tensors, computed from a whole tensor or from an engine's shards of it.
 
 A checksum is a sum over the elements, modulo 2^64: the bits of the element times an odd number that depends on its
-row and column in the whole tensor. A single element that differs always changes it; other differences, such as rows in
-another order, go unnoticed with a chance of less than one in a billion. Since it is a sum, those of the parts add up
-to that of the whole: engines that split a tensor among GPUs are checked without gathering it. Zeros of either sign and
-subnormal numbers count as zero, because the matrix products of some CPUs do not tell them apart.
+row and column in the whole tensor. A change of a single element always changes the checksum; other changes, such as
+reordered rows, collide with a probability below 1e-9. The checksums of shards add up to that of the whole tensor, so
+tensors sharded over GPUs are checked without a gather. Signed zeros and subnormal numbers count as zero, because matrix
+products on some CPUs flush them.
 
-This guards against mistakes. Against forgery there are the digests of the files.
+Checksums detect mistakes; the files' BLAKE3 digests detect forgery.
 """
 
 from collections import defaultdict
@@ -18,13 +18,15 @@ from math import prod
 import torch
 from torch import Tensor
 
-# Elements of one pass, which are integers of 8 bytes for a moment: what a CPU's cache holds, or a GPU keeps busy.
+# Elements per pass, by device: their 8-byte products fit into a CPU's cache, or keep a GPU busy.
 _CHUNK_ELEMENTS = {"cpu": 1 << 16, "cuda": 1 << 24}
-_ROWS, _COLUMNS = 0x5851F42D4C957F2D, 0x14057B7EF767814F  # so that a row and a column of one number differ
+_ROWS, _COLUMNS = (
+    0x5851F42D4C957F2D,
+    0x14057B7EF767814F,
+)  # salts, so row i and column i get different factors
 _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
-# A part of a tensor that a process holds: the tensor's name; sizes, strides and offset of the part in the tensor; and
-# what the part adds to the tensor's checksum.
+# A process's part of a tensor: the tensor's name; sizes, strides and offset of the part; its summand of the checksum.
 PartialChecksum = tuple[str, tuple[int, ...], tuple[int, ...], int, int]
 
 DIFFERENT_COPIES = "copies differ"
@@ -32,14 +34,14 @@ DIFFERENT_COPIES = "copies differ"
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Some elements of a contiguous tensor, as torch's `as_strided` names them."""
+    """A view of a contiguous tensor, by the arguments of torch's `as_strided`."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
 
     def view(self, tensor: Tensor) -> Tensor:
-        """Return these elements of a tensor, without a copy."""
+        """Return this view of a tensor, without a copy."""
         return tensor.as_strided(self.sizes, self.strides, tensor.storage_offset() + self.offset)
 
 
@@ -50,13 +52,15 @@ def checksum(tensor: Tensor) -> str:
 
 
 def to_hex(total: int) -> str:
-    """Return the checksum to which partial sums add up."""
+    """Format a sum of partial checksums as a checksum."""
     return f"{total % (1 << 64):016x}"
 
 
 @torch.no_grad()
 def partial_checksum(values: Tensor, place: Region, shape: Sequence[int]) -> int:
-    """Return what the elements at a place of a contiguous tensor of this shape add to the checksum of the tensor.
+    """Return the summand of these elements in the checksum of a contiguous tensor of this shape.
+
+    place: the region of the elements in the tensor
 
     Raises ValueError if the elements are not a block of rows and columns.
     """
@@ -71,10 +75,9 @@ def partial_checksum(values: Tensor, place: Region, shape: Sequence[int]) -> int
 
 
 def combine_checksums(parts: Iterable[PartialChecksum], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
-    """Return the checksum of every tensor whose elements are all held, by its name.
+    """Return the checksum of every tensor whose parts are complete, by its name.
 
-    If a part is held several times, as GPUs do with small tensors, and the copies are not the same, then
-    DIFFERENT_COPIES stands for the checksum.
+    GPUs may replicate parts of small tensors; DIFFERENT_COPIES replaces the checksum if replicas differ.
     """
     by_tensor: dict[str, dict[tuple[tuple[int, ...], int], set[int]]] = defaultdict(lambda: defaultdict(set))
     for name, sizes, _, offset, total in parts:
@@ -90,7 +93,7 @@ def combine_checksums(parts: Iterable[PartialChecksum], shapes: Mapping[str, tup
 
 @lru_cache(maxsize=64)  # many tensors of a model have the same shape
 def _factors(place: Region, columns: int, device: torch.device) -> tuple[Tensor, Tensor, list[int]]:
-    """Return the odd numbers of a block's rows and columns, and the order of its dimensions that puts rows first."""
+    """Return the odd factors of a block's rows and columns, and the permutation that puts row dimensions first."""
     of_rows = [dim for dim, stride in enumerate(place.strides) if stride % columns == 0 and stride > 0]
     of_columns = [dim for dim in range(len(place.sizes)) if dim not in of_rows]
     first_row, first_column = divmod(place.offset, columns)
@@ -109,7 +112,7 @@ def _steps(start: int, dimensions: Sequence[tuple[int, int]]) -> Tensor:
 
 
 def _odd_number(number_N: Tensor, salt: int) -> Tensor:
-    """Return a fixed odd number of 64 bits for each number: the finaliser of SplitMix64, which mixes all bits."""
+    """Hash each number to an odd 64-bit number, by the finalizer of SplitMix64."""
     mixed = number_N * _signed(0x9E3779B97F4A7C15) + salt
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> shift & (1 << 64 - shift) - 1)) * _signed(factor)

@@ -1,6 +1,6 @@
-"""Weights as files over HTTP: fetched by manifest, in several connections, and checked by their digests.
+"""Download of weights over HTTP by their manifest, over several connections, verified by digests.
 
-A download that breaks off continues where it stopped, also after the process was killed.
+An interrupted download resumes by range requests, even after SIGKILL.
 """
 
 import logging
@@ -23,22 +23,22 @@ from train.weights.version_folder import VersionFolder, default_folder
 
 log = logging.getLogger(__name__)
 
-_CONNECTIONS = 4  # files that are fetched at once
+_CONNECTIONS = 4  # files downloaded concurrently
 _CHUNK_BYTES = 2**20
 _READ_SECONDS = 60.0
-_MAX_FAILED_ATTEMPTS = 6  # successive attempts that bring no byte
+_MAX_FAILED_ATTEMPTS = 6  # successive attempts without progress
 _MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.25, 8.0
-_RETRYABLE_STATUSES = {408, 429, 500, 502, 503, 504}  # statuses after which the same request may succeed later
-_NAME = re.compile(r"\w[\w.-]*")  # of a file; a manifest comes from outside, and must not name files elsewhere
-_FREE_SHARE = 1.05  # a disk that is filled to the brim causes trouble for others
+_RETRYABLE_STATUSES = {408, 429, 500, 502, 503, 504}  # transient: a retry may succeed
+_NAME = re.compile(r"\w[\w.-]*")  # of a file; a manifest is untrusted, so this excludes path separators
+_FREE_SHARE = 1.05  # of the missing bytes must be free: a full disk breaks other programs
 
 
 class HttpSource:
-    """A source (source.py) of what a controller serves under URL/weights/VERSION/NAME.
+    """A `WeightSource` of a controller's files, URL/weights/VERSION/NAME.
 
     url      http://HOST:PORT
-    headers  sent with every request, such as that of the token
-    folder   where the files are kept while engines read them
+    headers  headers of every request, such as the token's
+    folder   folder for the files while engines read them
     """
 
     def __init__(self, url: str, headers: Mapping[str, str], folder: Path) -> None:
@@ -46,19 +46,19 @@ class HttpSource:
         self._versions = VersionFolder(folder, keep=1)
 
     def fetch(self, manifest: WeightManifest) -> TensorFiles:
-        """Download what is not there already. The files can be read until the next call; see source.py."""
+        """Download missing files. All files stay readable until the next call; see `WeightSource`."""
         if strange := [file.name for file in manifest.files if not _NAME.fullmatch(file.name)]:
             raise TransferError(
-                f"the manifest of weights {manifest.version} names {strange[0]!r}, which cannot be a file of weights"
+                f"the manifest of weights {manifest.version} names {strange[0]!r}, which is not a plain file name"
             )
-        # The digests keep weights of the same number but of another run apart.
+        # The digest separates runs whose versions have the same number.
         digests = blake3("".join(file.blake3 for file in manifest.files).encode()).hexdigest(8)
         name = f"weights-{manifest.version:06d}-{digests}"
         whole, part = self._versions.path / name, self._versions.part_of(name)
         try:
             self._versions.create()
             with self._versions.exclusive_lock():
-                # Sizes are enough: damage after the download is found by the proof.
+                # Sizes suffice: the proof detects damage after the download.
                 if any(_size(whole / file.name) != file.size for file in manifest.files):
                     shutil.rmtree(whole, ignore_errors=True)
                     self._download(manifest, part)
@@ -73,7 +73,7 @@ class HttpSource:
         return TensorFiles(tuple(whole / file.name for file in manifest.files))
 
     def close(self) -> None:
-        """Remove what no process of this machine reads any more."""
+        """Remove versions that no process of this machine reads."""
         self._client.close()
         self._versions.close()
 
@@ -84,7 +84,7 @@ class HttpSource:
         if missing * _FREE_SHARE > free:
             raise OSError(f"{missing:,} bytes are missing, and {free:,} are free")
         with ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="weights") as threads:
-            # An error ends the iteration, which cancels the downloads that have not begun.
+            # An error ends the iteration, which cancels queued downloads.
             list(threads.map(partial(self._download_file, manifest.version, part), manifest.files))
 
     def _download_file(self, version: int, part: Path, file: WeightFile) -> None:
@@ -96,8 +96,8 @@ class HttpSource:
             path.unlink()
             log.warning("%s of weights %d is damaged", file.name, version)
         raise TransferError(
-            f"{file.name} of weights {version} has another digest than its manifest says, twice. Something between "
-            f"here and {self._client.url} alters it."
+            f"{file.name} of weights {version} differs from its digest in the manifest, twice. A proxy between here "
+            f"and {self._client.url} may alter it."
         )
 
     def _complete(self, version: int, file: WeightFile, path: Path) -> None:
@@ -106,7 +106,7 @@ class HttpSource:
             failed_attempts = failed_attempts + 1 if size == before else 0
             before = size
             if failed_attempts == _MAX_FAILED_ATTEMPTS:
-                raise TransferError(f"{file.name} of weights {version} stays at {size:,} of {file.size:,} bytes")
+                raise TransferError(f"{file.name} of weights {version} stalls at {size:,} of {file.size:,} bytes")
             if failed_attempts:
                 time.sleep(pause_seconds)
                 pause_seconds = min(2 * pause_seconds, _MAX_BACKOFF_SECONDS)
@@ -117,11 +117,11 @@ class HttpSource:
         if size > file.size:
             os.truncate(path, 0)
             raise TransferError(
-                f"{file.name} of weights {version} has more than the {file.size:,} bytes it should have"
+                f"{file.name} of weights {version} is longer than the {file.size:,} bytes in its manifest"
             )
 
     def _request(self, version: int, file: WeightFile, path: Path, size: int) -> None:
-        """Make one request. Raises ServerUnreachable if it breaks off, and TransferError if there is no such file."""
+        """Send one request. Raises ServerUnreachable if interrupted, and TransferError for a missing file."""
         url, headers = f"/weights/{version}/{file.name}", {"range": f"bytes={size}-"}
         with self._client.open_reply("GET", url, read_seconds=_READ_SECONDS, headers=headers, unpack=False) as reply:
             if reply.status in _RETRYABLE_STATUSES:
@@ -130,14 +130,14 @@ class HttpSource:
                 raise TransferError(
                     f"weights {version} are gone: {self._client.url} answers {reply.status} for {file.name}"
                 )
-            # A server that does not know ranges sends the whole file.
+            # A server without support for ranges sends the whole file.
             with path.open("ab" if reply.status == 206 else "wb") as into:
-                while chunk := reply.read1(_CHUNK_BYTES):  # what has arrived; `read` would lose it at a break
+                while chunk := reply.read1(_CHUNK_BYTES):  # `read` would lose received bytes at a disconnect
                     into.write(chunk)
 
 
-def folder_of(url: str) -> Path:
-    """Return a folder that all workers of this machine and user share if they work for the same run."""
+def download_folder(url: str) -> Path:
+    """Return the folder shared by all workers of this machine and user for the same run."""
     return default_folder(blake3(url.encode()).hexdigest(8))
 
 

@@ -1,4 +1,4 @@
-"""A manifest: all that a machine needs in order to fetch one version of the weights and to check what it got."""
+"""The manifest of one version of the weights, sufficient to fetch and verify it."""
 
 from msgspec import Struct, field
 
@@ -28,7 +28,7 @@ class Probe(Struct, frozen=True):
     """Fixed tokens, and their log-probabilities under the weights, before temperature.
 
     tokens    the ids of each sequence
-    logprobs  for each sequence, those of its last tokens: of the answer without its prompt, for example
+    logprobs  for each sequence, those of its last tokens, such as the completion without its prompt
     """
 
     tokens: tuple[tuple[int, ...], ...]
@@ -38,11 +38,11 @@ class Probe(Struct, frozen=True):
 class WeightManifest(Struct, frozen=True):
     """One version of the weights.
 
-    files      empty if the weights are handed over without files
-    folder     where the files are on the learner's machine; processes of other machines fetch them over HTTP
-    tensors    an engine that has loaded the weights must hold exactly these
-    probe      and it must agree with these numbers
-    max_error  upper bound of the mean of exp |difference of log-probabilities| in that comparison
+    files      empty for transports without files
+    folder     folder of the files on the learner's machine; other machines fetch them over HTTP
+    tensors    tensors that an engine must hold after loading
+    probe      tokens and log-probabilities that the engine must reproduce
+    max_error  upper bound of the mean of exp |difference of log-probabilities| on the probe
     """
 
     version: int

@@ -1,10 +1,11 @@
-"""Weights from GPU to GPU: the learner's first rank broadcasts them over NCCL to all processes of all engines.
+"""Broadcast of weights over NCCL from the learner's rank 0 to all processes of all engines, by vLLM's weight-transfer
+engine.
 
-vLLM's own weight-transfer engine does the work. A broadcast needs all engines at the same time, so this way is for
-engines that the trainer has started itself, not for workers that come and go. Nothing of it runs on CPUs.
+A broadcast needs all engines at the same time, so this transport is for engines that the trainer started itself, not
+for workers that join and leave. It needs GPUs.
 
-The learner's ranks gather tensors while the first one yields them. A gather and a broadcast that wait for each other
-would hang, so the next gather begins when the broadcast of the chunk before is finished (one buffer).
+The learner's ranks gather tensors while rank 0 yields them. A concurrent gather and broadcast could deadlock, so there
+is one buffer: the next gather begins after the broadcast of the previous chunk.
 """
 
 import socket
@@ -15,32 +16,31 @@ from typing import TYPE_CHECKING, Any
 from sandbox.concurrency.timeouts import call_with_timeout
 from train.errors import TransferError
 from train.weights.manifest import SentTensor
-from train.weights.source import Weights, with_checksums
+from train.weights.source import Weights, record_checksums
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 BACKEND = "nccl"
-_CHUNK_BYTES = 512 * 2**20  # tensors are sent in chunks of this size, of which one is in memory besides
+_CHUNK_BYTES = 512 * 2**20  # bytes of a chunk; one is in memory in addition to the weights
 _LOOPBACK = "127.0.0.1"
 _SHUTDOWN_SECONDS = 10.0
 
-# Methods of vLLM's workers.
+# Names of methods of vLLM's workers.
 INIT, START, UPDATE, FINISH = (
     "init_weight_transfer_engine", "start_weight_update", "update_weights", "finish_weight_update",
 )  # fmt: skip
 
 
-# Calls a method of the workers of all engines at once, with arguments for each engine, and waits for them.
+# Calls a method of all engines' workers concurrently, with arguments for each engine, and waits for the results.
 CallEngines = Callable[[str, Sequence[Mapping[str, Any]]], None]
 
 
 class NcclSender:
-    """The learner's side. Its first rank makes one; the others take part in `Learner.export_weights` alone.
+    """The learner's side, in rank 0; other ranks only take part in `Learner.export_weights`.
 
-    processes_per_engine  number of processes of each engine, each of which has a GPU
-    call                  raises SamplerError if an engine fails or takes too long; no engine samples from START to
-                          FINISH
+    processes_per_engine  number of processes, and GPUs, of each engine
+    call                  raises SamplerError if an engine fails or times out; no engine samples from START to FINISH
 
     Raises TransferError if there is no GPU.
     """
@@ -57,32 +57,32 @@ class NcclSender:
         self._source: Any = None
 
     def send(self, weights: Weights, expected: Sequence[SentTensor]) -> list[SentTensor]:
-        """Send the tensors to all engines, which load them, and return what was sent.
+        """Send the tensors to all engines, which load them, and return the descriptions of the tensors.
 
-        expected: names, dtypes and shapes in their order, as at an earlier hand-over
+        expected: names, dtypes and shapes, in order, of an earlier transfer
 
-        Raises TransferError if that fails. Then the engines are of no use any more.
+        Raises TransferError if that fails; the engines are then unusable.
         """
         import torch
 
-        torch.cuda.set_device(self._device)  # this may be another thread than the one that made the sender
-        torch.cuda.synchronize()  # the optimizer has finished: chunks are packed on a stream of their own
+        torch.cuda.set_device(self._device)  # per thread, and this may be another thread than the constructor's
+        torch.cuda.synchronize()  # with the optimizer, since chunks are packed on a separate stream
         sent: list[SentTensor] = []
         try:
             if self._engine is None:
                 self._join(expected)
             device = f"cuda:{self._device}"
             self._source.weights = (
-                (name, tensor.detach().to(device)) for name, tensor in with_checksums(weights, sent)
+                (name, tensor.detach().to(device)) for name, tensor in record_checksums(weights, sent)
             )
             self._engine.send_weights()
-        except Exception as error:  # of vLLM, NCCL and CUDA, and of engines that are gone
+        except Exception as error:  # from vLLM, NCCL, CUDA, or because an engine exited
             self._engine = None
             raise TransferError(f"weights could not be sent over NCCL: {error}") from error
         return sent
 
     def close(self) -> None:
-        """Leave the group. That is given up soon, since it can wait for engines that are gone."""
+        """Leave the NCCL group, with a timeout, since exited engines would block it."""
         engine, self._engine = self._engine, None
         if engine is not None:
             late = TransferError("the group was not left in time")
@@ -113,7 +113,7 @@ class NcclSender:
 
 
 class _Client:
-    """What vLLM's trainer engine calls in order to talk to inference (VLLMWeightSyncClient), for several engines."""
+    """The client by which vLLM's trainer engine calls inference (VLLMWeightSyncClient), for several engines."""
 
     def __init__(self, processes_per_engine: Sequence[int], call: CallEngines) -> None:
         self._processes_per_engine, self._call = processes_per_engine, call
@@ -133,7 +133,7 @@ class _Client:
         self._call_all(UPDATE, {"update_info": update_info})
 
     def finish_weight_update(self, weight_version: str | None = None) -> None:
-        del weight_version  # the engines know it: FINISH comes with the number of the weights
+        del weight_version  # FINISH carries the version already
         self._call_all(FINISH, {})
 
     def _call_all(self, method: str, arguments: Mapping[str, Any]) -> None:
@@ -141,7 +141,7 @@ class _Client:
 
 
 def _source(expected: Sequence[SentTensor]) -> Any:
-    """Return a source of vLLM's kind. It yields what its attribute `weights` holds, once."""
+    """Return a vLLM WeightSource that yields its attribute `weights` once."""
     import torch
     from vllm.distributed.weight_transfer.base import ParamMeta, WeightSource
 

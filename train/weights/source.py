@@ -1,7 +1,7 @@
-"""Both ends of every way in which new weights reach engines, and what those ways share.
+"""The interfaces of weight transports, and those within a process and a machine.
 
-The learner has a `WeightPublisher`, each engine a `WeightSource`. Within one process the tensors are copied
-(`InProcessTransport`). Between processes they travel as safetensors files of bounded size, with digests: in memory
+The learner has a `WeightPublisher`, each engine a `WeightSource`. Within one process, tensors are copied
+(`InProcessTransport`). Between processes, weights are safetensors files of bounded size with digests, in shared memory
 (`SharedMemoryTransport`) or over HTTP (http_source.py).
 """
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 T = TypeVar("T")
-Weights = Iterable[tuple[str, "Tensor"]]  # whole tensors under the names that the model's files have
+Weights = Iterable[tuple[str, "Tensor"]]  # full tensors under their names in the model's files
 
-FILE_BYTES = 256 * 2**20  # bytes of a file, unless a single tensor has more; twice as many are in memory while writing
+FILE_BYTES = 256 * 2**20  # bytes of a file, unless a single tensor is larger; writing buffers twice as many
 
 
 class WeightPublisher(Protocol):
-    """Makes versions of the weights available, on the learner's side. Sources see a version whole or not at all."""
+    """The learner's side of a transport. A version becomes visible to sources atomically."""
 
     def publish(self, weights: Weights, version: int, probe: Probe | None, max_error: float) -> WeightManifest:
-        """Read the tensors once, one after another, and return what sources need in order to fetch them.
+        """Publish the tensors, each read once and in order, and return the manifest by which sources fetch them.
 
-        The newest two versions are kept. Raises TransferError if there is no room for them.
+        Keeps the newest two versions. Raises TransferError if there is no space.
         """
 
     def close(self) -> None:
@@ -42,31 +42,31 @@ class WeightPublisher(Protocol):
 
 
 class WeightSource(Protocol):
-    """Fetches versions of the weights, on the engines' side."""
+    """The engines' side of a transport."""
 
     def fetch(self, manifest: WeightManifest) -> Weights:
-        """Bring the weights to this machine, and return them as `Engine.load` takes them. The engine may sample on.
+        """Fetch the weights to this machine, and return them for `Engine.load`. The engine may sample meanwhile.
 
-        Raises TransferError if they cannot be fetched, for example because newer ones have replaced them.
+        Raises TransferError if they cannot be fetched, for example because newer ones replaced them.
         """
 
     def close(self) -> None:
-        """Remove what was fetched."""
+        """Remove the fetched weights."""
 
 
 class InProcessTransport:
-    """Publisher and source at once. It keeps a copy of the newest version, since the learner changes its own tensors.
+    """Publisher and source within one process. Thread-safe.
 
-    Any thread may fetch while another one publishes.
+    Keeps a CPU copy of the newest version, since the learner changes its own tensors.
     """
 
     def __init__(self) -> None:
-        self._newest: tuple[int, list[tuple[str, Tensor]]] = (-1, [])  # replaced at once, so that no lock is needed
+        self._newest: tuple[int, list[tuple[str, Tensor]]] = (-1, [])  # replaced atomically, without a lock
 
     def publish(self, weights: Weights, version: int, probe: Probe | None, max_error: float) -> WeightManifest:
-        """Copy the tensors to the memory of the CPU; see `WeightPublisher`."""
+        """Copy the tensors to CPU memory; see `WeightPublisher`."""
         sent: list[SentTensor] = []
-        copies = [(name, tensor.detach().to("cpu", copy=True)) for name, tensor in with_checksums(weights, sent)]
+        copies = [(name, tensor.detach().to("cpu", copy=True)) for name, tensor in record_checksums(weights, sent)]
         self._newest = version, copies
         return WeightManifest(version, tensors=tuple(sent), probe=probe, max_error=max_error)
 
@@ -78,18 +78,18 @@ class InProcessTransport:
         return tensors
 
     def close(self) -> None:
-        """Forget the tensors."""
+        """Free the tensors."""
         self._newest = -1, []
 
 
 @dataclass(frozen=True, slots=True)
 class TensorFiles:
-    """The tensors of safetensors files. Each of an engine's processes can read the files by itself."""
+    """The tensors of safetensors files, which each process of an engine can read by itself."""
 
     paths: tuple[Path, ...]
 
     def __iter__(self) -> "Iterator[tuple[str, Tensor]]":
-        """Read the tensors one after another. Raises TransferError if a file is missing or damaged."""
+        """Yield the tensors, read lazily. Raises TransferError if a file is missing or damaged."""
         from safetensors import SafetensorError, safe_open
 
         for path in self.paths:
@@ -98,25 +98,23 @@ class TensorFiles:
                     for name in file.keys():  # noqa: SIM118 - it is not a mapping
                         yield name, file.get_tensor(name)
             except (OSError, SafetensorError) as error:
-                raise TransferError(
-                    f"{path}: weights that were fetched cannot be read: {error}. Start the worker again"
-                ) from error
+                raise TransferError(f"{path}: fetched weights cannot be read: {error}. Restart the worker") from error
 
 
 class SharedMemoryTransport:
-    """Publisher of files in memory, and their source for other processes of this machine and user.
+    """Publisher and source of files in shared memory, for processes of one machine and user.
 
-    The files are anonymous (memfd); other processes open them by a path in /proc. They exist as long as a process has
-    them open: nothing is left of them, however the processes end.
+    The files are memfds, which other processes open under /proc. The kernel frees them with their last descriptor,
+    even after SIGKILL.
 
-    kept: number of versions that are kept; a reader may be in the midst of the one before the newest
+    kept: number of versions to keep; a process may still read the one before the newest
     """
 
     def __init__(self, file_bytes: int = FILE_BYTES, *, kept: int = 2) -> None:
         self._file_bytes, self._kept = file_bytes, kept
         self._lock = threading.Lock()
-        self._versions: dict[int, list[int]] = {}  # the descriptors of the files of each version
-        self._opened: list[int] = []  # descriptors of what was fetched last
+        self._versions: dict[int, list[int]] = {}  # by version, the descriptors of its files
+        self._fetched: list[int] = []  # descriptors of the latest fetch
 
     def publish(self, weights: Weights, version: int, probe: Probe | None, max_error: float) -> WeightManifest:
         """Write the tensors to memory; see `WeightPublisher`."""
@@ -144,38 +142,38 @@ class SharedMemoryTransport:
         return replace(manifest, version=version, folder=folder, probe=probe, max_error=max_error)
 
     def fetch(self, manifest: WeightManifest) -> TensorFiles:
-        """Return the files, which need not be copied. They can be read until the next call; see `WeightSource`."""
-        _close(self._opened)
-        self._opened = []
+        """Open the files, without a copy. They stay readable until the next call; see `WeightSource`."""
+        _close(self._fetched)
+        self._fetched = []
         files = locate_files(manifest, Path(manifest.folder))
         for number, path in enumerate(files.paths):
             try:
-                self._opened.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-                label = os.readlink(f"/proc/self/fd/{self._opened[-1]}")
+                self._fetched.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                label = os.readlink(f"/proc/self/fd/{self._fetched[-1]}")
             except OSError as error:
                 raise TransferError(f"weights {manifest.version} are gone: {error}") from error
-            if _label(manifest.version, number) not in label:  # the path belongs to another file by now
+            if _label(manifest.version, number) not in label:  # the descriptor was reused for another file
                 raise TransferError(f"weights {manifest.version} are gone: {path} is {label} now")
-        return TensorFiles(tuple(Path(f"/proc/{os.getpid()}/fd/{descriptor}") for descriptor in self._opened))
+        return TensorFiles(tuple(Path(f"/proc/{os.getpid()}/fd/{descriptor}") for descriptor in self._fetched))
 
     def close(self) -> None:
-        """Give the memory back once no engine reads it any more."""
+        """Close the files; the kernel frees them once no engine reads them."""
         with self._lock:
-            _close(chain(*self._versions.values(), self._opened))
-            self._versions, self._opened = {}, []
+            _close(chain(*self._versions.values(), self._fetched))
+            self._versions, self._fetched = {}, []
 
 
 def write_files(weights: Weights, write: Callable[[int, bytes], str], file_bytes: int = FILE_BYTES) -> WeightManifest:
-    """Write the tensors to files as they come, and return a manifest of the files and tensors, with version 0.
+    """Stream the tensors to files, and return their manifest, with version 0.
 
-    write  called with the number and the content of each file; returns the name of the file
+    write: writes a file, given its number and content, and returns its name
     """
     from blake3 import blake3
     from safetensors.torch import save
 
     sent: list[SentTensor] = []
     files = []
-    for number, content in enumerate(map(save, copy_to_cpu(with_checksums(weights, sent), file_bytes))):
+    for number, content in enumerate(map(save, copy_to_cpu(record_checksums(weights, sent), file_bytes))):
         digest = blake3(content, max_threads=blake3.AUTO).hexdigest()
         files.append(WeightFile(write(number, content), len(content), digest))
     return WeightManifest(0, files=tuple(files), tensors=tuple(sent))
@@ -194,8 +192,8 @@ def locate_files(manifest: WeightManifest, folder: Path) -> TensorFiles:
     return TensorFiles(paths)
 
 
-def with_checksums(weights: Weights, sent: list[SentTensor]) -> "Iterator[tuple[str, Tensor]]":
-    """Pass tensors on, and append the description and checksum of each to `sent`."""
+def record_checksums(weights: Weights, sent: list[SentTensor]) -> "Iterator[tuple[str, Tensor]]":
+    """Yield the tensors, and append the description and checksum of each to `sent`."""
     from train.weights.checksums import checksum
 
     for name, tensor in weights:
@@ -204,14 +202,14 @@ def with_checksums(weights: Weights, sent: list[SentTensor]) -> "Iterator[tuple[
 
 
 def copy_to_cpu(weights: Weights, max_bytes: int) -> "Iterator[dict[str, Tensor]]":
-    """Yield copies of the tensors on the CPU, as many at once as fit into a file. A single one may be larger."""
-    # Tensors of a model may share their memory, which the format does not allow.
+    """Yield CPU copies of the tensors in groups of at most `max_bytes`, or one larger tensor."""
+    # Copies, because tensors of a model may share memory, which safetensors does not allow.
     copies = ((name, tensor.detach().to("cpu", copy=True).contiguous()) for name, tensor in weights)
     return map(dict, split_by_bytes(copies, lambda copy: copy[1].nbytes, max_bytes))
 
 
 def split_by_bytes(items: Iterable[T], n_bytes: Callable[[T], int], max_bytes: int) -> Iterator[list[T]]:
-    """Yield successive items in groups of at most so many bytes; a single item may have more."""
+    """Yield successive items in groups of at most `max_bytes`, or one larger item."""
     group: list[T] = []
     size = 0
     for item in items:

@@ -165,7 +165,7 @@ def test_a_result_without_its_answers_says_what_to_do(result):
     done = rescore(result)
     assert done.exit_code == 1
     assert "has no stored answers" in done.output
-    assert "Run its `curate evaluate` again" in done.output
+    assert "Run the same `curate evaluate` again" in done.output
     content = json.loads(result.read_text())
     for owner, key in ((content["suite"], "given"), (content["problems"][0], "samples")):
         held = owner.pop(key)

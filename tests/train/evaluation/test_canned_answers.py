@@ -121,7 +121,7 @@ def test_gpu_hours_are_paid_for_the_samples_that_a_call_drew(problems, tmp_path)
     assert (cost["price"], cost["n_samples"]) == ({"gpus": 8, "gpu_hour": 3600.0}, len(PROGRAMS))
     assert cost["total"] == pytest.approx(8 * cost["seconds"])
     assert cost["per_problem"] == cost["per_sample"] == pytest.approx(cost["total"] / len(PROGRAMS))
-    result, _, _ = evaluated("lcb", problems, PROGRAMS, out, *paid, says="no sample was drawn")
+    result, _, _ = evaluated("lcb", problems, PROGRAMS, out, *paid, says="nothing was sampled")
     assert result["numbers"]["gpu_cost"]["per_sample"] is None
     result, _, _ = evaluated("lcb", problems, PROGRAMS, out)
     assert "gpu_cost" not in result["numbers"]

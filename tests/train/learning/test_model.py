@@ -179,7 +179,7 @@ def test_the_one_kernel_of_gpus_attends_as_the_sequences_do_alone(sliding_window
     lengths = ((3, 4, 2), (2,), (5, 1))
     tensors = [torch.randn(1, heads, 17, 8, generator=generator, requires_grad=True) for heads in (4, 2, 2)]
     one, each = (
-        attend(*tensors, lengths, None, sliding_window) for attend in (attention._one_kernel, attention._one_by_one)
+        attend(*tensors, lengths, None, sliding_window) for attend in (attention._attend_varlen, attention._attend_each)
     )
     torch.testing.assert_close(one, each, rtol=1e-5, atol=1e-6)
     weights = torch.randn(one.shape, generator=generator)

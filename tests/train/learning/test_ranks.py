@@ -182,4 +182,4 @@ def test_a_rank_that_falls_silent_ends_the_other_which_names_it(tmp_path, silent
     ended = run_on_two(f"silence-{silent}", random_models.folder(tmp_path / "model"))
     left = 1 - silent
     assert ended[left][0] == 1, ended
-    assert re.search(rf"rank {silent} of 2 (on .* )?is lost: it was not heard from for 5 s", ended[left][1]), ended
+    assert re.search(rf"rank {silent} of 2 (on .* )?is lost: no heartbeat for 5 s", ended[left][1]), ended

@@ -108,7 +108,7 @@ def test_what_does_not_fit_is_refused_with_words(size, changes, machines, words,
 )
 def test_a_preset_is_fitted_to_the_gpus_that_there_are(preset, size, gpus, config):
     machines = Machines(gpus, 80, 1000)
-    fitted = fit.adapt(lambda changes: config(preset, size, machine=changes), machines)
+    fitted = fit.fit_config(lambda changes: config(preset, size, machine=changes), machines)
     if (size, gpus) == ("7B", 1):  # its weights and gradients alone take 61 GB
         with pytest.raises(ConfigError, match=r"These values fit: .*--set model.lora_rank=32"):
             fit.check_memory(fitted, machines)
@@ -126,7 +126,7 @@ def test_what_the_user_has_chosen_stays_and_the_rest_is_fitted_to_it(config):
     def read(changes):
         return config("deepcoder-16k", "1.5B", "engine.memory_share=0.4", machine=changes)
 
-    fitted = fit.adapt(read, Machines(1))
+    fitted = fit.fit_config(read, Machines(1))
     assert (fitted.engine.memory_share, fitted.rollout.pipeline) == (0.4, "sync")
 
 

@@ -55,7 +55,7 @@ def test_a_run_that_was_refused_before_it_sampled_does_not_stand_in_the_way(resu
     folder = tmp_path / "run"
     with open_run(folder, config()), closing(RunJournal.open(folder / "journal")) as journal:
         journal.append(SegmentStarted(0, 0, 0))
-        (folder / "questions.jsonl").write_text("{}\n")
+        (folder / "prompts.jsonl").write_text("{}\n")
     with open_run(folder, config(prompt=PromptFormat("Be brief.")), resume=resume):
         assert not (folder / "journal").exists()
 

@@ -9,7 +9,7 @@ import pytest
 import small_runs
 
 from train.run.evaluation_scheduler import EvaluationScheduler
-from train.run.pending_evaluation import PendingEvaluation, unfinished_evaluations
+from train.run.pending_evaluation import PendingEvaluation, find_unfinished_evaluations
 
 
 @pytest.fixture
@@ -40,12 +40,12 @@ def test_another_evaluation_forgets_all_but_the_weights(section, change, pending
 
 
 def test_an_evaluation_that_is_half_removed_is_not_continued(pending, monkeypatch):
-    assert unfinished_evaluations(pending.run) == [pending]
+    assert find_unfinished_evaluations(pending.run) == [pending]
     with monkeypatch.context() as killed:
         killed.setattr(shutil, "rmtree", lambda *arguments, **options: None)
         pending.remove()
     assert pending.model_folder.exists()
-    assert unfinished_evaluations(pending.run) == []
+    assert find_unfinished_evaluations(pending.run) == []
     assert not pending.folder.exists()
 
 

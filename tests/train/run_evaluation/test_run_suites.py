@@ -34,5 +34,5 @@ def test_the_plan_says_what_is_evaluated_and_where(small, six_problems):
     changes = [f"evaluation.dataset={six_problems}", "evaluation.where=own", "evaluation.keep_best=out"]
     lines = list(plan(small_runs.read(small, TRUST, *changes, "evaluation.every_minutes=30")))
     assert "evaluation out, 6 problems x 1" in lines
-    when = "at the start and the end, every 10 steps, every 30 minutes, with an engine of its own"
+    when = "at the start and the end, every 10 steps, every 30 minutes, with a separate engine"
     assert f"           {when}; the best by out is kept" in lines

@@ -3,7 +3,7 @@
 import pytest
 
 from train.sampling.protocol import SampledCompletion
-from train.sampling.text import truncate_at_stop, with_continuation_text
+from train.sampling.text import restore_continuation_text, truncate_at_stop
 
 WORDS = {1: "▁def", 2: "▁f():", 3: "\n", 4: "▁▁▁", 5: "▁return", 6: "▁1", 7: "▁two"}
 
@@ -21,13 +21,13 @@ def test_the_first_line_keeps_its_indentation_where_the_answer_continues_a_text(
     drawn = answer(4, 5, 6, 3, 4, 5)
     assert drawn.text == "   return 1\n    return"
     for prompt in ("def f():\n", [{"role": "assistant", "content": "def f():\n"}]):
-        assert with_continuation_text(prompt, drawn, (), sentencepiece).text == "    return 1\n    return"
-        assert with_continuation_text(prompt, drawn, ("\n",), sentencepiece).text == "    return 1"
+        assert restore_continuation_text(prompt, drawn, (), sentencepiece).text == "    return 1\n    return"
+        assert restore_continuation_text(prompt, drawn, ("\n",), sentencepiece).text == "    return 1"
 
 
 @pytest.mark.parametrize("prompt", [(1, 2, 3), [{"role": "user", "content": "Go."}]], ids=["ids", "chat"])
 def test_other_answers_are_as_they_were(prompt):
-    assert with_continuation_text(prompt, answer(4, 5), (), sentencepiece) == answer(4, 5)
+    assert restore_continuation_text(prompt, answer(4, 5), (), sentencepiece) == answer(4, 5)
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_an_output_layer_that_stays_behind_is_noticed(engine, versions, monkeypa
     """vLLM on a CPU keeps a packed copy of an embedding that is the output layer, too."""
     old, new = map(tensors, versions)
     load_and_prove(engine, old.items(), 1, None, MAX_ERROR)
-    monkeypatch.setattr("train.sampling.vllm.with_lm_head", lambda weights: weights)
+    monkeypatch.setattr("train.sampling.vllm.append_lm_head", lambda weights: weights)
     with pytest.raises(ParityError, match=r"1 of 26 tensors .*model.embed_tokens.weight"):
         load_and_prove(engine, new.items(), 2, None, MAX_ERROR)
 

@@ -166,11 +166,11 @@ class ContestMetadata:
             for problem in contest.problems
         }
 
-    def fill_missing(self, id: str, facts: ProblemMetadata) -> ProblemMetadata:
+    def fill_missing(self, id: str, metadata: ProblemMetadata) -> ProblemMetadata:
         """Fill unknown metadata of a problem from the contests."""
         known = (self._known[key] for key in problem_keys(id) if key in self._known)
         difficulty, day = next(known, (None, None))
-        return replace(facts, difficulty=facts.difficulty or difficulty, date=facts.date or day)
+        return replace(metadata, difficulty=metadata.difficulty or difficulty, date=metadata.date or day)
 
 
 def default_path() -> Path:

@@ -112,7 +112,7 @@ class ApiClient:
         for attempt in range(_MAX_ATTEMPTS):
             backoff = self._pause_seconds * (2**attempt - 1)
             time.sleep(max(0.0, self._next_request - time.monotonic() + backoff))
-            content, objection = self._ask(path)
+            content, objection = self._send(path)
             self._next_request = time.monotonic() + self._pause_seconds
             if not objection:
                 return content
@@ -122,7 +122,7 @@ class ApiClient:
             "again later."
         )
 
-    def _ask(self, path: str) -> tuple[Any, str]:
+    def _send(self, path: str) -> tuple[Any, str]:
         """Send a request. Return its reply, and a reason to retry; empty if it succeeded."""
         try:
             answer = self._client.request("GET", f"/{path}", read_seconds=_READ_SECONDS)

@@ -310,7 +310,7 @@ def rate_in_contest(contest: Contest, problems: Mapping[str, ProblemOutcomes]) -
     return ContestRating(contest.id, len(contest.problems), sum(n > 0 for n, _ in counts.values()), mean)
 
 
-def known_contests(path: Path | None, ids: Iterable[str]) -> list[Contest]:
+def find_contests(path: Path | None, ids: Iterable[str]) -> list[Contest]:
     """Read the contests that can rate problems with these ids; none if the problems are of another suite.
 
     path: the contests file; None: the default path, if it exists
@@ -332,7 +332,7 @@ def known_contests(path: Path | None, ids: Iterable[str]) -> list[Contest]:
         return []
 
 
-def model_ratings(
+def rate_evaluation(
     outcomes: Sequence[ProblemOutcomes], contests: Sequence[Contest] | None = None, *, seed: int = 0
 ) -> tuple[Rating, ...]:
     """Return the ratings of an evaluation: one, or none without problems of known contests.
@@ -342,11 +342,11 @@ def model_ratings(
     """
     problems = [problem for problem in outcomes if problem.id.startswith(_OURS)]
     if contests is None:
-        contests = known_contests(None, (problem.id for problem in problems))
+        contests = find_contests(None, (problem.id for problem in problems))
     ratable = {contest.id for contest in contests if is_rated(contest)}
     posed = [
         replace(problem, id=f"{contest}/{index}")
-        for (contest, index), problem in _as_posed(problems).items()
+        for (contest, index), problem in _group_by_contest(problems).items()
         if contest in ratable
     ]
     if not any(problem.n for problem in posed):
@@ -362,7 +362,7 @@ def model_ratings(
     )
 
 
-def _as_posed(problems: Sequence[ProblemOutcomes]) -> dict[tuple[int, str], ProblemOutcomes]:
+def _group_by_contest(problems: Sequence[ProblemOutcomes]) -> dict[tuple[int, str], ProblemOutcomes]:
     """Return the problems by contest and index. A problem of several contests is in each, unless another one has that
     key.
     """

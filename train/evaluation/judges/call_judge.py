@@ -36,7 +36,7 @@ from train.evaluation.judges.call_run import (
     expected_outputs,
     run_calls,
 )
-from train.evaluation.judges.extraction import DEFAULT_RULE, AskedProgram, extract_program
+from train.evaluation.judges.extraction import DEFAULT_RULE, ExpectedProgram, extract_program
 from train.evaluation.judges.judge import JudgeResult, extraction_identity
 
 CALL_SECONDS = 1.0  # as in EvalPlus 0.3.1 and its published verdicts; 4.0 since April 2025
@@ -46,7 +46,7 @@ FLOAT_TOLERANCE = 1e-6
 _RELATIVE_TOLERANCE = 1e-7
 _MAX_COMPARED = 10_000_000  # numbers in an array that numpy would broadcast from two shapes
 _NEVER_IDENTICAL = ("NaN", '{"o"')  # marks of values that equal nothing, not even themselves
-Tree = Any  # a value as JSON; see sandbox_runner.py
+Tree = Any  # JSON encoding of a value; see sandbox_runner.encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class CallJudge:
     def submission(self, answer: str) -> Program | None:
         """Extract the program; None if there is none."""
         entry_points = tuple({reference.entry_point for _, reference in self.parts})
-        return extract_program(self.extraction, answer, AskedProgram(PYTHON_ONLY, entry_points, self.prompt))
+        return extract_program(self.extraction, answer, ExpectedProgram(PYTHON_ONLY, entry_points, self.prompt))
 
     def judge(self, answer: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
         program = self.submission(answer)
@@ -159,7 +159,7 @@ def _is_right(
         if is_right:
             return True
         current = _tolerance(tolerance, expected)
-        return current != 0 and _close(given, right, current)
+        return current != 0 and _is_close(given, right, current)
     except Exception:  # not an encoding, or unsupported by the rule: EvalPlus fails it, too
         return False
 
@@ -171,13 +171,13 @@ def _tolerance(tolerance: float, expected: Sequence[CallOutput]) -> float:
 def _consists_of_floats(output: CallOutput) -> bool:
     if output.is_digest:
         return False
-    tree = _bare(json.loads(output.text))
+    tree = _unwrap_subclass(json.loads(output.text))
     items = tree.get("t", []) if isinstance(tree, dict) else tree
     return isinstance(tree, float) or (isinstance(items, list) and bool(items) and all(map(_is_float, items)))
 
 
 def _is_float(tree: Tree) -> bool:
-    return isinstance(_bare(tree), float)
+    return isinstance(_unwrap_subclass(tree), float)
 
 
 def _equal(given: Tree, right: Tree) -> bool:
@@ -191,7 +191,7 @@ def _value(tree: Tree) -> Any:
     return sandbox_runner.decode(tree, untrusted=True)
 
 
-def _bare(tree: Tree) -> Tree:
+def _unwrap_subclass(tree: Tree) -> Tree:
     """Unwrap an instance of a subclass."""
     return tree["a"][1] if isinstance(tree, dict) and "a" in tree else tree
 
@@ -203,13 +203,13 @@ def _kind(tree: Tree) -> str:
     return type(tree).__name__
 
 
-def _close(given: Tree, right: Tree, tolerance: float) -> bool:
-    """Compare two values of the same class by numpy.allclose; lists and tuples must have the same length."""
+def _is_close(given: Tree, right: Tree, tolerance: float) -> bool:
+    """Return whether two values of one class, and sequences of one length, are equal by numpy.allclose."""
     import numpy as np
 
     if _kind(given) != _kind(right):
         return False
-    ours, theirs = _numbers(given), _numbers(right)
+    ours, theirs = _to_numbers(given), _to_numbers(right)
     if isinstance(theirs, list) and len(ours) != len(theirs):
         return False
     with warnings.catch_warnings():
@@ -219,13 +219,13 @@ def _close(given: Tree, right: Tree, tolerance: float) -> bool:
         return bool(np.allclose(ours, theirs, rtol=_RELATIVE_TOLERANCE, atol=tolerance))
 
 
-def _numbers(tree: Tree) -> Any:
+def _to_numbers(tree: Tree) -> Any:
     """Return a number, or nested lists of numbers. Raises TypeError for other values, which numpy cannot compare."""
-    tree = _bare(tree)
+    tree = _unwrap_subclass(tree)
     if isinstance(tree, dict) and "t" in tree:
         tree = tree["t"]
     if isinstance(tree, list):
-        return [_numbers(item) for item in tree]
+        return [_to_numbers(item) for item in tree]
     if isinstance(tree, dict) and ("i" in tree or "c" in tree):
         return sandbox_runner.decode(tree)
     if not isinstance(tree, int | float):
@@ -233,29 +233,29 @@ def _numbers(tree: Tree) -> Any:
     return tree
 
 
-def _is_zero_of(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
+def _is_root(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
     (coefficients,) = arguments
-    place = _numbers(given)
+    place = _to_numbers(given)
     return bool(abs(sum(c * math.pow(place, power) for power, c in enumerate(coefficients))) <= tolerance)
 
 
-def _always(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
+def _accept_any(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
     return True
 
 
-def _or_zero(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
+def _equal_or_zero(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
     return _equal(given, right) or _equal(given, 0)
 
 
-def _or_area_of_pyramid(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
+def _equal_or_pyramid_area(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
     if _equal(given, right):
         return True
     base, height = arguments
     area = round(base**2 + 2 * base * math.sqrt((base / 2) ** 2 + height**2))
-    return bool(abs(_numbers(given) - area) <= tolerance)
+    return bool(abs(_to_numbers(given) - area) <= tolerance)
 
 
-def _or_distance_of_digits(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
+def _equal_or_digit_distance(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
     if _equal(given, right):
         return True
     first, second = map(str, arguments)
@@ -264,13 +264,13 @@ def _or_distance_of_digits(given: Tree, right: Tree, arguments: list[Any], toler
     return _equal(given, sum(abs(int(one) - int(other)) for one, other in pairs))
 
 
-def _same_members(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
+def _have_same_members(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
     return _members(given) == _members(right)
 
 
 def _members(tree: Tree) -> set[str]:
     """Return the canonical texts of an iterable's items. Raises TypeError if they cannot form a set."""
-    tree = _bare(tree)
+    tree = _unwrap_subclass(tree)
     if isinstance(tree, str):
         return set(map(sandbox_runner.canonical_text, tree))
     if isinstance(tree, dict):
@@ -284,13 +284,13 @@ def _members(tree: Tree) -> set[str]:
 
 
 def _is_hashable(tree: Tree) -> bool:
-    tree = _bare(tree)
+    tree = _unwrap_subclass(tree)
     if isinstance(tree, dict) and "t" in tree:
         return all(map(_is_hashable, tree["t"]))
     return not isinstance(tree, list) and not (isinstance(tree, dict) and tree.keys() & {"s", "d", "o"})
 
 
-def _something_or_none(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
+def _equal_truth(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
     """Compare truth: the reference returns a match or None; an answer may also return True or False."""
     return (given if isinstance(given, bool) else given is not None) == (right is not None)
 
@@ -301,11 +301,11 @@ _SETS = (
     " find_dissimilar Diff"
 ).split()
 _OWN_RULES: dict[str, Callable[[Tree, Tree, list[Any], float], bool]] = {
-    "find_zero": _is_zero_of,
-    _ALWAYS_RIGHT: _always,
-    "sum_div": _or_zero,
-    "surface_Area": _or_area_of_pyramid,
-    "digit_distance_nums": _or_distance_of_digits,
-    **dict.fromkeys(_SETS, _same_members),
-    **dict.fromkeys(("check_str", "text_match_three", "text_starta_endb"), _something_or_none),
+    "find_zero": _is_root,
+    _ALWAYS_RIGHT: _accept_any,
+    "sum_div": _equal_or_zero,
+    "surface_Area": _equal_or_pyramid_area,
+    "digit_distance_nums": _equal_or_digit_distance,
+    **dict.fromkeys(_SETS, _have_same_members),
+    **dict.fromkeys(("check_str", "text_match_three", "text_starta_endb"), _equal_truth),
 }

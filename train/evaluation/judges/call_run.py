@@ -177,12 +177,12 @@ _computed: SingleFlightCache[tuple[CallOutput, ...]] = SingleFlightCache(_CACHE_
 
 def expected_outputs(reference: Reference, sandbox: Sandbox) -> tuple[CallOutput, ...]:
     """Return the outputs of the reference. Raises SandboxError, and NoVerdictError if the reference fails."""
-    return _computed.get(reference.digest, lambda: _kept_or_computed(reference, sandbox), lambda outputs: True)
+    return _computed.get(reference.digest, lambda: _cached_outputs(reference, sandbox), lambda outputs: True)
 
 
-def _kept_or_computed(reference: Reference, sandbox: Sandbox) -> tuple[CallOutput, ...]:
+def _cached_outputs(reference: Reference, sandbox: Sandbox) -> tuple[CallOutput, ...]:
     path = _folder() / f"{reference.digest[:32]}-{_version()}.json.gz"
-    outputs = _read_kept(path, len(reference.inputs))
+    outputs = _read_cache(path, len(reference.inputs))
     if outputs is not None:
         return outputs
     no_limits = [0.0] * len(reference.inputs)
@@ -196,7 +196,7 @@ def _kept_or_computed(reference: Reference, sandbox: Sandbox) -> tuple[CallOutpu
     )
     if calls.verdict is not Verdict.ACCEPTED:
         raise NoVerdictError(f"its reference fails on input {len(calls.outputs)}: {calls.verdict.value}")
-    _keep(path, calls.outputs)
+    _write_cache(path, calls.outputs)
     return calls.outputs
 
 
@@ -214,7 +214,7 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _read_kept(path: Path, n_inputs: int) -> tuple[CallOutput, ...] | None:
+def _read_cache(path: Path, n_inputs: int) -> tuple[CallOutput, ...] | None:
     """Return the cached outputs; None if missing or damaged."""
     try:
         with gzip.open(path, "rt", encoding="ascii") as file:
@@ -224,7 +224,7 @@ def _read_kept(path: Path, n_inputs: int) -> tuple[CallOutput, ...] | None:
     return outputs if len(outputs) == n_inputs else None
 
 
-def _keep(path: Path, outputs: Sequence[CallOutput]) -> None:
+def _write_cache(path: Path, outputs: Sequence[CallOutput]) -> None:
     """Cache the outputs atomically. Without a cache, they are recomputed next time."""
     content = json.dumps([[output.text, output.is_digest, output.cpu_seconds] for output in outputs])
     try:

@@ -38,7 +38,7 @@ _INDENTATION = 4  # of a body, where evalchemy does not find the function
 
 
 @dataclass(frozen=True, slots=True)
-class AskedProgram:
+class ExpectedProgram:
     """The expected program, as far as rules use it.
 
     languages     accepted languages
@@ -51,35 +51,35 @@ class AskedProgram:
     prompt: str = ""
 
 
-def _between_last_fences(answer: str, asked: AskedProgram) -> str:
+def _between_last_fences(answer: str, expected: ExpectedProgram) -> str:
     lines = answer.split("\n")
     fences = [number for number, line in enumerate(lines) if _FENCE in line]
     return "" if len(fences) < 2 else "\n".join(lines[fences[-2] + 1 : fences[-1]])
 
 
-def _rllm(answer: str, asked: AskedProgram) -> str:
-    return _last(_RLLM_BLOCK, answer).strip()
+def _rllm(answer: str, expected: ExpectedProgram) -> str:
+    return _last_block(_RLLM_BLOCK, answer).strip()
 
 
-def _evalchemy(answer: str, asked: AskedProgram) -> str:
-    return _last(_EVALCHEMY_BLOCK, answer).partition("</code>")[0].replace("<code>", "")
+def _evalchemy(answer: str, expected: ExpectedProgram) -> str:
+    return _last_block(_EVALCHEMY_BLOCK, answer).partition("</code>")[0].replace("<code>", "")
 
 
-def _last(block: re.Pattern[str], answer: str) -> str:
+def _last_block(block: re.Pattern[str], answer: str) -> str:
     return next(reversed(block.findall(answer)), "")
 
 
-def _evalchemy_mbpp(answer: str, asked: AskedProgram) -> str:
+def _evalchemy_mbpp(answer: str, expected: ExpectedProgram) -> str:
     block = _PYTHON_BLOCK.search(answer)
     return answer if block is None else block[1]
 
 
-def _evalchemy_humaneval(answer: str, asked: AskedProgram) -> str:
+def _evalchemy_humaneval(answer: str, expected: ExpectedProgram) -> str:
     block = _PYTHON_BLOCK.search(answer)
-    lines = [line for line in asked.prompt.strip().split("\n") if line.strip()]
+    lines = [line for line in expected.prompt.strip().split("\n") if line.strip()]
     begin = next((number for number in reversed(range(len(lines))) if lines[number].startswith("def ")), None)
     if block is None or begin is None:
-        return f"{asked.prompt}\n{answer}"
+        return f"{expected.prompt}\n{answer}"
     code = block[1]
     place = code.lower().find(lines[begin].partition("(")[0].strip().lower())
     indentation = _INDENTATION if place < 0 else place - len(code[:place].rstrip(" "))
@@ -88,19 +88,19 @@ def _evalchemy_humaneval(answer: str, asked: AskedProgram) -> str:
     return "\n".join([*lines[:begin], body]) + "\n"
 
 
-def _evalplus(answer: str, asked: AskedProgram) -> str:
-    return sanitize(answer, asked.entry_points)
+def _evalplus(answer: str, expected: ExpectedProgram) -> str:
+    return sanitize(answer, expected.entry_points)
 
 
-def _evalplus_thinking(answer: str, asked: AskedProgram) -> str:
-    return sanitize(strip_thinking(answer, lambda rest: bool(parse_code_blocks(rest))) or "", asked.entry_points)
+def _evalplus_thinking(answer: str, expected: ExpectedProgram) -> str:
+    return sanitize(strip_thinking(answer, lambda rest: bool(parse_code_blocks(rest))) or "", expected.entry_points)
 
 
-def _whole_text(answer: str, asked: AskedProgram) -> str:
+def _whole_text(answer: str, expected: ExpectedProgram) -> str:
     return answer
 
 
-_PYTHON_RULES: dict[str, Callable[[str, AskedProgram], str]] = {
+_PYTHON_RULES: dict[str, Callable[[str, ExpectedProgram], str]] = {
     "lcb": _between_last_fences,
     "rllm": _rllm,
     "evalchemy": _evalchemy,
@@ -111,20 +111,20 @@ _PYTHON_RULES: dict[str, Callable[[str, AskedProgram], str]] = {
     WHOLE: _whole_text,
 }
 RULES = (DEFAULT_RULE, *_PYTHON_RULES)
-_CHANGED = {EVALPLUS: "evalplus 0.3.1"}  # an earlier rule had the same name; its verdicts are not reused
+_RULE_IDENTITIES = {EVALPLUS: "evalplus 0.3.1"}  # an earlier rule had the same name; its verdicts are not reused
 
 
-def extract_program(rule: str, answer: str, asked: AskedProgram) -> Program | None:
+def extract_program(rule: str, answer: str, expected: ExpectedProgram) -> Program | None:
     """Extract the program from an answer; None if there is none.
 
     rule: one of RULES
     """
     if rule == DEFAULT_RULE:
-        return extract_submission(answer, asked.languages)
-    source = _PYTHON_RULES[rule](answer, asked)
+        return extract_submission(answer, expected.languages)
+    source = _PYTHON_RULES[rule](answer, expected)
     return Program(source) if source.strip() else None
 
 
 def rule_identity(rule: str) -> str:
     """Return the rule's identity in cache keys of verdicts."""
-    return _CHANGED.get(rule, rule)
+    return _RULE_IDENTITIES.get(rule, rule)

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from rewards.extract import PYTHON_ONLY, languages_for
 from rewards.reward import NO_CODE
 from sandbox import Program, Sandbox, Suite
-from train.evaluation.judges.extraction import DEFAULT_RULE, AskedProgram, extract_program, rule_identity
+from train.evaluation.judges.extraction import DEFAULT_RULE, ExpectedProgram, extract_program, rule_identity
 
 
 class NoVerdictError(Exception):
@@ -71,8 +71,8 @@ class SuiteJudge:
     def submission(self, answer: str) -> Program | None:
         """Extract the program to judge; None if there is none."""
         languages = languages_for(self.suite, self.languages)
-        asked = AskedProgram(languages, self.suite.called_names, self.prompt)
-        return extract_program(self.extraction, answer, asked)
+        expected = ExpectedProgram(languages, self.suite.called_names, self.prompt)
+        return extract_program(self.extraction, answer, expected)
 
     def judge(self, answer: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
         program = self.submission(answer)

@@ -59,14 +59,14 @@ class EncodingTooLarge(Exception):
 
 
 class UnhashedSet:
-    """A set whose members must not be hashed, since a hostile program sent them."""
+    """A set from a hostile program, whose members must not be hashed."""
 
     def __init__(self, items: "list[Any]") -> None:
         self.items = items
 
 
 class UnhashedDict:
-    """A dict whose keys must not be hashed, likewise."""
+    """A dict from a hostile program, whose keys must not be hashed."""
 
     def __init__(self, items: "list[Any]") -> None:
         self.items = items
@@ -110,9 +110,9 @@ def encode(value: "Any", budget: "SizeBudget | None" = None) -> "Any":
         return {"c": [value.real, value.imag]}
     if kind is Fraction or (kind is Decimal and value.is_finite()):
         return {"a": [kind.__name__, {"r": [encode(part) for part in value.as_integer_ratio()]}]}
-    held = _held(value, kind)
-    if held is not value:
-        return {"a": [kind.__name__, encode(held, budget)]}
+    plain = _plain_value(value, kind)
+    if plain is not value:
+        return {"a": [kind.__name__, encode(plain, budget)]}
     try:
         return {"o": [kind.__name__, [encode(item, budget) for item in islice(value, _MAX_ITEMS)]]}
     except EncodingTooLarge:
@@ -121,7 +121,7 @@ def encode(value: "Any", budget: "SizeBudget | None" = None) -> "Any":
         return {"o": [kind.__name__]}
 
 
-def _held(value: "Any", kind: type) -> "Any":
+def _plain_value(value: "Any", kind: type) -> "Any":
     """Return the plain value of a subclass's instance or a numpy scalar; others unchanged."""
     if kind.__module__ == "numpy" and hasattr(value, "item") and getattr(value, "shape", None) == ():
         return value.item()
@@ -143,20 +143,20 @@ def decode(tree: "Any", *, untrusted: bool = False) -> "Any":
         return [decode(item, untrusted=untrusted) for item in tree]
     if not isinstance(tree, dict):
         return tree
-    ((tag, held),) = tree.items()
+    ((tag, plain),) = tree.items()
     if tag == "i":
-        return int(held, 16)
+        return int(plain, 16)
     if tag == "c":
-        return complex(*held)
+        return complex(*plain)
     if tag == "b":
-        return bytes.fromhex(held)
+        return bytes.fromhex(plain)
     if tag == "r":
-        return Fraction(*(decode(part) for part in held))
+        return Fraction(*(decode(part) for part in plain))
     if tag == "a":
-        return decode(held[1], untrusted=untrusted)
+        return decode(plain[1], untrusted=untrusted)
     if tag == "o":
         raise IncomparableValueError
-    items = [decode(item, untrusted=untrusted) for item in held]
+    items = [decode(item, untrusted=untrusted) for item in plain]
     if tag == "d":
         return UnhashedDict(items) if untrusted else {key: item for key, item in items}
     if tag == "s":
@@ -253,10 +253,10 @@ def _text(value: "Any", kind: type) -> str:
         return repr(bytes(value))
     if kind is Fraction or (kind is Decimal and value.is_finite()):
         return _text_of_ratio(*value.as_integer_ratio())
-    held = _held(value, kind)
-    if held is value:
+    plain = _plain_value(value, kind)
+    if plain is value:
         raise IncomparableValueError
-    return canonical_text(held)
+    return canonical_text(plain)
 
 
 def _plain_number(value: "float | bool") -> "int | float":

@@ -35,13 +35,13 @@ def judge_all(
     """
     near_limit: list[Item] = []
 
-    def judge_beside_others(item: Item) -> JudgeResult | None:
+    def judge_concurrently(item: Item) -> JudgeResult | None:
         found = judge(item, 1.0)
         if _is_time_limit(found) and not _is_time_limit(judge(item, FACTOR)):
             return None
         return found
 
-    for item, found in _judge_each(items, judge_beside_others, sandbox):
+    for item, found in _judge_each(items, judge_concurrently, sandbox):
         if found is None:
             near_limit.append(item)
         else:

@@ -234,7 +234,7 @@ def read_result(path: Path) -> Result:
     if not is_result(content):
         raise CurateError(f"{path} is not the result of an evaluation. {_ADVICE}")
     if content["schema"] != SCHEMA:
-        advice = "Run its `curate evaluate` again" if content["schema"] == 1 else "Update curate"
+        advice = "Run the same `curate evaluate` again" if content["schema"] == 1 else "Update curate"
         raise CurateError(
             f"{path} has schema {content['schema']}, and this version of curate reads {SCHEMA}. {advice}."
         )
@@ -243,7 +243,7 @@ def read_result(path: Path) -> Result:
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         words = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise CurateError(
-            f"{path} is damaged: {words}. Run its `curate evaluate` again, which samples nothing twice."
+            f"{path} is damaged: {words}. Run the same `curate evaluate` again, which reuses its samples."
         ) from None
 
 

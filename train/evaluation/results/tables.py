@@ -36,9 +36,9 @@ def breakdown(outcomes: Sequence[ProblemOutcomes]) -> tuple[list[str], list[list
     everything = summarize(outcomes)
     j_shown = [j for j in select_powers_of_two(everything.pass_at) if j > 1]
     rows = [(ALL, everything)]
-    for fact, groups in summarize_by_stratum(outcomes).items():
+    for stratum, groups in summarize_by_stratum(outcomes).items():
         if len(groups) > 1:
-            rows += [(f"{UNKNOWN} {fact}" if name == UNKNOWN else name, groups[name]) for name in groups]
+            rows += [(f"{UNKNOWN} {stratum}" if name == UNKNOWN else name, groups[name]) for name in groups]
     passes = [f"pass@{j}" for j in j_shown]
     names = ["", "problems", "pass@1", "95%", *passes, "always", "cut off", "tokens p50", "p95"]
     return names, [
@@ -212,11 +212,11 @@ def leaderboard(results: Sequence[Result]) -> Leaderboard:
         of_suite[row] = result
         if row not in rows:
             rows.append(row)
-    cells = {(row, suite): cell for suite, of_suite in columns.items() for row, cell in _ranked(of_suite).items()}
+    cells = {(row, suite): cell for suite, of_suite in columns.items() for row, cell in _rank(of_suite).items()}
     return Leaderboard(tuple(rows), tuple(columns), cells)
 
 
-def _ranked(results: dict[str, Result]) -> dict[str, Cell]:
+def _rank(results: dict[str, Result]) -> dict[str, Cell]:
     models = {name: result.outcomes for name, result in results.items()}
     best = best_model(models)
     known = {name: outcomes for name, outcomes in models.items() if any(problem.n for problem in outcomes)}

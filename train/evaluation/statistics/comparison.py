@@ -68,7 +68,7 @@ def compare(first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes],
 
     Raises CurateError if problems or tests differ, or if no problem has a verdict for both.
     """
-    pairs = _pairs(first, second)
+    pairs = _pair_outcomes(first, second)
     known = [(a, b) for a, b in pairs if a.n and b.n]
     if not known:
         raise CurateError("There is no problem for which both evaluations have a verdict.")
@@ -90,7 +90,7 @@ def compare(first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes],
     )
 
 
-def _pairs(
+def _pair_outcomes(
     first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes]
 ) -> list[tuple[ProblemOutcomes, ProblemOutcomes]]:
     """Return the outcomes of both models for each problem, in the order of the first."""
@@ -126,11 +126,11 @@ def sign_flip_p(differences: Sequence[Fraction], *, seed: int = 0) -> float:
     sizes = [abs(int(difference * unit)) for difference in differences if difference]
     observed = abs(int(sum(differences, Fraction(0)) * unit))
     if len(sizes) <= _ALWAYS_EXACT or len(sizes) * (sum(sizes) + 1) <= _MAX_STEPS:
-        return _exact(sizes, observed)
-    return _drawn(sizes, observed, random.Random(seed))
+        return _exact_p(sizes, observed)
+    return _sampled_p(sizes, observed, random.Random(seed))
 
 
-def _exact(sizes: Sequence[int], observed: int) -> float:
+def _exact_p(sizes: Sequence[int], observed: int) -> float:
     ways = {0: 1}  # number of sign choices by sum
     for size in sizes:
         longer: dict[int, int] = {}
@@ -141,7 +141,7 @@ def _exact(sizes: Sequence[int], observed: int) -> float:
     return sum(n for total, n in ways.items() if abs(total) >= observed) / (1 << len(sizes))
 
 
-def _drawn(sizes: Sequence[int], observed: int, rng: random.Random) -> float:
+def _sampled_p(sizes: Sequence[int], observed: int, rng: random.Random) -> float:
     """Estimate p by sampling; never zero, since the observed signs count as one choice."""
     total = sum(sizes)
     n_as_far = 0
@@ -186,7 +186,9 @@ def compare_with_reference(
     comparisons = {
         name: compare(models[reference], outcomes, seed=seed) for name, outcomes in models.items() if name != reference
     }
-    corrected = corrected_p({name: comparison.p for name, comparison in comparisons.items()}, all_pairs=is_selected)
+    corrected = correct_p_values(
+        {name: comparison.p for name, comparison in comparisons.items()}, all_pairs=is_selected
+    )
     return {name: ComparedModel(comparison, corrected[name]) for name, comparison in comparisons.items()}
 
 
@@ -196,7 +198,7 @@ def _pass_at_1(outcomes: Sequence[ProblemOutcomes]) -> float:
     return fmean(shares) if shares else -1.0
 
 
-def corrected_p(p_values: Mapping[str, float], *, all_pairs: bool = False) -> dict[str, float]:
+def correct_p_values(p_values: Mapping[str, float], *, all_pairs: bool = False) -> dict[str, float]:
     """Correct the p-values of comparisons with one reference, keeping names and order.
 
     all_pairs: whether the reference was selected, so all pairs of models count; otherwise Holm's method
@@ -211,7 +213,7 @@ def corrected_p(p_values: Mapping[str, float], *, all_pairs: bool = False) -> di
     return {name: corrected[name] for name in p_values}
 
 
-def published_since(outcomes: Iterable[ProblemOutcomes], day: date) -> tuple[ProblemOutcomes, ...]:
+def select_published_since(outcomes: Iterable[ProblemOutcomes], day: date) -> tuple[ProblemOutcomes, ...]:
     """Return the problems published on this day or later; those without a date are excluded."""
     return tuple(problem for problem in outcomes if problem.metadata.date is not None and problem.metadata.date >= day)
 
@@ -231,4 +233,4 @@ def contamination_curve(outcomes: Iterable[ProblemOutcomes]) -> dict[str, Summar
     )
     first_days = {f"{day:%Y-%m}": day.replace(day=1) for day, _ in dated}
     problems = [problem for _, problem in dated]
-    return {month: summarize(published_since(problems, day)) for month, day in first_days.items()}
+    return {month: summarize(select_published_since(problems, day)) for month, day in first_days.items()}

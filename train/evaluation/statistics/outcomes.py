@@ -40,28 +40,28 @@ class ProblemMetadata:
 
     @property
     def month(self) -> str | None:
-        """Return the month of the date, such as "2024-08"."""
+        """The month of the date, such as "2024-08"; None if unknown."""
         return None if self.date is None else f"{self.date:%Y-%m}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the known metadata as plain values."""
-        facts = asdict(self) | {"date": self.date and self.date.isoformat()}
-        return {name: fact for name, fact in facts.items() if fact is not None}
+        metadata = asdict(self) | {"date": self.date and self.date.isoformat()}
+        return {name: stratum_key for name, stratum_key in metadata.items() if stratum_key is not None}
 
     @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Self:
+    def from_json(cls, metadata: Mapping[str, Any]) -> Self:
         """Decode the metadata in a result file. Raises ValueError if one is of another type."""
-        difficulty, day = facts.get("difficulty"), facts.get("date")
+        difficulty, day = metadata.get("difficulty"), metadata.get("date")
         if not (isinstance(difficulty, str | None) or type(difficulty) is int):
             raise ValueError("difficulty must be a text or an integer")
         for name in ("platform", "tests_source"):
-            if not isinstance(facts.get(name), str | None):
+            if not isinstance(metadata.get(name), str | None):
                 raise ValueError(f"{name} must be a text")
         try:
             date = None if day is None else datetime.date.fromisoformat(day)
         except (TypeError, ValueError):
             raise ValueError(f"date must be a day such as 2024-08-03, not {day!r}") from None
-        return cls(difficulty, facts.get("platform"), date, facts.get("tests_source"))
+        return cls(difficulty, metadata.get("platform"), date, metadata.get("tests_source"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +135,11 @@ class ProblemOutcomes:
             if not all(type(n) is int and n >= 0 for n in numbers):
                 raise ValueError(f"{id}: {name} must be integers >= 0")
         try:
-            facts = ProblemMetadata.from_json(_field(entry, "facts", dict, id))
+            metadata = ProblemMetadata.from_json(_field(entry, "facts", dict, id))
         except ValueError as error:
             raise ValueError(f"{id}: {error}") from None
         tests, samples = (_field(entry, name, str, id) for name in ("tests", "samples"))
-        return cls(id, facts, bits, tuple(tokens), tuple(map(bool, truncated)), tests, samples, verdicts)
+        return cls(id, metadata, bits, tuple(tokens), tuple(map(bool, truncated)), tests, samples, verdicts)
 
 
 def _field(entry: Mapping[str, Any], name: str, kind: type, id: str) -> Any:
@@ -270,24 +270,24 @@ def _quantile(ascending: Sequence[int], share: float) -> float:
 StratumKey = Callable[[ProblemMetadata], str | int | None]
 
 STRATUM_KEYS: dict[str, StratumKey] = {
-    "difficulty": lambda facts: facts.difficulty,
-    "platform": lambda facts: facts.platform,
-    "month": lambda facts: facts.month,
+    "difficulty": lambda metadata: metadata.difficulty,
+    "platform": lambda metadata: metadata.platform,
+    "month": lambda metadata: metadata.month,
 }
 UNKNOWN = "unknown"  # name of the problems with an unknown value
 _EASIEST_FIRST = ("introductory", "easy", "interview", "medium", "competition", "hard")
 
 
-def strata(outcomes: Iterable[ProblemOutcomes], fact: StratumKey) -> dict[str, Summary]:
+def strata(outcomes: Iterable[ProblemOutcomes], stratum_key: StratumKey) -> dict[str, Summary]:
     """Summarize the problems for each value of a metadata field.
 
-    fact: one of STRATUM_KEYS, or another function of the metadata
+    stratum_key: one of STRATUM_KEYS, or another function of the metadata
 
     Difficulties are ordered from easy to hard, other values naturally, and unknown ones last.
     """
     groups: dict[str | int | None, list[ProblemOutcomes]] = {}
     for problem in outcomes:
-        groups.setdefault(fact(problem.metadata), []).append(problem)
+        groups.setdefault(stratum_key(problem.metadata), []).append(problem)
     return {
         UNKNOWN if value is None else str(value): summarize(groups[value]) for value in sorted(groups, key=_position)
     }
@@ -306,7 +306,7 @@ def _position(value: str | int | None) -> tuple[int, int, str]:
 def summarize_by_stratum(outcomes: Sequence[ProblemOutcomes]) -> dict[str, dict[str, Summary]]:
     """Summarize by difficulty, platform and month, each only if it is known for some problem."""
     return {
-        name: strata(outcomes, fact)
-        for name, fact in STRATUM_KEYS.items()
-        if any(fact(problem.metadata) is not None for problem in outcomes)
+        name: strata(outcomes, stratum_key)
+        for name, stratum_key in STRATUM_KEYS.items()
+        if any(stratum_key(problem.metadata) is not None for problem in outcomes)
     }

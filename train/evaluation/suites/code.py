@@ -59,7 +59,7 @@ def _is_humaneval(row: Row) -> bool:
     return all(row[name] for name in _HUMANEVAL) and _OF_EVALPLUS not in str(row["test"])
 
 
-def _read_humaneval(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
+def _read_humaneval(table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
     validate_options(table, ())
     for row in valid_rows(table, _HUMANEVAL, ()):
         id, start, name, test = (str(row[column]) for column in _HUMANEVAL)
@@ -67,8 +67,8 @@ def _read_humaneval(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise
             tests = assertions.read(test, name, given_code=function_preamble(start, name)).suite(_LIMITS)
         except ParseError as error:
             raise unreadable(table, id, error) from None
-        chat = _completion_chat(asked.prompt, start, name)
-        yield asked.make_exercise(id, Statement(start, "", name), chat, asked.suite_judge(tests, start))
+        chat = _completion_chat(options.prompt, start, name)
+        yield options.make_exercise(id, Statement(start, "", name), chat, options.suite_judge(tests, start))
 
 
 def _completion_chat(prompt: PromptFormat, start: str, entry_point: str) -> Chat:
@@ -81,7 +81,7 @@ def _is_mbpp(row: Row) -> bool:
     return all(row[name] for name in _MBPP) and not _is_hub_form(row)
 
 
-def _read_mbpp(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
+def _read_mbpp(table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
     validate_options(table, ())
     outside = inside = 0
     for row in valid_rows(table, _MBPP, _MBPP_OPTIONAL):
@@ -91,7 +91,7 @@ def _read_mbpp(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
             continue
         inside += 1
         try:
-            yield _mbpp_exercise(f"mbpp/{number}", row, asked)
+            yield _mbpp_exercise(f"mbpp/{number}", row, options)
         except ParseError as error:
             raise unreadable(table, f"mbpp/{number}", error) from None
     if outside and not inside:
@@ -101,7 +101,7 @@ def _read_mbpp(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
         )
 
 
-def _mbpp_exercise(id: str, row: Row, asked: SuiteOptions) -> Exercise:
+def _mbpp_exercise(id: str, row: Row, options: SuiteOptions) -> Exercise:
     code = optional_text(row["code"]).replace("\r\n", "\n")
     listed = parse_text_list(row["test_list"], "test_list")
     setup = [optional_text(row["test_setup_code"]), *parse_text_list(row["test_imports"], "test_imports")]
@@ -109,8 +109,8 @@ def _mbpp_exercise(id: str, row: Row, asked: SuiteOptions) -> Exercise:
         listed, setup="\n".join(setup), defined_names=defined_names(code), classes=defined_classes(code)
     ).suite(_LIMITS)
     task, shown = (optional_text(row["text"]) or optional_text(row["prompt"])).strip(), "\n".join(listed)
-    chat = asked.prompt.chat(f"{task}\n\nThese are its tests:\n\n```python\n{shown}\n```", "", tests)
-    return asked.make_exercise(id, _mbpp_statement("\n".join([task, *listed[:1]])), chat, asked.suite_judge(tests))
+    chat = options.prompt.chat(f"{task}\n\nThese are its tests:\n\n```python\n{shown}\n```", "", tests)
+    return options.make_exercise(id, _mbpp_statement("\n".join([task, *listed[:1]])), chat, options.suite_judge(tests))
 
 
 def _mbpp_statement(task: str, entry_point: str | None = None) -> Statement:
@@ -129,7 +129,7 @@ class _TaskTests:
     tolerance: float
 
     def judge(
-        self, program: str, entry_point: str, asked: SuiteOptions, *, preamble: str = "", prompt: str = ""
+        self, program: str, entry_point: str, options: SuiteOptions, *, preamble: str = "", prompt: str = ""
     ) -> CallJudge:
         """Return the judge with this reference program.
 
@@ -139,8 +139,8 @@ class _TaskTests:
         parts = tuple(
             (name, Reference(program, entry_point, tuple(map(_encoded, calls)))) for name, calls in self.parts
         )
-        seconds = asked.settings.test_seconds or CALL_SECONDS
-        return CallJudge(parts, self.tolerance, preamble, asked.settings.extraction, prompt, seconds)
+        seconds = options.settings.test_seconds or CALL_SECONDS
+        return CallJudge(parts, self.tolerance, preamble, options.settings.extraction, prompt, seconds)
 
 
 def _encoded(arguments: Arguments) -> str:
@@ -212,7 +212,7 @@ def _is_humaneval_plus(row: Row) -> bool:
     return all(row[name] for name in _HUMANEVAL_PLUS) and (_is_own_form(row, "HumanEval/") or _is_hub_form(row))
 
 
-def _read_humaneval_plus(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
+def _read_humaneval_plus(table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
     with_prompt = read_switch(table, "imports", "answer", "prompt")
     for row in valid_rows(table, _HUMANEVAL_PLUS, _TESTS):
         id, start, name, solution = (str(row[column]) for column in _HUMANEVAL_PLUS)
@@ -221,15 +221,17 @@ def _read_humaneval_plus(table: TableFiles, asked: SuiteOptions) -> Iterator[Exe
             preamble = function_preamble(start, name) if with_prompt else ""
         except ParseError as error:
             raise unreadable(table, id, error) from None
-        judge = tests.judge(start + solution, name, asked, preamble=preamble, prompt=start)
-        yield asked.make_exercise(id, Statement(start, "", name), _completion_chat(asked.prompt, start, name), judge)
+        judge = tests.judge(start + solution, name, options, preamble=preamble, prompt=start)
+        yield options.make_exercise(
+            id, Statement(start, "", name), _completion_chat(options.prompt, start, name), judge
+        )
 
 
 def _is_mbpp_plus(row: Row) -> bool:
     return _is_own_form(row, "Mbpp/") or bool(row["code"] and row["test_list"] and _is_hub_form(row))
 
 
-def _read_mbpp_plus(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
+def _read_mbpp_plus(table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
     validate_options(table, ())
     for row in valid_rows(table, _MBPP_PLUS, _MBPP_PLUS_OPTIONAL):
         number = str(row["task_id"]).removeprefix("Mbpp/")
@@ -245,9 +247,9 @@ def _read_mbpp_plus(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise
                 task, program = "\n".join([str(row["prompt"]).strip(), *first]), str(row["code"])
         except ParseError as error:
             raise unreadable(table, f"Mbpp/{number}", error) from None
-        chat = asked.prompt.chat(task, "", Suite([], entry_point=name))
-        yield asked.make_exercise(
-            f"Mbpp/{number}", _mbpp_statement(task, name), chat, tests.judge(program, name, asked)
+        chat = options.prompt.chat(task, "", Suite([], entry_point=name))
+        yield options.make_exercise(
+            f"Mbpp/{number}", _mbpp_statement(task, name), chat, tests.judge(program, name, options)
         )
 
 

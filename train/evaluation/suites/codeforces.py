@@ -99,7 +99,7 @@ class CodeforcesProblem:
     rating: int | None = None
     day: date | None = None
 
-    def exercise(self, asked: SuiteOptions, time_factor: float, memory_factor: float) -> Exercise:
+    def exercise(self, suite_options: SuiteOptions, time_factor: float, memory_factor: float) -> Exercise:
         """Return the exercise, with the stated limits times these factors."""
         limits = Limits(
             wall_seconds=time_factor * (self.wall_seconds or _DEFAULT_SECONDS),
@@ -110,11 +110,11 @@ class CodeforcesProblem:
             tests = Suite(self.cases, checker=PROGRAM, limits=limits, referee=referee)
         else:
             tests = Suite(self.cases, checker=_CHECKER, limits=limits)
-        return asked.make_exercise(
+        return suite_options.make_exercise(
             problem_id(self.keys) or f"codeforces/{self.name}",
             Statement(self.statement),
-            asked.prompt.chat(self.statement.strip(), "", tests),
-            asked.suite_judge(tests),
+            suite_options.prompt.chat(self.statement.strip(), "", tests),
+            suite_options.suite_judge(tests),
             ProblemMetadata(self.rating, "codeforces", self.day, self.tests_source),
         )
 
@@ -132,7 +132,7 @@ def _is_deepcoder(row: Row) -> bool:
     return bool(row["tests"]) and _DEEPCODER_LIMITS.search(optional_text(row["problem"])) is not None
 
 
-def _read(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
+def _read(table: TableFiles, suite_options: SuiteOptions) -> Iterator[Exercise]:
     options = validate_options(table, _OPTIONS)
     time_factor = _factor(options, "time_factor", TIME_FACTOR)
     memory_factor = _factor(options, "memory_factor", MEMORY_FACTOR)
@@ -142,18 +142,18 @@ def _read(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
         """Return whether to include a problem. Raises CurateError if that depends on its unknown day."""
         if contests and not any(contest in contests for contest, _ in keys):
             return False
-        if asked.date_range is None:
+        if suite_options.date_range is None:
             return True
         if day is None:
             raise CurateError("These problems have no dates. Leave the window out.")
-        return asked.date_range[0] <= day.isoformat() <= asked.date_range[1]
+        return suite_options.date_range[0] <= day.isoformat() <= suite_options.date_range[1]
 
     left_out: Counter[str] = Counter()
     n_unknown = 0
     ids: set[str] = set()
     for problem in _problems(table, is_wanted, left_out):
         n_unknown += not problem.keys
-        exercise = problem.exercise(asked, time_factor, memory_factor)
+        exercise = problem.exercise(suite_options, time_factor, memory_factor)
         if exercise.id in ids:
             raise CurateError(f"{table.location}: the problem {exercise.id} occurs twice. Remove one of the two rows.")
         ids.add(exercise.id)

@@ -150,16 +150,16 @@ def _recognises(row: Row) -> bool:
     )
 
 
-def _read(inputs: bool, table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
+def _read(inputs: bool, table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
     asks_for_steps = read_switch(table, "prompt", "direct", "steps")
     before_code, after_code = _TEMPLATES[inputs, asks_for_steps].split("{code}")
     for row in valid_rows(table, _COLUMNS, ()):
         id, code, input, output = (optional_text(row[column]) for column in _COLUMNS)
-        rest = (output, asks_for_steps, asked.settings.test_seconds or SECONDS)
+        rest = (output, asks_for_steps, options.settings.test_seconds or SECONDS)
         judge = InputJudge(code, *rest) if inputs else OutputJudge(*rest)
         text = before_code + code + after_code.replace("{output}" if inputs else "{input}", output if inputs else input)
-        chat = asked.question_chat(text, text, _SYSTEM)
-        yield asked.make_exercise(f"cruxeval/{id}", Statement(text), chat, judge)
+        chat = options.default_chat(text, text, _SYSTEM)
+        yield options.make_exercise(f"cruxeval/{id}", Statement(text), chat, judge)
 
 
 def _suite(name: str, title: str, *, inputs: bool) -> RowSuite:

@@ -35,22 +35,22 @@ def _recognises(row: Row) -> bool:
     return bool(row["question_content"])
 
 
-def _read(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
+def _read(table: TableFiles, suite_options: SuiteOptions) -> Iterator[Exercise]:
     options = dict(table.options)
     errata = options.pop(_ERRATA, None)
     if errata not in (None, _LEAVE_OUT):
         raise CurateError(f"{table.location}: {_ERRATA} must be {_LEAVE_OUT}, not {errata!r}")
-    if asked.date_range is not None:
-        options |= {"from": asked.date_range[0], "to": asked.date_range[1]}
+    if suite_options.date_range is not None:
+        options |= {"from": suite_options.date_range[0], "to": suite_options.date_range[1]}
     for row in read(select_files(replace(table, options=options))):
         if not isinstance(row, Problem):  # some problems have error messages as expected values
             log.warning("%s: %s is left out, it cannot be read: %s", table.location, row.id, row.detail)
         elif errata is None or not {row.id.partition("/")[2], row.title} & ERRATA:
-            yield asked.make_exercise(
+            yield suite_options.make_exercise(
                 row.id,
                 Statement(row.statement, row.starter_code, row.tests.entry_point),
-                asked.prompt.chat(row.statement, row.starter_code, row.tests),
-                asked.suite_judge(row.tests),
+                suite_options.prompt.chat(row.statement, row.starter_code, row.tests),
+                suite_options.suite_judge(row.tests),
                 parse_metadata(row.difficulty, row.platform, row.date),
             )
 

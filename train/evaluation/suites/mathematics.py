@@ -28,10 +28,10 @@ def _rows(table: TableFiles, optional: tuple[str, ...]) -> Iterator[tuple[int, R
     return enumerate(valid_rows(table, _COLUMNS, optional))
 
 
-def _exercise(id: str, row: Row, judge: MathJudge, difficulty: object, asked: SuiteOptions) -> Exercise:
+def _exercise(id: str, row: Row, judge: MathJudge, difficulty: object, options: SuiteOptions) -> Exercise:
     problem = str(row["problem"])
-    chat = asked.question_chat(problem, f"{problem.strip()} {MATHEMATICS_INSTRUCTION}")
-    return asked.make_exercise(id, Statement(problem), chat, judge, parse_metadata(difficulty))
+    chat = options.default_chat(problem, f"{problem.strip()} {MATHEMATICS_INSTRUCTION}")
+    return options.make_exercise(id, Statement(problem), chat, judge, parse_metadata(difficulty))
 
 
 def _recognises_aime(year: int, row: Row) -> bool:
@@ -40,13 +40,13 @@ def _recognises_aime(year: int, row: Row) -> bool:
     return all(row[name] for name in _COLUMNS) and not row["unique_id"] and (not named or str(year) in named)
 
 
-def _read_aime(year: int, table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
+def _read_aime(year: int, table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
     for place, row in _rows(table, _AIME):
         id = f"aime{year}/{_number(row, place)}"
         answer = optional_text(row["answer"])
         if parse_integer(answer) is None:
             raise unreadable(table, id, f"its answer {answer[:80]!r} is not a whole number")
-        yield _exercise(id, row, MathJudge(answer, True, asked.settings.form.answer_line), row["difficulty"], asked)
+        yield _exercise(id, row, MathJudge(answer, True, options.settings.form.answer_line), row["difficulty"], options)
 
 
 def _number(row: Row, place: int) -> str:
@@ -65,7 +65,7 @@ def _recognises_math500(row: Row) -> bool:
     return all(row[name] for name in _COLUMNS) and not row["year"] and not row["url"]
 
 
-def _read_math500(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
+def _read_math500(table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
     for place, row in _rows(table, _MATH500):
         id = f"math500/{optional_text(row['unique_id']).removesuffix('.json') or place}"
         answer = optional_text(row["answer"])
@@ -74,9 +74,9 @@ def _read_math500(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
         yield _exercise(
             id,
             row,
-            MathJudge(answer, answer_line=asked.settings.form.answer_line),
+            MathJudge(answer, answer_line=options.settings.form.answer_line),
             row["level"] or row["difficulty"],
-            asked,
+            options,
         )
 
 

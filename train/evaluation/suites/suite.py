@@ -46,16 +46,16 @@ class Exercise:
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
     def asking_for_length(self, target_tokens: int) -> "Exercise":
-        """Add a request for an answer of this length to the end of the question.
+        """Add a request for an answer of this length to the end of the last user message.
 
         Raises CurateError if the prompt is plain text to continue.
         """
         if isinstance(self.prompt, str):
             raise CurateError("only a chat can ask for a length. Leave --target-tokens out, or choose --mode chat.")
         instruction = length_instruction(target_tokens)
-        asked = max(place for place, message in enumerate(self.prompt) if message["role"] == "user")
+        last = max(place for place, message in enumerate(self.prompt) if message["role"] == "user")
         chat = [
-            {**message, "content": f"{message['content']}\n{instruction}"} if place == asked else message
+            {**message, "content": f"{message['content']}\n{instruction}"} if place == last else message
             for place, message in enumerate(self.prompt)
         ]
         return replace(self, prompt=chat)
@@ -90,25 +90,25 @@ class SuiteOptions:
         statement: Statement,
         default_prompt: Chat,
         judge: Judge,
-        facts: ProblemMetadata = UNKNOWN_METADATA,
+        metadata: ProblemMetadata = UNKNOWN_METADATA,
     ) -> Exercise:
         """Build the exercise, with a prompt in the requested form.
 
         statement       the row's statement, for official forms
         default_prompt  messages of our own form, built with self.prompt
         """
-        asked, prefix, suffix = self.settings.render(self.prompt, statement, default_prompt)
-        return Exercise(id, asked, judge, facts, prefix, suffix)
+        prompt, prefix, suffix = self.settings.render(self.prompt, statement, default_prompt)
+        return Exercise(id, prompt, judge, metadata, prefix, suffix)
 
-    def question_chat(self, question: str, text: str, system: str = "") -> Chat:
+    def default_chat(self, statement: str, text: str, system: str = "") -> Chat:
         """Return the messages in a suite's own form, which the user's template overrides.
 
-        question  value for the template
-        text      question in the suite's own form
-        system    the suite's own system prompt; empty: none
+        statement  value for the template
+        text       the user's message in the suite's own form
+        system     the suite's own system prompt; empty: none
         """
         if self.prompt.template:
-            return self.prompt.chat(question, "", Suite([]))
+            return self.prompt.chat(statement, "", Suite([]))
         return two_messages(self.prompt.system or system, text)
 
     def suite_judge(self, tests: Suite, prompt: str = "") -> SuiteJudge:

@@ -77,7 +77,7 @@ def _leases(config: "Config", n_leases: int) -> list[Lease]:
     )
     with tempfile.TemporaryDirectory(prefix="curate-calibrate-") as folder:
         questions = PromptDataset(
-            config.data, config.prompt, tokenizer, seed=seed, cache=Path(folder) / "questions.jsonl"
+            config.data, config.prompt, tokenizer, seed=seed, cache=Path(folder) / "prompts.jsonl"
         )
         return [
             Lease(

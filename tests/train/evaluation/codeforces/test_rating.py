@@ -10,7 +10,7 @@ from made_outcomes import outcome
 from curate.errors import CurateError
 from curate.json_records import from_json, to_json
 from train.evaluation.codeforces.contests import ContestProblem, default_path, write_contests
-from train.evaluation.codeforces.rating import Rating, deepcoder_2024, known_contests, model_ratings, rate_model
+from train.evaluation.codeforces.rating import Rating, deepcoder_2024, find_contests, rate_evaluation, rate_model
 
 ROUNDS = [with_points(1000.0, 2000.0, id=id) for id in (1971, 1972, 1973)]
 BITS = {"1971/A": "1111", "1971/B": "0110", "1972/A": "0011", "1973/A": "1000", "1973/B": "0000"}
@@ -27,7 +27,7 @@ def lines(ratings):
 
 def rate(outcomes, contests):
     """Return the rating, which must be the only one."""
-    (rating,) = model_ratings(outcomes, contests)
+    (rating,) = rate_evaluation(outcomes, contests)
     return to_json(rating)
 
 
@@ -63,8 +63,8 @@ def test_examples_as_tests_make_a_rating_an_upper_bound():
 
 def test_without_standings_a_model_has_no_rating():
     outcomes = [solved(id, bits, difficulty=1500) for id, bits in BITS.items()]
-    assert model_ratings(outcomes, []) == ()
-    assert model_ratings(outcomes, [with_points(500.0, id=1)]) == ()  # a contest of other problems
+    assert rate_evaluation(outcomes, []) == ()
+    assert rate_evaluation(outcomes, [with_points(500.0, id=1)]) == ()  # a contest of other problems
 
 
 def test_a_row_of_no_known_contest_is_in_none():
@@ -88,37 +88,37 @@ def test_numbers_that_are_unknown_are_null_in_a_result_and_said_in_words():
     assert entry["low"] is None
     assert from_json(Rating, entry).low is None
     assert "(no interval) over 1 contests with 2 attempts, percentile" in lines([entry])[0]
-    without_verdict = model_ratings([solved("1971/A", "xx")], ROUNDS)
+    without_verdict = rate_evaluation([solved("1971/A", "xx")], ROUNDS)
     assert (without_verdict, lines(without_verdict)) == ((), [])
 
 
 def test_problems_of_other_suites_give_no_rating():
-    assert model_ratings([outcome("livecodebench/1873_A", "11"), outcome("HumanEval/0", "1")], ROUNDS) == ()
+    assert rate_evaluation([outcome("livecodebench/1873_A", "11"), outcome("HumanEval/0", "1")], ROUNDS) == ()
 
 
 def test_contests_are_read_from_the_named_file_or_from_where_they_were_fetched(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert known_contests(None, ["codeforces/1971/A"]) == []
+    assert find_contests(None, ["codeforces/1971/A"]) == []
     assert "type `curate evaluations fetch codeforces` once" in caplog.text
     default_path().parent.mkdir()
     write_contests(default_path(), ROUNDS[:1])
     write_contests(tmp_path / "mine.parquet", ROUNDS[1:])
-    assert known_contests(None, ["codeforces/1971/A"]) == ROUNDS[:1]
-    assert known_contests(tmp_path / "mine.parquet", ["codeforces/1971/A"]) == ROUNDS[1:]
-    assert known_contests(tmp_path / "mine.parquet", ["HumanEval/0"]) == []
+    assert find_contests(None, ["codeforces/1971/A"]) == ROUNDS[:1]
+    assert find_contests(tmp_path / "mine.parquet", ["codeforces/1971/A"]) == ROUNDS[1:]
+    assert find_contests(tmp_path / "mine.parquet", ["HumanEval/0"]) == []
     outcomes = [solved("1971/A", "10")]
-    assert to_json(model_ratings(outcomes)) == [rate(outcomes, ROUNDS[:1])]
-    assert model_ratings([outcome("HumanEval/0", "1")]) == ()
+    assert to_json(rate_evaluation(outcomes)) == [rate(outcomes, ROUNDS[:1])]
+    assert rate_evaluation([outcome("HumanEval/0", "1")]) == ()
 
 
 def test_a_damaged_file_that_nobody_named_only_costs_the_rating_by_contests(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     default_path().parent.mkdir()
     default_path().write_text("half a file")
-    assert model_ratings([solved("1971/A", "10", difficulty=800)]) == ()
+    assert rate_evaluation([solved("1971/A", "10", difficulty=800)]) == ()
     assert "there is no rating by contests" in caplog.text
     with pytest.raises(CurateError, match="cannot be read as a file of contests"):
-        known_contests(default_path(), ["codeforces/1971/A"])
+        find_contests(default_path(), ["codeforces/1971/A"])
 
 
 @pytest.mark.parametrize("wrong", [{"rating": "high"}, {"by": "contests"}, {"tests": "x"}])

@@ -11,7 +11,7 @@ from source_rows import livecodebench_row, write_jsonl
 from train.evaluation.exercises import read_exercises
 from train.evaluation.judges import evalplus_extraction
 from train.evaluation.judges.evalplus_extraction import longest_run, sanitize
-from train.evaluation.judges.extraction import RULES, AskedProgram, extract_program
+from train.evaluation.judges.extraction import RULES, ExpectedProgram, extract_program
 from train.evaluation.protocols.settings import SuiteSettings
 
 TWO = "First:\n```python\na = f()\n```\nBetter:\n```python\nb = f()\n```\nDone."
@@ -19,7 +19,7 @@ START = 'import math\n\ndef up(n):\n    """Add one."""\n'
 
 
 def source(rule, answer, **asked):
-    program = extract_program(rule, answer, AskedProgram(**asked))
+    program = extract_program(rule, answer, ExpectedProgram(**asked))
     return program and program.source
 
 

@@ -15,7 +15,7 @@ from train.evaluation.statistics.comparison import (
     best_model,
     compare,
     compare_with_reference,
-    corrected_p,
+    correct_p_values,
     sign_flip_p,
 )
 from train.evaluation.statistics.intervals import standard_error
@@ -109,18 +109,18 @@ def test_with_one_sample_of_each_problem_the_test_is_mcnemars():
 
 
 def test_holm_corrects_as_in_the_example_of_his_method():
-    assert corrected_p({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}) == pytest.approx(
+    assert correct_p_values({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}) == pytest.approx(
         {"a": 0.03, "b": 0.06, "c": 0.06, "d": 0.02}
     )
-    assert corrected_p({"a": 0.6, "b": 0.7}) == {"a": 1.0, "b": 1.0}
-    assert corrected_p({}) == {}
+    assert correct_p_values({"a": 0.6, "b": 0.7}) == {"a": 1.0, "b": 1.0}
+    assert correct_p_values({}) == {}
 
 
 def test_if_the_best_was_selected_all_pairs_of_the_models_that_are_left_count():
-    assert corrected_p({"a": 0.004, "b": 0.03, "c": 0.01}, all_pairs=True) == pytest.approx(
+    assert correct_p_values({"a": 0.004, "b": 0.03, "c": 0.01}, all_pairs=True) == pytest.approx(
         {"a": 6 * 0.004, "b": 0.03, "c": 3 * 0.01}
     )
-    assert corrected_p({"a": 0.04}, all_pairs=True) == {"a": 0.04}
+    assert correct_p_values({"a": 0.04}, all_pairs=True) == {"a": 0.04}
 
 
 @pytest.mark.parametrize("k", [1, 4])

@@ -7,7 +7,7 @@ import pytest
 from lcb_facts import all_problems, in_window, needs_facts
 from made_outcomes import outcome, outcomes
 
-from train.evaluation.statistics.comparison import contamination_curve, published_since
+from train.evaluation.statistics.comparison import contamination_curve, select_published_since
 from train.evaluation.statistics.intervals import solve_rate_interval
 from train.evaluation.statistics.outcomes import STRATUM_KEYS, ProblemMetadata, ProblemOutcomes, strata, summarize
 
@@ -70,7 +70,7 @@ def test_the_curve_since_a_month_counts_this_month_and_later_ones():
         "2024-08": (3, pytest.approx(2 / 3)),
         "2024-10": (1, 1),
     }
-    assert [problem.id for problem in published_since(problems, date(2024, 8, 31))] == ["c", "a"]
+    assert [problem.id for problem in select_published_since(problems, date(2024, 8, 31))] == ["c", "a"]
 
 
 @needs_facts
