@@ -1,11 +1,10 @@
 """Complete builds by the command: synthetic rows on one core and on all, real programs, and a Ray cluster.
 
-    python -m benchmarks.build [rows] [programs] [ray] [--rows N ...] [--raw FOLDER]
-                                                                (default: all, with 100,000 and 1,000,000 rows)
+    python -m benchmarks.build [rows] [programs] [ray] [--raw FOLDER]     # default: all
 
-rows      Synthetic rows without solutions, so nothing is executed: statements of 40 to 160 words, one in twenty a copy
-          of an earlier one with a word changed, and five tests each. Memory is the peak of resident pages, summed over
-          all processes, mapped files included, sampled five times a second.
+rows      100,000 and 1,000,000 synthetic rows without solutions, so nothing is executed: statements of 40 to 160
+          words, one in twenty a copy of an earlier one with a word changed, and five tests each. Memory is the peak of
+          resident pages, summed over all processes, mapped files included, sampled five times a second.
 programs  The sample in examples/, or the folders taco, synthetic1 and livecodebench in FOLDER. The ratio is wall time /
           (CPU time of the programs / cores): 1 for a build that only executes programs on all cores.
 ray       Weak scaling on a loopback cluster: rows with solutions that sleep, the same number for each node. Ideal is
@@ -13,16 +12,14 @@ ray       Weak scaling on a loopback cluster: rows with solutions that sleep, th
 """
 
 import argparse
-import json
 import os
 import random
-import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate, islice
 from pathlib import Path
@@ -32,13 +29,11 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.machine import describe
+from benchmarks.record import ROOT, describe_machine, load_results, save_results
 from curate.dataset.output_folder import read_manifest
 from curate.json_records import to_json
 
-ROOT = Path(__file__).parents[1]
-RESULTS = Path(__file__).parent / "results" / "build.json"
-EXPERIMENTS = ("rows", "programs", "ray")
+ROW_COUNTS = (100_000, 1_000_000)
 ROWS_PER_FILE = 50_000
 NODES = (1, 4)
 WORKERS = 4  # of each node
@@ -55,7 +50,7 @@ outputs = "outputs"
 """
 
 
-def rows(count: int, *, seed: int = 0) -> Iterator[dict[str, Any]]:
+def draw_rows(count: int, *, seed: int = 0) -> Iterator[dict[str, Any]]:
     rng = random.Random(seed)
     vocabulary = ["".join(rng.choices("etaoinshrdlucmfwyp", k=rng.randint(2, 9))) for _ in range(20_000)]
     weights = list(accumulate(1 / (rank + 3) for rank in range(len(vocabulary))))
@@ -76,10 +71,10 @@ def rows(count: int, *, seed: int = 0) -> Iterator[dict[str, Any]]:
         }
 
 
-def sleepers(count: int) -> Iterator[dict[str, Any]]:
+def draw_sleeping_rows(count: int) -> Iterator[dict[str, Any]]:
     """Yield different rows with a solution that sleeps and then adds."""
     code = f"import time\ntime.sleep({SLEEP_SECONDS})\nprint(sum(map(int, input().split())))\n"
-    return ({**row, "solutions": [f"{code}# {row['id']}\n"]} for row in rows(count))
+    return ({**row, "solutions": [f"{code}# {row['id']}\n"]} for row in draw_rows(count))
 
 
 def write_raw(folder: Path, content: Iterable[dict[str, Any]], mapping: str = MAPPING) -> Path:
@@ -97,7 +92,7 @@ def run_build(sources: Sequence[str], out: Path, *options: str, cores: Collectio
     """Run the command on these cores. Return its times, peak memory, peak size of the folder, and manifest times."""
     arguments = [argument for source in sources for argument in ("--source", source)]
     command = [sys.executable, "-c", "from cli import main; main()", "build-dataset", *arguments, "--out", str(out)]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_before = sum(os.times()[2:4])
     started = time.perf_counter()
     process = subprocess.Popen(
         [*command, *options],
@@ -115,14 +110,13 @@ def run_build(sources: Sequence[str], out: Path, *options: str, cores: Collectio
     wall = time.perf_counter() - started
     if process.returncode:
         raise SystemExit(f"the build failed with status {process.returncode}")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     manifest = read_manifest(out)
     return {
         "rows": manifest.n_read,
         "kept": manifest.n_kept,
         "content_hash": manifest.content_hash,
         "wall_seconds": wall,
-        "cpu_seconds": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        "cpu_seconds": sum(os.times()[2:4]) - cpu_before,
         "executed_cpu_seconds": manifest.build.executed_cpu_seconds if manifest.build else 0.0,
         "rows_per_second": manifest.n_read / wall,
         "peak_mb": peak / 2**20,
@@ -142,18 +136,18 @@ def disk_mb(folder: Path) -> float:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
 
 
-def measure_rows(counts: Iterable[int]) -> list[dict[str, Any]]:
+def measure_rows() -> list[dict[str, Any]]:
     """Build synthetic rows on one core and on all cores. Both builds must have the same content."""
     measured = []
     cores = sorted(os.sched_getaffinity(0))
-    for count in counts:
+    for count in ROW_COUNTS:
         with tempfile.TemporaryDirectory() as folder:
-            mapping = write_raw(Path(folder) / "raw", rows(count))
+            mapping = write_raw(Path(folder) / "raw", draw_rows(count))
             for n_cores in sorted({1, len(cores)}):
                 options = ("--no-reference", "keep", "--workers", str(n_cores))
                 out = Path(folder) / f"out-{n_cores}"
-                found = run_build([f"generic={mapping}"], out, *options, cores=cores[:n_cores])
-                measured.append({"cores": n_cores, "raw_mb": disk_mb(Path(folder) / "raw"), **found})
+                build = run_build([f"generic={mapping}"], out, *options, cores=cores[:n_cores])
+                measured.append({"cores": n_cores, "raw_mb": disk_mb(Path(folder) / "raw"), **build})
             assert measured[-1]["content_hash"] == measured[-2 if len(cores) > 1 else -1]["content_hash"]
     return measured
 
@@ -163,47 +157,44 @@ def measure_programs(raw: Path) -> dict[str, Any]:
     cores = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
-        found = run_build([f"{name}={raw / name}" for name in ("taco", "synthetic1", "livecodebench")], out)
+        build = run_build([f"{name}={raw / name}" for name in ("taco", "synthetic1", "livecodebench")], out)
         funnel = {source: to_json(counts) for source, counts in read_manifest(out).counts.items()}
-    ratio = found["wall_seconds"] / (found["executed_cpu_seconds"] / cores)
-    return {**found, "workers": cores, "ratio": ratio, "funnel": funnel}
+    ratio = build["wall_seconds"] / (build["executed_cpu_seconds"] / cores)
+    return {**build, "workers": cores, "ratio": ratio, "funnel": funnel}
 
 
 def measure_ray() -> list[dict[str, Any]]:
-    """Build rows whose solutions sleep on clusters of NODES nodes, with the same number of rows for each node."""
-    from benchmarks.ray import cluster
+    """Build rows with sleeping solutions on clusters of several sizes, with the same number of rows for each node."""
+    from benchmarks.ray import start_cluster
 
     measured: list[dict[str, Any]] = []
     for n_nodes in NODES:
-        with tempfile.TemporaryDirectory() as folder, cluster(n_nodes) as address:
-            rows_with_solutions = sleepers(ROWS_PER_NODE * n_nodes)
-            mapping = write_raw(Path(folder) / "raw", rows_with_solutions, MAPPING + 'solutions = "solutions"\n')
+        with tempfile.TemporaryDirectory() as folder, start_cluster(n_nodes) as address:
+            rows = draw_sleeping_rows(ROWS_PER_NODE * n_nodes)
+            mapping = write_raw(Path(folder) / "raw", rows, MAPPING + 'solutions = "solutions"\n')
             options = ("--backend", "ray", "--address", address, "--workers", str(WORKERS))
-            found = run_build([f"generic={mapping}"], Path(folder) / "out", *options)
-        share = found["rows_per_second"] / n_nodes / (measured or [found])[0]["rows_per_second"] * NODES[0]
-        measured.append({"nodes": n_nodes, "workers": n_nodes * WORKERS, "share_of_ideal": share, **found})
+            build = run_build([f"generic={mapping}"], Path(folder) / "out", *options)
+        share = build["rows_per_second"] / n_nodes / (measured or [build])[0]["rows_per_second"] * NODES[0]
+        measured.append({"nodes": n_nodes, "workers": n_nodes * WORKERS, "share_of_ideal": share, **build})
     return measured
+
+
+EXPERIMENTS: dict[str, Callable[[Path], Any]] = {
+    "rows": lambda raw: measure_rows(),
+    "programs": measure_programs,
+    "ray": lambda raw: measure_ray(),
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help=", ".join(EXPERIMENTS))
-    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("experiments", nargs="*", choices=[*EXPERIMENTS, []], metavar="EXPERIMENT")
     parser.add_argument("--raw", type=Path, default=ROOT / "examples" / "raw")
     chosen = parser.parse_args()
-    if unknown := set(chosen.experiments) - set(EXPERIMENTS):
-        parser.error(f"no experiment {', '.join(sorted(unknown))}; choose among {', '.join(EXPERIMENTS)}")
-    measure = {
-        "rows": lambda: measure_rows(chosen.rows),
-        "programs": lambda: measure_programs(chosen.raw),
-        "ray": measure_ray,
-    }
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results = load_results("build")
     for name in chosen.experiments or EXPERIMENTS:
-        results[name] = {"machine": describe(), "measured": measure[name]()}
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(results, indent=2) + "\n")
-        print(json.dumps(results[name], indent=2))
+        results[name] = {"machine": describe_machine(), "measured": EXPERIMENTS[name](chosen.raw)}
+        save_results("build", results)
 
 
 if __name__ == "__main__":

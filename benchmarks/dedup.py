@@ -1,6 +1,6 @@
 """Near-duplicate detection, from text to clusters: curate compared with datasketch, rensa and gaoya.
 
-    python -m benchmarks.dedup [--documents N ...] [--only ENGINE ...]     (default: 5000 and 100000, all engines)
+    python -m benchmarks.dedup [--documents N ...] [--only ENGINE ...]     # default: 5000 and 100000, all engines
 
 rensa and gaoya are only needed for this comparison and are not part of the project: `pip install rensa gaoya` in the
 environment of the benchmark. Each engine runs in a separate process on the same file, with one text per line, and
@@ -31,35 +31,29 @@ from itertools import accumulate, combinations, islice
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import describe
+from benchmarks.record import describe_machine, load_results, save_results
 
-RESULTS = Path(__file__).parent / "results" / "dedup.json"
 THRESHOLD = 0.7
 ALL_PAIRS_UP_TO = 5_000
 MAX_INSPECTED = 50_000
-# A document is a line of the corpus file; its own line ends are replaced by this.
-LINE_END = "\x1e"
+LINE_END = "\x1e"  # replaces the line ends of a document, which is a line of the corpus file
 
-# Removed row -> the row of which it is a duplicate.
-Clusters = dict[int, int]
-
-
-# The corpus
+Clusters = dict[int, int]  # removed row -> the row of which it is a duplicate
 
 
 def write_corpus(path: Path, documents: int, *, seed: int = 0) -> dict[int, int]:
-    """Write the texts, and return for each mutation the row of the text that it was made from."""
+    """Write the texts, and return the row of the original of each mutation, by row."""
     rng = random.Random(seed)
     vocabulary = ["".join(rng.choices("etaoinshrdlucmfwyp", k=rng.randint(1, 10))) for _ in range(30_000)]
     weights = list(accumulate(1 / (rank + 3) for rank in range(len(vocabulary))))
-    shared = [" ".join(rng.choices(vocabulary, cum_weights=weights, k=rng.randint(8, 25))) for _ in range(60)]
+    common = [" ".join(rng.choices(vocabulary, cum_weights=weights, k=rng.randint(8, 25))) for _ in range(60)]
 
     def original() -> str:
         words = rng.choices(vocabulary, cum_weights=weights, k=rng.randint(120, 400))
         for place in range(12, len(words), 17):
             words[place] += rng.choice((".", ",", ".\n", ":", ".\n\n"))
-        for _ in range(rng.randint(0, 3)):  # constraints, formats, "return it modulo 10^9 + 7"
-            words.insert(rng.randrange(len(words)), rng.choice(shared))
+        for _ in range(rng.randint(0, 3)):  # sentences that many statements share, such as constraints
+            words.insert(rng.randrange(len(words)), rng.choice(common))
         return " ".join(words)
 
     def mutation(text: str) -> str:
@@ -79,12 +73,12 @@ def write_corpus(path: Path, documents: int, *, seed: int = 0) -> dict[int, int]
             words = ["renamed" if word == name else word for word in words]
         return " ".join(words)
 
-    made_from: dict[int, int] = {}
+    originals: dict[int, int] = {}
     recent: list[tuple[int, str]] = []
     with path.open("w") as file:
         for row in range(documents):
             if recent and rng.random() < 0.42:
-                made_from[row], text = recent[rng.randrange(len(recent))]
+                originals[row], text = recent[rng.randrange(len(recent))]
                 text = mutation(text)
             else:
                 text = original()
@@ -94,25 +88,22 @@ def write_corpus(path: Path, documents: int, *, seed: int = 0) -> dict[int, int]
                 else:
                     recent[rng.randrange(len(recent))] = row, text
             file.write(text.replace("\n", LINE_END) + "\n")
-    return made_from
+    return originals
 
 
-def texts(path: Path) -> Iterator[str]:
+def read_texts(path: Path) -> Iterator[str]:
     with path.open() as file:
         for line in file:
             yield line[:-1].replace(LINE_END, "\n")
 
 
-# The engines: each takes texts in order and returns, for each removed row, the row that it duplicates
-
-
-def plain(path: Path) -> Clusters:
+def remove_plain(path: Path) -> Clusters:
     """Use datasketch as its documentation shows it: a MinHash and an update for each shingle."""
     from datasketch import MinHash, MinHashLSH
 
     index = MinHashLSH(threshold=THRESHOLD, num_perm=128)
     removed = {}
-    for row, text in enumerate(texts(path)):
+    for row, text in enumerate(read_texts(path)):
         signature = MinHash(num_perm=128)
         for shingle in string_shingles(text):
             signature.update(shingle.encode())
@@ -123,14 +114,14 @@ def plain(path: Path) -> Clusters:
     return removed
 
 
-def bulk(path: Path) -> Clusters:
+def remove_bulk(path: Path) -> Clusters:
     """Use datasketch as fast as possible: signatures in bulk, and xxhash instead of SHA-1."""
     import xxhash
     from datasketch import MinHash, MinHashLSH
 
     index = MinHashLSH(threshold=THRESHOLD, num_perm=128)
     removed = {}
-    sets = ([shingle.encode() for shingle in string_shingles(text)] for text in texts(path))
+    sets = ([shingle.encode() for shingle in string_shingles(text)] for text in read_texts(path))
     for row, signature in enumerate(MinHash.generator(sets, num_perm=128, hashfunc=xxhash.xxh32_intdigest)):
         if found := index.query(signature):
             removed[row] = min(found)
@@ -139,14 +130,14 @@ def bulk(path: Path) -> Clusters:
     return removed
 
 
-def rensa(path: Path) -> Clusters:
+def remove_rensa(path: Path) -> Clusters:
     """Use rensa's R-MinHash in bulk and its LSH. The estimated similarity decides on candidates, as in its README."""
     from rensa import RMinHash, RMinHashLSH
 
     index = RMinHashLSH(threshold=THRESHOLD, num_perm=128, num_bands=16)
     signatures: dict[int, Any] = {}
     removed = {}
-    rows = enumerate(texts(path))
+    rows = enumerate(read_texts(path))
     while batch := list(islice(rows, 500)):
         hashes = RMinHash.from_token_sets([list(string_shingles(text)) for _, text in batch], 128, 42)
         for (row, _), signature in zip(batch, hashes, strict=True):
@@ -159,13 +150,13 @@ def rensa(path: Path) -> Clusters:
     return removed
 
 
-def gaoya(path: Path) -> Clusters:
+def remove_gaoya(path: Path) -> Clusters:
     """Use gaoya's index, which splits and hashes the texts itself and checks candidates by estimated similarity."""
     from gaoya.minhash import MinHashStringIndex
 
     index = MinHashStringIndex(32, THRESHOLD, 25, 5, None, "word", True, (5, 5), "smallvec")
     removed = {}
-    for row, text in enumerate(texts(path)):
+    for row, text in enumerate(read_texts(path)):
         if found := index.query(text):
             removed[row] = min(found)
         else:
@@ -173,7 +164,7 @@ def gaoya(path: Path) -> Clusters:
     return removed
 
 
-def ours(path: Path) -> Clusters:
+def remove_ours(path: Path) -> Clusters:
     """Make the two calls that `curate build-dataset` makes."""
     import numpy as np
 
@@ -190,18 +181,21 @@ def ours(path: Path) -> Clusters:
 
     # The documents differ only in their texts.
     same = problem("")
-    with temporary_sketches(map(problem, texts(path)), folder=path.parent) as sketches:
+    with temporary_sketches(map(problem, read_texts(path)), folder=path.parent) as sketches:
         order = np.arange(len(sketches))
         found = list(find_duplicates(sketches, order, threshold=THRESHOLD, load=lambda row: same))
         numbers = sketches.number.tolist()
     return {numbers[duplicate.row]: numbers[duplicate.kept] for duplicate in found}
 
 
-ENGINES = {"plain": plain, "bulk": bulk, "rensa": rensa, "gaoya": gaoya, "ours": ours}
-NEEDS = {"rensa": "rensa", "gaoya": "gaoya"}
-
-
-# The true pairs
+ENGINES = {
+    "plain": remove_plain,
+    "bulk": remove_bulk,
+    "rensa": remove_rensa,
+    "gaoya": remove_gaoya,
+    "ours": remove_ours,
+}
+_PACKAGES = ("rensa", "gaoya")  # engines that the project does not depend on
 
 
 def string_shingles(text: str) -> set[str]:
@@ -228,16 +222,16 @@ class Corpus:
             return string_shingles(file.readline().decode()[:-1].replace(LINE_END, "\n"))
 
 
-def some(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def sample_pairs(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return all pairs, or a random sample if there are too many."""
     listed = list(pairs)
     return listed if len(listed) <= MAX_INSPECTED else random.Random(0).sample(listed, MAX_INSPECTED)
 
 
-def true_pairs(corpus: Corpus, documents: int, made_from: dict[int, int]) -> list[tuple[int, int]]:
-    """Return the pairs at or above the threshold: every pair of a small corpus, only planted pairs of a large one."""
+def find_true_pairs(corpus: Corpus, documents: int, originals: dict[int, int]) -> list[tuple[int, int]]:
+    """Return the pairs at or above the threshold: all of a small corpus; of a large one, mutations with originals."""
     if documents > ALL_PAIRS_UP_TO:
-        planted = some(made_from.items())
+        planted = sample_pairs(originals.items())
         return [pair for pair in planted if jaccard(corpus.shingles(pair[0]), corpus.shingles(pair[1])) >= THRESHOLD]
     sets = [corpus.shingles(row) for row in range(documents)]
     holders: dict[str, list[int]] = {}
@@ -250,15 +244,12 @@ def true_pairs(corpus: Corpus, documents: int, made_from: dict[int, int]) -> lis
     ]
 
 
-# One run
-
-
 def measure(engine: str, path: Path) -> None:
     """Run an engine in this process, and print its use of resources and the removed rows."""
     with tempfile.TemporaryDirectory() as folder:
         few = Path(folder) / "corpus.txt"
         write_corpus(few, 20)
-        ENGINES[engine](few)  # importing is not part of the measurement
+        ENGINES[engine](few)  # imports, outside the measurement
     started, started_cpu = time.perf_counter(), time.process_time()
     removed = ENGINES[engine](path)
     cpu, wall = time.process_time() - started_cpu, time.perf_counter() - started
@@ -269,30 +260,26 @@ def measure(engine: str, path: Path) -> None:
 def compare(documents: int, engines: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "corpus.txt"
-        made_from = write_corpus(path, documents)
+        originals = write_corpus(path, documents)
         corpus = Corpus(path)
-        pairs = true_pairs(corpus, documents, made_from)
+        pairs = find_true_pairs(corpus, documents, originals)
         for engine in engines:
-            if engine in NEEDS and find_spec(NEEDS[engine]) is None:
-                print(f"{engine} is left out: pip install {NEEDS[engine]}", file=sys.stderr)
+            if engine in _PACKAGES and find_spec(engine) is None:
+                print(f"{engine} is left out; type: pip install {engine}", file=sys.stderr)
                 continue
             command = [sys.executable, "-m", "benchmarks.dedup", "--measure", engine, str(path)]
-            done = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-            removed: Clusters = dict(done.pop("removed"))
-            looked_at = some(removed.items())
-            right = sum(jaccard(corpus.shingles(row), corpus.shingles(kept)) >= THRESHOLD for row, kept in looked_at)
-            found = sum(one in removed or other in removed for one, other in pairs)
-            yield (
-                engine,
-                {
-                    **done,
-                    "documents_per_cpu_second": documents / done["cpu_seconds"],
-                    "removed": len(removed),
-                    "precision": right / len(looked_at),
-                    "true_pairs": len(pairs),
-                    "recall": found / len(pairs),
-                },
-            )
+            found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            removed: Clusters = dict(found.pop("removed"))
+            inspected = sample_pairs(removed.items())
+            right = sum(jaccard(corpus.shingles(row), corpus.shingles(kept)) >= THRESHOLD for row, kept in inspected)
+            found |= {
+                "documents_per_cpu_second": documents / found["cpu_seconds"],
+                "removed": len(removed),
+                "precision": right / len(inspected),
+                "true_pairs": len(pairs),
+                "recall": sum(one in removed or other in removed for one, other in pairs) / len(pairs),
+            }
+            yield engine, found
 
 
 def main() -> None:
@@ -304,14 +291,12 @@ def main() -> None:
     if chosen.measure:
         measure(chosen.measure[0], Path(chosen.measure[1]))
         return
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results = load_results("dedup")
     for documents in chosen.documents:
         for engine, result in compare(documents, chosen.only):
-            print(documents, engine, json.dumps(result))
-            # Written after each engine: a million documents take the slowest one hours.
-            results.setdefault(str(documents), {})[engine] = {**result, "machine": describe()}
-            RESULTS.parent.mkdir(exist_ok=True)
-            RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+            print(documents, engine, result)
+            results.setdefault(str(documents), {})[engine] = {**result, "machine": describe_machine()}
+            save_results("dedup", results)  # after each engine: a million documents take the slowest one hours
 
 
 if __name__ == "__main__":

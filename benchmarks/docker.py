@@ -1,32 +1,35 @@
 """Measure a trivial test in the docker backend, in the local backend, and in one new container per test (`docker run`).
 
-    python -m benchmarks.docker [ROUNDS]        needs an engine and its image (make sandbox-image)
+    python -m benchmarks.docker        needs an engine and its image (make sandbox-image)
 
-The three alternate in every round, so that other load on the machine affects them alike. Latency is measured one test
-at a time, from sending the input until the output is compared; `suite` is the latency per test of a submission with
-fifty tests. Throughput is measured with one test per core at a time.
+The three alternate in every round, as in sandbox.py, which says what is measured.
 """
 
-import json
 import os
-import statistics
 import subprocess
-import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-from benchmarks.machine import describe
-from benchmarks.sandbox import SOURCE, TEXT, percentile, timed
-from sandbox import Case, Program, Sandbox, Suite
+from benchmarks.record import describe_machine, save_results
+from benchmarks.sandbox import (
+    FIFTY,
+    PROGRAM,
+    SOURCE,
+    TEXT,
+    calls_per_second,
+    medians,
+    summarize_latencies,
+    tests_per_second,
+    time_box,
+    time_calls,
+)
+from sandbox import Sandbox
 from sandbox.image import TAG
 
+ROUNDS = 10
 PER_ROUND = 50
-RESULTS = Path(__file__).parent / "results" / "docker.json"
-PROGRAM, ONE, FIFTY = Program(SOURCE), Suite([Case(TEXT, TEXT)]), Suite([Case(TEXT, TEXT)] * 50)
 
 
-def docker_run() -> None:
+def run_container() -> None:
     """Run one test in a new container with the backend's limits."""
     bounds = ["--network=none", "--read-only", "--cap-drop=ALL", "--memory=512m", "--pids-limit=128", "--user=65534"]
     command = ["docker", "run", "--rm", "--interactive", *bounds, "--entrypoint=/usr/bin/python3", TAG, "-c", SOURCE]
@@ -34,21 +37,24 @@ def docker_run() -> None:
     assert done.stdout == TEXT, done.stderr
 
 
-def latencies(rounds: int) -> dict[str, list[float]]:
-    seconds: dict[str, list[float]] = {}
+def latencies() -> dict[str, list[float]]:
+    seconds: dict[str, list[float]] = {
+        name: [] for name in ("docker", "docker_suite", "local", "local_suite", "docker_run")
+    }
     with Sandbox(workers=1, backend="docker") as containers, Sandbox(workers=1) as here:
-        for box in (containers, here):
+        boxes = {"docker": containers, "local": here}
+        for box in boxes.values():
             box.judge(PROGRAM, FIFTY)
-        for _ in range(rounds):
-            for name, box in (("docker", containers), ("local", here)):
-                seconds.setdefault(name, []).extend(timed(lambda box=box: box.judge(PROGRAM, ONE), PER_ROUND))
-                suites = timed(lambda box=box: box.judge(PROGRAM, FIFTY), times=4)
-                seconds.setdefault(f"{name}_suite", []).extend(total / 50 for total in suites)
-            seconds.setdefault("docker_run", []).extend(timed(docker_run, times=4))
+        for _ in range(ROUNDS):
+            for name, box in boxes.items():
+                one, fifty = time_box(box, PER_ROUND)
+                seconds[name] += one
+                seconds[f"{name}_suite"] += fifty
+            seconds["docker_run"] += time_calls(run_container, times=4)
     return seconds
 
 
-def throughputs(rounds: int, cores: int) -> dict[str, list[float]]:
+def throughputs(cores: int) -> dict[str, list[float]]:
     """Return the tests per second on all cores, for each round."""
     rates: dict[str, list[float]] = {"docker": [], "local": [], "docker_run": []}
     with (
@@ -59,42 +65,24 @@ def throughputs(rounds: int, cores: int) -> dict[str, list[float]]:
         boxes = {"docker": containers, "local": here}
         for box in boxes.values():
             list(box.judge_many([(PROGRAM, FIFTY)] * cores))
-        for _ in range(rounds):
+        for _ in range(ROUNDS):
             for name, box in boxes.items():
-                started = time.perf_counter()
-                judged = list(box.judge_many([(PROGRAM, FIFTY)] * (8 * cores)))
-                rates[name].append(len(judged) * 50 / (time.perf_counter() - started))
-            started = time.perf_counter()
-            list(threads.map(lambda _: docker_run(), range(4 * cores)))
-            rates["docker_run"].append(4 * cores / (time.perf_counter() - started))
+                rates[name].append(tests_per_second(box, cores))
+            rates["docker_run"].append(calls_per_second(run_container, 4 * cores, threads))
     return rates
 
 
-def start() -> float:
-    """Return the seconds until a Sandbox with one container is ready."""
-    started = time.perf_counter()
-    with Sandbox(workers=1, backend="docker"):
-        return time.perf_counter() - started
-
-
-def main(rounds: int) -> None:
+def main() -> None:
     cores = len(os.sched_getaffinity(0))
-    seconds, rates = latencies(rounds), throughputs(rounds, cores)
-    result = {
-        "machine": describe(),
-        "rounds": rounds,
+    results = {
+        "machine": describe_machine(),
+        "rounds": ROUNDS,
         "cores": cores,
-        "milliseconds": {
-            name: {"p50": statistics.median(values) * 1e3, "p99": percentile(values, 0.99) * 1e3}
-            for name, values in seconds.items()
-        },
-        "tests_per_second": {name: statistics.median(values) for name, values in rates.items()},
-        "start_seconds": statistics.median(start() for _ in range(5)),
+        "milliseconds": summarize_latencies(latencies()),
+        "tests_per_second": medians(throughputs(cores)),
     }
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps(result, indent=2))
+    save_results("docker", results)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10)
+    main()

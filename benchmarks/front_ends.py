@@ -9,7 +9,6 @@ if front ends have their own cores.
 
 import asyncio
 import itertools
-import json
 import os
 import pickle
 import select
@@ -18,16 +17,15 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import psutil
 import uvicorn
 
 from benchmarks import service, supervisor
-from benchmarks.machine import describe
+from benchmarks.record import cpu_seconds, describe_machine, save_results
 from sandbox import Case, Judgement, Program, Sandbox, Suite, Verdict
-from sandbox.backends._workers import ResponseReader, WorkerBackend
+from sandbox.backends._workers import ResponseReader
 from sandbox.judge import CaseJudgement
 from sandbox.request import JudgeRequest
 from sandbox.service import server
@@ -35,7 +33,6 @@ from sandbox.service.dispatcher import ServiceDispatcher, Session
 from sandbox.service.listener import listen_many
 from sandbox.service.settings import ServiceSettings
 
-RESULTS = Path(__file__).parent / "results" / "front_ends.json"
 WORKERS = 128
 PROCESSES = (1, 2, 4, 16)
 CONNECTIONS = 192
@@ -47,15 +44,12 @@ REQUEST = JudgeRequest(Program("print(input())"), Suite([Case("a\n", "a\n")]))
 supervisor.JUDGEMENT = Judgement(Verdict.ACCEPTED, (CaseJudgement(Verdict.ACCEPTED, 0.0123, 0.0131, 8.4),), 1)
 
 
-class Sleeping(Sandbox):
+class SleepingSandbox(Sandbox):
     """A sandbox with workers that sleep."""
 
-    def __init__(self, ends: list[socket.socket]) -> None:
+    def __init__(self, sockets: list[socket.socket]) -> None:
         self._maxima = None
-        reader = ResponseReader()
-        self._backend = WorkerBackend(  # type: ignore[assignment]
-            lambda *_: supervisor._Lane(ends.pop(), reader), workers=WORKERS, isolation="full", memory_mb=1 << 20
-        )
+        self._backend = supervisor.sleeping_backend(sockets, ResponseReader())  # type: ignore[assignment]
         self._backend.packages = ()  # type: ignore[misc]
 
 
@@ -70,7 +64,7 @@ def fork(function: Callable[[], object]) -> int:
 
 
 @contextmanager
-def running(serve: Callable[[Sandbox, int], object]) -> Iterator[tuple[psutil.Process, bytes]]:
+def run_server(serve: Callable[[Sandbox, int], object]) -> Iterator[tuple[psutil.Process, bytes]]:
     """Call serve(sandbox, descriptor) in a process; yield the process, and the bytes it writes to the descriptor."""
     pairs = [socket.socketpair() for _ in range(WORKERS)]
     reader, writer = os.pipe()
@@ -85,7 +79,7 @@ def running(serve: Callable[[Sandbox, int], object]) -> Iterator[tuple[psutil.Pr
 
     def answer() -> None:
         close(1)
-        serve(Sleeping([ours for ours, _ in pairs]), writer)
+        serve(SleepingSandbox([ours for ours, _ in pairs]), writer)
 
     pids = [fork(work), fork(answer)]
     close(0)
@@ -100,24 +94,20 @@ def running(serve: Callable[[Sandbox, int], object]) -> Iterator[tuple[psutil.Pr
         os.close(writer)
 
 
-def cpu_seconds(processes: list[psutil.Process]) -> list[float]:
-    return [times.user + times.system for times in (process.cpu_times() for process in processes)]
-
-
-def whole_service(processes: int) -> dict[str, Any]:
+def measure_service(processes: int) -> dict[str, Any]:
     def serve(box: Sandbox, ready: int) -> None:
         listeners = listen_many("127.0.0.1", 0, processes)
         port = listeners[0].getsockname()[1]
         server.serve(box, SETTINGS, listeners, lambda: os.write(ready, b"%d" % port))
 
-    with running(serve) as (dispatcher, port):
+    with run_server(serve) as (dispatcher, port):
         everyone = [dispatcher, *dispatcher.children()]
         requests = itertools.repeat((0, service.post("/judge", RECORD)))
         answers = service.load(int(port), CONNECTIONS, requests)
         service.replies_per_second(answers, 1.0)
-        before = cpu_seconds(everyone)
+        before = [cpu_seconds(process) for process in everyone]
         per_second = service.replies_per_second(answers, SECONDS)
-        used = [after - seconds for after, seconds in zip(cpu_seconds(everyone), before, strict=True)]
+        used = [cpu_seconds(process) - seconds for process, seconds in zip(everyone, before, strict=True)]
         answers.close()
     n_requests = per_second * SECONDS
     return {
@@ -128,7 +118,7 @@ def whole_service(processes: int) -> dict[str, Any]:
     }
 
 
-def dispatcher_alone() -> dict[str, Any]:
+def measure_dispatcher() -> dict[str, Any]:
     pairs = [socket.socketpair() for _ in range(LINKS)]
 
     async def sessions(box: Sandbox, ready: int) -> None:
@@ -144,16 +134,16 @@ def dispatcher_alone() -> dict[str, Any]:
         with asyncio.Runner(loop_factory=uvicorn.Config("").get_loop_factory()) as runner:
             runner.run(sessions(box, ready))
 
-    with running(serve) as (dispatcher, _):
-        answers = ask([theirs for _, theirs in pairs])
-        count(answers, 1.0)
-        before = cpu_seconds([dispatcher])[0]
-        n_requests = count(answers, SECONDS)
-        used = cpu_seconds([dispatcher])[0] - before
+    with run_server(serve) as (dispatcher, _):
+        answers = send_requests([theirs for _, theirs in pairs])
+        count_replies(answers, 1.0)
+        before = cpu_seconds(dispatcher)
+        n_requests = count_replies(answers, SECONDS)
+        used = cpu_seconds(dispatcher) - before
     return {"per_second": n_requests / SECONDS, "cpu_microseconds": used / n_requests * 1e6}
 
 
-def ask(links: list[socket.socket]) -> Iterator[int]:
+def send_requests(links: list[socket.socket]) -> Iterator[int]:
     """Send requests over all links, a new one for each reply; yield the number of replies that arrive together."""
     by_descriptor = {link.fileno(): (link, bytearray()) for link in links}
     poll = select.epoll()
@@ -180,7 +170,7 @@ def _send(link: socket.socket, numbers: Any, client: str) -> None:
     link.sendall(len(data).to_bytes(8, "little") + data)
 
 
-def count(answers: Iterator[int], seconds: float) -> int:
+def count_replies(answers: Iterator[int], seconds: float) -> int:
     end, n_answers = time.monotonic() + seconds, 0
     while time.monotonic() < end:
         n_answers += next(answers)
@@ -188,11 +178,10 @@ def count(answers: Iterator[int], seconds: float) -> int:
 
 
 def main() -> None:
-    result = {"machine": describe(), "load_before": os.getloadavg()[0]}  # rates depend on other load
-    result |= {"workers": WORKERS, "sleep_seconds": supervisor.SLEEP_SECONDS}
-    result |= {"dispatcher": dispatcher_alone(), "rows": [whole_service(processes) for processes in PROCESSES]}
-    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps(result, indent=2))
+    results = {"machine": describe_machine(), "load_before": os.getloadavg()[0]}  # rates depend on other load
+    results |= {"workers": WORKERS, "sleep_seconds": supervisor.SLEEP_SECONDS}
+    results |= {"dispatcher": measure_dispatcher(), "rows": [measure_service(processes) for processes in PROCESSES]}
+    save_results("front_ends", results)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Run one hostile client of `curate serve`:  python -m benchmarks.hostile BEHAVIOUR PORT
+"""Run one hostile client of `curate serve`:  python -m benchmarks.hostile BEHAVIOR PORT
 
 The client prints "ready", waits for a line, and then misbehaves until it is killed. See benchmarks/service.py.
 """
@@ -26,7 +26,7 @@ def _run(code: str, stdin: str = "") -> bytes:
     return post("/run_code", json.dumps(content).encode())
 
 
-def _repeated(request: bytes) -> Callable[[socket.socket], None]:
+def _repeat(request: bytes) -> Callable[[socket.socket], None]:
     def act(connection: socket.socket) -> None:
         while True:
             connection.sendall(request)
@@ -36,7 +36,7 @@ def _repeated(request: bytes) -> Callable[[socket.socket], None]:
     return act
 
 
-def _silent(request: bytes) -> Callable[[socket.socket], None]:
+def _read_nothing(request: bytes) -> Callable[[socket.socket], None]:
     def act(connection: socket.socket) -> None:
         connection.sendall(request)
         while connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) == b"\x01":  # it is connected
@@ -45,7 +45,7 @@ def _silent(request: bytes) -> Callable[[socket.socket], None]:
     return act
 
 
-def _leaving(request: bytes) -> Callable[[socket.socket], None]:
+def _disconnect(request: bytes) -> Callable[[socket.socket], None]:
     def act(connection: socket.socket) -> None:
         connection.sendall(request)
         time.sleep(_TIMEOUT_SECONDS)
@@ -53,18 +53,18 @@ def _leaving(request: bytes) -> Callable[[socket.socket], None]:
     return act
 
 
-BEHAVIOURS: dict[str, Callable[[], Callable[[socket.socket], None]]] = {
-    "600 KB of [0,0,...]": lambda: _repeated(post("/judge", b"[" + b"0," * 300_000 + b"0]")),
-    "bodies of 31 MB": lambda: _repeated(_run("pass", "x" * (31 << 20))),
-    "answers of 16 MB that are not read": lambda: _silent(_run("print('x' * (15 << 20))")),
-    "programs left running": lambda: _leaving(_run("while True: pass")),
+BEHAVIORS: dict[str, Callable[[], Callable[[socket.socket], None]]] = {
+    "600 KB of [0,0,...]": lambda: _repeat(post("/judge", b"[" + b"0," * 300_000 + b"0]")),
+    "bodies of 31 MB": lambda: _repeat(_run("pass", "x" * (31 << 20))),
+    "answers of 16 MB that are not read": lambda: _read_nothing(_run("print('x' * (15 << 20))")),
+    "programs left running": lambda: _disconnect(_run("while True: pass")),
 }
 
 
 def main(name: str, port: int) -> None:
-    act = BEHAVIOURS[name]()
+    act = BEHAVIORS[name]()
 
-    def again_and_again() -> None:
+    def misbehave() -> None:
         while True:
             with (
                 contextlib.suppress(OSError),
@@ -76,7 +76,7 @@ def main(name: str, port: int) -> None:
     print("ready", flush=True)
     sys.stdin.readline()
     for _ in range(CONNECTIONS):
-        threading.Thread(target=again_and_again).start()
+        threading.Thread(target=misbehave).start()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ The benchmark writes results/ingredients.json and docs/ablations.svg.
 """
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -22,12 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from benchmarks.machine import VLLM_ON_CPU, describe
+from benchmarks.record import ROOT, describe_machine, save_results
+from benchmarks.tiny_training import PASSED, VLLM_ON_CPU, train_command
 from train.run.metrics_log import read_metrics
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "ingredients.json"
-FIGURE = ROOT / "docs" / "ablations.svg"
 RUNS = ROOT / "runs" / "ingredients"
 CONFIG = ROOT / "examples" / "learn" / "aloud.toml"
 CURATE = str(Path(sys.executable).with_name("curate"))
@@ -35,7 +32,7 @@ SEEDS = (0, 1, 2)
 AS_IT_IS = "as it is"
 ROOMY = ("stages.0.max_tokens=96",)
 BAND = f"data.dataset={RUNS / 'band'}"
-# Limit -> name of a run -> the settings that differ.
+# Changed settings, by the name of the length limit and the name of the run.
 VARIANTS: dict[str, dict[str, tuple[str, ...]]] = {
     "tight": {
         AS_IT_IS: (),
@@ -60,17 +57,16 @@ VARIANTS: dict[str, dict[str, tuple[str, ...]]] = {
         "problems of the band": (BAND,),
     },
 }
-DRAWN = {  # tight runs in the figure, and the words for them there
+PLOT_LABELS = {  # of the tight runs in the figure
     AS_IT_IS: "cut-off answers left out of the loss",
     "cut-off answers count": "cut-off answers count like all others",
     "cut-off answers unknown": "cut-off answers left out of both",
     "short to long": "32 tokens, then 96",
 }
-_COLLAPSED_REWARD = 0.1  # of the last step of a run that ends because no answer is right any more
+_COLLAPSED_REWARD = 0.1  # a run whose last reward is lower has collapsed: no answer is right any more
 
 
-def call(*command: str) -> None:
-    """Run a command. Raises CalledProcessError if it fails."""
+def run_command(*command: str) -> None:
     environment = {**os.environ, **VLLM_ON_CPU, "OMP_NUM_THREADS": "1"}
     subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=True)
 
@@ -99,7 +95,7 @@ class Trial:
     def train(self) -> None:
         """Run `curate train`, which resumes an interrupted run.
 
-        It fails if no answer is right any more, which is a result. Raises CalledProcessError if it fails otherwise.
+        A collapse ends the run with an error, and is a result. Raises CalledProcessError for other failures.
         """
         if self.is_finished:
             return
@@ -117,9 +113,8 @@ class Trial:
             f"evaluation.dataset={RUNS / 'data' / 'held_out'}",
             *changes,
         )
-        words = [word for setting in settings for word in ("--set", setting)]
         try:
-            call(CURATE, "train", str(path), "--resume", "--out", str(self.folder), *words)
+            run_command(*train_command(self.folder, settings, path))
         except subprocess.CalledProcessError:
             if not self.has_collapsed:
                 raise
@@ -130,7 +125,7 @@ class Trial:
         ten steps, tokens of an evaluated answer, thousands of tokens sampled, and the largest norm of a gradient."""
         lines = read_metrics(self.folder)
         trained = [line for line in lines if line["step"]]
-        scores = [line["eval/pass@1"] for line in lines if line.get("eval/pass@1") is not None]
+        scores = [line[PASSED] for line in lines if line.get(PASSED) is not None]
         return {
             "steps": trained[-1]["step"],
             "last": scores[-1],
@@ -146,21 +141,21 @@ def prepare() -> None:
     """Make the problems, the model and the band of solve rates."""
     data = RUNS / "data"
     if not (RUNS / "warm" / "tokenizer.json").exists():
-        call(sys.executable, "examples/learn/aloud.py", str(data / "raw"))
+        run_command(sys.executable, "examples/learn/aloud.py", str(data / "raw"))
         for name in ("train", "held_out"):
             # All statements are similar, so only identical ones count as duplicates.
             source = f"generic={data / 'raw' / name}.toml"
             options = ("--mutants", "0", "--dedup", "1")
-            call(CURATE, "build-dataset", "--source", source, "--out", str(data / name), *options)
-        call(sys.executable, "examples/learn/warm_up.py", str(RUNS / "warm"), "--aloud", "--steps", "800")
+            run_command(CURATE, "build-dataset", "--source", source, "--out", str(data / name), *options)
+        run_command(sys.executable, "examples/learn/warm_up.py", str(RUNS / "warm"), "--aloud", "--steps", "800")
     if not (RUNS / "band" / "manifest.json").exists():
-        call(
+        run_command(
             CURATE, "difficulty", str(data / "train"), "--model", str(RUNS / "warm"), "--k", "8", "--temperature", "1",
             "--top-p", "1", "--max-tokens", "32", "--solve-rate", "0.125:0.875", "--out", str(RUNS / "band"),
         )  # fmt: skip
 
 
-def trials() -> Iterator[Trial]:
+def all_trials() -> Iterator[Trial]:
     """Yield all runs, seed by seed, so that an interrupted benchmark has complete seeds."""
     for seed in SEEDS:
         for limit, names in VARIANTS.items():
@@ -168,10 +163,10 @@ def trials() -> Iterator[Trial]:
                 yield Trial(limit, name, seed)
 
 
-def read() -> dict[str, dict[str, dict[str, dict[str, float]]]]:
+def read_finished() -> dict[str, dict[str, dict[str, dict[str, float]]]]:
     """Return the measurements of the finished runs, by limit, name and seed."""
     found: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
-    for trial in trials():
+    for trial in all_trials():
         if trial.is_finished:
             measured = {name: round(value, 4) for name, value in trial.read().items()}
             found.setdefault(trial.limit, {}).setdefault(trial.name, {})[str(trial.seed)] = measured
@@ -179,9 +174,9 @@ def read() -> dict[str, dict[str, dict[str, dict[str, float]]]]:
 
 
 def draw() -> None:
-    """Draw the curves of the runs in `DRAWN`, as means of the seeds."""
-    runs = [f"{words}={Trial('tight', name, seed).folder}" for seed in SEEDS for name, words in DRAWN.items()]
-    call(CURATE, "plot", *runs, "--out", str(FIGURE))
+    """Draw the curves of the runs in PLOT_LABELS, as means of the seeds."""
+    runs = [f"{label}={Trial('tight', name, seed).folder}" for seed in SEEDS for name, label in PLOT_LABELS.items()]
+    run_command(CURATE, "plot", *runs, "--out", str(ROOT / "docs" / "ablations.svg"))
 
 
 def main() -> None:
@@ -192,8 +187,8 @@ def main() -> None:
     if not options.draw:
         prepare()
         with ThreadPoolExecutor(options.at_once) as pool:
-            list(pool.map(Trial.train, trials()))
-    RESULTS.write_text(json.dumps({"machine": describe(), "measured": read()}, indent=1) + "\n")
+            list(pool.map(Trial.train, all_trials()))
+    save_results("ingredients", {"machine": describe_machine(), "measured": read_finished()})
     draw()
 
 

@@ -1,6 +1,6 @@
 """The coverage of the intervals of evaluations, and the rate of false significance, on synthetic problems.
 
-    python -m benchmarks.intervals [REPEATS]     (default: 4000; two minutes)
+    python -m benchmarks.intervals     # two minutes
 
 Solve rates of problems have Beta distributions, from equal rates (unevenness 0) to problems that are always or never
 solved (1); the unevenness is the correlation of two samples of a problem. Samples are drawn, and the 95% intervals of
@@ -16,23 +16,20 @@ usual interval, mean +- Student's t times the standard error.
 The intervals are computed here for many evaluations at once; each run compares some with those of the product.
 """
 
-import json
 import random
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.machine import describe
+from benchmarks.record import describe_machine, save_results
 from train.evaluation.statistics import intervals
 from train.evaluation.statistics.comparison import best_model, compare_with_reference
 from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcomes
 
-RESULTS = Path(__file__).parent / "results" / "intervals.json"
+REPEATS = 4000  # evaluations of each setting
 PROBLEMS = (10, 20, 30, 50, 100)
 SAMPLES = (1, 8)
 UNEVENNESS = (0.0, 0.1, 0.3, 0.6, 0.9, 1.0)
@@ -97,20 +94,20 @@ def check(shares: Values, differences: Values, samples: int) -> None:
         assert np.allclose(ours, intervals.difference_interval(differences[row].tolist(), 1 / samples), atol=1e-9)
 
 
-def single(rng: np.random.Generator, problems: int, samples: int, repeats: int) -> Iterator[tuple[float, Values]]:
+def draw_single(rng: np.random.Generator, problems: int, samples: int) -> Iterator[tuple[float, Values]]:
     """Yield the true mean and the shares of right samples, for each setting."""
     for mean, unevenness in product(MEANS, UNEVENNESS if samples > 1 else (0.0,)):
-        rates = solve_rates(rng, mean, unevenness, (repeats, problems))
+        rates = solve_rates(rng, mean, unevenness, (REPEATS, problems))
         yield mean, rng.binomial(samples, rates) / samples
 
 
-def paired(rng: np.random.Generator, problems: int, samples: int, repeats: int) -> Iterator[tuple[float, Values]]:
+def draw_paired(rng: np.random.Generator, problems: int, samples: int) -> Iterator[tuple[float, Values]]:
     """Yield the true difference and the differences of shares, for each setting."""
     for mean, size, unevenness, is_related in product(PAIRED_MEANS, DIFFERENCES, PAIRED_UNEVENNESS, (True, False)):
         other = mean + size if mean + size < 1 else mean - size
-        first = solve_rates(rng, mean, unevenness, (repeats, problems))
+        first = solve_rates(rng, mean, unevenness, (REPEATS, problems))
         if not is_related:
-            second = solve_rates(rng, other, unevenness, (repeats, problems))
+            second = solve_rates(rng, other, unevenness, (REPEATS, problems))
         elif other >= mean:
             second = first + (other - mean) / (1 - mean) * (1 - first)
         else:
@@ -123,68 +120,73 @@ def coverage(bounds: Bounds, truth: float) -> float:
     return float(((low - 1e-9 <= truth) & (truth <= high + 1e-9)).mean())
 
 
-def measured(ours: Sequence[float], usual: Sequence[float]) -> dict[str, Any]:
+def summarize(ours: Sequence[float], usual: Sequence[float]) -> dict[str, Any]:
     return {
         "settings": len(ours),
         "mean": float(np.mean(ours)),
         "min": min(ours),
-        "above_0.97": sum(share > 0.97 for share in ours),
-        "usual": {"mean": float(np.mean(usual)), "min": min(usual)},
+        "usual": {"min": min(usual)},
     }
 
 
-def outcomes(rng: random.Random, rates: Sequence[float], samples: int) -> list[ProblemOutcomes]:
+def draw_outcomes(rng: random.Random, rates: Sequence[float], samples: int) -> list[ProblemOutcomes]:
     return [
         ProblemOutcomes(
-            str(place),
+            str(number),
             ProblemMetadata(),
             tuple(rng.random() < rate for _ in range(samples)),
             (0,) * samples,
             (False,) * samples,
         )
-        for place, rate in enumerate(rates)
+        for number, rate in enumerate(rates)
     ]
 
 
-def false_share(skills: Sequence[float], problems: int, samples: int, repeats: int) -> float:
+def false_share(skills: Sequence[float], problems: int, samples: int) -> float:
     """Return how often one of equally good models is significantly worse than the one ranked first."""
     rng, n_false = random.Random(0), 0
-    for _ in range(repeats):
+    for _ in range(REPEATS // 4):
         hardness = [rng.betavariate(1 / 3, 1 / 3) - 0.5 for _ in range(problems)]  # an unevenness of 0.6
         models = {
-            str(number): outcomes(rng, [min(1, max(0, skill + offset)) for offset in hardness], samples)
+            str(number): draw_outcomes(rng, [min(1, max(0, skill + offset)) for offset in hardness], samples)
             for number, skill in enumerate(skills)
         }
         found = compare_with_reference(best_model(models), models, is_selected=True)
         as_good = [str(number) for number, skill in enumerate(skills) if skill == max(skills)]
         n_false += any(found[name].differs for name in as_good if name in found)
-    return n_false / repeats
+    return n_false / (REPEATS // 4)
 
 
-def main(repeats: int) -> None:
+def main() -> None:
     rng = np.random.default_rng(0)
-    report: dict[str, Any] = {"machine": describe(), "repeats": repeats, "single": {}, "paired": {}, "selection": {}}
+    report: dict[str, Any] = {
+        "machine": describe_machine(),
+        "repeats": REPEATS,
+        "single": {},
+        "paired": {},
+        "selection": {},
+    }
     for problems, samples in product(PROBLEMS, SAMPLES):
         found: dict[str, list[list[float]]] = {"single": [], "paired": []}
-        for mean, shares in single(rng, problems, samples, repeats):
+        for mean, shares in draw_single(rng, problems, samples):
             found["single"].append(
                 [coverage(solve_rate_bounds(shares, samples), mean), coverage(usual_bounds(shares), mean)]
             )
-        for difference, values in paired(rng, problems, samples, repeats):
+        for difference, values in draw_paired(rng, problems, samples):
             found["paired"].append(
                 [coverage(difference_bounds(values, samples), difference), coverage(usual_bounds(values), difference)]
             )
             check(shares, values, samples)
         for kind, pairs in found.items():
-            report[kind].setdefault(str(problems), {})[str(samples)] = measured(*zip(*pairs, strict=True))
+            report[kind].setdefault(str(problems), {})[str(samples)] = summarize(*zip(*pairs, strict=True))
             print(kind, problems, samples, report[kind][str(problems)][str(samples)], flush=True)
     for (name, skills), samples in product(SKILLS.items(), SAMPLES):
         problems = 100 if samples == 1 else 30
-        share = false_share(skills, problems, samples, repeats // 4)
+        share = false_share(skills, problems, samples)
         report["selection"].setdefault(name, {})[str(samples)] = {"problems": problems, "false": share}
         print(name, samples, share, flush=True)
-    RESULTS.write_text(json.dumps(report, indent=2) + "\n")
+    save_results("intervals", {"machine": describe_machine(), "repeats": REPEATS, **report})
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 4000)
+    main()

@@ -1,15 +1,13 @@
 """Compare the learner's planned memory with measurements of its own code on tensors without data.
 
-    python -m benchmarks.memory [OUT.json]   # about four minutes; needs no GPU and no weights
+    python -m benchmarks.memory   # about four minutes; needs no GPU and no weights
 
 For each model and number of GPUs, all layers of the policy make a forward and a backward pass in FakeTensorMode. With
 several GPUs, FSDP2 shards them over a fake process group. The peak counts weights, gradients, moments, and all live
 storages. The plan (train/run/memory.py) does not run FSDP2: it extrapolates from two and three layers. The kernels are
-those of a CPU, where attention keeps as much as the GPU kernel does. The last column has the hardware of published
-runs. The benchmark writes results/memory.json, or OUT.json.
+those of a CPU, where attention keeps as much as the GPU kernel does. It writes results/memory.json.
 """
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -20,28 +18,16 @@ import torch
 import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from benchmarks.machine import describe
+from benchmarks.model_sizes import save_qwen2_5
+from benchmarks.record import ROOT, describe_machine, save_results
 from train.config import ModelConfig
 from train.learning.policy import Policy, layers, load_hf_config
 from train.learning.ranks import RankGroup, _mesh
 from train.learning.sequences import PackedRow
 from train.run.memory import GB, LiveBytes, estimate, model_without_data
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "memory.json"
 _PROMPT_TOKENS = 2048
 ROWS = {"16K": 16384 + _PROMPT_TOKENS, "32K": 32768 + _PROMPT_TOKENS}
-_QWEN = {"num_key_value_heads": 8, "vocab_size": 152064, "tie_word_embeddings": False}
-SHAPES: dict[str, dict[str, Any]] = {
-    "1.5B": {**_QWEN, "hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28,
-             "num_attention_heads": 12, "num_key_value_heads": 2, "vocab_size": 151936},
-    "7B": {**_QWEN, "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28,
-           "num_attention_heads": 28, "num_key_value_heads": 4},
-    "14B": {**_QWEN, "hidden_size": 5120, "intermediate_size": 13824, "num_hidden_layers": 48,
-            "num_attention_heads": 40},
-    "32B": {**_QWEN, "hidden_size": 5120, "intermediate_size": 27648, "num_hidden_layers": 64,
-            "num_attention_heads": 40},
-}  # fmt: skip
 # The number of GPUs that share one copy of the weights, and the hardware of published runs of this size.
 CASES = {
     "1.5B": (1, "DeepCoder's 1.5B: 8 A100"),
@@ -111,8 +97,8 @@ def local(tensor: Any) -> torch.Tensor:
 def compare(folder: Path, row_tokens: int, ranks: int, *, lora_rank: int = 0) -> dict[str, float]:
     """Return the planned and the measured GB on each GPU."""
     planned = estimate(model_config(folder, lora_rank), row_tokens=row_tokens, reference=False, ranks=ranks).total
-    words = [str(word) for word in (folder, row_tokens, ranks, lora_rank)]
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.memory", *words]
+    arguments = map(str, (folder, row_tokens, ranks, lora_rank))
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.memory", *arguments]
     printed = subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout
     return {"planned": planned / GB, "measured": float(printed) / GB}
 
@@ -124,26 +110,20 @@ def model_config(folder: Path, lora_rank: int) -> ModelConfig:
 
 
 def main() -> None:
-    if len(sys.argv) > 2:
+    if len(sys.argv) > 1:
         folder, *numbers = sys.argv[1:]
         row_tokens, ranks, lora_rank = map(int, numbers)
         print(measure(model_config(Path(folder), lora_rank), row_tokens, ranks))
         return
-    from transformers import Qwen2Config
-
     rows = []
-    print(f"{'model':<6}{'row':>6}{'GPUs':>6}{'planned':>9}{'measured':>10}  published")
-    with TemporaryDirectory() as folder:
-        for name, shape in SHAPES.items():
-            Qwen2Config(**shape).save_pretrained(Path(folder) / name)
-            ranks, published = CASES[name]
+    for name, (gpus, published) in CASES.items():
+        with TemporaryDirectory() as folder:
+            save_qwen2_5(name, Path(folder), tie_word_embeddings=False)  # as in R1-Distill-Qwen-1.5B
             for row, tokens in ROWS.items():
-                found = compare(Path(folder) / name, tokens, ranks)
-                rows.append({"model": name, "row": row, "gpus": ranks, **found, "published": published})
-                numbers = f"{ranks:>6}{found['planned']:>9.1f}{found['measured']:>10.1f}"
-                print(f"{name:<6}{row:>6}{numbers}  {published}", flush=True)
-    out = Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS
-    out.write_text(json.dumps({"machine": describe(), "rows": rows}, indent=1) + "\n")
+                found = compare(Path(folder), tokens, gpus)
+                rows.append({"model": name, "row": row, "gpus": gpus, **found, "published": published})
+                print(rows[-1], flush=True)
+    save_results("memory", {"machine": describe_machine(), "rows": rows})
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 
 _GUIDES = Path(__file__).parents[1] / "docs" / "guides"
 _START_SECONDS = 30
-_REST = """
+_CONFIGURATION = """
 daemon off;
 user root;
 pid {folder}/pid;
@@ -34,19 +34,19 @@ def find() -> str | None:
 
 
 @contextmanager
-def running(port: int, guide: str = "serve.md", **chosen: str) -> Iterator[int]:
+def run_nginx(port: int, guide: str = "serve.md", **directives: str) -> Iterator[int]:
     """Start nginx before a service; yield the port of nginx.
 
-    port    the port of the service
-    guide   the file in docs/guides that has the configuration
-    chosen  directives that differ from those of the guide: name -> value
+    port        the port of the service
+    guide       the file in docs/guides that has the configuration
+    directives  those that differ from the guide's, by name
     """
     with socket.create_server(("127.0.0.1", 0)) as free:
         own_port: int = free.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
         configuration = Path(folder, "nginx.conf")
-        site = _site(guide, {"listen": f"127.0.0.1:{own_port}", "server": f"127.0.0.1:{port}", **chosen})
-        configuration.write_text(_REST.format(folder=folder, site=site))
+        site = _site(guide, {"listen": f"127.0.0.1:{own_port}", "server": f"127.0.0.1:{port}", **directives})
+        configuration.write_text(_CONFIGURATION.format(folder=folder, site=site))
         process = subprocess.Popen([find() or "nginx", "-p", folder, "-e", "stderr", "-c", configuration])
         try:
             end = time.monotonic() + _START_SECONDS

@@ -11,31 +11,28 @@ Nothing is trained. The tokens computed by each way, with padding and repeated p
 has an overhead. The benchmark writes results/packing.json.
 """
 
-import json
 import random
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks.machine import describe
+from benchmarks.record import describe_machine, save_results
 from train.learning.sequences import PackedPrompt, first_fit_decreasing, pack
 from train.planning.simulate import LogNormalLengths
 
-RESULTS = Path(__file__).parent / "results" / "packing.json"
 PROMPTS, ANSWERS, PROMPT_TOKENS = 128, 4, 500
 MEAN_TOKENS, LIMIT = 9_000, 27_648  # of the answers; the limit is AReaL's
 BUDGETS = (32_768, 65_536)
 MINIBATCHES = 20
 
 
-def draw(seed: int) -> list[list[int]]:
+def draw_lengths(seed: int) -> list[list[int]]:
     """Return the lengths of the answers to each prompt of a minibatch."""
     rng, lengths = random.Random(seed), LogNormalLengths.with_mean(MEAN_TOKENS, limit=LIMIT)
     return [[lengths.draw(rng) for _ in range(ANSWERS)] for _ in range(PROMPTS)]
 
 
-def fixed(prompts: Sequence[Sequence[int]], budget: int, *, is_padded: bool) -> list[int]:
+def pack_fixed(prompts: Sequence[Sequence[int]], budget: int, *, is_padded: bool) -> list[int]:
     """Return the tokens of each micro-batch, of as many sequences as fit into the budget at their longest."""
     size = max(1, budget // (PROMPT_TOKENS + LIMIT))
     sequences = [PROMPT_TOKENS + length for lengths in prompts for length in lengths]
@@ -43,14 +40,14 @@ def fixed(prompts: Sequence[Sequence[int]], budget: int, *, is_padded: bool) -> 
     return [max(part) * len(part) if is_padded else sum(part) for part in parts]
 
 
-def dynamic(prompts: Sequence[Sequence[int]], budget: int) -> list[int]:
+def pack_dynamic(prompts: Sequence[Sequence[int]], budget: int) -> list[int]:
     """Return the tokens of each micro-batch of whole sequences, packed to the budget: AReaL's rule."""
     sizes = [(PROMPT_TOKENS + length, 0) for lengths in prompts for length in lengths]
     return [sum(sizes[index][0] for index in row) for row in first_fit_decreasing(sizes, (budget, 0))]
 
 
-def shared(prompts: Sequence[Sequence[int]], budget: int) -> list[int]:
-    """Return the tokens of each of the learner's own rows, which have one copy of a prompt for all of its answers."""
+def pack_shared(prompts: Sequence[Sequence[int]], budget: int) -> list[int]:
+    """Return the tokens of each row of the learner, which has a prompt once for all answers to it in the row."""
     packed = [
         PackedPrompt(PROMPT_TOKENS, tuple(((place,), length) for place, length in enumerate(lengths)))
         for lengths in prompts
@@ -58,24 +55,22 @@ def shared(prompts: Sequence[Sequence[int]], budget: int) -> list[int]:
     return [sum(part.tokens for part in row) for row in pack(packed, row_tokens=budget)]
 
 
-def summary(batches: Sequence[Sequence[int]]) -> dict[str, float]:
+def summarize(batches: Sequence[Sequence[int]]) -> dict[str, float]:
     """Return the passes and the tokens of a minibatch, on average."""
     return {"passes": fmean(map(len, batches)), "tokens": fmean(map(sum, batches))}
 
 
 def main() -> None:
-    """Pack the same minibatches in each way, and write the counts."""
-    minibatches = [draw(seed) for seed in range(MINIBATCHES)]
+    minibatches = [draw_lengths(seed) for seed in range(MINIBATCHES)]
     measured: dict[str, dict[str, Any]] = {}
     for budget in BUDGETS:
         measured[str(budget)] = {
-            "fixed, padded": summary([fixed(prompts, budget, is_padded=True) for prompts in minibatches]),
-            "fixed": summary([fixed(prompts, budget, is_padded=False) for prompts in minibatches]),
-            "dynamic": summary([dynamic(prompts, budget) for prompts in minibatches]),
-            "learner": summary([shared(prompts, budget) for prompts in minibatches]),
+            "fixed, padded": summarize([pack_fixed(prompts, budget, is_padded=True) for prompts in minibatches]),
+            "fixed": summarize([pack_fixed(prompts, budget, is_padded=False) for prompts in minibatches]),
+            "dynamic": summarize([pack_dynamic(prompts, budget) for prompts in minibatches]),
+            "learner": summarize([pack_shared(prompts, budget) for prompts in minibatches]),
         }
-    RESULTS.write_text(json.dumps({"machine": describe(), "measured": measured}, indent=1) + "\n")
-    print(json.dumps(measured, indent=1))
+    save_results("packing", {"machine": describe_machine(), "measured": measured})
 
 
 if __name__ == "__main__":

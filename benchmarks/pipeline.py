@@ -11,9 +11,7 @@ no time.
 The benchmark writes results/pipeline.json and docs/timeline.svg.
 """
 
-import json
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.machine import describe
+from benchmarks.record import ROOT, describe_machine, save_results
 from rewards.async_rewards import AsyncRewards
 from rewards.reward import Completion, Reward, Task
 from train.asynchronous.controller import Controller
@@ -35,29 +33,25 @@ from train.rollouts.prompt_dataset import TrainingPrompt
 from train.run.checkpoint import RunProgress
 from train.run.folder import open_run
 from train.run.metrics_log import MetricsLog, Timeline
-from train.run.plots import PlottedRun as RunInPicture
-from train.run.plots import plot_timeline
+from train.run.plots import PlottedRun, plot_timeline
 from train.sampling.protocol import SampledCompletion
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "pipeline.json"
-FIGURE = ROOT / "docs" / "timeline.svg"
 SAMPLE, REWARD, TRAIN, SYNC = 1.8, 1.4, 1.5, 0.03  # seconds: a hundredth of those of a large run
 STEPS = 8
 WORKERS = 4
-STAGES, SYNC_WAY = "stages", "sync"
-WAYS = (STAGES, SYNC_WAY, "minibatch", "one-off")
+STAGES = "stages"  # sync without any overlap
+PIPELINES = ("sync", "minibatch", "one-off")
 
 
 class Sampler:
     """A sampler whose completions finish one after another, the last one after SAMPLE seconds.
 
-    holds_back: whether to return them only when all are finished
+    at_end: whether to return them only when all are finished
     """
 
-    def __init__(self, *, holds_back: bool) -> None:
+    def __init__(self, *, at_end: bool) -> None:
         self._version = 0
-        self._holds_back = holds_back
+        self._at_end = at_end
 
     def sample(self, prompts: Any, sampling: Any) -> Iterator[tuple[int, SampledCompletion]]:
         asked = list(prompts)
@@ -66,7 +60,7 @@ class Sampler:
         ends[-1] = 1.0
         if len(asked) <= 4:  # the probe
             ends = [0.0] * len(asked)
-        if self._holds_back:
+        if self._at_end:
             ends = [ends[-1]] * len(ends)
         began = time.monotonic()
         for index, end in enumerate(ends):
@@ -119,7 +113,7 @@ class Learner:
         folder.mkdir()
 
 
-class Questions:
+class Prompts:
     digest = ""
 
     def prompt_at(self, position: int) -> TrainingPrompt:
@@ -138,9 +132,9 @@ def math_reward(answer: Completion, task: Task) -> Reward:
     return Reward(float(answer.text), "accepted")
 
 
-def measure(way: str, run: Path, reward: Callable[[Completion, Task], Reward]) -> dict[str, float]:
+def measure(name: str, run: Path, reward: Callable[[Completion, Task], Reward]) -> dict[str, float]:
     """Return the median seconds of a step, and the share of them in which the trainer waits."""
-    pipeline_name: Any = SYNC_WAY if way == STAGES else way
+    pipeline_name: Any = "sync" if name == STAGES else name
     config = Config(
         ModelConfig("model"),
         DataConfig("dataset"),
@@ -157,13 +151,13 @@ def measure(way: str, run: Path, reward: Callable[[Completion, Task], Reward]) -
     with open_run(run, config), AsyncRewards(reward, max_concurrent=WORKERS) as rewards:
         metrics, clock = MetricsLog(run), Timeline(run)
         learner: Any = Learner()
-        questions: Any = Questions()
+        prompts: Any = Prompts()
         settings = controller_settings(config, config.stages[0].max_tokens, vocabulary=10)
         controller = Controller(
-            questions, settings, NullJournal(), submit=rewards.submit, decode=lambda tokens: str(tokens[0])
+            prompts, settings, NullJournal(), submit=rewards.submit, decode=lambda tokens: str(tokens[0])
         )
         pipeline = LockstepPipeline(
-            config, controller, Sampler(holds_back=way == STAGES), learner, questions, clock, step=0, share=1.0
+            config, controller, Sampler(at_end=name == STAGES), learner, prompts, clock, step=0, share=1.0
         )
         Trainer(config, run, learner, pipeline, (), metrics, clock, report, RunProgress()).run()
     # in a one-off run, the first and the last step overlap with no other
@@ -173,16 +167,14 @@ def measure(way: str, run: Path, reward: Callable[[Completion, Task], Reward]) -
 def main() -> None:
     longer = max(SAMPLE, TRAIN)
     with tempfile.TemporaryDirectory() as folder:
-        found = {way: measure(way, Path(folder) / way, code_reward) for way in WAYS}
-        plot_timeline([RunInPicture.parse(str(Path(folder) / way)) for way in WAYS[1:]], FIGURE)
-        for way, numbers in found.items():
-            mathematics = measure(way, Path(folder) / f"math-{way}", math_reward)
+        found = {name: measure(name, Path(folder, name), code_reward) for name in (STAGES, *PIPELINES)}
+        plot_timeline([PlottedRun(name, Path(folder, name)) for name in PIPELINES], ROOT / "docs" / "timeline.svg")
+        for name, numbers in found.items():
+            mathematics = measure(name, Path(folder, f"math-{name}"), math_reward)
             numbers["math_step_seconds"] = mathematics["step_seconds"]
             numbers["times_the_longer"] = round(numbers["step_seconds"] / longer, 3)
-            print(f"{way:<10} {numbers}")
     shape = {"sample_seconds": SAMPLE, "reward_seconds": REWARD, "train_seconds": TRAIN, "sync_seconds": SYNC}
-    if "--dry" not in sys.argv[1:]:
-        RESULTS.write_text(json.dumps({"machine": describe(), **shape, "ways": found}, indent=1) + "\n")
+    save_results("pipeline", {"machine": describe_machine(), **shape, "ways": found})
 
 
 if __name__ == "__main__":

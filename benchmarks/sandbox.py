@@ -1,11 +1,10 @@
 """Measure a trivial test in the sandbox with full isolation, in a plain subprocess, and in a fork of an interpreter.
 
-    python -m benchmarks.sandbox [ROUNDS]
+    python -m benchmarks.sandbox
 
 They alternate in every round, so that other load on the machine affects them alike. Latency is measured one test at a
 time, from sending the input until the output is compared; `suite` is the sandbox's latency per test of a submission
-with fifty tests; `landlock` and `landlock_suite` are the same without namespaces. Throughput is measured with one
-test per core at a time.
+with fifty tests. Throughput is measured with one test per core at a time.
 """
 
 import json
@@ -14,30 +13,35 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import psutil
 
-from benchmarks.machine import describe
+from benchmarks.record import describe_machine, percentile_ms, save_results
 from sandbox import Case, Limits, Program, Sandbox, Suite, Verdict
 
-SOURCE = "print(input())"
-TEXT = "hello\n"
+ROUNDS = 20
 PER_ROUND = 100
+SOURCE, TEXT = "print(input())", "hello\n"
+PROGRAM, ONE, FIFTY = Program(SOURCE), Suite([Case(TEXT, TEXT)]), Suite([Case(TEXT, TEXT)] * 50)
 INTERPRETER = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
-RESULTS = Path(__file__).parent / "results" / "sandbox.json"
+_FORK_SERVER = "import sys; sys.path[:0] = sys.argv[1:]; from benchmarks.sandbox import serve_forks; serve_forks()"
+_IDLE_SANDBOX = f"""import sys; sys.path[:0] = sys.argv[1:]
+from sandbox import Sandbox, Program, Suite, Case
+box = Sandbox(workers=1)
+box.judge(Program({SOURCE!r}), Suite([Case('1', '1')] * 50))
+print('ready', flush=True); input()"""
 
 
-def plain_subprocess() -> None:
+def run_subprocess() -> None:
     done = subprocess.run([INTERPRETER, "-I", "-c", SOURCE], input=TEXT, capture_output=True, text=True)
     assert done.stdout == TEXT
 
 
-def bare_fork(code: Any) -> None:
-    """Measure the lower bound: fork, run the compiled program with files as stdin and stdout, and read its output."""
+def run_fork(code: Any) -> None:
+    """Run the lower bound: fork, run the compiled program with files as stdin and stdout, and read its output."""
     stdin, stdout = os.memfd_create("in"), os.memfd_create("out")
     os.pwrite(stdin, TEXT.encode(), 0)
     pid = os.fork()
@@ -53,21 +57,18 @@ def bare_fork(code: Any) -> None:
     os.close(stdout)
 
 
-def fork_server(rounds: int) -> None:
-    """Call bare_fork from a warm interpreter: run a round for each line of input and print the seconds of each test."""
+def serve_forks() -> None:
+    """Call run_fork from a warm interpreter: make a round for each line of input, and print the seconds of each."""
     import gc
 
     code = compile(SOURCE, "solution.py", "exec")
     gc.freeze()
-    commands = os.fdopen(os.dup(0))
     answers = os.fdopen(os.dup(1), "w")
-    for _ in range(rounds):
-        commands.readline()
-        answers.write(json.dumps(timed(lambda: bare_fork(code))) + "\n")
-        answers.flush()
+    for _ in os.fdopen(os.dup(0)):
+        print(json.dumps(time_calls(lambda: run_fork(code))), file=answers, flush=True)
 
 
-def timed(function: Callable[[], object], times: int = PER_ROUND) -> list[float]:
+def time_calls(function: Callable[[], object], times: int = PER_ROUND) -> list[float]:
     seconds = []
     for _ in range(times):
         started = time.perf_counter()
@@ -76,57 +77,59 @@ def timed(function: Callable[[], object], times: int = PER_ROUND) -> list[float]
     return seconds
 
 
-def latencies(rounds: int) -> dict[str, list[float]]:
-    seconds: dict[str, list[float]] = {
-        name: [] for name in ("ours", "suite", "landlock", "landlock_suite", "subprocess", "fork")
-    }
-    start = [
-        INTERPRETER,
-        "-S",
-        "-c",
-        "import sys; sys.path[:0] = sys.argv[2:]; from benchmarks.sandbox import fork_server",
-    ]
-    start[-1] += "; fork_server(int(sys.argv[1]))"
-    server = subprocess.Popen(
-        [*start, str(rounds), *sys.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert server.stdin is not None
-    assert server.stdout is not None
-    program, suite = Program(SOURCE), Suite([Case(TEXT, TEXT)])
-    fifty = Suite([Case(TEXT, TEXT)] * 50)
-    with Sandbox(workers=1) as box, Sandbox(workers=1, levels=("landlock",)) as other:
-        for each in (box, other):
-            each.judge(program, suite)
-        for _ in range(rounds):
-            seconds["ours"] += timed(lambda: box.judge(program, suite))
-            seconds["suite"] += [total / 50 for total in timed(lambda: box.judge(program, fifty), times=4)]
-            seconds["landlock"] += timed(lambda: other.judge(program, suite))
-            seconds["landlock_suite"] += [total / 50 for total in timed(lambda: other.judge(program, fifty), times=4)]
-            seconds["subprocess"] += timed(plain_subprocess)
-            server.stdin.write("go\n")
-            server.stdin.flush()
+def time_box(box: Sandbox, times: int = PER_ROUND) -> tuple[list[float], list[float]]:
+    """Return the seconds of submissions with one test, and the seconds per test of those with fifty."""
+    one = time_calls(lambda: box.judge(PROGRAM, ONE), times)
+    return one, [seconds / 50 for seconds in time_calls(lambda: box.judge(PROGRAM, FIFTY), times=4)]
+
+
+def tests_per_second(box: Sandbox, cores: int) -> float:
+    """Return the rate of a sandbox with a worker for each core."""
+    started = time.perf_counter()
+    judged = list(box.judge_many([(PROGRAM, FIFTY)] * (8 * cores)))
+    return len(judged) * 50 / (time.perf_counter() - started)
+
+
+def calls_per_second(function: Callable[[], object], times: int, threads: ThreadPoolExecutor) -> float:
+    started = time.perf_counter()
+    list(threads.map(lambda _: function(), range(times)))
+    return times / (time.perf_counter() - started)
+
+
+def start_python(code: str, *interpreter: str) -> Any:
+    """Start an interpreter that gets the paths of this one as arguments."""
+    command = [*interpreter, "-c", code, *sys.path]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def latencies() -> dict[str, list[float]]:
+    seconds: dict[str, list[float]] = {name: [] for name in ("ours", "suite", "subprocess", "fork")}
+    server = start_python(_FORK_SERVER, INTERPRETER, "-S")
+    with Sandbox(workers=1) as box:
+        box.judge(PROGRAM, ONE)
+        for _ in range(ROUNDS):
+            one, fifty = time_box(box)
+            seconds["ours"] += one
+            seconds["suite"] += fifty
+            seconds["subprocess"] += time_calls(run_subprocess)
+            print(file=server.stdin, flush=True)
             seconds["fork"] += json.loads(server.stdout.readline())
     server.communicate()
     return seconds
 
 
-def throughputs(rounds: int, cores: int) -> dict[str, list[float]]:
+def throughputs(cores: int) -> dict[str, list[float]]:
     """Return the tests per second and core, for each round."""
     rates: dict[str, list[float]] = {"ours": [], "subprocess": []}
-    program, suite = Program(SOURCE), Suite([Case(TEXT, TEXT)] * 50)
     with Sandbox(workers=cores) as box, ThreadPoolExecutor(cores) as threads:
-        list(box.judge_many([(program, suite)] * cores))
-        for _ in range(rounds):
-            started = time.perf_counter()
-            judged = list(box.judge_many([(program, suite)] * (8 * cores)))
-            rates["ours"].append(len(judged) * 50 / (time.perf_counter() - started) / cores)
-            started = time.perf_counter()
-            list(threads.map(lambda _: plain_subprocess(), range(50 * cores)))
-            rates["subprocess"].append(50 * cores / (time.perf_counter() - started) / cores)
+        list(box.judge_many([(PROGRAM, FIFTY)] * cores))
+        for _ in range(ROUNDS):
+            rates["ours"].append(tests_per_second(box, cores) / cores)
+            rates["subprocess"].append(calls_per_second(run_subprocess, 50 * cores, threads) / cores)
     return rates
 
 
-def crowd(cores: int) -> dict[str, Any]:
+def judge_crowd(cores: int) -> dict[str, Any]:
     """Judge 128 submissions at once, each needing a fifth of its time limit, and count false time limits."""
     source = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass\nprint(input())"
     suite = Suite([Case(TEXT, TEXT)], limits=Limits(wall_seconds=1))
@@ -136,53 +139,40 @@ def crowd(cores: int) -> dict[str, Any]:
     return {"submissions": 128, "false_time_limits": late, "accepted": sum(j.accepted for j in judged)}
 
 
-def memory() -> dict[str, float]:
+def idle_memory() -> dict[str, float]:
     """Return the memory in MB of an idle supervisor, and of one idle worker with its three processes."""
-    code = (
-        "import sys; sys.path[:0] = sys.argv[1:]\n"
-        "from sandbox import Sandbox, Program, Suite, Case\n"
-        "box = Sandbox(workers=1)\n"
-        f"box.judge(Program({SOURCE!r}), Suite([Case('1', '1')] * 50))\n"
-        "print('ready', flush=True); input()"
-    )
-    supervisor = subprocess.Popen(
-        [sys.executable, "-c", code, *sys.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert supervisor.stdout is not None
+    supervisor = start_python(_IDLE_SANDBOX, sys.executable)
     supervisor.stdout.readline()
     process = psutil.Process(supervisor.pid)
-    worker = process.children(recursive=True)
     sizes = {
         "supervisor_rss": process.memory_info().rss / 2**20,
-        "worker_pss": sum(child.memory_full_info().pss for child in worker) / 2**20,
-        "worker_rss": sum(child.memory_info().rss for child in worker) / 2**20,
+        "worker_pss": sum(child.memory_full_info().pss for child in process.children(recursive=True)) / 2**20,
     }
     supervisor.communicate("\n")
     return sizes
 
 
-def percentile(values: list[float], share: float) -> float:
-    return sorted(values)[int(share * (len(values) - 1))]
+def summarize_latencies(seconds: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
+    """Return median and 99th percentile in milliseconds, by name."""
+    return {name: {f"p{p}": percentile_ms(each, p) for p in (50, 99)} for name, each in seconds.items()}
 
 
-def main(rounds: int) -> None:
+def medians(rates: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    return {name: statistics.median(values) for name, values in rates.items()}
+
+
+def main() -> None:
     cores = len(os.sched_getaffinity(0))
-    seconds, rates = latencies(rounds), throughputs(rounds, cores)
-    result = {
-        "machine": describe(),
-        "rounds": rounds,
-        "milliseconds": {
-            name: {"p50": statistics.median(values) * 1e3, "p99": percentile(values, 0.99) * 1e3}
-            for name, values in seconds.items()
-        },
-        "tests_per_second_and_core": {name: statistics.median(values) for name, values in rates.items()},
-        "crowd": crowd(cores),
-        "memory_mb": memory(),
+    results = {
+        "machine": describe_machine(),
+        "rounds": ROUNDS,
+        "milliseconds": summarize_latencies(latencies()),
+        "tests_per_second_and_core": medians(throughputs(cores)),
+        "crowd": judge_crowd(cores),
+        "memory_mb": idle_memory(),
     }
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps(result, indent=2))
+    save_results("sandbox", results)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20)
+    main()

@@ -3,8 +3,7 @@
 It serves 128 clients with mixed submissions, then 16 clients of /run_code, then 64 clients together with a hostile one,
 through nginx with the configuration of docs/guides/serve.md.
 
-    python -m benchmarks.service [SUBMISSIONS] [RUNS]
-    python -m benchmarks.service hostile       # only the last part, added to the existing results
+    python -m benchmarks.service
 
 All clients are in one process with prepared requests (a selector over sockets, no HTTP library), because it shares the
 cores with the service and its workers. Each connection sends its next request upon the response to the last.
@@ -28,17 +27,16 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import psutil
 
 from benchmarks import hostile, nginx
-from benchmarks.machine import describe
+from benchmarks.record import cpu_seconds, describe_machine, percentile_ms, save_results
 from sandbox import Program, Sandbox
 
-RESULTS = Path(__file__).parent / "results" / "service.json"
-CROWD, CLIENTS, HONEST = 128, 16, 64
+N_SUBMISSIONS = N_RUNS = 3000
+CROWD, CLIENTS, HONEST = 128, 16, 64  # clients of each part
 SPAN_SECONDS, SPANS = 6.0, 4  # of each kind
 SETTLE_SECONDS = 1.0  # before a span
 BUSY = "import time\nend = time.process_time() + {seconds}\nwhile time.process_time() < end: pass\n"
@@ -132,8 +130,7 @@ class Service:
         """Return the CPU seconds of the service itself, dispatcher and front ends, without its workers."""
         dispatcher = psutil.Process(self._process.pid)
         front_ends = [each for each in dispatcher.children() if "sandbox.service.front_end" in " ".join(each.cmdline())]
-        times = [process.cpu_times() for process in (dispatcher, *front_ends)]
-        return sum(each.user + each.system for each in times)
+        return sum(map(cpu_seconds, (dispatcher, *front_ends)))
 
     def stop(self) -> int:
         """Stop the service as an operator would, and return the number of leftover processes."""
@@ -143,10 +140,10 @@ class Service:
         return len(psutil.wait_procs(self._seen, timeout=5)[1])
 
 
-def submissions(count: int) -> Iterator[tuple[str, bytes]]:
+def draw_submissions() -> Iterator[tuple[str, bytes]]:
     """Yield the right verdict and the request of each submission. All programs differ, so each is compiled."""
     mix = [right for right, share in MIX.items() for _ in range(share)]
-    for number in range(count):
+    for number in range(N_SUBMISSIONS):
         right = "time_limit" if number % 300 == 299 else mix[number * 7919 % len(mix)]
         record = {
             "id": number,
@@ -159,7 +156,7 @@ def submissions(count: int) -> Iterator[tuple[str, bytes]]:
         yield right.strip(), post("/judge", record)
 
 
-def crowd(count: int) -> dict[str, Any]:
+def measure_crowd() -> dict[str, Any]:
     """Send mixed submissions from 128 clients, and check every verdict."""
     wrong: Counter[str] = Counter()
     verdicts: Counter[str] = Counter()
@@ -167,7 +164,7 @@ def crowd(count: int) -> dict[str, Any]:
     seconds = []
     service = Service()
     began = time.perf_counter()
-    for number, (right, status, body, took) in enumerate(load(service.port, CROWD, submissions(count))):
+    for number, (right, status, body, took) in enumerate(load(service.port, CROWD, draw_submissions())):
         verdict = json.loads(body).get("verdict", "none")
         statuses[status] += 1
         verdicts[verdict] += 1
@@ -179,80 +176,80 @@ def crowd(count: int) -> dict[str, Any]:
     wall_seconds = time.perf_counter() - began
     return {
         "clients": CROWD,
-        "submissions": count,
-        "per_second": count / wall_seconds,
+        "submissions": N_SUBMISSIONS,
+        "per_second": N_SUBMISSIONS / wall_seconds,
         "statuses": dict(statuses),
         "verdicts": dict(verdicts),
         "wrong_verdicts": dict(wrong),
-        "false_time_limits": sum(n for words, n in wrong.items() if words.startswith("time_limit ")),
+        "false_time_limits": sum(n for mistake, n in wrong.items() if mistake.startswith("time_limit ")),
         "leaked_processes": service.stop(),
         "milliseconds": percentiles(seconds),
     }
 
 
-def runs(count: int) -> dict[str, Any]:
+def measure_runs() -> dict[str, Any]:
     """Measure /run_code with 16 clients.
 
     They send one program repeatedly, as a trainer does with the tests of a submission, and then only new programs. The
     same Sandbox is also measured without the service.
     """
-    result: dict[str, Any] = {"clients": CLIENTS, "runs": count}
+    result: dict[str, Any] = {"clients": CLIENTS, "runs": N_RUNS}
     sources = {
         "same_program": lambda number: "print(input())",
         "new_programs": lambda number: f"print(input())# {number}",
     }
     for name, source in sources.items():
-        result[name] = {"in_process_before": in_process(source, count), **over_http(source, count)}
-        result[name]["in_process_after"] = in_process(source, count)
+        result[name] = {"in_process_before": runs_per_second(source), **measure_http_runs(source)}
+        result[name]["in_process_after"] = runs_per_second(source)
     return result
 
 
-def over_http(source: Callable[[int], str], count: int) -> dict[str, Any]:
+def measure_http_runs(source: Callable[[int], str]) -> dict[str, Any]:
     def request(number: int) -> bytes:
         content = {"code": source(number), "language": "python", "stdin": f"{number}\n", "run_timeout": 10}
         return post("/run_code", content)
 
     service, seconds = Service(), []
     began, used = time.perf_counter(), time.process_time()
-    for number, status, body, took in load(service.port, CLIENTS, ((n, request(n)) for n in range(count))):
+    for number, status, body, took in load(service.port, CLIENTS, ((n, request(n)) for n in range(N_RUNS))):
         answer = json.loads(body)
         assert (status, answer["run_result"]["stdout"]) == (200, f"{number}\n"), answer
         seconds.append(took)
     wall_seconds = time.perf_counter() - began
     return {
-        "per_second": count / wall_seconds,
+        "per_second": N_RUNS / wall_seconds,
         "milliseconds": percentiles(seconds),
-        "client_cpu_ms_per_run": (time.process_time() - used) / count * 1e3,
-        "service_cpu_ms_per_run": service.cpu_seconds() / count * 1e3,
+        "client_cpu_ms_per_run": (time.process_time() - used) / N_RUNS * 1e3,
+        "service_cpu_ms_per_run": service.cpu_seconds() / N_RUNS * 1e3,
         "leaked_processes": service.stop(),
     }
 
 
-def in_process(source: Callable[[int], str], count: int) -> float:
+def runs_per_second(source: Callable[[int], str]) -> float:
     """Return the runs per second of a Sandbox in this process."""
     with Sandbox() as box, ThreadPoolExecutor(CLIENTS) as threads:
         box.run(Program("print(input())"), "\n")
         began = time.perf_counter()
-        for number, result in enumerate(threads.map(lambda n: box.run(Program(source(n)), f"{n}\n"), range(count))):
+        for number, result in enumerate(threads.map(lambda n: box.run(Program(source(n)), f"{n}\n"), range(N_RUNS))):
             assert result.stdout == b"%d\n" % number
-        return count / (time.perf_counter() - began)
+        return N_RUNS / (time.perf_counter() - began)
 
 
-def beside_a_hostile_client() -> dict[str, Any]:
+def measure_hostile() -> dict[str, Any]:
     """Measure the rate of 64 clients with each hostile client, as a share of their rate without it."""
     result: dict[str, Any] = {"clients": HONEST, "behaviours": {}}
-    for behaviour in hostile.BEHAVIOURS:
+    for behavior in hostile.BEHAVIORS:
         service = Service()
-        with nginx.running(service.port) as port:
-            rates = rates_beside(behaviour, port)
+        with nginx.run_nginx(service.port) as port:
+            rates = measure_rates(behavior, port)
         without, beside = (sum(rates[there]) / SPANS for there in (False, True))
-        result["behaviours"][behaviour] = {"without": without, "beside": beside, "share": beside / without}
-        print(behaviour, result["behaviours"][behaviour], flush=True)
+        result["behaviours"][behavior] = {"without": without, "beside": beside, "share": beside / without}
+        print(behavior, result["behaviours"][behavior], flush=True)
         service.stop()
     return result
 
 
-def rates_beside(behaviour: str, port: int) -> dict[bool, list[float]]:
+def measure_rates(behavior: str, port: int) -> dict[bool, list[float]]:
     """Return rates in several spans, without (False) and with the hostile client."""
     tests = [{"input": "a\n", "output": "a\n"}]
     record = {"id": 0, "code": "print(input())", "kind": "stdin", "tests": tests, "time_limit_s": 60}
@@ -261,7 +258,7 @@ def rates_beside(behaviour: str, port: int) -> dict[bool, list[float]]:
     rates: dict[bool, list[float]] = {False: [], True: []}
     for number in range(2 * SPANS):
         there = number % 4 in (1, 2)  # balances a drift of the machine's speed
-        with hostile_client(behaviour, port) if there else nullcontext():
+        with hostile_client(behavior, port) if there else nullcontext():
             replies_per_second(answers, SETTLE_SECONDS)
             rates[there].append(replies_per_second(answers, SPAN_SECONDS))
     answers.close()
@@ -269,8 +266,8 @@ def rates_beside(behaviour: str, port: int) -> dict[bool, list[float]]:
 
 
 @contextmanager
-def hostile_client(behaviour: str, port: int) -> Iterator[None]:
-    start = [sys.executable, "-m", "benchmarks.hostile", behaviour, str(port)]
+def hostile_client(behavior: str, port: int) -> Iterator[None]:
+    start = [sys.executable, "-m", "benchmarks.hostile", behavior, str(port)]
     process = subprocess.Popen(start, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None
@@ -295,26 +292,14 @@ def replies_per_second(answers: Iterator[tuple[Any, int, bytes, float]], seconds
 
 
 def percentiles(seconds: list[float]) -> dict[str, float]:
-    ordered = sorted(seconds)
-    return {f"p{share}": ordered[share * (len(ordered) - 1) // 100] * 1e3 for share in (50, 95, 99)}
+    return {f"p{percent}": percentile_ms(seconds, percent) for percent in (50, 95, 99)}
 
 
-def main(n_submissions: int, n_runs: int) -> None:
-    result = {"machine": describe(), "load_before": os.getloadavg()[0]}  # rates depend on other load
-    result |= {"run_code": runs(n_runs), "crowd": crowd(n_submissions), "hostile": beside_a_hostile_client()}
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps(result, indent=2))
-
-
-def main_hostile() -> None:
-    result = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"machine": describe()}
-    result["hostile"] = beside_a_hostile_client()
-    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
+def main() -> None:
+    results = {"machine": describe_machine(), "load_before": os.getloadavg()[0]}  # rates depend on other load
+    results |= {"run_code": measure_runs(), "crowd": measure_crowd(), "hostile": measure_hostile()}
+    save_results("service", results)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["hostile"]:
-        main_hostile()
-        sys.exit()
-    main(*(int(argument) for argument in sys.argv[1:] or (3000, 3000)))
+    main()

@@ -9,24 +9,21 @@ per worker.
 """
 
 import heapq
-import json
 import os
 import selectors
 import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import describe
+from benchmarks.record import describe_machine, save_results
 from sandbox import Case, Judgement, Program, Suite, Verdict
 from sandbox.backends._workers import ResponseReader, SocketLane, WorkerBackend
 from sandbox.jail.channel import Channel
 from sandbox.judge import CaseJudgement
 from sandbox.request import JudgeRequest
 
-RESULTS = Path(__file__).parent / "results" / "supervisor.json"
 WORKERS = (1, 16, 64, 128)
 SLEEP_SECONDS = 1e-3
 ROUND_SECONDS = 4.0
@@ -39,8 +36,8 @@ JUDGEMENT = Judgement(
 )
 
 
-class _Recorder(Channel):
-    """A channel that records outgoing messages."""
+class _RecordedChannel(Channel):
+    """A channel that keeps outgoing messages."""
 
     def __init__(self) -> None:
         super().__init__(-1, -1)
@@ -53,7 +50,7 @@ class _Recorder(Channel):
 
 def serve(listeners: list[socket.socket]) -> None:
     """Serve the requests of all sockets until they are closed."""
-    recorder = _Recorder()
+    recorder = _RecordedChannel()
     recorder.send_response(JUDGEMENT)
     missing = dict.fromkeys(listeners, 0)  # missing bytes of a request; 0: its length is also missing
     due: list[tuple[float, int, socket.socket]] = []
@@ -78,7 +75,7 @@ def serve(listeners: list[socket.socket]) -> None:
                 heapq.heappop(due)
 
 
-class _Lane(SocketLane):
+class SleepingLane(SocketLane):
     """The caller's side of a sleeping worker."""
 
     layers: dict[str, str] = {}
@@ -95,6 +92,12 @@ def requests(seconds: float) -> Iterator[JudgeRequest]:
             number += 1
 
 
+def sleeping_backend(sockets: list[socket.socket], reader: ResponseReader) -> WorkerBackend:
+    """Return a backend whose workers are at the other ends of these sockets."""
+    lanes = (SleepingLane(end, reader) for end in sockets)
+    return WorkerBackend(lambda *_: next(lanes), workers=len(sockets), isolation="full", memory_mb=1 << 20)
+
+
 def measure(workers: int) -> Iterator[dict[str, Any]]:
     pairs = [socket.socketpair() for _ in range(workers)]
     child = os.fork()
@@ -105,9 +108,8 @@ def measure(workers: int) -> Iterator[dict[str, Any]]:
         os._exit(0)
     for _, theirs in pairs:
         theirs.close()
-    ends = [ours for ours, _ in pairs]
     reader = ResponseReader()
-    pool = WorkerBackend(lambda *_: _Lane(ends.pop(), reader), workers=workers, isolation="full", memory_mb=1 << 20)
+    pool = sleeping_backend([ours for ours, _ in pairs], reader)
 
     def judge_many() -> int:
         return sum(judged.accepted for _, judged in pool.execute_many(requests(ROUND_SECONDS)))
@@ -137,9 +139,8 @@ def measure(workers: int) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     rows = [row for workers in WORKERS for row in measure(workers)]
-    result = {"machine": describe(), "cases": CASES, "sleep_seconds": SLEEP_SECONDS, "rows": rows}
-    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps(result, indent=2))
+    results = {"machine": describe_machine(), "cases": CASES, "sleep_seconds": SLEEP_SECONDS, "rows": rows}
+    save_results("supervisor", results)
 
 
 if __name__ == "__main__":

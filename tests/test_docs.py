@@ -148,4 +148,4 @@ def test_every_rendered_table_has_its_page(tables: ModuleType) -> None:
 @pytest.mark.parametrize("name", sorted(render.PAGES))
 def test_numbers_are_those_of_the_results(name: str) -> None:
     page = ROOT / name
-    assert render.rendered(page.read_text(), render.PAGES[name]) == page.read_text()
+    assert render.render_page(page.read_text(), render.PAGES[name]) == page.read_text()

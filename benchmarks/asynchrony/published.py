@@ -2,11 +2,10 @@
 
     python -m benchmarks.asynchrony.published     # finished parts are kept
 
-AReaL (arXiv:2505.24298): hours and steps of table 1, speed by η of figure 5c, interruption of figure 6b, scaling of
-figure 4. It trains on batches of 512 x 16 completions of at most 27,648 tokens, in 4 minibatches, on a quarter of the
-H800, with a staleness bound of 8 for mathematics and 4 for code. The lengths of completions are not published. Table 1
-(590 s) and figure 5c (128,700 tokens/s) give 9,270 tokens for the 1.5B, prompts included; this is assumed for
-mathematics, and 12,000 for code.
+AReaL (arXiv:2505.24298): hours and steps of table 1. It trains on batches of 512 x 16 completions of at most 27,648
+tokens, in 4 minibatches, on a quarter of the H800, with a staleness bound of 8 for mathematics and 4 for code. The
+lengths of completions are not published. Table 1 (590 s) and figure 5c (128,700 tokens/s) give 9,270 tokens for the
+1.5B, prompts included; this is assumed for mathematics, and 12,000 for code.
 
 INTELLECT-2 (arXiv:2505.07291): 256 x 16 completions, 8 minibatches, KL, a staleness bound of 2; 14 minutes for a
 broadcast, one each to upload and to verify a file, 22 from a broadcast to a whole batch, 22 to train on it; training :
@@ -14,16 +13,13 @@ inference = 1 : 4.5. The numbers of GPUs and the lengths of completions are not 
 and the length for which training takes 22 minutes. It writes results/asynchrony.json.
 """
 
-import json
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from benchmarks.asynchrony.simulated import RESULTS
-from benchmarks.machine import describe
 from benchmarks.model_sizes import qwen2_5
+from benchmarks.record import describe_machine, load_results, save_results
 from train.planning.engine import H100, estimate_engine_timings, estimate_learner_timings
-from train.planning.simulate import SYNC, Layout, LogNormalLengths, SimulationResult, TrainingMode, Workload, simulate
+from train.planning.simulate import SYNC, Layout, LogNormalLengths, TrainingMode, Workload, simulate
 
 # GPUs, GPUs of an engine, mean length, bound, steps, hours of synchronous and of asynchronous training.
 _AREAL = {
@@ -32,59 +28,33 @@ _AREAL = {
     "14B": (256, 2, 12_000, 4, 80, 48.8, 21.9),
     "32B": (384, 8, 12_000, 4, 60, 51.1, 31.1),
 }
-_SPEED_BY_BOUND = {1: 2.09, 2: 2.77, 4: 2.77, 8: 2.89, 16: 2.97}  # figure 5c
-_INTERRUPTION = {"1.5B": 1.12, "7B": 1.17}  # figure 6b, on 32 GPUs
-_SCALING_GPUS = (32, 64, 128, 256, 512)
 _INTELLECT_GPUS = 16, 72  # learner, engines
 _MINUTE = 60.0
 
 
-def areal(name: str, gpus: int, way: TrainingMode) -> SimulationResult:
-    """Simulate a run of AReaL: a quarter of the GPUs trains; in sync, all GPUs sample and train in turn."""
-    _, tensor_parallel, mean, *_ = _AREAL[name]
+def simulate_areal(name: str) -> dict[str, Any]:
+    """Return table 1 of AReaL and the simulated seconds of a step, synchronous and asynchronous.
+
+    In an asynchronous run, a quarter of the GPUs trains; in a synchronous one, all GPUs sample and train in turn.
+    """
+    gpus, tensor_parallel, mean, bound, steps, *hours = _AREAL[name]
     model = qwen2_5(name, minibatches=4)
-    learner_gpus = gpus if way == SYNC else gpus // 4
-    engine_gpus = gpus if way == SYNC else gpus - learner_gpus
-    layout = Layout(
-        engine_gpus // tensor_parallel,
-        estimate_engine_timings(model, H100, gpus=tensor_parallel),
-        estimate_learner_timings(model, H100, gpus=learner_gpus),
-    )
-    return simulate(way, Workload(512, 16, 270, LogNormalLengths.with_mean(mean, limit=27_648)), layout)
+    workload = Workload(512, 16, 270, LogNormalLengths.with_mean(mean, limit=27_648))
+    simulated = []
+    for mode in (SYNC, TrainingMode("async", bound)):
+        learner_gpus = gpus if mode == SYNC else gpus // 4
+        engine_gpus = gpus if mode == SYNC else gpus - learner_gpus
+        layout = Layout(
+            engine_gpus // tensor_parallel,
+            estimate_engine_timings(model, H100, gpus=tensor_parallel),
+            estimate_learner_timings(model, H100, gpus=learner_gpus),
+        )
+        simulated.append(round(simulate(mode, workload, layout).step_seconds, 1))
+    published = [round(each * 3600 / steps, 1) for each in hours]
+    return {"gpus": gpus, "bound": bound, "published_seconds": published, "simulated_seconds": simulated}
 
 
-def table_1(name: str) -> dict[str, Any]:
-    gpus, _, _, bound, steps, *hours = _AREAL[name]
-    ways = SYNC, TrainingMode("async", bound)
-    return {
-        "gpus": gpus,
-        "bound": bound,
-        "published_seconds": [round(each * 3600 / steps, 1) for each in hours],
-        "simulated_seconds": [round(areal(name, gpus, way).step_seconds, 1) for way in ways],
-    }
-
-
-def figure_5c() -> dict[str, Any]:
-    base = areal("1.5B", 128, SYNC).tokens_per_second
-    ways = {bound: areal("1.5B", 128, TrainingMode("async", bound)) for bound in _SPEED_BY_BOUND}
-    return {
-        "published": _SPEED_BY_BOUND,
-        "simulated": {bound: round(result.tokens_per_second / base, 2) for bound, result in ways.items()},
-    }
-
-
-def figure_6b(name: str) -> dict[str, float]:
-    bound = _AREAL[name][3]
-    whole, cut = (areal(name, 32, TrainingMode("async", bound, interrupts=interrupts)) for interrupts in (False, True))
-    return {"published": _INTERRUPTION[name], "simulated": round(cut.tokens_per_second / whole.tokens_per_second, 2)}
-
-
-def figure_4(way: TrainingMode) -> dict[int, int]:
-    """Return the tokens per second of the 1.5B, by the number of GPUs."""
-    return {gpus: round(areal("1.5B", gpus, way).tokens_per_second) for gpus in _SCALING_GPUS}
-
-
-def intellect_2() -> dict[str, Any]:
+def simulate_intellect_2() -> dict[str, Any]:
     learner_gpus, engine_gpus = _INTELLECT_GPUS
     model = qwen2_5("32B", minibatches=8, kl=0.001)
     learner = replace(estimate_learner_timings(model, H100, gpus=learner_gpus), publish_seconds=14 * _MINUTE)
@@ -110,22 +80,15 @@ def intellect_2() -> dict[str, Any]:
 
 
 def main() -> None:
-    found = json.loads(RESULTS.read_text())
-    done = found.setdefault("published", {})
-    parts: dict[str, Callable[[], Any]] = {
-        "INTELLECT-2": intellect_2,
-        **{f"table 1, {name}": lambda name=name: table_1(name) for name in _AREAL},
-        "figure 5c": figure_5c,
-        **{f"figure 6b, {name}": lambda name=name: figure_6b(name) for name in _INTERRUPTION},
-        "figure 4, sync": lambda: figure_4(SYNC),
-        "figure 4, async": lambda: figure_4(TrainingMode("async", 8)),
-    }
+    results = load_results("asynchrony")
+    done = results.setdefault("published", {})
+    parts = {"INTELLECT-2": simulate_intellect_2}
+    parts |= {f"table 1, {name}": lambda name=name: simulate_areal(name) for name in _AREAL}  # type: ignore[misc]
     for name, part in parts.items():
         if name not in done:
             done[name] = part()
-            found["machine"] = describe()
-            RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-            print(name, done[name], flush=True)
+            print(name, done[name])
+            save_results("asynchrony", results | {"machine": describe_machine()})
 
 
 if __name__ == "__main__":

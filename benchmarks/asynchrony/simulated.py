@@ -12,18 +12,15 @@ Assumptions and their sources:
 published.py compares with published measurements. It writes results/asynchrony.json.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 
-from benchmarks.machine import describe
 from benchmarks.model_sizes import qwen2_5
+from benchmarks.record import describe_machine, load_results, save_results
 from train.planning.engine import H100, ModelSize
 from train.planning.simulate import LogNormalLengths, TrainingMode, Workload
 from train.planning.split import MODES, GpuCluster, best_split
 
-RESULTS = Path(__file__).parents[1] / "results" / "asynchrony.json"
 GPUS = (8, 32, 128, 512)
 NOT_INTERRUPTED = TrainingMode("async", 4, interrupts=False)
 GROWTH = ((4_000, 16_384), (8_000, 16_384), (17_500, 32_768))  # mean length, limit
@@ -37,32 +34,31 @@ def cases() -> Iterator[tuple[str, ModelSize, GpuCluster, Workload, TrainingMode
     """Yield each simulation with a name that identifies it."""
     small, large = qwen2_5("1.5B"), qwen2_5("14B")
     for gpus in GPUS:
-        for way in (*MODES, NOT_INTERRUPTED):
-            yield f"1.5B, {gpus} GPUs, {way}", small, GpuCluster(H100, gpus), workload(9_000), way
-        for way in MODES[:-1]:
+        for mode in (*MODES, NOT_INTERRUPTED):
+            yield f"1.5B, {gpus} GPUs, {mode}", small, GpuCluster(H100, gpus), workload(9_000), mode
+        for mode in MODES[:-1]:
             cluster = GpuCluster(H100, gpus, tensor_parallel=2, min_learner_gpus=min(4, gpus // 2))
-            yield f"14B, {gpus} GPUs, {way}", large, cluster, workload(12_000), way
+            yield f"14B, {gpus} GPUs, {mode}", large, cluster, workload(12_000), mode
     for mean, limit in GROWTH:
-        for way in MODES[:-1]:
+        for mode in MODES[:-1]:
             cluster = GpuCluster(H100, 32, tensor_parallel=2, min_learner_gpus=4)
-            yield f"14B, 32 GPUs, mean {mean}, {way}", large, cluster, workload(mean, limit), way
+            yield f"14B, 32 GPUs, mean {mean}, {mode}", large, cluster, workload(mean, limit), mode
 
 
 def main() -> None:
-    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    done = found.setdefault("simulated", {})
-    for name, model, cluster, work, way in cases():
+    results = load_results("asynchrony")
+    done = results.setdefault("simulated", {})
+    for name, model, cluster, work, mode in cases():
         if name in done:
             continue
-        split = best_split(way, model, cluster, work)
+        split = best_split(mode, model, cluster, work)
         done[name] = split and {
             "learner_gpus": split.learner_gpus,
             "engines": split.engines,
             "outcome": {key: round(value, 4) for key, value in asdict(split.result).items()},
         }
-        found["machine"] = describe()
-        RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-        print(name, done[name], flush=True)
+        print(name, done[name])
+        save_results("asynchrony", results | {"machine": describe_machine()})
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.gpu.bars import BARS, FAIL, PASS, ROOT, SKIP, SLOW, Value
-from benchmarks.machine import describe
+from benchmarks.gpu.bars import BARS, FAIL, PASS, SKIP, SLOW, Value
+from benchmarks.record import RESULTS, ROOT, describe_machine
 
 TOTAL_SECONDS = 480
 # Time limits. Seconds left by a check go to later ones. Checks on one GPU share the total.
@@ -26,12 +26,12 @@ SECONDS = {
 }  # fmt: skip
 GPUS = {"ranks": 2, "transfer": 2}  # all others need one
 _MIN_SECONDS = 20  # with less time left, a check is skipped
-_CPU_PATIENCE = 10  # multiple of the time limits on CPUs
+_CPU_FACTOR = 10  # multiple of the time limits on CPUs
 _TAIL_LINES = 12  # of a check's output
 _MARK = "figure: "  # see setup.py, which imports torch
 
 
-class Ended(NamedTuple):
+class CheckEnd(NamedTuple):
     """The end of a check's process. status: None after a timeout"""
 
     status: int | None
@@ -45,7 +45,7 @@ class Ended(NamedTuple):
         return f"not measured: {how}"
 
 
-def run_check(command: Sequence[str], seconds: float, on_cpu: bool, figure: Callable[[str, Value], None]) -> Ended:
+def run_check(command: Sequence[str], seconds: float, on_cpu: bool, figure: Callable[[str, Value], None]) -> CheckEnd:
     """Run a check in a new process group, and kill the group at the time limit.
 
     figure: called with the name and the value of each figure, as soon as it is printed
@@ -76,7 +76,7 @@ def run_check(command: Sequence[str], seconds: float, on_cpu: bool, figure: Call
             os.killpg(process.pid, signal.SIGKILL)  # including its descendants
         process.wait()
         reader.join(5)
-    return Ended(status, time.monotonic() - began, list(tail))
+    return CheckEnd(status, time.monotonic() - began, list(tail))
 
 
 class Table:
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks/gpu.sh", description=__doc__)
     parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"{', '.join(SECONDS)}  [default: all]")
     parser.add_argument("--cpu", action="store_true", help="try everything with tiny shapes, without bars of speed")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/gpu.json", help="[default: %(default)s]")
+    parser.add_argument("--out", type=Path, default=RESULTS / "gpu.json", help="[default: %(default)s]")
     parser.add_argument("--folder", type=Path, help="for model and run  [default: runs/gpu, with --cpu runs/gpu-cpu]")
     parser.add_argument("--python", default=sys.executable, help="interpreter of the checks  [default: this one]")
     given = parser.parse_args(arguments)
@@ -127,7 +127,7 @@ def main(arguments: Sequence[str]) -> int:
     table, ended, began, deadline = Table(on_cpu=given.cpu), {}, time.monotonic(), 0
     for check in (check for check in SECONDS if check in ("machine", *(given.checks or SECONDS))):
         deadline = min(deadline + SECONDS[check], TOTAL_SECONDS)
-        left = deadline * (_CPU_PATIENCE if given.cpu else 1) - (time.monotonic() - began)
+        left = deadline * (_CPU_FACTOR if given.cpu else 1) - (time.monotonic() - began)
         if GPUS.get(check, 1) > n_gpus:
             table.add_missing(check, SKIP, f"it needs {GPUS[check]} GPUs")
         elif left < _MIN_SECONDS:
@@ -139,7 +139,7 @@ def main(arguments: Sequence[str]) -> int:
             table.add_missing(check, FAIL, end.failure)
             if any(row["result"] == FAIL for row in table.rows if row["check"] == check):
                 print("\n".join(f"          | {line}" for line in end.last_lines), flush=True)
-        found = {"machine": describe(), "on_cpu": given.cpu, "seconds": round(time.monotonic() - began, 1)}
+        found = {"machine": describe_machine(), "on_cpu": given.cpu, "seconds": round(time.monotonic() - began, 1)}
         found |= {"checks": {name: end._asdict() for name, end in ended.items()}, "figures": table.rows}
         given.out.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")
     results = [row["result"] for row in table.rows]

@@ -2,10 +2,10 @@
 
 import re
 from math import inf
-from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).parents[2]
+from benchmarks.record import ROOT
+
 _PINNED = dict(re.findall(r'"(torch|vllm)==([^"]+)"', (ROOT / "pyproject.toml").read_text()))
 
 Value = float | str | None  # None: not measurable on this machine
@@ -51,8 +51,8 @@ _PARITY = Bar("", 1, 1.05, "mean exp |difference of log-probabilities|; NeMo-RL 
 _KL = Bar("nats", high=0.01, reason="engine.mismatch_alarm; PRIME-RL merges no model above 0.015")
 _NORM = Bar("", low=1e-9, reason="without a gradient nothing is trained")
 _SKIPPED = Bar("updates", high=0, reason="an update is skipped if none of its tokens counts")
-_OF_PLAN = Bar("of plan", 0.9, 1.1, "memory is planned within a tenth, or --dry-run could not be believed")
-_WITHIN_PLAN = Bar("of plan", high=1, reason="what takes more than is planned for it runs out of memory")
+_OF_PLAN = Bar("of plan", 0.9, 1.1, "--dry-run promises the memory within a tenth")
+_WITHIN_PLAN = Bar("of plan", high=1, reason="a need above the plan runs out of memory")
 
 BARS: dict[str, dict[str, Bar]] = {
     "machine": {
@@ -114,7 +114,7 @@ BARS: dict[str, dict[str, Bar]] = {
         "sleeping_of_plan": _WITHIN_PLAN,  # the memory of a sleeping engine
         "wake_seconds": _seconds(12, "as load_seconds, and 28 GB are mapped"),
         "woken_parity": _PARITY,
-        "not_regained_gib": Bar("GiB", high=1, reason="what every turn of engine and learner loses adds up"),
+        "not_regained_gib": Bar("GiB", high=1, reason="losses of every sleep and wake add up"),
         "sampling_kept": Bar("of speed"),  # while the learner trains
         "training_kept": Bar("of speed"),  # while the engine samples
         "overlap_gain": _rate("", 1, "the sum of both: below 1, sync is faster than one-off on this GPU"),
@@ -145,6 +145,6 @@ BARS: dict[str, dict[str, Bar]] = {
         "start_seconds": _seconds(90, "a cold start of an engine in its own process"),
         "memory_gb_per_second": _rate("GB/s", 0.5, "through the memory of the machine, with the proof"),
         "nccl_gb_per_second": _rate("GB/s", 1, "from GPU to GPU, with the proof"),
-        "proven": Bar("of weights", 1, reason="the checksum of each tensor in the engine is that of the learner"),
+        "proven": Bar("of weights", 1, reason="each tensor in the engine has the learner's checksum"),
     },
 }

@@ -139,7 +139,7 @@ class Pair:
         sampling = SamplingParams(1.0, 1.0, n_tokens, logprobs=True)
 
         def draw() -> list[SampledCompletion]:
-            self.engine.load(_noisy(self.learner.export_weights()), 3)
+            self.engine.load(_add_noise(self.learner.export_weights()), 3)
             asked = [ids for ids in self.prompts for _ in range(2)]
             for number, ids in enumerate(asked):
                 self.engine.add(str(number), ids, number, sampling)
@@ -164,8 +164,8 @@ class Pair:
         self.work.report(flight_first_parity=fmean(of_one[0] for of_one in errors[4]))
 
 
-def _noisy(weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
-    """Yield the weights with as much noise as they have variance."""
+def _add_noise(weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+    """Yield the weights with normal noise of their own standard deviation."""
     for name, weight in weights:
         yield name, weight + weight.std() * torch.randn_like(weight)
 

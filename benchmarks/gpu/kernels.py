@@ -36,7 +36,10 @@ def _attention_error(dtype: torch.dtype, device: str, window: int | None) -> flo
     def attend(*tensors: Tensor) -> Tensor:
         return packed_attention(torch.nn.Identity(), *tensors, None, lengths=LENGTHS, sliding_window=window)[0]
 
-    exact, ours = _computed(attend, tensors, torch.float32, "cpu"), _computed(attend, tensors, dtype, device)
+    exact, ours = (
+        _gradients(attend, tensors, torch.float32, "cpu"),
+        _gradients(attend, tensors, dtype, device),
+    )
     return max(map(_error, ours, exact))
 
 
@@ -47,12 +50,12 @@ def _report_logprobs(work: Work, device: str) -> None:
     def score(hidden_TD: Tensor, head_VD: Tensor) -> Tensor:
         return logprob_and_entropy(hidden_TD, head_VD, targets_T.to(hidden_TD.device), exact=True)[0]
 
-    exact, ours = (_computed(score, tensors, torch.bfloat16, each) for each in ("cpu", device))
+    exact, ours = (_gradients(score, tensors, torch.bfloat16, each) for each in ("cpu", device))
     logp_error = (ours[0] - exact[0]).abs().max().item()
     work.report(exact_logprob_error=logp_error, exact_gradient_error=max(map(_error, ours[1:], exact[1:])))
 
 
-def _computed(
+def _gradients(
     compute: Callable[..., Tensor], tensors: Sequence[Tensor], dtype: torch.dtype, device: str
 ) -> list[Tensor]:
     """Return the output, and the gradient of a weighted sum of it with respect to each tensor."""

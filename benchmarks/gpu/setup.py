@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Sizes:
-    shape: dict[str, int]  # of a Qwen2 whose head is not tied to its embedding
+    shape: dict[str, int]  # of a Qwen2 with an untied head
     dtype: str
     row_tokens: int
     prompt_tokens: int

@@ -16,8 +16,8 @@ _SLOW = frozenset(
     " memory_of_its_parts_again_and_again thread_bomb".split()
 )
 # The programs of all workers see the same library files, so they could communicate through locks on them.
-_HEARS_ITS_LIKE = "message_by_lock_on_a_library"
-_RARELY = 0.03  # share of slow submissions
+_LOCK_MESSAGE = "message_by_lock_on_a_library"
+_SLOW_SHARE = 0.03  # of slow attacks, and of bombs
 _BOMBS = {
     "forks": "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass",
     "threads": "import _thread, time\nwhile True:\n    try:\n        _thread.start_new_thread(time.sleep, (60,))\n"
@@ -36,21 +36,21 @@ _BOMBS = {
 _REFUSED = frozenset(Verdict) - {Verdict.ACCEPTED, Verdict.SANDBOX_VIOLATION}
 
 
-class Hostile:
+class HostileSubmissions:
     """Draws hostile submissions. None may be accepted unless its first line names `accepted` as its verdict."""
 
     def __init__(self) -> None:
         everything = {path.stem: path.read_text() for path in sorted(_ATTACKS.glob("*.py"))}
-        del everything[_HEARS_ITS_LIKE]
+        del everything[_LOCK_MESSAGE]
         slow = {name for name in everything if name in _SLOW or name.startswith("late_")}
         self._slow = [(name, source) for name, source in everything.items() if name in slow]
         self._quick = [(name, source) for name, source in everything.items() if name not in slow]
 
     def draw(self, random: Random) -> SoakSubmission:
         kind = random.random()
-        if kind < _RARELY:
+        if kind < _SLOW_SHARE:
             return _attack(*random.choice(self._slow), random)
-        if kind < 2 * _RARELY:
+        if kind < 2 * _SLOW_SHARE:
             return _bomb(*random.choice(list(_BOMBS.items())), random)
         return _attack(*random.choice(self._quick), random)
 
@@ -58,7 +58,7 @@ class Hostile:
 def _bomb(name: str, source: str, random: Random) -> SoakSubmission:
     limits = Limits(wall_seconds=0.2, memory_mb=64, output_kb=1024, disk_mb=16)
     suite = Suite([Case("", "defused")], limits=limits)
-    return SoakSubmission(f"bomb of {name}", _new(source, random), suite, (_REFUSED,))
+    return SoakSubmission(f"bomb of {name}", _make_unique(source, random), suite, (_REFUSED,))
 
 
 def _attack(name: str, source: str, random: Random) -> SoakSubmission:
@@ -74,8 +74,8 @@ def _attack(name: str, source: str, random: Random) -> SoakSubmission:
     else:
         inputs = "12" if name.startswith("message_") else "1"
         suite = Suite([Case(f"{number}\n", f"{answer}\n") for number in inputs], checker="tokens", limits=limits)
-    return SoakSubmission(f"attack {name}", _new(source, random), suite, (due,) * len(suite.cases))
+    return SoakSubmission(f"attack {name}", _make_unique(source, random), suite, (due,) * len(suite.cases))
 
 
-def _new(source: str, random: Random) -> Program:
+def _make_unique(source: str, random: Random) -> Program:
     return Program(f"{source}\n# {random.getrandbits(64):x}")

@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from random import Random
 
-from benchmarks.soak.hostile import Hostile
+from benchmarks.soak.hostile import HostileSubmissions
 from benchmarks.soak.submission import SoakSubmission
 from benchmarks.soak.tasks import all_tasks
 
 _HOSTILE, _FLAWED = 0.25, 0.3  # shares of all submissions
 
 
-def mixture(seed: int) -> Iterator[SoakSubmission]:
+def draw_mixture(seed: int) -> Iterator[SoakSubmission]:
     random = Random(seed)
-    hostile, tasks = Hostile(), all_tasks()
+    hostile, tasks = HostileSubmissions(), all_tasks()
     weights = [task.weight for task in tasks]
     while True:
         share = random.random()

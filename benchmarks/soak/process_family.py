@@ -15,11 +15,11 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 
 class ProcessFamily:
-    """The head, a process with Sandboxes, and its descendants. place: the head's temporary directory."""
+    """A process with Sandboxes, the head, and its descendants. temporary: the head's temporary directory"""
 
-    def __init__(self, head: psutil.Process, place: str | None = None) -> None:
+    def __init__(self, head: psutil.Process, temporary: str | None = None) -> None:
         self.head = head
-        self._place = Path(place or tempfile.gettempdir())
+        self._temporary = Path(temporary or tempfile.gettempdir())
         self._prefixes = {head: _prefix(head)}  # of the names of what each process owns, for all ever seen
 
     def members(self) -> list[psutil.Process]:
@@ -38,45 +38,45 @@ class ProcessFamily:
         """
         return {
             worker: [child for child in below if _is_zygote(child)]
-            for worker, below in self._below_the_workers().items()
+            for worker, below in self._children_by_worker().items()
         }
 
     def judges(self) -> dict[psutil.Process, list[psutil.Process]]:
         """Return the judge of each living worker, if the judge is alive, too."""
         return {
             worker: [child for child in below if not _is_zygote(child)]
-            for worker, below in self._below_the_workers().items()
+            for worker, below in self._children_by_worker().items()
         }
 
-    def _below_the_workers(self) -> dict[psutil.Process, list[psutil.Process]]:
+    def _children_by_worker(self) -> dict[psutil.Process, list[psutil.Process]]:
         parents = {process: _parent(process) for process in self.members() if _is_alive(process)}
         workers = [process for process, parent in parents.items() if parent == self.head.pid]
         return {worker: [child for child, parent in parents.items() if parent == worker.pid] for worker in workers}
 
     def directories(self) -> list[Path]:
         """Return the temporary directories of past and present members."""
-        return self._named(self._place.glob(f"{PREFIX}*"), self._prefixes)
+        return self._owned_by(self._temporary.glob(f"{PREFIX}*"), self._prefixes)
 
     def cgroups(self) -> list[Path]:
         # A glob would fail if something vanished during the search.
         found = (Path(folder, name) for folder, names, _ in os.walk(_CGROUPS) for name in names)
-        return self._named((path for path in found if path.name.startswith(PREFIX)), self._prefixes)
+        return self._owned_by((path for path in found if path.name.startswith(PREFIX)), self._prefixes)
 
-    def left(self) -> list[str]:
-        """Return resources that outlive their owner and do not disappear in time."""
+    def leftovers(self) -> list[str]:
+        """Return resources that outlive their owner for more than _SECONDS."""
 
-        def still() -> list[str]:
+        def find() -> list[str]:
             family = {self.head, *self.members()}
             alive = [process for process in self._prefixes if _is_alive(process)]
             dead = self._prefixes.keys() - set(alive)
             strays = [f"process {process.pid}" for process in alive if process not in family]
-            things = [*self._named(self.directories(), dead), *self._named(self.cgroups(), dead)]
+            things = [*self._owned_by(self.directories(), dead), *self._owned_by(self.cgroups(), dead)]
             return strays + [str(thing) for thing in things]
 
-        becomes(lambda: not still())
-        return still()
+        becomes(lambda: not find())
+        return find()
 
-    def _named(self, things: Iterable[Path], owners: Iterable[psutil.Process]) -> list[Path]:
+    def _owned_by(self, things: Iterable[Path], owners: Iterable[psutil.Process]) -> list[Path]:
         """Return the files that are named after one of the owners."""
         prefixes = tuple(self._prefixes[owner] for owner in owners)
         return [thing for thing in things if thing.name.startswith(prefixes)]

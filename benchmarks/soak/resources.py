@@ -6,18 +6,20 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import psutil
 
 from benchmarks.soak.process_family import ProcessFamily
 
-_NAME_OF_A_COMPILATION = 64  # hexadecimal digits
+_COMPILATION_NAME_LENGTH = 64  # hexadecimal digits
 _MB = 1 << 20
-_SETTLED_SECONDS = 5
+_MAX_SETTLE_SECONDS = 5
 _COMPILED = "/memfd:run"  # the names of descriptors of compiled programs, the most recent of which a worker keeps
 _COUNT_OBJECTS = """
 import os, sys
@@ -53,17 +55,15 @@ class ResourceMeasure:
     allowed: float = 0
 
 
-def sample(family: ProcessFamily, measures: Mapping[str, ResourceMeasure] | None = None) -> dict[str, float]:
-    """Take these measures, or all if none are given, after the cleanup of the last run. Measures that this user is not
-    permitted to take are omitted.
-    """
+def sample_resources(family: ProcessFamily, measures: Mapping[str, ResourceMeasure] | None = None) -> dict[str, float]:
+    """Take these measures, or all if None, after the cleanup of the last run; omit those that need privileges."""
     measures = measures or MEASURES
     previous: dict[str, float] = {}
-    end = time.monotonic() + _SETTLED_SECONDS
+    end = time.monotonic() + _MAX_SETTLE_SECONDS
     while True:
         late = time.monotonic() > end
         try:
-            held = _held(family, measures)
+            held = _take_measures(family, measures)
         except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):  # not idle yet
             if late:
                 raise
@@ -75,14 +75,14 @@ def sample(family: ProcessFamily, measures: Mapping[str, ResourceMeasure] | None
         time.sleep(0.05)
 
 
-def _held(family: ProcessFamily, measures: Mapping[str, ResourceMeasure]) -> dict[str, float]:
+def _take_measures(family: ProcessFamily, measures: Mapping[str, ResourceMeasure]) -> dict[str, float]:
     workers = family.workers()
     judges, zygotes = (list(chain.from_iterable(parts.values())) for parts in (family.judges(), workers))
     idle = IdleSandbox(family, family.head, list(workers), judges, zygotes)
-    return {name: taken for name, measure in measures.items() if (taken := _taken(measure, idle)) is not None}
+    return {name: taken for name, measure in measures.items() if (taken := _take(measure, idle)) is not None}
 
 
-def _taken(measure: ResourceMeasure, idle: IdleSandbox) -> float | None:
+def _take(measure: ResourceMeasure, idle: IdleSandbox) -> float | None:
     try:
         return measure.of(idle)
     except (PermissionError, psutil.AccessDenied):  # in /proc, zygotes belong to root
@@ -110,12 +110,14 @@ def _compiled_mb(idle: IdleSandbox) -> float:
 
 def _private_mb(idle: IdleSandbox) -> float:
     """Return the private memory. Other sizes also vary with the memory that a process shares with others."""
-    sizes = (re.search(r"^RssAnon:\s*(\d+) kB", _of(process, "status"), re.MULTILINE) for process in idle.below())
+    sizes = (
+        re.search(r"^RssAnon:\s*(\d+) kB", _read_proc(process, "status"), re.MULTILINE) for process in idle.below()
+    )
     return sum(int(size[1]) for size in sizes if size) / 1024 / len(idle.workers)
 
 
 def _mounts(processes: Iterable[psutil.Process]) -> int:
-    return sum(len(_of(process, "mountinfo").splitlines()) for process in processes)
+    return sum(len(_read_proc(process, "mountinfo").splitlines()) for process in processes)
 
 
 def _mounts_of_supervisor(idle: IdleSandbox) -> int:
@@ -124,7 +126,7 @@ def _mounts_of_supervisor(idle: IdleSandbox) -> int:
     return _mounts([idle.head])
 
 
-def _of(process: psutil.Process, name: str) -> str:
+def _read_proc(process: psutil.Process, name: str) -> str:
     return Path(f"/proc/{process.pid}/{name}").read_text()
 
 
@@ -137,7 +139,9 @@ def _charged_mb(idle: IdleSandbox) -> float:
 def _temporary_inodes(idle: IdleSandbox) -> int:
     """Count temporary files other than the compilations that workers share, whose total size is limited."""
     walks = (os.walk(directory) for directory in idle.family.directories())
-    return sum(1 + sum(len(name) != _NAME_OF_A_COMPILATION for name in files) for walk in walks for _, _, files in walk)
+    return sum(
+        1 + sum(len(name) != _COMPILATION_NAME_LENGTH for name in files) for walk in walks for _, _, files in walk
+    )
 
 
 def _inodes_of_roots(idle: IdleSandbox) -> int:
@@ -174,13 +178,12 @@ MEASURES = {
 }
 
 
-def machine() -> dict[str, float]:
-    """Return resources of the whole machine, which are reported but not judged, since others use it, too."""
-    words = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
-    kilobytes = {name.rstrip(":"): int(value) for name, value, *_ in words}
-    return {
-        "available, MB": kilobytes["MemAvailable"] / 1024,
-        "unreclaimable slabs, MB": kilobytes["SUnreclaim"] / 1024,
-        "per processor, MB": kilobytes.get("Percpu", 0) / 1024,
-        "open files": int(Path("/proc/sys/fs/file-nr").read_text().split()[0]),
-    }
+def compare_ends(samples: Sequence[Mapping[str, float]]) -> dict[str, dict[str, Any]]:
+    """Compare the medians of the first and the last quarter of the samples, for the resources that all samples have."""
+    size = max(1, len(samples) // 4)
+    found = {}
+    for name in samples[0]:
+        if all(name in held for held in samples):
+            first, last = (round(median(held[name] for held in part), 2) for part in (samples[:size], samples[-size:]))
+            found[name] = {"first": first, "last": last, "flat": last - first <= MEASURES[name].allowed}
+    return found

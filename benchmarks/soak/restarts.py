@@ -20,37 +20,37 @@ from typing import Any
 import psutil
 from tqdm import tqdm
 
-from benchmarks.soak.mixture import mixture
+from benchmarks.record import ROOT
+from benchmarks.soak.mixture import draw_mixture
 from benchmarks.soak.process_family import ProcessFamily, becomes
 from sandbox.jail import linux
 from sandbox.jail.stale_resources import PREFIX
 from sandbox.json_codec import encode
 from sandbox.judge_record import Record
 
-_ROOT = Path(__file__).parents[2]
 _JUDGE = [sys.executable, "-c", "from cli import main; main()", "judge"]
 _ALONE, _WITH_ALL = "the command alone", "with all of its processes"
-_REPORTED = 20  # mistakes
+_MAX_MISTAKES = 20  # in the result
 
 
-def restarts(records: int, kills: int, workers: int, seed: int) -> dict[str, Any]:
+def restart_command(records: int, kills: int, workers: int, seed: int) -> dict[str, Any]:
     """Kill and restart the command this many times, and return the measurements.
 
     Every third time, all processes of the command are killed at once, as when a container ends.
     """
-    linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # orphans become children of this process, so that all are counted
+    linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # orphans become children of this process, which counts them
     try:
         with tempfile.TemporaryDirectory() as folder:
-            return _restarts(_Command(Path(folder), workers, records, seed), kills, Random(seed))
+            return _restart(_Command(Path(folder), workers, records, seed), kills, Random(seed))
     finally:
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 0)
 
 
-def _restarts(command: "_Command", kills: int, random: Random) -> dict[str, Any]:
+def _restart(command: "_Command", kills: int, random: Random) -> dict[str, Any]:
     started = time.monotonic()
     command.start("undisturbed").wait()
     usual_seconds = time.monotonic() - started
-    killed: Counter[str] = Counter()
+    kills_by_kind: Counter[str] = Counter()
     gone_after_seconds, left, waiting = [0.0], [], 0
     for turn in tqdm(range(kills), unit=" kills"):
         running = command.start("disturbed")
@@ -58,22 +58,22 @@ def _restarts(command: "_Command", kills: int, random: Random) -> dict[str, Any]
         if running.poll() is not None:
             break
         how = _WITH_ALL if turn % 3 == 2 else _ALONE
-        killed[how] += 1
-        shot = time.monotonic()
-        command.kill(running, everybody=how == _WITH_ALL)
-        if not becomes(lambda: not command.holds(cgroups=how == _ALONE)):  # noqa: B023
-            left += [f"after kill {turn}: {thing}" for thing in command.holds(cgroups=True)]
-        gone_after_seconds.append(time.monotonic() - shot)
+        kills_by_kind[how] += 1
+        killed_at = time.monotonic()
+        command.kill(running, whole_tree=how == _WITH_ALL)
+        if not becomes(lambda: not command.leftovers(cgroups=how == _ALONE)):  # noqa: B023
+            left += [f"after kill {turn}: {thing}" for thing in command.leftovers(cgroups=True)]
+        gone_after_seconds.append(time.monotonic() - killed_at)
         waiting += how == _ALONE and bool(command.directories())
     else:
         command.start("disturbed").wait()
-    left += command.left()
+    left += command.all_leftovers()
     mistakes = command.differences("undisturbed", "disturbed")
     return {
         "good": not mistakes and not left,
         "records": command.count,
-        "kills": dict(killed),
-        "mistakes": mistakes[:_REPORTED],
+        "kills": dict(kills_by_kind),
+        "mistakes": mistakes[:_MAX_MISTAKES],
         "gone_after_seconds": round(max(gone_after_seconds), 2),
         "directories_left_to_the_next_start": waiting,  # which removes them
         "left": left,
@@ -89,53 +89,53 @@ class _Command:
         self._temporary.mkdir()
         self._folder = folder
         self._workers = workers
-        self._ever = self._now = ProcessFamily(psutil.Process(), str(self._temporary))
+        self._all = self._last = ProcessFamily(psutil.Process(), str(self._temporary))
         lines = (json.dumps(record) + "\n" for record in islice(_records(seed), count))
         folder.joinpath("records").write_text("".join(lines))
 
     def start(self, out: str) -> subprocess.Popen[bytes]:
         folder = self._folder
-        self._now = ProcessFamily(psutil.Process(), str(self._temporary))
-        with folder.joinpath("words").open("w") as words:
+        self._last = ProcessFamily(psutil.Process(), str(self._temporary))
+        with folder.joinpath("stderr").open("w") as stderr:
             return subprocess.Popen(
                 [*_JUDGE, str(folder / "records"), "--out", str(folder / out), "--workers", str(self._workers)],
-                cwd=_ROOT,
+                cwd=ROOT,
                 env={**os.environ, "TMPDIR": str(self._temporary)},
                 stdout=subprocess.DEVNULL,
-                stderr=words,
+                stderr=stderr,
             )
 
-    def kill(self, running: subprocess.Popen[bytes], *, everybody: bool) -> None:
+    def kill(self, running: subprocess.Popen[bytes], *, whole_tree: bool) -> None:
         members = self._members()
-        for victim in members if everybody else []:
+        for victim in members if whole_tree else []:
             with contextlib.suppress(psutil.NoSuchProcess):
                 victim.kill()
         running.kill()
         running.wait()
 
-    def holds(self, *, cgroups: bool) -> list[str]:
-        """Return leftover processes, and if requested cgroups, of the last command after its end."""
+    def leftovers(self, *, cgroups: bool) -> list[str]:
+        """Return the processes, and optionally cgroups, that the last command has left behind."""
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:  # orphans that have ended
                 pass
         held = [f"process {process.pid}" for process in self._members()]
-        return held + [str(path) for path in self._now.cgroups() if cgroups]
+        return held + [str(path) for path in self._last.cgroups() if cgroups]
 
-    def left(self) -> list[str]:
-        """Return the leftovers of all commands."""
-        return self.holds(cgroups=True) + [str(path) for path in [*self._ever.cgroups(), *self.directories()]]
+    def all_leftovers(self) -> list[str]:
+        """Return what all commands have left behind."""
+        return self.leftovers(cgroups=True) + [str(path) for path in [*self._all.cgroups(), *self.directories()]]
 
     def directories(self) -> list[Path]:
         return list(self._temporary.glob(f"{PREFIX}*"))
 
     def _members(self) -> list[psutil.Process]:
-        self._ever.members()
-        return self._now.members()
+        self._all.members()
+        return self._last.members()
 
     def differences(self, one: str, other: str) -> list[str]:
         """Return wrong verdicts, and differences between two files of verdicts; times and memory are ignored."""
         if not all(self._folder.joinpath(out).exists() for out in (one, other)):
-            return [f"no verdicts: {self._folder.joinpath('words').read_text()[-1000:]}"]
+            return [f"no verdicts: {self._folder.joinpath('stderr').read_text()[-1000:]}"]
         pairs = zip_longest(range(self.count), self._answers(one), self._answers(other))
         return [
             f"record {number}: {first} became {second}"
@@ -153,7 +153,7 @@ class _Command:
 def _records(seed: int) -> Iterator[dict[str, Any]]:
     """Yield records of the submissions that a record can express and that have a single right verdict."""
     number = 0
-    for submission in mixture(seed):
+    for submission in draw_mixture(seed):
         program, suite = submission.program, submission.suite
         record = Record.from_submission(number, program, suite)
         if record.to_suite() == suite and all(len(due) == 1 for due in submission.expected_verdicts):

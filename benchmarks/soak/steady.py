@@ -10,9 +10,9 @@ from typing import Any
 import psutil
 from tqdm import tqdm
 
-from benchmarks.soak import flatness, resources
-from benchmarks.soak.mixture import mixture
+from benchmarks.soak.mixture import draw_mixture
 from benchmarks.soak.process_family import ProcessFamily
+from benchmarks.soak.resources import compare_ends, sample_resources
 from benchmarks.soak.submission import SoakSubmission
 from benchmarks.soak.tally import Tally
 from benchmarks.soak.warming import warm_up
@@ -20,44 +20,40 @@ from sandbox import Sandbox
 
 _RUNS_PER_ROUND = 2000
 _MIN_ROUNDS, _MAX_ROUNDS = 12, 100
-_REPORTED = 20  # mistakes
+_MAX_MISTAKES = 20  # in the result
 
 
-def steady(runs: int, workers: int, seed: int) -> dict[str, Any]:
+def judge_steadily(runs: int, workers: int, seed: int) -> dict[str, Any]:
     """Make about this many runs and return the measurements; `good`: all requirements are met."""
-    family, tally, submissions = ProcessFamily(psutil.Process()), Tally(), mixture(seed)
+    family, tally, submissions = ProcessFamily(psutil.Process()), Tally(), draw_mixture(seed)
     rounds = min(max(runs // _RUNS_PER_ROUND, _MIN_ROUNDS), _MAX_ROUNDS)
-    samples, machine = [], []
+    samples = []
     with Sandbox(workers) as box, tqdm(total=runs, unit=" runs", mininterval=5) as bar:
         warm_up(box, family, tally)
         at_first = set(family.members())
         started = time.perf_counter()
         for number in range(1, rounds + 1):
-            for submission in tally.judge(box, _worth(submissions, runs * number // rounds - tally.runs)):
+            for submission in tally.judge(box, _take_runs(submissions, runs * number // rounds - tally.runs)):
                 bar.update(len(submission.expected_verdicts))
-            samples.append(resources.sample(family))
-            machine.append(resources.machine())
+            samples.append(sample_resources(family))
         seconds = time.perf_counter() - started
         replaced = len(at_first - set(family.members()))
-    held, left = flatness.judged(samples), family.left()
+    held, left = compare_ends(samples), family.leftovers()
     flat = replaced == 0 and all(ends["flat"] for ends in held.values())
     return {
         "good": flat and not tally.mistakes and not left,
         "runs": tally.runs,
         "submissions": tally.submissions,
         "verdicts": dict(tally.verdicts.most_common()),
-        "mistakes": tally.mistakes[:_REPORTED],
+        "mistakes": tally.mistakes[:_MAX_MISTAKES],
         "seconds": round(seconds, 1),
-        "runs_per_second_and_core": round(tally.runs / seconds / workers, 1),
-        "samples": len(samples),
         "held": held,
-        "machine": flatness.quarters(machine),
         "processes_replaced": replaced,  # workers and zygotes, none of which a program may end
         "left": left,
     }
 
 
-def _worth(submissions: Iterator[SoakSubmission], runs: int) -> Iterator[SoakSubmission]:
+def _take_runs(submissions: Iterator[SoakSubmission], runs: int) -> Iterator[SoakSubmission]:
     """Yield submissions until they amount to this many runs."""
     while runs > 0:
         submission = next(submissions)

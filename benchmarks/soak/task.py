@@ -15,9 +15,9 @@ _TRAPS = 0.4  # share of a suite's cases
 class SoakTask:
     """A problem of the soak.
 
-    make    make(random, trap) returns a case
+    make    make(random, trap) returns a case; on a trap, every flawed solution fails
     flawed  flawed solutions, each with its verdict on a trap
-    weight  how often the task is drawn, relative to the others
+    weight  frequency of the task, relative to the others
     """
 
     name: str
@@ -35,7 +35,7 @@ class SoakTask:
     def draw(self, random: Random, *, flawed: bool) -> SoakSubmission:
         return self._submission(random, *(random.choice(self.flawed) if flawed else self._solutions()[0]))
 
-    def every(self, random: Random) -> list[SoakSubmission]:
+    def draw_all(self, random: Random) -> list[SoakSubmission]:
         """Return a submission for each of the solutions."""
         return [self._submission(random, *solution) for solution in self._solutions()]
 

@@ -103,11 +103,12 @@ def _hidden(random: Random, trap: bool) -> Case:
     return Case(f"{random.randrange(20, 101) if trap else random.randrange(1, 6)}\n", "")
 
 
+_COUNT = "from collections import Counter\nfor word, n in Counter(input()"
+_PRINT_COUNTS = ".split()).items():\n    print(word, n)"
+
 PLAIN = [
     SoakTask(
-        "sum",
-        _sum,
-        "a, b = map(int, input().split())\nprint(a + b)",
+        "sum", _sum, "a, b = map(int, input().split())\nprint(a + b)",
         (
             (WRONG, "a, b = map(int, input().split())\nprint(abs(a) + b)"),
             (ERROR, "a, b = map(int, input().split())\nassert a >= 0\nprint(a + b)"),
@@ -116,74 +117,48 @@ PLAIN = [
         weight=40,
     ),
     SoakTask(
-        "sort",
-        _sort,
-        "import sys\nn, *numbers = map(int, sys.stdin.read().split())\nprint(*sorted(numbers))",
+        "sort", _sort, "import sys\nn, *numbers = map(int, sys.stdin.read().split())\nprint(*sorted(numbers))",
         (
             (WRONG, "n = int(input())\nprint(*sorted(set(map(int, input().split()))))"),
-            (
-                ERROR,
-                "import os\nn = int(input())\nnumbers = set(map(int, input().split()))\n"
-                "if len(numbers) < n:\n    os.abort()\nprint(*sorted(numbers))",
-            ),
+            (ERROR, "import os\nn = int(input())\nnumbers = set(map(int, input().split()))\n"
+                    "if len(numbers) < n:\n    os.abort()\nprint(*sorted(numbers))"),
         ),
         weight=40,
     ),
     SoakTask(
-        "distinct",
-        _distinct,
+        "distinct", _distinct,
         "class Solution:\n    def distinct(self, numbers: List[int]) -> bool:\n"
         "        return len(set(numbers)) == len(numbers)",
         (
             (WRONG, "def distinct(numbers):\n    return True"),
             (ERROR, "def distinct(numbers):\n    assert len(set(numbers)) == len(numbers)\n    return True"),
         ),
-        weight=40,
-        entry_point="distinct",
+        weight=40, entry_point="distinct",
     ),
     SoakTask(
-        "words",
-        _words,
-        "from collections import Counter\nfor word, n in Counter(input().lower().split()).items():\n    print(word, n)",
-        (
-            (
-                WRONG,
-                "from collections import Counter\nfor word, n in Counter(input().split()).items():\n    print(word, n)",
-            ),
-        ),
-        weight=10,
-        checker="unordered_lines",
+        "words", _words, f"{_COUNT}.lower(){_PRINT_COUNTS}", ((WRONG, f"{_COUNT}{_PRINT_COUNTS}"),),
+        weight=10, checker="unordered_lines",
     ),
     SoakTask(
-        "mean",
-        _mean,
-        "print((int(input()) + int(input())) / 2)",
+        "mean", _mean, "print((int(input()) + int(input())) / 2)",
         ((WRONG, "print((int(input()) + int(input())) // 2)"),),
-        weight=10,
-        checker="floats",
+        weight=10, checker="floats",
     ),
-]
+]  # fmt: skip
 
 HUNGRY = [
     SoakTask(
-        "processes and threads",
-        _number,
+        "processes and threads", _number,
         "import os, threading\nn = int(input())\nfor _ in range(n):\n    if os.fork() == 0:\n        os._exit(0)\n"
         "threads = [threading.Thread(target=abs, args=(n,)) for _ in range(n)]\n"
         "for thread in threads:\n    thread.start()\nfor thread in threads:\n    thread.join()\n"
         "print(sum(os.wait()[1] == 0 for _ in range(n)))",
-        (
-            (
-                ERROR,
-                "import os, time\nn = int(input())\nif os.fork() == 0:\n    os.setsid(), time.sleep(60)\nprint(n)\n"
-                "os.kill(os.getpid(), 11 * (n % 2))",
-            ),
-        ),
+        ((ERROR, "import os, time\nn = int(input())\nif os.fork() == 0:\n    os.setsid(), time.sleep(60)\nprint(n)\n"
+                 "os.kill(os.getpid(), 11 * (n % 2))"),),
         weight=4,
     ),
     SoakTask(
-        "files",
-        _number,
+        "files", _number,
         "import os\nn = int(input())\n"
         "for k in range(n):\n    os.mkdir(f'd{k}')\n    open(f'd{k}/f', 'w').write('x' * k)\n"
         "print(sum(os.path.getsize(f'd{k}/f') == k for k in range(n)))",
@@ -191,38 +166,26 @@ HUNGRY = [
         weight=4,
     ),
     SoakTask(
-        "memory",
-        _number,
-        "n = int(input())\nprint(len(bytearray(b'x') * (n << 20)) >> 20)",
-        (
-            (
-                MEMORY,
-                "n = int(input())\nkept = []\nwhile n % 2:\n    kept.append(bytearray(b'x') * (n << 20))\nprint(n)",
-            ),
-        ),
-        weight=2,
-        limits=Limits(memory_mb=64),
+        "memory", _number, "n = int(input())\nprint(len(bytearray(b'x') * (n << 20)) >> 20)",
+        ((MEMORY, "n = int(input())\nkept = []\n"
+                  "while n % 2:\n    kept.append(bytearray(b'x') * (n << 20))\nprint(n)"),),
+        weight=2, limits=Limits(memory_mb=64),
     ),
     SoakTask(
-        "output",
-        _number,
-        "print(' ' * 60_000)\nprint(input())",
+        "output", _number, "print(' ' * 60_000)\nprint(input())",
         ((OUTPUT, "n = int(input())\nprint(' ' * 60_000 * (1 + n % 2))\nprint(n)"),),
-        weight=4,
-        limits=Limits(output_kb=64),
+        weight=4, limits=Limits(output_kb=64),
     ),
     SoakTask(
-        "a fifth of the time limit",
-        _number,
+        "a fifth of the time limit", _number,
         "import time\nwhile time.process_time() < 0.04:\n    pass\nprint(input())",
         (
             (LATE, "n = int(input())\nwhile n % 2:\n    pass\nprint(n)"),
             (LATE, "import time\nn = int(input())\ntime.sleep(n % 2 * 30)\nprint(n)"),
         ),
-        weight=1,
-        limits=Limits(wall_seconds=0.2),
+        weight=1, limits=Limits(wall_seconds=0.2),
     ),
-]
+]  # fmt: skip
 
 _LOOK = """
 import sys
@@ -281,33 +244,18 @@ while input() != "=":
 
 REFEREED = [
     SoakTask(
-        "split, by exit status",
-        _split,
-        _HALVES,
-        _HALVES_FLAWED,
-        weight=4,
-        checker="program",
-        referee=Referee(Program(_EXIT)),
+        "split, by exit status", _split, _HALVES, _HALVES_FLAWED,
+        weight=4, checker="program", referee=Referee(Program(_EXIT)),
     ),
     SoakTask(
-        "split, printed",
-        _split,
-        _HALVES,
-        _HALVES_FLAWED,
-        weight=4,
-        checker="program",
-        referee=Referee(Program(_PRINT), RefereeConvention.PRINTED),
+        "split, printed", _split, _HALVES, _HALVES_FLAWED,
+        weight=4, checker="program", referee=Referee(Program(_PRINT), RefereeConvention.PRINTED),
     ),
     SoakTask(
-        "guess",
-        _hidden,
-        _BISECT,
-        ((WRONG, _ONE_BY_ONE),),
-        weight=4,
-        checker="interactive",
-        referee=Referee(Program(_HIDE)),
+        "guess", _hidden, _BISECT, ((WRONG, _ONE_BY_ONE),),
+        weight=4, checker="interactive", referee=Referee(Program(_HIDE)),
     ),
-]
+]  # fmt: skip
 
 _STACK = """
 class Stack:
@@ -378,13 +326,10 @@ ASSERTED = [
 
 NUMPY = [
     SoakTask(
-        "numpy",
-        _number,
-        "import numpy as np\nprint(int(np.full(int(input()), 1.0).sum()))",
-        ((WRONG, "import numpy as np\nprint(int(np.full(int(input()) // 2, 2).sum()))"),),
-        weight=4,
+        "numpy", _number, "import numpy as np\nprint(int(np.full(int(input()), 1.0).sum()))",
+        ((WRONG, "import numpy as np\nprint(int(np.full(int(input()) // 2, 2).sum()))"),), weight=4,
     ),
-]
+]  # fmt: skip
 
 _SUM_CPP = """
 #include <cstdlib>
@@ -399,33 +344,21 @@ int main() {
 
 CPP = [
     SoakTask(
-        "sum in C++",
-        _sum,
-        _SUM_CPP.replace("TRAP", ""),
+        "sum in C++", _sum, _SUM_CPP.replace("TRAP", ""),
         (
             (WRONG, _SUM_CPP.replace("TRAP", "a = -a")),
             (ERROR, _SUM_CPP.replace("TRAP", "abort()")),
             (REFUSED, "#error not a program"),
         ),
-        weight=6,
-        language="cpp",
+        weight=6, language="cpp",
     ),
     SoakTask(
-        "sum in C++, in time",
-        _sum,
-        _SUM_CPP.replace("TRAP", "std::srand(1)"),
+        "sum in C++, in time", _sum, _SUM_CPP.replace("TRAP", "std::srand(1)"),
         ((LATE, _SUM_CPP.replace("TRAP", "for (volatile int i = 0;;) i = 1")),),
-        weight=1,
-        language="cpp",
-        limits=Limits(wall_seconds=0.2),
+        weight=1, language="cpp", limits=Limits(wall_seconds=0.2),
     ),
     SoakTask(
-        "split, by exit status of C++",
-        _split,
-        _HALVES,
-        _HALVES_FLAWED,
-        weight=4,
-        checker="program",
-        referee=Referee(Program(_EXIT_CPP, "cpp")),
+        "split, by exit status of C++", _split, _HALVES, _HALVES_FLAWED,
+        weight=4, checker="program", referee=Referee(Program(_EXIT_CPP, "cpp")),
     ),
-]
+]  # fmt: skip

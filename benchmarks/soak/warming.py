@@ -12,8 +12,8 @@ from benchmarks.soak.tasks import all_tasks
 from sandbox import Program, Sandbox, Suite
 
 _ATTEMPTS = 5
-# First lines that take a while: while one worker runs such a program, the next program goes to another worker.
-_SLOWLY = {
+# Delays before a program: while one worker runs it, the next program goes to another worker.
+_DELAYS = {
     "guess": "import time\ntime.sleep(0.5)",
     "split, by exit status": "import time\ntime.sleep(0.5)",
     "numpy": "import time\ntime.sleep(0.5)",
@@ -24,19 +24,19 @@ _SLOWLY = {
 def warm_up(box: Sandbox, family: ProcessFamily, tally: Tally) -> None:
     """Judge each solution of each task. Raises RuntimeError if the workers do not end up with equally many zygotes."""
     random = Random(0)
-    list(tally.judge(box, [submission for task in all_tasks() for submission in task.every(random)]))
-    slow = [task for task in all_tasks() if task.name in _SLOWLY]
+    list(tally.judge(box, [submission for task in all_tasks() for submission in task.draw_all(random)]))
+    slow = [task for task in all_tasks() if task.name in _DELAYS]
     for _ in range(_ATTEMPTS):
         for task in slow:
-            list(box.judge_many([_slowly(task, random) for _ in range(box.workers)]))
-        zygotes = [len(of_one) for of_one in family.workers().values()]
+            list(box.judge_many([_make_slow(task, random) for _ in range(box.workers)]))
+        zygotes = [len(each) for each in family.workers().values()]
         if len(set(zygotes)) == 1:
             return
     raise RuntimeError(f"after {_ATTEMPTS} rounds the workers have these numbers of zygotes: {zygotes}")
 
 
-def _slowly(task: SoakTask, random: Random) -> tuple[Program, Suite]:
+def _make_slow(task: SoakTask, random: Random) -> tuple[Program, Suite]:
     submission = task.draw(random, flawed=False)
-    unlike_others = f"{'#' if task.language == 'python' else '//'} {random.getrandbits(64):x}"
-    source = f"{_SLOWLY[task.name]}\n{submission.program.source}\n{unlike_others}"
+    unique = f"{'#' if task.language == 'python' else '//'} {random.getrandbits(64):x}"
+    source = f"{_DELAYS[task.name]}\n{submission.program.source}\n{unique}"
     return Program(source, task.language), submission.suite

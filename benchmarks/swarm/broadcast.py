@@ -24,7 +24,7 @@ from typing import Any
 from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from benchmarks.machine import describe
+from benchmarks.record import ROOT, describe_machine, save_results
 from train.errors import TransferError
 from train.swarm.broadcast.origin import Origin
 from train.swarm.broadcast.relay_client import RelayClient
@@ -33,8 +33,6 @@ from train.swarm.broadcast.relay_source import VersionStore
 from train.swarm.signatures import public_key_bytes
 from train.weights.manifest import WeightFile, WeightManifest
 
-RESULTS = Path(__file__).parents[1] / "results" / "broadcast.json"
-ROOT = Path(__file__).parents[2]
 RUN, KEY = "benchmark", Ed25519PrivateKey.from_private_bytes(bytes(32))
 SIZE, SPEEDS, SHARD_BYTES = 256_000_000, (20, 40, 80), 8 * 2**20
 CHAIN_SIZE, CHAIN_SPEED, CHAIN_SHARD_BYTES, HOPS = 64_000_000, 20, 2**20, (1, 2, 3, 4)
@@ -54,7 +52,7 @@ print(time.monotonic() - began if found else "failed")
 """
 
 
-def published(folder: Path, size: int, shard_bytes: int) -> bytes:
+def publish_random(folder: Path, size: int, shard_bytes: int) -> bytes:
     """Publish random bytes as a version, and return them."""
     (folder / "weights").mkdir(parents=True)
     content = random.Random(0).randbytes(size)
@@ -65,19 +63,19 @@ def published(folder: Path, size: int, shard_bytes: int) -> bytes:
     return content
 
 
-def other_layout(folder: Path, content: bytes, shard_bytes: int) -> None:
+def write_shardcast_origin(folder: Path, content: bytes, shard_bytes: int) -> None:
     """Write the files of shardcast's origin."""
-    place = folder / "v1"
-    place.mkdir(parents=True)
+    version = folder / "v1"
+    version.mkdir(parents=True)
     shards = [content[start : start + shard_bytes] for start in range(0, len(content), shard_bytes)]
     for number, shard in enumerate(shards, 1):
-        (place / f"shard_{number:05d}.bin").write_bytes(shard)
+        (version / f"shard_{number:05d}.bin").write_bytes(shard)
     (folder / "distribution.txt").write_text(f"v1: {blake3(content).hexdigest()}|{len(shards)}\n")
     (folder / "data1.bin").write_bytes(bytes(2**20))  # shardcast first measures the servers with this file
 
 
 @contextmanager
-def relay(options: dict[str, Any]) -> Iterator[str]:
+def start_relay(options: dict[str, Any]) -> Iterator[str]:
     """Start a throttled relay, and yield its URL."""
     command = [sys.executable, "-m", "benchmarks.swarm.throttled_relay", json.dumps(options)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
@@ -90,8 +88,8 @@ def relay(options: dict[str, Any]) -> Iterator[str]:
         process.stdout.close()
 
 
-def seconds_of(python: str, program: str, urls: list[str]) -> float | None:
-    """Run a client in a child process, and return its seconds; None if it does not get the weights."""
+def time_client(python: str, program: str, urls: list[str]) -> float | None:
+    """Run a client in a child process. Return its seconds, or None if it fails to fetch the weights."""
     with tempfile.TemporaryDirectory() as folder:
         options = {
             "urls": urls,
@@ -124,27 +122,27 @@ def fetch() -> None:
     print(time.monotonic() - began)
 
 
-def summary(seconds: list[float | None], size: int, ideal: float) -> dict[str, Any]:
-    """Return the median, and and the share of the ideal bandwidth (MB/s) used."""
-    there = [each for each in seconds if each is not None]
-    if len(there) < len(seconds):
-        return {"failed": len(seconds) - len(there), "of": len(seconds)}
-    median = statistics.median(there)
-    return {"seconds": there, "median_seconds": median, "share_of_ideal": size / 1e6 / median / ideal, "ideal": ideal}
+def summarize(seconds: list[float | None], size: int, ideal: float) -> dict[str, Any]:
+    """Return the median, and the share of the ideal bandwidth (MB/s) that it uses."""
+    done = [each for each in seconds if each is not None]
+    if len(done) < len(seconds):
+        return {"failed": len(seconds) - len(done), "of": len(seconds)}
+    median = statistics.median(done)
+    return {"seconds": done, "median_seconds": median, "share_of_ideal": size / 1e6 / median / ideal, "ideal": ideal}
 
 
-def through_three(folder: Path, shardcast: str | None) -> dict[str, Any]:
-    content = published(folder, SIZE, SHARD_BYTES)
+def measure_three_relays(folder: Path, shardcast: str | None) -> dict[str, Any]:
+    content = publish_random(folder, SIZE, SHARD_BYTES)
     layouts = {"shards of 50 MB": 50_000_000, "shards of 8 MiB": SHARD_BYTES}
     for number, size in enumerate(layouts.values()):
-        other_layout(folder / "other" / str(number), content, size)
+        write_shardcast_origin(folder / "other" / str(number), content, size)
     found: dict[str, Any] = {}
     for case, corrupt in (("honest", None), ("40 MB/s corrupt", 40), ("80 MB/s corrupt", 80)):
         ideal = float(sum(speed for speed in SPEEDS if speed != corrupt))
         with ExitStack() as stack:
             urls = [
                 stack.enter_context(
-                    relay(
+                    start_relay(
                         {
                             "folder": str(folder / "store"), "other": str(folder / "other"),
                             "megabytes_per_second": speed, "corrupt": speed == corrupt,
@@ -164,15 +162,15 @@ def through_three(folder: Path, shardcast: str | None) -> dict[str, Any]:
             rounds: dict[str, list[float | None]] = {name: [] for name in cases}
             for _ in range(_ROUNDS):
                 for name, (python, program, asked, _) in cases.items():
-                    rounds[name].append(seconds_of(python, program, asked))
-            found[case] = {name: summary(rounds[name], SIZE, cases[name][3]) for name in cases}
+                    rounds[name].append(time_client(python, program, asked))
+            found[case] = {name: summarize(rounds[name], SIZE, cases[name][3]) for name in cases}
         print(json.dumps(found[case], indent=1), flush=True)
     return found
 
 
-def through_chains(folder: Path) -> dict[str, Any]:
+def measure_chains(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    published(folder, CHAIN_SIZE, CHAIN_SHARD_BYTES)
+    publish_random(folder, CHAIN_SIZE, CHAIN_SHARD_BYTES)
     for hops in HOPS:
         seconds = []
         for number in range(_ROUNDS):
@@ -181,17 +179,17 @@ def through_chains(folder: Path) -> dict[str, Any]:
                 # All relays poll an empty folder, and start when the weights appear in it.
                 store = folder / f"of-{hops}-{number}"
                 store.mkdir()
-                url = stack.enter_context(relay({**options, "folder": str(store)}))
+                url = stack.enter_context(start_relay({**options, "folder": str(store)}))
                 for hop in range(1, hops):
                     own = {"folder": str(store.with_name(f"{store.name}-{hop}")), "from": url}
                     url = stack.enter_context(
-                        relay({**options, **own, "run": RUN, "public": public_key_bytes(KEY).hex()})
+                        start_relay({**options, **own, "run": RUN, "public": public_key_bytes(KEY).hex()})
                     )
                 client = {"urls": [url], "folder": str(store / "client"), "run": RUN, "seconds": _SECONDS}
                 command = [sys.executable, "-c", OURS, json.dumps({**client, "public": public_key_bytes(KEY).hex()})]
                 process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
                 assert process.stdout is not None
-                seconds.append(_after_publishing(folder / "store", store, process))
+                seconds.append(_time_after_publishing(folder / "store", store, process))
         predicted = (CHAIN_SIZE + (hops - 1) * CHAIN_SHARD_BYTES) / (CHAIN_SPEED * 1e6)
         median = statistics.median(seconds)
         found[str(hops)] = {"seconds": seconds, "median_seconds": median, "predicted_seconds": predicted}
@@ -199,8 +197,8 @@ def through_chains(folder: Path) -> dict[str, Any]:
     return found
 
 
-def _after_publishing(made: Path, store: Path, client: subprocess.Popen[str]) -> float:
-    """Publish the weights at the first relay, and return the seconds until the client has them."""
+def _time_after_publishing(made: Path, store: Path, client: subprocess.Popen[str]) -> float:
+    """Publish the weights at the first relay, and return the seconds until the client has fetched them."""
     time.sleep(2.0)  # until all processes wait
     began = time.monotonic()
     (made / "runs").rename(store / "runs")
@@ -219,19 +217,19 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         results = {
-            "machine": describe(),
+            "machine": describe_machine(),
             "megabytes": SIZE / 1e6,
             "relays_megabytes_per_second": SPEEDS,
             "rounds": _ROUNDS,
-            "three": through_three(Path(name) / "three", options.shardcast),
+            "three": measure_three_relays(Path(name) / "three", options.shardcast),
             "chain": {
                 "megabytes": CHAIN_SIZE / 1e6,
                 "megabytes_per_second": CHAIN_SPEED,
                 "shard_bytes": CHAIN_SHARD_BYTES,
-                "hops": through_chains(Path(name) / "chain"),
+                "hops": measure_chains(Path(name) / "chain"),
             },
         }
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    save_results("broadcast", results)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,7 @@ second, from /work to the verdict, with the ledger fsynced. Requests are signed 
 results/coordinator.json.
 """
 
-import argparse
 import asyncio
-import json
 import statistics
 import subprocess
 import sys
@@ -20,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 import uvicorn
 from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from benchmarks.machine import describe
+from benchmarks.record import cpu_seconds, describe_machine, percentile_ms, save_results
 from sandbox.service.listener import listen
 from train.asynchronous.messages import (
     ACCEPTED,
@@ -50,22 +49,18 @@ from train.swarm.coordinator.coordinator import Coordinator
 from train.swarm.coordinator.intake import AnswerStore
 from train.swarm.invites import Role, new_invite
 from train.swarm.ledger import Ledger
-from train.swarm.messages import (
-    JoinRequest,
-    VerificationResult,
-)
+from train.swarm.messages import JoinRequest, VerificationResult
 from train.swarm.requests import check_signature, new_head, read_head, sign_request
 from train.swarm.settings import SwarmSettings
 from train.swarm.signatures import public_key_bytes
 from train.weights.manifest import WeightManifest
 
-RESULTS = Path(__file__).parents[1] / "results" / "coordinator.json"
 RUN, RUN_KEY, START = "benchmark", Ed25519PrivateKey.from_private_bytes(b"r" * 32), b"thestart"
-NODES, CONNECTIONS, REQUESTS, BEAT_SECONDS, BEATS_FOR_SECONDS, LEASES = 1000, 16, 10_000, 10.0, 30.0, 300
+NODES, CONNECTIONS, REQUESTS, BEAT_SECONDS, MEASURED_SECONDS, LEASES = 1000, 16, 10_000, 10.0, 30.0, 300
 COMPLETIONS, TOKENS = 8, 500
 
 
-def key_of(number: int) -> Ed25519PrivateKey:
+def node_key(number: int) -> Ed25519PrivateKey:
     """Return the key of a node; the verifier's has the number NODES."""
     return Ed25519PrivateKey.from_private_bytes(number.to_bytes(32, "big"))
 
@@ -96,9 +91,9 @@ class EndlessController:
     def release(self, leaving: ReleaseRequest) -> None: ...
 
 
-def beat_of(number: int) -> bytes:
+def node_heartbeat(number: int) -> bytes:
     """Return the heartbeat of a node."""
-    return msgspec.msgpack.encode(Heartbeat(public_key_bytes(key_of(number)).hex(), 0, ()))
+    return msgspec.msgpack.encode(Heartbeat(public_key_bytes(node_key(number)).hex(), 0, ()))
 
 
 def serve(folder: Path) -> None:
@@ -113,7 +108,7 @@ def serve(folder: Path) -> None:
     for number in range(NODES + 1):
         role: Role = "verifier" if number == NODES else "node"
         invite = new_invite(RUN_KEY, run=RUN, coordinator="http://c", relays=(), role=role, seconds=3600)
-        coordinator.join(public_key_bytes(key_of(number)), JoinRequest(invite.text.encode(), "transformers 5"))
+        coordinator.join(public_key_bytes(node_key(number)), JoinRequest(invite.text.encode(), "transformers 5"))
     coordinator.start()
     files = RelayApp(folder, RelayRateLimiter(1e3, 1e9))
     app = CoordinatorApp(coordinator, RUN_KEY, start=START, files=files, page_token="x", calls_per_second=1e6)
@@ -123,16 +118,16 @@ def serve(folder: Path) -> None:
     uvicorn.Server(config).run(sockets=[listener])
 
 
-def request_of(number: int, path: str, body: bytes) -> bytes:
+def sign_request_bytes(number: int, path: str, body: bytes) -> bytes:
     """Return the bytes of a signed request."""
-    key = key_of(number)
+    key = node_key(number)
     headers = sign_request(new_head(path, RUN, public_key_bytes(key), body, START), key)
     lines = [f"POST {path} HTTP/1.1", "host: c", f"content-length: {len(body)}"]
     return "\r\n".join([*lines, *(f"{name}: {value}" for name, value in headers.items()), "", ""]).encode() + body
 
 
 class Connection:
-    """One connection that sends request after request."""
+    """An HTTP connection of a node, which sends one request at a time."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -152,9 +147,9 @@ class Connection:
         return body
 
 
-async def max_heartbeat_rate(port: int) -> dict[str, float]:
+async def measure_max_rate(port: int) -> dict[str, float]:
     """Return the maximal rate of heartbeats per second."""
-    requests = [request_of(n % NODES, "/beat", beat_of(n % NODES)) for n in range(REQUESTS)]
+    requests = [sign_request_bytes(n % NODES, "/beat", node_heartbeat(n % NODES)) for n in range(REQUESTS)]
     connections = [await Connection(port).open() for _ in range(CONNECTIONS)]
 
     async def work(connection: Connection) -> None:
@@ -166,13 +161,13 @@ async def max_heartbeat_rate(port: int) -> dict[str, float]:
     return {"requests": REQUESTS, "per_second": REQUESTS / (time.perf_counter() - began)}
 
 
-async def beats(port: int, process: int) -> dict[str, float]:
+async def measure_heartbeats(port: int, process: psutil.Process) -> dict[str, float]:
     """Return the delays of heartbeats at the rate of 1,000 nodes, and their share of a core."""
     pool: asyncio.Queue[Connection] = asyncio.Queue()
     for _ in range(64):
         pool.put_nowait(await Connection(port).open())
-    n = int(NODES * BEATS_FOR_SECONDS / BEAT_SECONDS)
-    requests = [request_of(number % NODES, "/beat", beat_of(number % NODES)) for number in range(n)]
+    n = int(NODES * MEASURED_SECONDS / BEAT_SECONDS)
+    requests = [sign_request_bytes(number % NODES, "/beat", node_heartbeat(number % NODES)) for number in range(n)]
     seconds: list[float] = []
 
     async def beat(at: float, request: bytes) -> None:
@@ -185,17 +180,16 @@ async def beats(port: int, process: int) -> dict[str, float]:
 
     cpu = cpu_seconds(process)
     await asyncio.gather(*(beat(place * BEAT_SECONDS / NODES, request) for place, request in enumerate(requests)))
-    share = (cpu_seconds(process) - cpu) / BEATS_FOR_SECONDS
-    seconds.sort()
+    share = (cpu_seconds(process) - cpu) / MEASURED_SECONDS
     return {
         "per_second": NODES / BEAT_SECONDS,
         "median_ms": statistics.median(seconds) * 1e3,
-        "p99_ms": seconds[int(0.99 * len(seconds))] * 1e3,
+        "p99_ms": percentile_ms(seconds, 99),
         "share_of_a_core": share,
     }
 
 
-async def whole_leases(port: int) -> dict[str, float]:
+async def measure_leases(port: int) -> dict[str, float]:
     """Return the leases per second from /work to the verdict."""
     connection = await Connection(port).open()
     tokens, logprobs = pack_tokens(range(TOKENS)), pack_logprobs([-1.0] * TOKENS)
@@ -203,31 +197,26 @@ async def whole_leases(port: int) -> dict[str, float]:
     result = msgspec.structs.replace(verified, commitments=bytes(2 * TOKENS))
     began = time.perf_counter()
     for number in range(LEASES):
-        name = public_key_bytes(key_of(number)).hex()
-        asked = await connection.send(request_of(number, "/work", msgspec.msgpack.encode(LeaseRequest(name, 0, 1))))
-        [lease] = msgspec.msgpack.decode(asked, type=LeaseResponse).leases
+        name = public_key_bytes(node_key(number)).hex()
+        work = msgspec.msgpack.encode(LeaseRequest(name, 0, 1))
+        reply = await connection.send(sign_request_bytes(number, "/work", work))
+        [lease] = msgspec.msgpack.decode(reply, type=LeaseResponse).leases
         answers, sound = (
             tuple(msgspec.structs.replace(one, group=lease.group, number=n) for n in range(COMPLETIONS))
             for one in (result, verified)
         )
         body = msgspec.msgpack.encode(SubmitRequest(name, answers))
         verdict = msgspec.msgpack.encode(VerificationResult(ACCEPTED, sound))
-        await connection.send(request_of(number, "/answers", body))
-        await connection.send(request_of(NODES, "/job", b""))
-        await connection.send(request_of(NODES, f"/file/{lease.group}", b""))
-        await connection.send(request_of(NODES, f"/verdict/{lease.group}", verdict))
+        await connection.send(sign_request_bytes(number, "/answers", body))
+        await connection.send(sign_request_bytes(NODES, "/job", b""))
+        await connection.send(sign_request_bytes(NODES, f"/file/{lease.group}", b""))
+        await connection.send(sign_request_bytes(NODES, f"/verdict/{lease.group}", verdict))
     return {"leases": LEASES, "per_second": LEASES / (time.perf_counter() - began), "file_bytes": len(body)}
 
 
-def cpu_seconds(process: int) -> float:
-    """Return the CPU seconds of a process."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100
-
-
-def cryptography_alone() -> dict[str, float]:
+def measure_cryptography() -> dict[str, float]:
     """Return how many requests per second one core signs and verifies, digests included."""
-    key, n, body = key_of(1), 2000, beat_of(1)
+    key, n, body = node_key(1), 2000, node_heartbeat(1)
     began = time.perf_counter()
     signed = [sign_request(new_head("/beat", RUN, public_key_bytes(key), body, START), key) for _ in range(n)]
     middle = time.perf_counter()
@@ -239,32 +228,27 @@ def cryptography_alone() -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure everything, and write the results."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--serve", type=Path, help="internal: the folder of the coordinator")
-    options = parser.parse_args()
-    if options.serve:
-        serve(options.serve)
+    if len(sys.argv) > 1:  # the coordinator, in a child process
+        serve(Path(sys.argv[1]))
         return
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "benchmarks.swarm.coordinator", "--serve", folder]
+        command = [sys.executable, "-m", "benchmarks.swarm.coordinator", folder]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             try:
                 assert server.stdout is not None
                 port = int(server.stdout.readline())
                 measured: dict[str, Any] = {
-                    "machine": describe(),
+                    "machine": describe_machine(),
                     "nodes": NODES,
                     "connections": CONNECTIONS,
-                    "cryptography": cryptography_alone(),
-                    "fastest": asyncio.run(max_heartbeat_rate(port)),
-                    "beats": asyncio.run(beats(port, server.pid)),
-                    "leases": asyncio.run(whole_leases(port)),
+                    "cryptography": measure_cryptography(),
+                    "fastest": asyncio.run(measure_max_rate(port)),
+                    "beats": asyncio.run(measure_heartbeats(port, psutil.Process(server.pid))),
+                    "leases": asyncio.run(measure_leases(port)),
                 }
             finally:
                 server.terminate()
-    RESULTS.write_text(json.dumps(measured, indent=1) + "\n")
-    print(json.dumps(measured, indent=1))
+    save_results("coordinator", measured)
 
 
 if __name__ == "__main__":

@@ -6,17 +6,13 @@ updates for each version, as INTELLECT-2 has them. Versions are compared in bflo
 one core for about three minutes, and writes results/delta.json.
 """
 
-import json
 import statistics
 import time
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import describe
+from benchmarks.record import ROOT, describe_machine, save_results
 
-RESULTS = Path(__file__).parents[1] / "results" / "delta.json"
-ROOT = Path(__file__).parents[2]
 LEARNING_RATES = (3e-7, 1e-6, 3e-6, 1e-5, 1e-4)
 _SIZES = {
     "hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 4, "num_attention_heads": 4,
@@ -30,22 +26,21 @@ _TILED = 32  # times the files, for the measurement of speed
 _LARGE_BYTES, _LARGE_BITS_PER_SECOND = 65.6e9, 590e6
 
 
-def text() -> bytes:
+def read_corpus() -> bytes:
     folders = ("docs", "train", "curate", "sandbox", "rewards")
     files = sorted(path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in {".md", ".py"})
     return b"".join(path.read_bytes() for path in files)
 
 
-def pretrained() -> tuple[Any, Any, list[float]]:
-    """Return a model that has learned the text, the text as a tensor, and the losses."""
+def pretrain() -> tuple[Any, Any]:
+    """Return a model that has learned the text, and the text as a tensor."""
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     torch.manual_seed(0)
-    corpus = torch.frombuffer(bytearray(text()), dtype=torch.uint8).long()
+    corpus = torch.frombuffer(bytearray(read_corpus()), dtype=torch.uint8).long()
     model: Any = Qwen2ForCausalLM(Qwen2Config(tie_word_embeddings=True, **_SIZES))  # type: ignore
     adam = torch.optim.AdamW(model.parameters(), lr=_PRETRAINING_RATE, betas=(0.9, 0.95), weight_decay=0.01)
-    losses = []
     for step in range(_PRETRAINING_STEPS):
         for group in adam.param_groups:
             group["lr"] = _PRETRAINING_RATE * min(1.0, (step + 1) / 20, (_PRETRAINING_STEPS - step) / 100)
@@ -55,8 +50,7 @@ def pretrained() -> tuple[Any, Any, list[float]]:
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         adam.step()
-        losses.append(loss.item())
-    return model, corpus, losses
+    return model, corpus
 
 
 def _pieces(corpus: Any, n: int, length: int) -> Any:
@@ -72,11 +66,11 @@ def reward(answers_GT: Any) -> Any:
     return letters.float().mean(-1)
 
 
-def versions(model: Any, corpus: Any, learning_rate: float) -> tuple[list[dict[str, Any]], list[float]]:
-    """Return successive versions of the weights in bfloat16, and the mean reward of each."""
+def train_versions(model: Any, corpus: Any, learning_rate: float) -> list[dict[str, Any]]:
+    """Return successive versions of the weights in bfloat16."""
     import torch
 
-    model, rewards = deepcopy(model), []
+    model = deepcopy(model)
     torch.manual_seed(1)
     adam = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
     made = [_bfloat16(model)]
@@ -87,9 +81,8 @@ def versions(model: Any, corpus: Any, learning_rate: float) -> tuple[list[dict[s
                 prompts, attention_mask=torch.ones_like(prompts), do_sample=True, max_new_tokens=_ANSWER_TOKENS,
                 min_new_tokens=_ANSWER_TOKENS, pad_token_id=0,
             )  # fmt: skip
-        found = reward(ids[:, _PROMPT_TOKENS:]).view(-1, _ANSWERS)
-        rewards.append(found.mean().item())
-        advantages = ((found - found.mean(1, keepdim=True)) / (found.std(1, keepdim=True) + 1e-6)).flatten()
+        rewards = reward(ids[:, _PROMPT_TOKENS:]).view(-1, _ANSWERS)
+        advantages = ((rewards - rewards.mean(1, keepdim=True)) / (rewards.std(1, keepdim=True) + 1e-6)).flatten()
         for part in torch.arange(len(ids)).chunk(_UPDATES):
             logprobs = model(ids[part]).logits[:, _PROMPT_TOKENS - 1 : -1].log_softmax(-1)
             drawn = logprobs.gather(2, ids[part, _PROMPT_TOKENS:, None])[..., 0]
@@ -99,14 +92,14 @@ def versions(model: Any, corpus: Any, learning_rate: float) -> tuple[list[dict[s
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             adam.step()
         made.append(_bfloat16(model))
-    return made, rewards
+    return made
 
 
 def _bfloat16(model: Any) -> dict[str, Any]:
     return {name: tensor.detach().bfloat16().clone() for name, tensor in model.named_parameters()}
 
 
-def compared(before: dict[str, Any], after: dict[str, Any]) -> dict[str, float]:
+def measure_delta(before: dict[str, Any], after: dict[str, Any]) -> dict[str, float]:
     """Return the size of the difference between two versions in the origin's encoding."""
     import numpy as np
     from safetensors.torch import save
@@ -135,29 +128,24 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    model, corpus, losses = pretrained()
+    model, corpus = pretrain()
     found = {}
     for learning_rate in LEARNING_RATES:
-        made, rewards = versions(model, corpus, learning_rate)
-        pairs = [compared(*pair) for pair in zip(made[_WARM_VERSIONS:-1], made[_WARM_VERSIONS + 1 :], strict=True)]
+        made = train_versions(model, corpus, learning_rate)
+        pairs = [measure_delta(*pair) for pair in zip(made[_WARM_VERSIONS:-1], made[_WARM_VERSIONS + 1 :], strict=True)]
         medians = {name: statistics.median(pair[name] for pair in pairs) for name in pairs[0]}
         minutes = _LARGE_BYTES * medians["bytes_share"] * 8 / _LARGE_BITS_PER_SECOND / 60
-        found[f"{learning_rate:g}"] = medians | {"minutes_at_intellect_2": minutes, "rewards": rewards}
+        found[f"{learning_rate:g}"] = medians | {"minutes_at_intellect_2": minutes}
         print(learning_rate, found[f"{learning_rate:g}"], flush=True)
     results = {
-        "machine": describe(),
+        "machine": describe_machine(),
         "weights": sum(parameter.numel() for parameter in model.parameters()),
-        "pretraining": {
-            "steps": _PRETRAINING_STEPS,
-            "first_loss": losses[0],
-            "last_loss": statistics.fmean(losses[-20:]),
-        },
         "updates_per_version": _UPDATES,
         "versions": _VERSIONS,
         "whole_minutes_at_intellect_2": _LARGE_BYTES * 8 / _LARGE_BITS_PER_SECOND / 60,
         "learning_rates": found,
     }
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    save_results("delta", results)
 
 
 if __name__ == "__main__":

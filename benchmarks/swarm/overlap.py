@@ -13,17 +13,13 @@ Nodes sample four groups at once and have a quarter more capacity than the train
 later, their groups are dispatched again. It writes results/overlap.json.
 """
 
-import json
-import sys
 from dataclasses import asdict, replace
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks.machine import describe
+from benchmarks.record import describe_machine, save_results
 from benchmarks.swarm.ring import MINUTE, Ring, Swarm, simulate
 
-RESULTS = Path(__file__).parents[1] / "results" / "overlap.json"
 BROADCAST, DELTA = 14 * MINUTE, 36.0
 RING = Ring(BROADCAST, BROADCAST, 22 * MINUTE, MINUTE, MINUTE, 22 * MINUTE)
 ALIKE = Swarm(100, spare=0.25)
@@ -47,14 +43,14 @@ def cases() -> dict[str, tuple[Ring, Swarm]]:
     return found
 
 
-def measured(ring: Ring, swarm: Swarm) -> dict[str, Any]:
+def measure(ring: Ring, swarm: Swarm) -> dict[str, Any]:
     """Return the smallest sufficient bound by formula and, for each bound on staleness, simulated means over seeds."""
     bounds = {}
     for bound in BOUNDS:
         outcomes = [asdict(simulate(ring, swarm, bound, seed=seed)) for seed in SEEDS]
         means = {name: round(fmean(outcome[name] for outcome in outcomes), 4) for name in outcomes[0]}
         spread = [round(outcome["trainer_idle"], 4) for outcome in outcomes]
-        bounds[str(bound)] = {**means, "trainer_idle_by_seed": spread, "formula_idle": round(ring.idle(bound), 4)}
+        bounds[str(bound)] = {**means, "trainer_idle_by_seed": spread, "formula_idle": round(ring.idle_share(bound), 4)}
     return {
         "ring": asdict(ring),
         "swarm": {**asdict(swarm), "groups": swarm.groups},
@@ -67,13 +63,12 @@ def measured(ring: Ring, swarm: Swarm) -> dict[str, Any]:
 def main() -> None:
     found: dict[str, Any] = {"seeds": len(SEEDS), "cases": {}}
     for name, (ring, swarm) in cases().items():
-        for way, broadcast in (("whole", BROADCAST), ("deltas", DELTA)):
-            result = measured(replace(ring, broadcast=broadcast), swarm)
-            found["cases"].setdefault(name, {})[way] = result
+        for label, broadcast in (("whole", BROADCAST), ("deltas", DELTA)):
+            result = measure(replace(ring, broadcast=broadcast), swarm)
+            found["cases"].setdefault(name, {})[label] = result
             idle = {bound: each["trainer_idle"] for bound, each in result["bounds"].items()}
-            print(f"{name}, {way}: idle {idle}, formula {result['least_staleness']}", file=sys.stderr, flush=True)
-    found["machine"] = describe()
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+            print(f"{name}, {label}: idle {idle}, formula {result['least_staleness']}", flush=True)
+    save_results("overlap", found | {"machine": describe_machine()})
 
 
 if __name__ == "__main__":

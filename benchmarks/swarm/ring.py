@@ -50,7 +50,7 @@ class Ring:
         """The smallest bound on staleness under which the trainer never waits."""
         return ceil(self.latency / self.step)
 
-    def idle(self, staleness: int) -> float:
+    def idle_share(self, staleness: int) -> float:
         """Return the share of time in which the trainer waits, if all nodes are alike.
 
         Weights v sample the batch of version v + staleness. So the staleness + 1 steps from the end of step v - 1 to
@@ -107,14 +107,14 @@ class RingResult:
 
 def simulate(ring: Ring, swarm: Swarm, staleness: int, *, steps: int = 30, seed: int = 0) -> RingResult:
     """Simulate `steps` steps after the warm-up."""
-    return _Run(ring, swarm, staleness, steps, seed).outcome()
+    return _Simulation(ring, swarm, staleness, steps, seed).outcome()
 
 
 @dataclass(slots=True, eq=False)
 class _Lease:
     number: int
-    birth: int
-    known_answer: bool  # a spot check, the first lease of a node: not trained on
+    start_version: int
+    is_spot_check: bool  # the first lease of a node, not trained on
     ended: bool = False
 
 
@@ -122,13 +122,13 @@ class _Lease:
 class _Node:
     speed: float
     life: NodeLifecycle = field(default_factory=NodeLifecycle)
-    there: bool = True
-    has: int = -1  # newest downloaded version
+    is_present: bool = True
+    fetched: int = -1  # newest downloaded version
     loaded: int = -1
     running: list[_Lease] = field(default_factory=list)
 
 
-class _Run:
+class _Simulation:
     def __init__(self, ring: Ring, swarm: Swarm, staleness: int, steps: int, seed: int) -> None:
         self._ring, self._swarm, self._staleness = ring, swarm, staleness
         self._first, self._last = staleness + 4, staleness + 4 + steps
@@ -137,38 +137,38 @@ class _Run:
         self._n_events = 0
         self._now = 0.0
         self._nodes: list[_Node] = []
-        self._births: dict[int, int] = {}  # start versions of groups dispatched and neither used nor lost
+        self._start_versions: dict[int, int] = {}  # start versions of groups dispatched and neither used nor lost
         self._ready: dict[int, int] = {}  # start versions of verified groups
         self._awaited: Counter[int] = Counter()  # groups dispatched and not ready, by start version
-        self._n_asked = self._cuts = self._version = 0
-        self._trains = False
+        self._n_dispatched = self._cuts = self._version = 0
+        self._is_training = False
         self._cut_at: list[float] = []
-        self._ages = 0
+        self._staleness_sum = 0
         self._n_lost = self._n_suspended = 0
-        self._drawn_seconds = 0.0
+        self._sampled_seconds = 0.0
 
     def outcome(self) -> RingResult:
         for _ in range(self._swarm.nodes):
             self._join(healthy=True)
         while len(self._cut_at) < self._last:
-            self._now, _, happen = heappop(self._events)
-            happen()
+            self._now, _, action = heappop(self._events)
+            action()
         seconds = self._cut_at[-1] - self._cut_at[self._first - 1]
         steps = self._last - self._first
         groups = steps * self._swarm.groups
-        places = self._swarm.nodes * self._swarm.at_once
+        slots = self._swarm.nodes * self._swarm.at_once
         return RingResult(
             step_seconds=seconds / steps,
             trainer_idle=max(0.0, 1 - steps * self._ring.step / seconds),
-            nodes_idle=1 - self._drawn_seconds / seconds / places,
+            nodes_idle=1 - self._sampled_seconds / seconds / slots,
             lost=self._n_lost / groups,
             suspended=self._n_suspended,
-            staleness_mean=self._ages / groups,
+            staleness_mean=self._staleness_sum / groups,
         )
 
-    def _at(self, seconds: float, happen: Callable[[], None]) -> None:
+    def _at(self, seconds: float, action: Callable[[], None]) -> None:
         self._n_events += 1
-        heappush(self._events, (self._now + seconds, self._n_events, happen))
+        heappush(self._events, (self._now + seconds, self._n_events, action))
 
     # --- nodes ---
 
@@ -179,83 +179,83 @@ class _Run:
         if healthy:
             node.life, _ = next_state(node.life, NodeEvent.ACCEPTED, self._now)
         self._nodes.append(node)
-        self._at(0.0 if healthy else self._ring.whole, partial(self._downloaded, node, None))
+        self._at(0.0 if healthy else self._ring.whole, partial(self._finish_download, node, None))
         if self._swarm.churn:
             self._at(self._rng.expovariate(self._swarm.churn / HOUR), partial(self._vanish, node))
 
-    def _downloaded(self, node: _Node, version: int | None) -> None:
-        if node.there:
-            node.has = max(node.has, self._version if version is None else version)
-            self._feed(node)
+    def _finish_download(self, node: _Node, version: int | None) -> None:
+        if node.is_present:
+            node.fetched = max(node.fetched, self._version if version is None else version)
+            self._dispatch(node)
 
     def _vanish(self, node: _Node) -> None:
-        if node.there:
+        if node.is_present:
             node.life, _ = next_state(node.life, NodeEvent.HEARTBEAT, self._now)
-            node.there = False
-            self._at(HEARTBEAT_SECONDS * MISSED_UNHEALTHY, partial(self._missed, node))
+            node.is_present = False
+            self._at(HEARTBEAT_SECONDS * MISSED_UNHEALTHY, partial(self._declare_dead, node))
 
-    def _missed(self, node: _Node) -> None:
+    def _declare_dead(self, node: _Node) -> None:
         node.life, _ = next_state(node.life, NodeEvent.CLOCK, self._now)
         self._remove(node)
 
     def _remove(self, node: _Node) -> None:
         """Remove a node, end its leases, and add another node."""
-        node.there = False
+        node.is_present = False
         self._nodes.remove(node)
         self._lose(*node.running)
         self._join()
 
     # --- leases ---
 
-    def _feed(self, node: _Node) -> None:
+    def _dispatch(self, node: _Node) -> None:
         """Lease groups to a node; if idle, it first loads its newest weights."""
-        if node.has > node.loaded and not node.running:
-            node.loaded = node.has
-        if not node.there or node.has > node.loaded:
+        if node.fetched > node.loaded and not node.running:
+            node.loaded = node.fetched
+        if not node.is_present or node.fetched > node.loaded:
             return
         if node.life.state is NodeState.PROBATION:
             if not node.running:
-                self._begin(node, _Lease(-1, node.loaded, known_answer=True))
+                self._start_lease(node, _Lease(-1, node.loaded, is_spot_check=True))
             return
-        while len(node.running) < self._swarm.at_once and self._room(node):
-            self._births[self._n_asked] = node.loaded
+        while len(node.running) < self._swarm.at_once and self._free_capacity(node):
+            self._start_versions[self._n_dispatched] = node.loaded
             self._awaited[node.loaded] += 1
-            self._begin(node, _Lease(self._n_asked, node.loaded, known_answer=False))
-            self._n_asked += 1
+            self._start_lease(node, _Lease(self._n_dispatched, node.loaded, is_spot_check=False))
+            self._n_dispatched += 1
 
-    def _room(self, node: _Node) -> int:
-        groups, outstanding = self._swarm.groups, len(self._births)
+    def _free_capacity(self, node: _Node) -> int:
+        groups, outstanding = self._swarm.groups, len(self._start_versions)
         return dispatch_capacity(
             node.loaded, self._cuts, outstanding, prompts=groups, staleness=self._staleness, steps=_NO_LAST_STEP
         )
 
-    def _begin(self, node: _Node, lease: _Lease) -> None:
+    def _start_lease(self, node: _Node, lease: _Lease) -> None:
         node.running.append(lease)
         sigma = self._swarm.length_sigma
         seconds = self._ring.generate / node.speed * exp(self._rng.gauss(-sigma * sigma / 2, sigma))
         if seconds <= self._swarm.lease_seconds:
-            self._at(seconds, partial(self._drawn, node, lease, seconds))
+            self._at(seconds, partial(self._finish_sampling, node, lease, seconds))
         else:
             self._at(self._swarm.lease_seconds, partial(self._expire, node, lease))
 
-    def _drawn(self, node: _Node, lease: _Lease, seconds: float) -> None:
-        if lease.ended or not node.there:
+    def _finish_sampling(self, node: _Node, lease: _Lease, seconds: float) -> None:
+        if lease.ended or not node.is_present:
             return
-        self._drawn_seconds += seconds
+        self._sampled_seconds += seconds
         node.running.remove(lease)
-        self._at(self._ring.upload + self._ring.verify, partial(self._verified, node, lease))
-        self._feed(node)
+        self._at(self._ring.upload + self._ring.verify, partial(self._accept, node, lease))
+        self._dispatch(node)
 
-    def _verified(self, node: _Node, lease: _Lease) -> None:
+    def _accept(self, node: _Node, lease: _Lease) -> None:
         node.life, _ = next_state(node.life, NodeEvent.ACCEPTED, self._now)
-        if not lease.known_answer:
-            self._ready[lease.number] = lease.birth
-            self._awaited[lease.birth] -= 1
+        if not lease.is_spot_check:
+            self._ready[lease.number] = lease.start_version
+            self._awaited[lease.start_version] -= 1
             self._train()
-        self._feed(node)
+        self._dispatch(node)
 
     def _expire(self, node: _Node, lease: _Lease) -> None:
-        if lease.ended or not node.there:
+        if lease.ended or not node.is_present:
             return
         node.running.remove(lease)
         node.life, _ = next_state(node.life, NodeEvent.EXPIRED, self._now)
@@ -264,52 +264,53 @@ class _Run:
             self._n_suspended += 1
             self._remove(node)
         else:
-            self._feed(node)
+            self._dispatch(node)
 
     def _lose(self, *leases: _Lease) -> None:
         """End leases, and offer their groups to waiting nodes."""
         for lease in leases:
             lease.ended = True
-            if not lease.known_answer:
+            if not lease.is_spot_check:
                 self._n_lost += 1
-                del self._births[lease.number]
-                self._awaited[lease.birth] -= 1
-        waiting = [node for node in self._nodes if len(node.running) < self._swarm.at_once and self._room(node)]
+                del self._start_versions[lease.number]
+                self._awaited[lease.start_version] -= 1
+        slots = self._swarm.at_once
+        waiting = [node for node in self._nodes if len(node.running) < slots and self._free_capacity(node)]
         self._rng.shuffle(waiting)
         for node in waiting:
-            self._feed(node)
+            self._dispatch(node)
 
     # --- the trainer ---
 
     def _train(self) -> None:
-        if self._trains or len(self._ready) < self._swarm.groups:
+        if self._is_training or len(self._ready) < self._swarm.groups:
             return
         oldest = self._version - self._staleness  # must be used now; a quick test before `select_batch`
-        if any(number for birth, number in self._awaited.items() if birth <= oldest):
+        if any(number for start_version, number in self._awaited.items() if start_version <= oldest):
             return
-        ready = ((birth, number) for number, birth in self._ready.items())
+        ready = ((start_version, number) for number, start_version in self._ready.items())
         chosen = select_batch(
-            self._version, ready, self._births.values(), prompts=self._swarm.groups, staleness=self._staleness
+            self._version, ready, self._start_versions.values(), prompts=self._swarm.groups, staleness=self._staleness
         )
         if chosen is None:
             return
         for number in chosen:
-            birth = self._ready.pop(number)
-            del self._births[number]
+            start_version = self._ready.pop(number)
+            del self._start_versions[number]
             if len(self._cut_at) >= self._first:
-                self._ages += self._version - birth
+                self._staleness_sum += self._version - start_version
         self._cuts += 1
-        self._trains = True
+        self._is_training = True
         self._cut_at.append(self._now)
         if len(self._cut_at) == self._first:  # the warm-up ends: start counting
             self._n_lost = self._n_suspended = 0
-            self._drawn_seconds = 0.0
-        self._at(self._ring.step, self._trained)
+            self._sampled_seconds = 0.0
+        self._at(self._ring.step, self._finish_step)
 
-    def _trained(self) -> None:
-        self._trains = False
+    def _finish_step(self) -> None:
+        self._is_training = False
         self._version += 1
         for node in self._nodes:
-            if node.has >= 0:
-                self._at(self._ring.broadcast, partial(self._downloaded, node, self._version))
+            if node.fetched >= 0:
+                self._at(self._ring.broadcast, partial(self._finish_download, node, self._version))
         self._train()

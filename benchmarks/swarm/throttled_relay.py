@@ -37,20 +37,20 @@ class ThrottledApp:
         self._free_at = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        lies = self._corrupt and _SHARD.fullmatch(scope["path"]) is not None
+        corrupts = self._corrupt and _SHARD.fullmatch(scope["path"]) is not None
 
-        async def paced(message: Message) -> None:
+        async def send_slowly(message: Message) -> None:
             body = message.get("body", b"")
             if body:
                 now = time.monotonic()
                 self._free_at = max(self._free_at, now - _BURST_SECONDS) + len(body) / self._rate
                 if self._free_at > now:
                     await asyncio.sleep(self._free_at - now)
-                if lies:
+                if corrupts:
                     message = {**message, "body": bytes([body[0] ^ 1]) + body[1:]}
             await send(message)
 
-        await self._app(scope, receive, paced)
+        await self._app(scope, receive, send_slowly)
 
 
 def main() -> None:

@@ -16,9 +16,7 @@ at as many positions as pass. Leases of several sizes are composed of the gaps b
 computes, at the calibrated thresholds. It writes results/verification.json.
 """
 
-import json
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,8 +28,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from benchmarks.machine import VLLM_ON_CPU, describe
 from benchmarks.model_sizes import qwen2_5
+from benchmarks.record import describe_machine, save_results
+from benchmarks.tiny_training import VLLM_ON_CPU
 from train.asynchronous.messages import Lease
 from train.learning.flops import attention_pairs
 from train.planning.engine import GPUS, estimate_engine_timings
@@ -42,7 +41,6 @@ from train.swarm.verification.thresholds import Thresholds
 from train.swarm.verification.verdicts import Distances, FloatArray, lease_violations, pool_distances
 from train.swarm.verification.verifier_model import VerifierModel
 
-RESULTS = Path(__file__).parents[1] / "results" / "verification.json"
 TEMPERATURE, ANSWER_TOKENS, ANSWERS = 0.8, 96, 4
 CALIBRATION_LEASES, HONEST_LEASES, CHEATING_LEASES = 64, 800, 40
 LEASE_SIZES = ((4, 96), (16, 500), (16, 4000), (16, 16_000))  # completions, tokens of each
@@ -54,7 +52,7 @@ MeasuredLeases = list[list[Distances]]
 class SamplingCase:
     """One way to sample: with weights changed by `change`, at a temperature.
 
-    behind  whether the right model computes commitments and log-probabilities
+    has_right_commitments  whether the right model computes commitments and log-probabilities
     """
 
     name: str
@@ -62,10 +60,10 @@ class SamplingCase:
     temperature: float = TEMPERATURE
     other_seeds: bool = False
     replaces_token: bool = False
-    behind: bool = False
+    has_right_commitments: bool = False
 
 
-def costs() -> dict[str, float]:
+def measure_costs() -> dict[str, float]:
     """Return the cost of commitments and noise, in microseconds per token on one thread, and bytes per token."""
     import torch
 
@@ -100,7 +98,7 @@ def _fastest(call: Callable[[], object], times: int = 3) -> float:
     return min(seconds)
 
 
-def modelled() -> dict[str, dict[str, float]]:
+def model_verification_share() -> dict[str, dict[str, float]]:
     """Return the time of verification as a share of the time of sampling, from the data sheet of a GPU.
 
     On a CPU, sampling is compute-bound like a prefill, so both cost nearly the same. On a GPU it is memory-bound: each
@@ -127,24 +125,24 @@ def modelled() -> dict[str, dict[str, float]]:
 
 def cases() -> Iterator[SamplingCase]:
     """Yield the ways to cheat."""
-    yield SamplingCase("int8 weights", _quantised)
+    yield SamplingCase("int8 weights", _quantize)
     yield SamplingCase("temperature -0.05", temperature=TEMPERATURE - 0.05)
     yield SamplingCase("temperature +0.05", temperature=TEMPERATURE + 0.05)
     yield SamplingCase("other seeds", other_seeds=True)
-    yield SamplingCase("one token of a lease replaced", replaces_token=True, behind=True)
-    yield SamplingCase("int8 weights behind right commitments", _quantised, behind=True)
+    yield SamplingCase("one token of a lease replaced", replaces_token=True, has_right_commitments=True)
+    yield SamplingCase("int8 weights behind right commitments", _quantize, has_right_commitments=True)
     for rate in (1e-6, 1e-5, 1e-4):
-        yield SamplingCase(f"one step old, learning rate {rate:.0e}", _moved(rate))
+        yield SamplingCase(f"one step old, learning rate {rate:.0e}", _random_step(rate))
 
 
-def _quantised(weight: Any) -> Any:
+def _quantize(weight: Any) -> Any:
     if weight.ndim != 2:
         return weight
     scale = weight.float().abs().amax(1, keepdim=True) / 127
     return ((weight.float() / scale).round() * scale).to(weight.dtype)
 
 
-def _moved(rate: float) -> Callable[[Any], Any]:
+def _random_step(rate: float) -> Callable[[Any], Any]:
     import torch
 
     generator = torch.Generator().manual_seed(5)
@@ -156,7 +154,7 @@ def _moved(rate: float) -> Callable[[Any], Any]:
     return change
 
 
-def leases(n_leases: int, seed: int) -> list[Lease]:
+def draw_leases(n_leases: int, seed: int) -> list[Lease]:
     """Return leases with random prompts."""
     rng = np.random.default_rng(seed)
     draw = SamplingParams(TEMPERATURE, 1.0, ANSWER_TOKENS, logprobs=True, verifiable=True)
@@ -186,7 +184,7 @@ class Pair:
         """Sample leases with vLLM in the way of a case."""
         change = case.change or (lambda weight: weight)
         self.engine.load([(name, change(weight)) for name, weight in self.weights], 0)
-        drawn_as = [
+        drawn = [
             msgspec.structs.replace(
                 lease,
                 sampling_params=replace(lease.sampling_params, temperature=case.temperature),
@@ -194,7 +192,7 @@ class Pair:
             )
             for lease in asked
         ]
-        completions = sample_completions(self.engine, drawn_as, lambda done: None)
+        completions = sample_completions(self.engine, drawn, lambda done: None)
         if case.replaces_token:
             rng = np.random.default_rng(0)
             for answers in completions:
@@ -207,9 +205,9 @@ class Pair:
         """Return the distances of the completions of leases from transformers' recomputation."""
         found = []
         for lease, answers in zip(asked, self.draw(asked, case), strict=True):
-            if case.behind:
+            if case.has_right_commitments:
                 views = self.verifier_model.recompute_lease(answers, lease)
-                found.append([_turned(view.margins.astype(np.float64)) for view in views])
+                found.append([_token_distances(view.margins.astype(np.float64)) for view in views])
             else:
                 found.append(measure_completions(self.verifier_model, lease, answers))
         return found
@@ -235,13 +233,13 @@ class Pair:
         return np.array(gaps), float(np.mean(spread))
 
 
-def _turned(margins: FloatArray) -> Distances:
+def _token_distances(margins: FloatArray) -> Distances:
     """Return the distances of a completion that differs from the verifier's only in its tokens."""
     none, zeros = np.zeros(0), np.zeros_like(margins)
     return Distances(none, none, (margins > 0).astype(np.float64), margins, zeros, zeros)
 
 
-def outcomes(measured: MeasuredLeases, bars: Thresholds) -> dict[str, Any]:
+def count_outcomes(measured: MeasuredLeases, bars: Thresholds) -> dict[str, Any]:
     """Return the leases rejected and banned, and upper bounds per 1,000 leases of rejections, bans and acceptances.
 
     Upper bounds are those of the exact one-sided 95% interval of the binomial.
@@ -267,13 +265,13 @@ def _per_1000(n_hits: int, n_leases: int) -> float:
     return round(1000 * high, 1)
 
 
-def max_turns(gaps: FloatArray, bars: Thresholds, n_answers: int, n_tokens: int) -> float:
+def max_replaced_tokens(gaps: FloatArray, bars: Thresholds, n_answers: int, n_tokens: int) -> float:
     """Return the number of tokens per 1,000 that a cheat can replace undetected, in leases of this size."""
     chosen = np.random.default_rng(0).choice(gaps, (n_answers, n_tokens))
     turned = 0.0
     for nearest in np.geomspace(1e-5, 2, 120):
         margins: FloatArray = np.where(chosen < nearest, chosen, 0.0).astype(np.float64)
-        if not any(lease_violations([_turned(each) for each in margins], bars)):
+        if not any(lease_violations([_token_distances(each) for each in margins], bars)):
             turned = max(turned, float((margins > 0).mean()))
     return round(1000 * turned, 2)
 
@@ -284,24 +282,23 @@ def measure_pair(path: Path, dtype: str) -> dict[str, Any]:
 
     engine = VllmSampler(str(path), verifiable=True, dtype=dtype, max_model_len=512)
     pair = Pair(engine, VerifierModel(path, dtype), _weights(path))
-    as_leased = SamplingCase("honest")
-    calibration = pair.measure(leases(CALIBRATION_LEASES, 0), as_leased)
+    honest_case = SamplingCase("honest")
+    calibration = pair.measure(draw_leases(CALIBRATION_LEASES, 0), honest_case)
     bars = fit_thresholds(calibration)
-    honest = pair.measure(leases(HONEST_LEASES, 1), as_leased)
+    honest = pair.measure(draw_leases(HONEST_LEASES, 1), honest_case)
     together = pool_distances([answer for lease in honest for answer in lease])
-    found = {"honest": outcomes(honest, bars)}
-    _say(f"{dtype}: honest {found['honest']}")
+    found = {"honest": count_outcomes(honest, bars)}
     for number, case in enumerate(cases()):
-        found[case.name] = outcomes(pair.measure(leases(CHEATING_LEASES, 2 + number), case), bars)
-        _say(f"{dtype}: {case.name} {found[case.name]}")
-    timed = leases(CALIBRATION_LEASES, 0)
+        found[case.name] = count_outcomes(pair.measure(draw_leases(CHEATING_LEASES, 2 + number), case), bars)
+        print(f"{dtype}: {case.name} {found[case.name]}", flush=True)
+    timed = draw_leases(CALIBRATION_LEASES, 0)
     began = time.perf_counter()
-    completions = pair.draw(timed, as_leased)
+    completions = pair.draw(timed, honest_case)
     drew = time.perf_counter()
     for lease, answers in zip(timed, completions, strict=True):
         measure_completions(pair.verifier_model, lease, answers)
     verified = time.perf_counter()
-    gaps, spread = pair.gaps(leases(CALIBRATION_LEASES, 0))
+    gaps, spread = pair.gaps(draw_leases(CALIBRATION_LEASES, 0))
     engine.close()
     return {
         "bars": msgspec.to_builtins(bars),
@@ -309,7 +306,7 @@ def measure_pair(path: Path, dtype: str) -> dict[str, Any]:
         "tokens": len(together.margins),
         "honest_turns": round(1000 * float(together.seed_mismatches.mean()), 3),
         "near_ties": round(1000 * float((gaps < bars.margins.limit).mean()), 2),
-        "turns": {f"{n} x {length:,}": max_turns(gaps, bars, n, length) for n, length in LEASE_SIZES},
+        "turns": {f"{n} x {length:,}": max_replaced_tokens(gaps, bars, n, length) for n, length in LEASE_SIZES},
         "spread": round(spread, 4),
         "verification_share": round((verified - drew) / (drew - began), 4),
     }
@@ -338,8 +335,8 @@ def random_model(folder: Path) -> Path:
         pad_token="<end>",
     )
     torch.manual_seed(0)
-    of: Any = transformers.Qwen2ForCausalLM
-    made = of(
+    causal: Any = transformers.Qwen2ForCausalLM
+    model = causal(
         transformers.Qwen2Config(
             vocab_size=2048,
             hidden_size=256,
@@ -355,14 +352,10 @@ def random_model(folder: Path) -> Path:
         )
     )
     with torch.no_grad():
-        made.get_output_embeddings().weight *= 3
-    made.to(torch.bfloat16).float().save_pretrained(folder)  # weights that are exact in both precisions
+        model.get_output_embeddings().weight *= 3
+    model.to(torch.bfloat16).float().save_pretrained(folder)  # weights that are exact in both precisions
     tokenizer.save_pretrained(folder)
     return folder
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def main() -> None:
@@ -373,14 +366,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = random_model(Path(folder))
         found = {
-            "machine": describe(),
+            "machine": describe_machine(),
             "lease": f"{ANSWERS} answers of {ANSWER_TOKENS} tokens",
             "calibration_leases": CALIBRATION_LEASES,
-            "costs": costs(),
-            "modelled": modelled(),
+            "costs": measure_costs(),
+            "modelled": model_verification_share(),
             "pairs": {dtype: measure_pair(path, dtype) for dtype in ("float32", "bfloat16")},
         }
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    save_results("verification", found)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ def behind_nginx(service: Service, **directives: str) -> Iterator[Service]:
         pytest.fail("CURATE_REQUIRE_NGINX is set and there is no nginx")
     if nginx.find() is None:
         pytest.skip("needs nginx; on Debian: apt-get install nginx-light")
-    with nginx.running(service.port, **directives) as port:
+    with nginx.run_nginx(service.port, **directives) as port:
         seen = copy.copy(service)
         seen.port, seen.url = port, f"http://127.0.0.1:{port}"
         yield seen

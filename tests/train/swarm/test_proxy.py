@@ -22,7 +22,7 @@ def proxy(world: swarms.World) -> Iterator[int]:
         pytest.fail("CURATE_REQUIRE_NGINX is set and there is no nginx")
     if nginx.find() is None:
         pytest.skip("needs nginx; on Debian: apt-get install nginx-light")
-    with world.coordinator(), nginx.running(int(world.url.rpartition(":")[2]), "swarm.md") as port:
+    with world.coordinator(), nginx.run_nginx(int(world.url.rpartition(":")[2]), "swarm.md") as port:
         yield port
 
 

@@ -7,6 +7,6 @@ from benchmarks.swarm import broadcast
 
 
 def test_the_client_of_the_benchmark_fetches_what_was_published(tmp_path: Path) -> None:
-    broadcast.published(tmp_path, 200_000, 50_000)
-    with broadcast.relay({"folder": str(tmp_path / "store"), "megabytes_per_second": 100}) as url:
-        assert broadcast.seconds_of(sys.executable, broadcast.OURS, [url]) is not None
+    broadcast.publish_random(tmp_path, 200_000, 50_000)
+    with broadcast.start_relay({"folder": str(tmp_path / "store"), "megabytes_per_second": 100}) as url:
+        assert broadcast.time_client(sys.executable, broadcast.OURS, [url]) is not None

@@ -1,0 +1,121 @@
+"""The section "Curation"."""
+
+from typing import Any
+
+from benchmarks.render.table import table
+
+_DEEPCODER_ROWS = {"taco": 7436, "synthetic1": 16252, "livecodebench": 599}  # of its training set
+_DEDUP_ENGINES = {
+    "plain": "datasketch, a loop",
+    "bulk": "datasketch, in bulk",
+    "rensa": "rensa",
+    "gaoya": "gaoya",
+    "ours": "curate-code",
+}
+
+
+def render_build(measured: dict[str, Any]) -> str:
+    """Return a line about a build with programs, a table about synthetic rows, and one about a Ray cluster."""
+    parts = []
+    if programs := measured.get("programs"):
+        build = programs["measured"]
+        parts.append(
+            f"`curate build-dataset` on {build['rows']} real problems of the three sources took"
+            f" {build['wall_seconds']:.0f} s on {build['workers']} cores;"
+            f" the programs it executed needed {build['executed_cpu_seconds']:.0f} s of CPU time:"
+            f" wall time is {build['ratio']:.2f} times CPU time divided by cores. Measured on {programs['machine']}."
+        )
+        if "funnel" in build:
+            parts += [_render_funnel(build["funnel"]), _extrapolate(build)]
+    if rows := measured.get("rows"):
+        heads = (
+            "made-up rows", "cores", "minutes", "rows per second", "peak MB", "raw MB", "MB on the way", "dataset MB",
+        )  # fmt: skip
+        columns = ("rows_per_second", "peak_mb", "raw_mb", "work_mb", "dataset_mb")
+        cells = (
+            (f"{build['rows']:,}", build["cores"], f"{build['wall_seconds'] / 60:.1f}",
+             *(f"{build[column]:,.0f}" for column in columns))
+            for build in rows["measured"]
+        )  # fmt: skip
+        about = f"`curate build-dataset` without programs. Measured on {rows['machine']}."
+        parts += [table("r", heads, cells), about]
+    if ray := measured.get("ray"):
+        cells = (
+            (build["nodes"], build["workers"], f"{build['rows_per_second']:.1f}", f"{build['share_of_ideal']:.2f}")
+            for build in ray["measured"]
+        )
+        about = f"`curate build-dataset --backend ray` with solutions that sleep. Measured on {ray['machine']}."
+        parts += [table("r", ("Ray nodes", "workers", "rows per second", "share of ideal"), cells), about]
+    return "\n\n".join(parts)
+
+
+def _render_funnel(funnel: dict[str, Any]) -> str:
+    """Return the numbers of rows kept and rejected by source, and DeepCoder's number of rows."""
+    stages = list(dict.fromkeys(stage for counts in funnel.values() for stage in counts["rejected"]))
+    n_ours, n_theirs = sum(counts["kept"] for counts in funnel.values()), sum(_DEEPCODER_ROWS.values())
+    rows = []
+    for source, counts in funnel.items():
+        rejected = [sum(counts["rejected"].get(stage, {}).values()) for stage in stages]
+        kept, theirs = counts["kept"], _DEEPCODER_ROWS[source]
+        ours = [kept, f"{kept / counts['read']:.0%}", f"{kept / n_ours:.0%}"]
+        rows.append([source, counts["read"], *rejected, *ours, f"{theirs:,}", f"{theirs / n_theirs:.0%}"])
+    rejecting = (f"rejected: {stage}" for stage in stages)
+    heads = ["source", "read", *rejecting, "kept", "of read", "of all kept", "kept by DeepCoder", "of all kept"]
+    return table("lr", heads, rows)
+
+
+def _extrapolate(build: dict[str, Any]) -> str:
+    """Return the costs of DeepCoder's training set, extrapolated from a build."""
+    funnel = build["funnel"].items()
+    to_read = sum(_DEEPCODER_ROWS[source] * counts["read"] / counts["kept"] for source, counts in funnel)
+    n_kept = sum(_DEEPCODER_ROWS.values())
+    core_hours = build["wall_seconds"] * build["workers"] / build["rows"] * to_read / 3600
+    work_gb = build["work_mb"] / build["rows"] * to_read / 1000
+    dataset_gb = build["dataset_mb"] / build["kept"] * n_kept / 1000
+    return (
+        f"Extrapolated from these rows, not measured: DeepCoder's {n_kept:,} problems take {to_read:,.0f} rows to read"
+        f" at these shares, {core_hours:.0f} core hours, {work_gb:.1f} GB of disk on the way and {dataset_gb:.2f} GB"
+        " for the dataset. Rows with more or larger tests need more."
+    )
+
+
+def render_strength(measured: dict[str, Any]) -> str:
+    groups = {
+        "submissions": "submissions labelled wrong",
+        "others": "mutants of another solution",
+        "unseen": "mutants unseen by the choice",
+    }
+    choices = {"first": "the first", "longest": "longest", "blind": "drawn blindly", "strongest": "strongest"}
+    budgets = ("3", "5", "8", "15")
+    rows = []
+    for group, name in groups.items():
+        failing = measured["wrong_programs"][group]["failing"]
+        for choice, label in choices.items():
+            counts = (f"{failing['let_through'][choice][budget]:.0f}" for budget in budgets)
+            rows.append([f"{label}, of {failing['wrong_programs']} {name}", *counts])
+    share = measured["share"]
+    return table("l", ["wrong programs let through by", *(f"{budget} tests" for budget in budgets)], rows) + (
+        f"\n\nTest strength of {measured['measured']} real problems: {measured['killed']:,} of"
+        f" {measured['mutants'] - measured['equivalent']:,} mutants rejected ({measured['equivalent']} more were"
+        f" equivalent), median {share['median']:.2f}, lowest {share['least']:.2f},"
+        f" {share['at_least_0.9']:.0%} of the problems at least 0.9. Measured on {measured['machine']}."
+    )
+
+
+def render_dedup(measured: dict[str, Any]) -> str:
+    rows, machines = [], []
+    for documents in sorted(measured, key=int):
+        for engine, name in _DEDUP_ENGINES.items():
+            if found := measured[documents].get(engine):
+                machines.append(found["machine"])
+                quality = (f"{found[column]:.4f}" for column in ("recall", "precision"))
+                rate, peak = f"{found['documents_per_cpu_second']:,.0f}", f"{found['peak_mb']:,.0f}"
+                rows.append((f"{int(documents):,}", name, rate, *quality, peak))
+    heads = ("near-duplicates of", "with", "documents per second of CPU", "recall", "precision", "peak MB")
+    return table("rlr", heads, rows) + (
+        "\n\nFrom text to clusters, on made-up statements, at a Jaccard similarity of 0.7 or more; benchmarks/dedup.py"
+        f" says what is counted. Measured on {'; '.join(dict.fromkeys(machines))}."
+    )
+
+
+RENDERERS = {"build": render_build, "strength": render_strength, "dedup": render_dedup}

@@ -1,0 +1,152 @@
+"""The section "The judge"."""
+
+from typing import Any
+
+from benchmarks.render.table import table
+
+
+def render_sandbox(measured: dict[str, Any]) -> str:
+    latency, rate = measured["milliseconds"], measured["tests_per_second_and_core"]
+    memory, crowd = measured["memory_mb"], measured["crowd"]
+    rows = (
+        ("curate-code, full isolation, each of a submission's tests", {"p50": latency["suite"]["p50"]}, rate["ours"]),
+        ("curate-code, full isolation, a submission with one test", latency["ours"], None),
+        ("`subprocess`, bare `python -I`", latency["subprocess"], rate["subprocess"]),
+        ("floor: bare `os.fork` of a warm interpreter", latency["fork"], None),
+    )
+    return (
+        table("lr", ("one trivial test", "p50 ms", "p99 ms", "tests per second and core"), map(_latency_cells, rows))
+        + f"\n\n{crowd['submissions']} submissions at once, each needing a fifth of its time limit:"
+        f" {crowd['false_time_limits']} false time limits. Memory: supervisor {memory['supervisor_rss']:.0f} MB"
+        f" resident, each idle worker {memory['worker_pss']:.0f} MB (proportional set size of its three processes)."
+        f" Measured on {measured['machine']}."
+    )
+
+
+def _latency_cells(row: tuple[str, dict[str, float], float | None]) -> list[str]:
+    name, times, per_second = row
+    p99 = f"{times['p99']:.2f}" if "p99" in times else ""
+    return [name, f"{times['p50']:.2f}", p99, f"{per_second:.0f}" if per_second else ""]
+
+
+def render_supervisor(measured: dict[str, Any]) -> str:
+    by_call = {(row["workers"], row["call"]): row for row in measured["rows"]}
+    rows = []
+    for workers in dict.fromkeys(row["workers"] for row in measured["rows"]):
+        rows.append([str(workers)])
+        for row in (by_call[workers, call] for call in ("judge_many", "judge")):
+            rows[-1] += [f"{row['per_second']:,.0f}", f"{row['cpu_microseconds']:.0f}"]
+    heads = ("workers of one process", "judgements per second, `judge_many`", "CPU µs", "`judge`", "CPU µs")
+    return table("r", heads, rows) + (
+        f"\n\nSuites of {measured['cases']} cases; the workers only sleep {measured['sleep_seconds'] * 1e3:g} ms and"
+        f" answer. CPU time is that of the process that hands out. Measured on {measured['machine']}."
+    )
+
+
+def render_calls(measured: dict[str, Any]) -> str:
+    right, wrong = measured["right"], measured["wrong"]
+    rows = []
+    for name, part in (("right", right), ("wrong", wrong)):
+        ours, theirs = part["cpu_seconds"]["ours"], part["cpu_seconds"]["theirs"]
+        rows.append((f"{part['programs']:,} {name} programs", f"{ours:.1f}", f"{theirs:.1f}", f"{ours / theirs:.2f}"))
+    return table("lr", ("CPU seconds for call suites", "curate-code", "LiveCodeBench's grader", "ratio"), rows) + (
+        f"\n\nThe right programs have {right['tests']:,} calls to pass. LiveCodeBench's grader runs programs in its own"
+        f" process. The verdicts on {right['different']} right and {wrong['different']} wrong programs differ."
+        f" Medians of {measured['rounds']} rounds. Measured on {measured['machine']}."
+    )
+
+
+def render_docker(measured: dict[str, Any]) -> str:
+    latency, rate = measured["milliseconds"], measured["tests_per_second"]
+    rows = (
+        ("docker backend, each of a submission's tests", latency["docker_suite"], rate["docker"]),
+        ("docker backend, a submission with one test", latency["docker"], None),
+        ("local backend, each of a submission's tests", latency["local_suite"], rate["local"]),
+        ("local backend, a submission with one test", latency["local"], None),
+        ("`docker run --rm` for each test", latency["docker_run"], rate["docker_run"]),
+    )
+    heads = ("one trivial test", "p50 ms", "p99 ms", f"tests per second on {measured['cores']} cores")
+    return table("lr", heads, map(_latency_cells, rows)) + f"\n\nMeasured on {measured['machine']}."
+
+
+def render_service(measured: dict[str, Any]) -> str:
+    run, crowd = measured["run_code"], measured["crowd"]
+    same, new = run["same_program"], run["new_programs"]
+    return (
+        f"`/run_code` with {run['clients']} clients: {same['per_second']:.0f} runs per second of one program, p50"
+        f" {same['milliseconds']['p50']:.0f} ms, p99 {same['milliseconds']['p99']:.0f} ms;"
+        f" {new['per_second']:.0f} where each program is a new one (the same sandbox in process:"
+        f" {same['in_process_before']:.0f} and {new['in_process_before']:.0f})."
+        f" {crowd['clients']} clients with {crowd['submissions']:,} mixed submissions:"
+        f" {crowd['false_time_limits']} false time limits, {sum(crowd['wrong_verdicts'].values())} wrong verdicts,"
+        f" {crowd['leaked_processes']} processes left.{_render_hostile(measured.get('hostile'))}"
+        f" Measured on {measured['machine']}."
+    )
+
+
+def _render_hostile(measured: dict[str, Any] | None) -> str:
+    if measured is None:
+        return ""
+    shares = ", ".join(f"{behavior} {found['share']:.0%}" for behavior, found in measured["behaviours"].items())
+    clients = measured["clients"]
+    return f" Beside one hostile client, {clients} others get this share of what they get without it: {shares}."
+
+
+def render_front_ends(measured: dict[str, Any]) -> str:
+    alone, busiest = measured["dispatcher"], measured["rows"][-1]
+    front_ends = busiest["processes"] * 1e6 / busiest["front_end_cpu_microseconds"]
+    dispatcher = 1e6 / busiest["dispatcher_cpu_microseconds"], 1e6 / alone["cpu_microseconds"]
+    rows = (
+        (row["processes"], *(f"{row[f'{process}_cpu_microseconds']:.0f}" for process in ("front_end", "dispatcher")))
+        for row in measured["rows"]
+    )
+    heads = ("`curate serve --processes`", "CPU µs of a request in the front end", "in the dispatcher")
+    return table("r", heads, rows) + (
+        f"\n\nRequests with one test to {measured['workers']} workers that only sleep"
+        f" {measured['sleep_seconds'] * 1e3:g} ms and answer. Many requests at once cost the dispatcher less:"
+        f" {alone['cpu_microseconds']:.0f} µs if one process sends what sixteen front ends would send"
+        f" ({alone['per_second']:,.0f} requests per second on these cores, with a load of"
+        f" {measured['load_before']:.0f} from other work)."
+        f" So {busiest['processes']} front ends with a core each would be busy at"
+        f" {front_ends:,.0f} requests per second, and the dispatcher at {dispatcher[0]:,.0f} to {dispatcher[1]:,.0f};"
+        f" computed, not measured. Measured on {measured['machine']}."
+    )
+
+
+def render_ray(measured: dict[str, Any]) -> str:
+    first, *others = measured["weak_scaling"][0]
+    heads = [f"Ray: {first}", *(name.replace("_", " ") for name in others)]
+    rows = ([f"{value:.3g}" for value in row.values()] for row in measured["weak_scaling"])
+    return table("r", heads, rows) + (
+        "\n\nWeak scaling, all nodes on this one machine, so with programs that sleep."
+        f" Measured on {measured['machine']}."
+    )
+
+
+def render_soak(measured: dict[str, Any]) -> str:
+    steady, deaths, restarts = measured["steady"], measured["deaths"], measured["restarts"]
+    held = steady["held"]
+    resident = held["supervisor RSS, MB"]
+    grown = [name for name, ends in held.items() if not ends["flat"]]
+    kills = sum(deaths["kills"].values()) + sum(restarts["kills"].values())
+    mistakes = sum(len(part["mistakes"]) for part in (steady, deaths, restarts))
+    submissions = deaths["submissions"] + restarts["records"]
+    return (
+        f"{steady['runs']:,} mixed runs (right, wrong, hostile) in one sandbox took {steady['seconds'] / 60:.0f} min"
+        f" and {submissions:,} submissions more saw {kills} kills of worker, zygote or supervisor:"
+        f" {mistakes} false, lost or doubled verdicts. Supervisor: {resident['first']:.0f} MB resident at the start,"
+        f" {resident['last']:.0f} MB at the end. Grown: {', '.join(grown) or 'nothing'}, of {len(held)} things counted."
+        f" Measured on {measured['machine']}."
+    )
+
+
+RENDERERS = {
+    "sandbox": render_sandbox,
+    "supervisor": render_supervisor,
+    "calls": render_calls,
+    "docker": render_docker,
+    "ray": render_ray,
+    "service": render_service,
+    "front_ends": render_front_ends,
+    "soak": render_soak,
+}

@@ -1,0 +1,134 @@
+"""The section "The swarm"."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.render.table import table
+
+
+def render_overlap(measured: dict[str, Any]) -> str:
+    """Return the idle time of a swarm's trainer, by bound on staleness, with whole broadcasts and with deltas."""
+    cases = measured["cases"]
+    bounds = list(next(iter(cases.values()))["whole"]["bounds"])
+    columns = [(broadcast, bound) for broadcast in ("whole", "deltas") for bound in bounds]
+    alike = cases["nodes alike"]
+    rows = []
+    for name, case in (("by the formula", alike), *cases.items()):
+        value = "formula_idle" if name == "by the formula" else "trainer_idle"
+        rows.append([name, *(f"{case[broadcast]['bounds'][bound][value]:.1%}" for broadcast, bound in columns)])
+    ring, swarm = alike["whole"]["ring"], cases["100 nodes, a usual group takes 22 min"]["whole"]["swarm"]
+    heads = [
+        "share of time in which the trainer waits",
+        *(f"{broadcast}, bound {bound}" for broadcast, bound in columns),
+    ]
+    return table("lr", heads, rows) + (
+        f"\n\nINTELLECT-2's outer ring on a simulated clock: broadcasts of {ring['broadcast'] / 60:.0f} min, or"
+        f" {alike['deltas']['ring']['broadcast']:.0f} s with deltas; {ring['upload'] / 60:.0f} min each to upload and"
+        f" to verify a file; steps of {ring['step'] / 60:.0f} min. Where nodes are not alike, their speeds are"
+        f" log-normal (sigma {swarm['speed_sigma']}), a group is given to another node after twice the time of a"
+        f" usual one, and {swarm['churn']:.0%} of the nodes vanish in an hour. Means of {measured['seeds']} seeds;"
+        " benchmarks/swarm/overlap.py has all assumptions."
+    )
+
+
+def render_broadcast(measured: dict[str, Any]) -> str:
+    """Return the speed of weights through throttled relays, and through chains of them."""
+    rows: list[tuple[str, ...]] = []
+    for relays, by_client in measured["three"].items():
+        for client, found in by_client.items():
+            name = f"{client.replace('ours', 'curate-code')}, {relays.replace('honest', 'all honest')}"
+            if "failed" in found:
+                rows.append((f"{name} | | failed {found['failed']} times of {found['of']} |",))
+                continue
+            ideal, median = measured["megabytes"] / found["ideal"], found["median_seconds"]
+            rows.append((name, f"{ideal:.2f}", f"{median:.2f}", f"{found['share_of_ideal']:.0%}"))
+    chain = measured["chain"]
+    hops = "; ".join(
+        f"{n}: {found['median_seconds']:.2f} s ({found['predicted_seconds']:.2f})" for n, found in chain["hops"].items()
+    )
+    heads = ("256 MB from relays of 20, 40 and 80 MB/s", "ideal, s", "median, s", "share of ideal")
+    return table("lr", heads, rows) + (
+        f"\n\nMedians of {measured['rounds']} rounds. {chain['megabytes']:.0f} MB through a chain of relays of"
+        f" {chain['megabytes_per_second']} MB/s, in shards of 1 MiB, by the number of relays, and in brackets"
+        f" size / bandwidth + (relays - 1) x shard / bandwidth: {hops}. Measured on {measured['machine']}."
+    )
+
+
+def render_delta(measured: dict[str, Any]) -> str:
+    """Return the size of differences between versions, by learning rate."""
+    rows = (
+        (rate, f"{found['changed_share']:.1%}", f"{found['bytes_share']:.1%}", f"{found['minutes_at_intellect_2']:.1f}",
+         f"{found['make_megabytes_per_second']:,.0f}", f"{found['apply_megabytes_per_second']:,.0f}")
+        for rate, found in measured["learning_rates"].items()
+    )  # fmt: skip
+    heads = (
+        "learning rate", "weights that change", "bytes sent", "minutes for INTELLECT-2's 65.6 GB", "made, MB/s",
+        "put together, MB/s",
+    )  # fmt: skip
+    return table("r", heads, rows) + (
+        f"\n\nA model of {measured['weights']:,} weights that is really trained, {measured['updates_per_version']}"
+        " updates of Adam for each version, compared in bfloat16. Whole versions would take"
+        f" {measured['whole_minutes_at_intellect_2']:.1f} minutes at 590 Mb/s; above 35% of the bytes a version is sent"
+        f" whole. One core. Measured on {measured['machine']}."
+    )
+
+
+def render_verification(measured: dict[str, Any]) -> str:
+    """Return the rejected leases, and the undetected changes within the thresholds, by the precision of both sides."""
+    pairs = measured["pairs"]
+    first = next(iter(pairs.values()))
+    outcomes = [f"{pair}: {head}" for pair in pairs for head in ("rejected", "banned", "wrong of 1,000")]
+    rows = []
+    for case in first["cases"]:
+        cells = (cell for pair in pairs.values() for cell in _outcome_cells(case, pair["cases"][case]))
+        rows.append([case, *cells])
+    cases = table("lr", ["leases, both sides in", *outcomes], rows)
+    rows = []
+    for name, pair in pairs.items():
+        cells = (f"{pair['honest_turns']:.2g}", f"{pair['bars']['margins']['limit']:.2g}", f"{pair['near_ties']:.3g}")
+        rows.append([name, *cells, *(f"{pair['turns'][size]:.2g}" for size in first["turns"])])
+    heads = ["of 1,000 tokens, both sides in", "that rounding turns", "limit of a margin, nats", "nearer ties"]
+    turns = table("lr", heads + [f"a cheat turns, {size}" for size in first["turns"]], rows)
+    costs = measured["costs"]
+    shares = ", ".join(f"{pair['verification_share']:.0%} in {name}" for name, pair in pairs.items())
+    modelled = ", ".join(f"{of['verification_share']:.0%} for {name}" for name, of in measured["modelled"].items())
+    return (
+        f"{cases}\n\n{turns}\n\nA random model of width 256, whose mean of 1 - Σp² is {first['spread']:.2f}; leases of"
+        f" {measured['lease']}, drawn by vLLM and verified by transformers, at bars from"
+        f" {measured['calibration_leases']} other leases. Wrong are"
+        " honest leases that are rejected, and others that are accepted: at most so many, with a confidence of 95%."
+        " Weights that are one step old are as good as right ones if the step was small. A cheat that knows the bars"
+        " takes the second best token where it is nearest to the best one, in leases of so many answers x tokens. A"
+        f" commitment takes {costs['commit_us']:.0f} µs and {costs['bytes_a_token']:.1f} bytes a token (width 5,120),"
+        f" comparing it {costs['compare_us']:.0f} µs, noise for 152,000 tokens {costs['noise_us'] / 1000:.1f} ms on one"
+        f" core of a CPU. Verifying these answers took {shares} of the time of drawing them, because a CPU does not"
+        f" draw more slowly than it reads. By the data sheet of a GPU it takes {modelled}."
+        f" Measured on {measured['machine']}."
+    )
+
+
+def _outcome_cells(name: str, case: dict[str, Any]) -> Iterator[str]:
+    at_most = case["rejected_at_most" if name == "honest" else "accepted_at_most"]
+    yield from (f"{case['rejected']} of {case['leases']}", f"{case['banned']}")
+    yield f"≤ {at_most:,.{0 if at_most >= 10 else 1}f}"
+
+
+def render_coordinator(measured: dict[str, Any]) -> str:
+    beats, leases, alone = measured["beats"], measured["leases"], measured["cryptography"]
+    return (
+        f"One coordinator with {measured['nodes']:,} nodes: {measured['fastest']['per_second']:,.0f} signed requests"
+        f" per second over {measured['connections']} connections (signatures alone allow"
+        f" {alone['checked_per_second']:,.0f} on a core); {beats['per_second']:.0f} beats per second, which is what so"
+        f" many nodes send, take {beats['share_of_a_core']:.0%} of a core, median {beats['median_ms']:.1f} ms, p99"
+        f" {beats['p99_ms']:.0f} ms; {leases['per_second']:.0f} leases per second from the request to the verdict, with"
+        f" files of {leases['file_bytes'] / 1000:.0f} KB and the ledger on the disk. Measured on {measured['machine']}."
+    )
+
+
+RENDERERS = {
+    "overlap": render_overlap,
+    "broadcast": render_broadcast,
+    "delta": render_delta,
+    "verification": render_verification,
+    "coordinator": render_coordinator,
+}

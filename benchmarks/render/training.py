@@ -1,0 +1,281 @@
+"""The section "Training"."""
+
+from statistics import fmean, stdev
+from typing import Any
+
+from benchmarks.render.table import table
+
+LEARN_LABELS = {"grpo_plus": "GRPO+", "grpo": "plain GRPO", "random": "GRPO+, random rewards"}
+_INGREDIENT_STEPS = 30
+_INGREDIENT_METRICS = ("last", "mean", "entropy", "length")
+_T = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571}  # quantiles of 97.5% of Student's t, by number of values
+
+
+def render_learn(measured: dict[str, Any]) -> str:
+    """Return a table with a row for each run and a column for each step at which it was evaluated."""
+    curves = measured["curves"]
+    steps = sorted({step for by_seed in curves.values() for curve in by_seed.values() for step, _ in curve})
+    rows = []
+    for name, label in LEARN_LABELS.items():
+        for seed, curve in curves.get(name, {}).items():
+            values = dict(map(tuple, curve))
+            rows.append([f"{label}, seed {seed}", *(f"{values[step]:.3f}" if step in values else "" for step in steps)])
+    whole = [found for found in measured["models"].values() if len(found) == 2]
+    minutes = " and ".join(f"{found['wall'] / 60:.1f}" for found in measured["seconds"].values())
+    models = ", ".join(f"{found['before']:.3f} before and {found['after']:.3f} after" for found in whole)
+    return table("lr", ["held-out pass@1 after steps", *map(str, steps)], rows) + (
+        "\n\n`make learn`: a model of 850 thousand parameters, 256 answers a step,"
+        " vLLM and sandbox included; 200 problems that neither warm-up nor training saw, one answer each."
+        + (f" Over eight answers to each: {models}." if models else "")
+        + (f" A seed took {minutes} min, model and dataset included." if minutes else "")
+        + f" Measured on {measured['machine']}."
+    )
+
+
+def render_trl(measured: dict[str, Any]) -> str:
+    labels = {
+        "curate": "`curate train`",
+        "async": "`curate train`, asynchronous",
+        "trl": f"TRL {measured['versions']['trl']}, GRPOTrainer",
+    }
+    rows = []
+    for shape in measured["shapes"]:
+        for name, label in labels.items():
+            found = shape[name]
+            passed = f"{found['pass_at_1']:.3f}" if "pass_at_1" in found else ""
+            rate, cpu = f"{found['tokens_per_second']:,.0f}", f"{found['cpu_seconds_per_step']:.2f}"
+            rows.append((label, shape["answers"], rate, f"{found['ratio']:.1f}", cpu, passed))
+    heads = (
+        "whole training steps", "answers in a batch", "completion tokens per second", "times TRL",
+        "CPU seconds a step", "held-out pass@1",
+    )  # fmt: skip
+    return table("lr", heads, rows) + (
+        f"\n\nBefore, pass@1 was {measured['pass_at_1_before']:.3f}. The same model, batch,"
+        f" objective and rewards, {measured['steps']} steps. On processors TRL samples with transformers, we with vLLM."
+        f" Measured on {measured['machine']}."
+    )
+
+
+def render_memory(measured: dict[str, Any]) -> str:
+    heads = ("all weights of", "longest answer", "GPUs of one copy", "planned GB each", "taken", "published hardware")
+    rows = (
+        (row["model"], row["row"], row["gpus"], f"{row['planned']:.1f}", f"{row['measured']:.1f}", row["published"])
+        for row in measured["rows"]
+    )
+    return table("lrrrrl", heads, rows) + (
+        "\n\nThe learner's weights, gradients, moments and longest row, without CUDA's own memory: by the plan of "
+        "`curate train`, and taken by its own forward and backward pass on tensors without data, in FSDP2 over a fake "
+        "process group."
+    )
+
+
+def render_gpu(measured: dict[str, Any]) -> str:
+    """Return a row for each figure of `benchmarks/gpu.sh` that has a bar."""
+    rows = []
+    for row in measured["figures"]:
+        if row["value"] is not None and row["bar"] != "-":
+            value = row["value"] if isinstance(row["value"], str) else f"{row['value']:,.4g} {row['unit']}".strip()
+            rows.append((row["check"], row["figure"].replace("_", " "), value, row["bar"]))
+    gpu = next(row["value"] for row in measured["figures"] if row["figure"] == "gpu")
+    return table("llr", ("check", "figure", "measured", "bar"), rows) + (
+        f"\n\n`benchmarks/gpu.sh` on one {gpu}, with a random model of 1.5B in rows of 20,480 tokens, beside an engine "
+        f"in vLLM on the same GPU. Measured on {measured['machine']}."
+    )
+
+
+def render_packing(measured: dict[str, Any]) -> str:
+    labels = {
+        "fixed, padded": "as many sequences as fit at their longest, padded",
+        "fixed": "the same, one after another without padding",
+        "dynamic": "packed by length (AReaL's dynamic micro-batches)",
+        "learner": "the learner's rows, with one copy of a prompt for its answers",
+    }
+    rows = []
+    for budget, found in measured["measured"].items():
+        for name, label in labels.items():
+            passes, tokens = found[name]["passes"], found[name]["tokens"]
+            share = tokens / found["dynamic"]["tokens"]
+            rows.append((label, f"{int(budget):,}", f"{passes:.0f}", f"{tokens:,.0f}", f"{share:.2f}"))
+    small = measured["measured"]["32768"]
+    fixed, dynamic = small["fixed"], small["dynamic"]
+    pass_tokens = 0.3 * dynamic["tokens"] / (fixed["passes"] - 1.3 * dynamic["passes"])
+    return table("lr", ("micro-batches", "tokens of one", "passes", "tokens computed", "of dynamic"), rows) + (
+        "\n\nA minibatch of 512 answers of 9,000 tokens on average, at most 27,648, to prompts of 500. Counted, not"
+        f" timed: AReaL's 30% would follow at 32,768 tokens if a pass cost as much as {pass_tokens:,.0f} tokens more."
+    )
+
+
+def render_pipeline(measured: dict[str, Any]) -> str:
+    stages, rows = measured["ways"]["stages"], []
+    for name, found in measured["ways"].items():
+        faster, math_faster = (stages[metric] / found[metric] for metric in ("step_seconds", "math_step_seconds"))
+        rows.append((
+            name, f"{found['step_seconds']:.2f}", f"{found['times_the_longer']:.2f}", f"{found['trainer_idle']:.0%}",
+            f"{faster:.2f}", f"{found['math_step_seconds']:.2f}", f"{math_faster:.2f}",
+        ))  # fmt: skip
+    heads = (
+        "pipeline", "seconds a step", "times the longer of sampling and training", "trainer idle",
+        "faster than stages", "mathematics: seconds a step", "faster than stages",
+    )  # fmt: skip
+    return table("lr", heads, rows) + (
+        f"\n\nThe product's own loop with parts that only wait: {measured['sample_seconds']} s of sampling,"
+        f" {measured['reward_seconds']} s of rewards, {measured['train_seconds']} s of training, a hundredth of what"
+        " DeepCoder's authors report; see timeline.svg. `stages` scores answers only when all are sampled; rewards of"
+        " mathematics take no time. DeepCoder's authors report 2x for code and 1.4x for mathematics. Measured on"
+        f" {measured['machine']}."
+    )
+
+
+def render_asynchrony(measured: dict[str, Any]) -> str:
+    """Return the tables of real and simulated runs that have been measured."""
+    real = [_render_real(measured["real"])] if "real" in measured else []
+    return "\n\n".join([*real, _render_simulated(measured), _render_published(measured["published"])])
+
+
+def _render_real(real: dict[str, Any]) -> str:
+    rows = []
+    for name, run in real["runs"].items():
+        seconds = run["seconds_to_goal"]
+        goal = ("", "") if seconds is None else (run["steps_to_goal"], f"{seconds:.0f}")
+        shares = (f"{run[share]:.0%}" for share in ("learner_idle_share", "engine_idle_share"))
+        rows.append((
+            name, f"{run['step_seconds']:.2f}", f"{run['predicted_step_seconds']:.2f}", *goal, *shares,
+            f"{run['staleness_mean']:.1f}",
+        ))  # fmt: skip
+    heads = (
+        "pipeline", "s per step", "simulated", "steps to the goal", "s to the goal", "idle learner", "idle engine",
+        "staleness",
+    )  # fmt: skip
+    return table("lr", heads, rows) + (
+        f"\n\nReal runs of `make learn`'s model, learner and engine on one core each; the engine sleeps"
+        f" {1000 * real['sleep_seconds']:.0f} ms after each token. The goal is a held-out pass@1 of {real['goal']}."
+        f" Measured on {real['machine']}."
+    )
+
+
+def _render_simulated(measured: dict[str, Any]) -> str:
+    """Return the speed of each pipeline against the synchronous one, by model and number of GPUs, then by length."""
+    by_model: dict[str, dict[tuple[str, str], float]] = {}  # model -> column, pipeline -> seconds of a step
+    for name, found in measured["simulated"].items():
+        if found is not None:
+            model, column, pipeline = name.split(", ", 2)
+            if pipeline.startswith("mean "):
+                length, pipeline = pipeline.split(", ", 1)
+                model, column = f"{model}, {column}", f"{length} tokens"
+            by_model.setdefault(model, {})[column, pipeline] = found["outcome"]["step_seconds"]
+    return "\n\n".join(_render_speeds(model, seconds) for model, seconds in by_model.items()) + (
+        "\n\nSimulated with the product's controller: seconds of a synchronous step, and the speed of the others"
+        " compared with it, for batches of 2,048 answers. Steps are measured until they are known to 5%. The GPUs are"
+        " H100; benchmarks/asynchrony/simulated.py has all assumptions."
+    )
+
+
+def _render_speeds(model: str, seconds: dict[tuple[str, str], float]) -> str:
+    """Return a table with a row for each pipeline and a column for each number of GPUs, or each length."""
+    columns = [column for column in dict.fromkeys(column for column, _ in seconds) if (column, "sync") in seconds]
+    rows = []
+    for pipeline in dict.fromkeys(pipeline for _, pipeline in seconds):
+        rows.append([pipeline])
+        for column in columns:
+            base, own = seconds[column, "sync"], seconds.get((column, pipeline))
+            rows[-1].append(f"{base:.0f} s" if pipeline == "sync" else f"{base / own:.2f}" if own else "")
+    return table("lr", [model, *columns], rows)
+
+
+def _render_published(published: dict[str, Any]) -> str:
+    """Return AReaL's published numbers and the simulated ones for its batches."""
+    rows = []
+    for name, found in published.items():
+        if name.startswith("table 1, "):
+            pairs = (found["published_seconds"], found["simulated_seconds"])
+            seconds = (f"{sync:.0f}, {asynchronous:.0f} ({sync / asynchronous:.2f}x)" for sync, asynchronous in pairs)
+            rows.append((name.removeprefix("table 1, "), found["gpus"], found["bound"], *seconds))
+    intellect = published["INTELLECT-2"]
+    minutes = ", ".join(f"{intellect['step_minutes'][bound]:.0f} with {bound}" for bound in ("0", "1", "2"))
+    return table("lr", ("AReaL, table 1", "GPUs", "bound", "s/step, sync and async", "simulated"), rows) + (
+        "\n\nAReaL's batch has 512 x 16 answers. Their lengths are not published, and guessed here; the GPUs are H800,"
+        " and H100 in the simulation. So seconds agree worse than ratios. For the 32B, a quarter of the GPUs is too"
+        " small a learner in the simulation. Minutes of a step of INTELLECT-2 by bound of staleness, simulated:"
+        f" {minutes}. Published: the trainer never waits with 2, and a step takes 22."
+    )
+
+
+def render_ablation(measured: dict[str, Any]) -> str:
+    """Return pass@1 at the end, by objective and bound on staleness."""
+    results = measured["results"]
+    rows, n_seeds = [], 0
+    for objective, by_bound in results.items():
+        rows.append([objective])
+        for by_seed in by_bound.values():
+            last = [result["pass@1"][-1][1] for result in by_seed.values()]
+            n_seeds = max(n_seeds, len(last))
+            rows[-1].append(f"{fmean(last):.3f} ({min(last):.3f} to {max(last):.3f})" if last else "")
+    heads = ["held-out pass@1, by bound on staleness", *next(iter(results.values()))]
+    return table("lr", heads, rows) + (
+        f"\n\nAsynchronous `make learn`, {measured['steps']} steps, mean of {n_seeds} seeds (lowest and highest)."
+        " The naive objective against the decoupled one, which corrects for stale answers; see staleness.svg."
+        f" Measured on {measured['machine']}."
+    )
+
+
+def render_ingredients(measured: dict[str, Any]) -> str:
+    """Return the effect of each change of a run: the mean over seeds and its 95% interval, by Student's t."""
+    rows = []
+    for limit, (base, *others) in ((limit, by_name.items()) for limit, by_name in measured["measured"].items()):
+        name, base_by_seed = base
+        means = [fmean(run[metric] for run in base_by_seed.values()) for metric in _INGREDIENT_METRICS]
+        rows.append([f"**{limit}, {name}**", *(f"{mean:.3f}" for mean in means[:-1]), f"{means[-1]:.0f}"])
+        for name, by_seed in others:
+            ended = [run["steps"] for run in by_seed.values() if run["steps"] < _INGREDIENT_STEPS]
+            rows.append([f"{name} (ended after {', '.join(map(str, ended))} steps)" if ended else name])
+            for metric in _INGREDIENT_METRICS:
+                differences = [run[metric] - base_by_seed[seed][metric] for seed, run in by_seed.items()]
+                rows[-1].append(_render_difference(differences, digits=0 if metric == "length" else 3))
+    heads = ("change", "pass@1 at the end", "mean pass@1", "entropy", "tokens of an answer")
+    return table("lr", heads, rows) + (
+        f"\n\nProblems that take thinking aloud, {_INGREDIENT_STEPS} steps; a run ends early if no answer is right any"
+        " more. Bold: the run as it is, with at most 32 tokens (tight) or 96 (roomy). Below it: what a change adds, the"
+        f" mean of {len(base_by_seed)} seeds and its 95% interval, bold if zero is not in it. Mean pass@1 is of the"
+        " evaluations after every fifth step, entropy that of the last ten steps."
+        f" Measured on {measured['machine']}."
+    )
+
+
+def _render_difference(values: list[float], digits: int) -> str:
+    half = _T[len(values)] * stdev(values) / len(values) ** 0.5
+    text = f"{fmean(values):+.{digits}f} ± {half:.{digits}f}"
+    return f"**{text}**" if abs(fmean(values)) > half else text
+
+
+def render_weights(measured: dict[str, Any]) -> str:
+    models = measured["models"].values()
+    labels = {
+        ("seconds", "publish"): "published to memory, with checksums and digests",
+        ("seconds", "fetch_http"): "fetched over HTTP on one machine",
+        ("seconds", "load"): "loaded by vLLM",
+        ("seconds", "prove"): "proven, by checksums of what was loaded and by fixed tokens",
+        ("while_sampling_seconds", "pause"): f"no token is drawn, while {measured['answers']} answers run",
+        ("while_sampling_seconds", "first_token"): "from the manifest to the first token with them",
+    }
+    rows = (
+        (label, *(f"{1000 * found[part][name]:,.0f}" for found in models)) for (part, name), label in labels.items()
+    )
+    sizes = (f"{found['bytes'] / 1e6:,.0f} MB" for found in models)
+    return table("lr", ["new weights in float32, ms", *sizes], rows) + (
+        "\n\nCPU time of one core, median of six hand-overs. The proof reads back what vLLM has packed for a CPU; on"
+        f" GPUs weights lie open. Measured on {measured['machine']}."
+    )
+
+
+RENDERERS = {
+    "learn": render_learn,
+    "trl": render_trl,
+    "memory": render_memory,
+    "gpu": render_gpu,
+    "packing": render_packing,
+    "pipeline": render_pipeline,
+    "asynchrony": render_asynchrony,
+    "ablation": render_ablation,
+    "ingredients": render_ingredients,
+    "weights": render_weights,
+}

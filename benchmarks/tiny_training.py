@@ -1,0 +1,62 @@
+"""Training runs of the tiny model of `make learn` on CPUs: their commands, and plots of their curves."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from benchmarks.record import ROOT
+
+LEARN = ROOT / "runs" / "learn"
+CONFIG = ROOT / "examples" / "learn" / "grpo_plus.toml"
+PASSED = "eval/pass@1"
+# vLLM in the calling process, with a GiB of cache and without access to the Hub.
+VLLM_ON_CPU = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "HF_HUB_OFFLINE": "1",
+}
+
+Curve = Sequence[Sequence[float]]  # of step and value
+
+
+def seed_settings(seed: int) -> list[str]:
+    """Return the settings that give a run the model and the problems of a seed of `make learn`."""
+    folder = LEARN / f"seed-{seed}"
+    return [f"model.path={folder / 'warm'}", f"data.dataset={folder / 'band'}", f"run.seed={seed}"]
+
+
+def train_command(
+    out: Path, settings: Iterable[str], config: Path = CONFIG, start: Sequence[str] = ("-m", "cli")
+) -> list[str]:
+    """Return the command that makes or resumes a run. start: arguments of Python that start curate"""
+    command = [sys.executable, "-W", "ignore", *start, "train", str(config), "--out", str(out), "--resume"]
+    return command + [word for setting in settings for word in ("--set", setting)]
+
+
+def pass_at_1_curve(metrics: Iterable[dict[str, Any]]) -> list[tuple[int, float]]:
+    """Return pass@1 by step, of the steps that were evaluated."""
+    return [(line["step"], round(line[PASSED], 4)) for line in metrics if line.get(PASSED) is not None]
+
+
+def plot_curves(axes: Any, curves: Iterable[Curve], *, color: str, **line: Any) -> None:
+    """Draw the mean of curves in a band from the lowest to the highest, at the steps that all of them have."""
+    by_step = [dict(map(tuple, curve)) for curve in curves]
+    steps = [step for step in (by_step[0] if by_step else ()) if all(step in values for values in by_step)]
+    if steps:
+        values = [[curve[step] for curve in by_step] for step in steps]
+        axes.fill_between(steps, list(map(min, values)), list(map(max, values)), color=color, alpha=0.15, linewidth=0)
+        axes.plot(steps, list(map(fmean, values)), color=color, **line)
+    axes.set(xlabel="step (256 answers)", ylim=(0, 1))
+    axes.grid(alpha=0.3)
+
+
+def save_plot(figure: Any, path: Path) -> None:
+    """Write a figure as SVG; equal figures give equal files."""
+    import matplotlib
+
+    figure.tight_layout()
+    with matplotlib.rc_context({"svg.hashsalt": "curate"}):
+        figure.savefig(path, metadata={"Date": None})
