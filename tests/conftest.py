@@ -82,8 +82,8 @@ _WANTED = {
     "not installed|could not import": "packages: make .venv/train",
 }
 
-# No deadlines: property tests check results, and must not fail because a busy machine is slow. The examples are the same
-# in each run, so that a change is what makes a test fail.
+# No deadlines: property tests check results, and must not fail because a busy machine is slow. The examples are the
+# same in each run, so that only a change makes a test fail.
 _REPEATABLE = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("quick", _REPEATABLE, max_examples=20)
 settings.register_profile("thorough", _REPEATABLE, max_examples=100)
