@@ -264,7 +264,7 @@ class _RunLauncher:
             response["kill_reason"] = "memory"  # its outputs and files together exceed the limit
         if not start_time:
             message = self._ready[START_TIME_STRUCT.size :].split(b"\0")[0].decode("utf-8", "replace")
-            response["lost"] = message or f"the child ended with wait status {status} before the program began"
+            response["loss_reason"] = message or f"the child ended with wait status {status} before the program began"
         return response
 
     def _has_killed(self) -> bool:

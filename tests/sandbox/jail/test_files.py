@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbox import Limits, Outcome, Program, Sandbox
+from sandbox import ExecutionLost, Limits, Outcome, Program, Sandbox
 
 
 def test_arguments_and_files_reach_the_program(box: Sandbox) -> None:
@@ -55,6 +55,16 @@ def test_large_files_do_not_count_against_the_limits_of_the_program(box: Sandbox
     result = box.run(Program("print(len(open('x').read()))"), limits=limits, files={"x": b"x" * (20 << 20)})
     assert result.outcome is Outcome.EXITED
     assert result.text == f"{20 << 20}\n"
+
+
+def test_a_run_whose_files_cannot_be_written_is_lost_and_the_next_one_runs() -> None:
+    too_many_folders = {f"{number}/{'d/' * 90}x": b"" for number in range(64)}
+    with Sandbox(1) as box:
+        if box.level != "namespaces":
+            pytest.skip("only a tmpfs of its own bounds the inodes of a run")
+        with pytest.raises(ExecutionLost, match="No space left on device"):
+            box.run(Program("print(1)"), files=too_many_folders)
+        assert box.run(Program("print(2)")).text == "2\n"
 
 
 @pytest.mark.parametrize("name", ["", "/etc/x", "../x", "a/../../x", "a//b", ".", "a\0b", "x" * 300])
