@@ -56,7 +56,7 @@ class AttemptResult:
 
     id       of the attempt
     scores   the judge's score of each completion
-    answers  the submitted completions, preceded by those of Trial.before
+    answers  the submitted completions, preceded by those of Trial.earlier
     tests    the suite as JSON
     """
 

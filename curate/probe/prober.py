@@ -155,11 +155,13 @@ class Prober:
     def _attempt(self, judge: TargetJudge, scale: Scale, attempt: Attempt) -> AttemptResult:
         trial = make_trial(attempt)
         suite = trial.problem.suite
-        for answer in trial.before:
-            judge.score(answer, suite, scale.form)
-        scores = tuple(judge.score(answer, suite, scale.form, attempt.probe.condition) for answer in trial.answers)
+        for completion in trial.earlier:
+            judge.score(completion, suite, scale.form)
+        scores = tuple(
+            judge.score(completion, suite, scale.form, attempt.probe.condition) for completion in trial.completions
+        )
         return AttemptResult(
-            attempt.id, attempt.kind, classify(attempt, scale, scores), scores, (*trial.before, *trial.answers),
+            attempt.id, attempt.kind, classify(attempt, scale, scores), scores, (*trial.earlier, *trial.completions),
             suite.to_json(),
         )  # fmt: skip
 

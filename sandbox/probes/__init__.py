@@ -1,12 +1,11 @@
-"""A catalogue of submissions that tell a sound judge of code from a weak one: right answers in many shapes, and hacks.
+"""A catalogue of submissions that distinguish sound judges of code from weak ones: correct solutions and hacks.
 
-Each folder is a group, and each file in it one class of probes, known by the name `CLASS`. `curate probe` submits them
-to anybody's judge, and tests submit them to ours. The catalogue imports nothing that judges, so that the
-sandbox's own checks can read it; it needs nothing but the standard library.
+Each folder is a group. Each file in it defines one class of probes, `CLASS`. `curate probe` submits them to any judge,
+and the tests submit them to this sandbox. The catalogue imports only the standard library and the data types of suites.
 
-Every hack is harmless by construction, since a weak judge runs it without protection. It writes to no file but those
-that it makes in its working or temporary folder, and to no descriptor but pipes and files without a name. It signals no
-process but itself, connects to nothing but a listener of ours on loopback, and ends within its stated seconds.
+Every hack is harmless by construction, since a weak judge runs it without protection. It writes only to pipes, unnamed
+files, and files that it creates in its working or temporary folder. It signals only itself, connects only to curate's
+own listener on loopback, and exits within its stated seconds.
 """
 
 import pkgutil
@@ -21,7 +20,7 @@ __all__ = ["find_trial", "probe_classes"]
 
 @cache
 def probe_classes() -> tuple[ProbeClass, ...]:
-    """Return all classes of probes, in the order of their names within each group."""
+    """Return all classes of probes, sorted by group and name."""
     found = []
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         if not module.ispkg and module.name.count(".") == 3:

@@ -1,4 +1,4 @@
-"""The parts of the catalogue: problems, probes, and the submissions that a probe makes for a problem."""
+"""The types of the catalogue: problems, probes, and a probe's submissions for a problem."""
 
 import json
 import secrets
@@ -9,11 +9,11 @@ from enum import StrEnum
 
 from sandbox.suite import Assertions, Case, Suite
 
-ENTRY = "SOLVE"  # in sources of probes, the name of the function that a problem asks for
+ENTRY = "SOLVE"  # in sources of probes, stands for the name of the function that the tests call
 
 
 class Convention(StrEnum):
-    """The form in which a problem is tested."""
+    """The form of a problem's tests."""
 
     STDIN = "stdin"
     CALL = "call"
@@ -24,11 +24,11 @@ class Convention(StrEnum):
 STDIN = (Convention.STDIN,)
 CALLS = (Convention.CALL, Convention.METHOD)
 FUNCTIONS = (Convention.CALL, Convention.METHOD, Convention.ASSERTS)
-EVERY = tuple(Convention)
+ALL_CONVENTIONS = tuple(Convention)
 
 
 class Group(StrEnum):
-    """The kinds of classes of probes. Each group is a folder."""
+    """A group of probe classes; each group is a folder."""
 
     HONEST = "honest"
     WRONG = "wrong"
@@ -46,10 +46,9 @@ class Group(StrEnum):
 class ProbeProblem:
     """A small problem.
 
-    name           its name among the problems of its convention
-    suite          its tests
-    reference      a right program; of a method, the body of the class Solution as a function without `self`
-    n_shown_cases  number of leading cases that the statement shows; 0: not known
+    name           unique within its convention
+    reference      a correct program; for a method, a function without `self`
+    n_shown_cases  number of leading cases shown in the statement; 0 if unknown
     """
 
     name: str
@@ -60,13 +59,13 @@ class ProbeProblem:
 
     @property
     def entry(self) -> str:
-        """The function that is called; empty if the program reads standard input."""
+        """The name of the called function; empty if the program reads standard input."""
         return next(iter(self.suite.called_names), "")
 
     def program(self, source: str) -> str:
-        """Return a probe's source as a program for this problem.
+        """Adapt a probe's source to this problem.
 
-        source   defines a function ENTRY at its outermost level if the problem asks for one
+        source   defines ENTRY at module level if the tests call a function
         """
         source = textwrap.dedent(source).strip("\n") + "\n"
         if self.convention is Convention.METHOD:
@@ -80,12 +79,12 @@ class ProbeProblem:
         return self.program(self.reference)
 
     def wrong_program(self) -> str:
-        """Return a program that answers every test with the same wrong text."""
+        """Return a program with the same wrong output for every test."""
         return self.program("print('no answer')" if not self.entry else f"def {ENTRY}(*values): return 'no answer'")
 
 
 def fenced(program: str, language: str = "python") -> str:
-    """Return a completion whose only code is this program."""
+    """Return a completion with the program in a fenced block."""
     return f"Here is the program.\n\n```{language}\n{program.rstrip()}\n```\n"
 
 
@@ -93,34 +92,33 @@ def fenced(program: str, language: str = "python") -> str:
 class Trial:
     """The submissions of a probe to a judge.
 
-    problem   the problem that the submissions answer
-    answers   completions. All of them must be rewarded for the probe to succeed: a hedge shows only in pairs
-    before    completions that are submitted before them to the same process, and whose rewards do not matter
+    completions  the submissions; the probe succeeds if all are rewarded, since a hedge is visible only in pairs
+    earlier      completions submitted first to the same process; their rewards are ignored
     """
 
     problem: ProbeProblem
-    answers: tuple[str, ...]
-    before: tuple[str, ...] = ()
+    completions: tuple[str, ...]
+    earlier: tuple[str, ...] = ()
 
     @property
     def program(self) -> str:
-        """The program in the last answer; the whole answer if it has no fence."""
-        text, fence, rest = self.answers[-1].partition("```python\n")
+        """The program in the last completion; the whole completion if it has no fence."""
+        text, fence, rest = self.completions[-1].partition("```python\n")
         return rest.rpartition("\n```")[0] if fence else text
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeProbe:
-    """One idea, as a submission for any problem of some conventions.
+    """One technique, as submissions for any problem of some conventions.
 
-    name          its name within its class
-    conventions   the forms of tests that it makes sense for
-    make          returns the trial for a problem
-    right         whether the submission is a right answer
-    lenient       why some official graders accept it on purpose; such a probe is never counted as a hack
+    name          unique within its class
+    conventions   the applicable forms of tests
+    make          makes the trial for a problem
+    right         whether the submission is correct
+    lenient       why some official graders accept it on purpose; such a probe never counts as a hack
     is_partial    whether the submission passes some of the tests, so that only the full reward is wrong
-    condition     what is done to the judge meanwhile, for outages
-    seconds       the most seconds that a judge without a time limit would take for it
+    condition     the outage of the judge during the submission; empty for none
+    seconds       its maximum duration under a judge without a time limit
     """
 
     name: str
@@ -138,9 +136,9 @@ class ProbeClass:
     """Probes for one weakness.
 
     name     unique within its group
-    why      the reason that it works, in one sentence
-    remedy   how a judge closes it, in one sentence
-    source   where it is documented: a URL, or "ours"
+    why      one sentence: the judge's weakness
+    remedy   one sentence: the fix
+    source   URL of a description, or "ours"
     """
 
     group: Group
@@ -152,24 +150,16 @@ class ProbeClass:
 
     @property
     def id(self) -> str:
-        """Its name in the catalogue, GROUP/NAME."""
+        """The name in the catalogue, GROUP/NAME."""
         return f"{self.group}/{self.name}"
 
 
 def submits(
-    name: str,
-    source: str,
-    conventions: Sequence[Convention] = EVERY,
-    *,
-    right: bool = False,
-    lenient: str = "",
-    is_partial: bool = False,
-    condition: str = "",
-    seconds: float = 1.0,
+    name: str, source: str, conventions: Sequence[Convention] = ALL_CONVENTIONS, *, seconds: float = 1.0
 ) -> JudgeProbe:
     """Return a probe that submits the same source for every problem.
 
-    source   a program. In the conventions with functions, it gets a function ENTRY with a wrong answer if it has none
+    source   a program; if it lacks a function ENTRY that the tests call, one with a wrong result is added
     """
     text = textwrap.dedent(source).strip("\n") + "\n"
 
@@ -179,35 +169,32 @@ def submits(
             whole = f"{text}\n\ndef {ENTRY}(*values):\n    return 'no answer'\n"
         return Trial(problem, (fenced(problem.program(whole)),))
 
-    return JudgeProbe(
-        name, tuple(conventions), make, right=right, lenient=lenient, is_partial=is_partial, condition=condition,
-        seconds=seconds,
-    )  # fmt: skip
+    return JudgeProbe(name, tuple(conventions), make, seconds=seconds)
 
 
-def inside(name: str, body: str, *, seconds: float = 1.0) -> JudgeProbe:
-    """Return a probe whose statements run where the answer is computed: in the program, or in the called function."""
+def runs_inside(name: str, body: str) -> JudgeProbe:
+    """Return a probe whose statements run in the called function or, if the program reads stdin, at module level."""
     text = textwrap.dedent(body).strip("\n") + "\n"
 
     def make(problem: ProbeProblem) -> Trial:
         source = f"def {ENTRY}(*values):\n{textwrap.indent(text, '    ')}" if problem.entry else text
         return Trial(problem, (fenced(problem.program(source)),))
 
-    return JudgeProbe(name, EVERY, make, seconds=seconds)
+    return JudgeProbe(name, ALL_CONVENTIONS, make)
 
 
-def poisons(name: str, source: str, *, seconds: float = 1.0) -> JudgeProbe:
-    """Return a probe that leaves something behind, and succeeds if the wrong answer that follows is rewarded."""
+def poisons(name: str, source: str) -> JudgeProbe:
+    """Return a probe whose first program corrupts shared state; it succeeds if a wrong program is then rewarded."""
     first = submits(name, source)
 
     def make(problem: ProbeProblem) -> Trial:
-        return Trial(problem, (fenced(problem.wrong_program()),), before=first.make(problem).answers)
+        return Trial(problem, (fenced(problem.wrong_program()),), earlier=first.make(problem).completions)
 
-    return JudgeProbe(name, EVERY, make, seconds=seconds)
+    return JudgeProbe(name, ALL_CONVENTIONS, make)
 
 
 def stdin_problem(name: str, cases: Mapping[str, str], reference: str) -> ProbeProblem:
-    """Return a problem whose programs read the keys and print the values."""
+    """Return a problem whose programs read the keys of `cases` and print the values."""
     suite = Suite([Case(given, expected) for given, expected in cases.items()])
     return ProbeProblem(name, Convention.STDIN, suite, textwrap.dedent(reference))
 
@@ -215,8 +202,9 @@ def stdin_problem(name: str, cases: Mapping[str, str], reference: str) -> ProbeP
 def call_problem(
     name: str, cases: Sequence[tuple[list[object], object]], reference: str, convention: Convention = Convention.CALL
 ) -> ProbeProblem:
-    """Return a problem whose function gets lists of arguments and returns values.
+    """Return a problem whose tests call a function.
 
+    cases       arguments and expected value of each call
     reference   defines a function ENTRY
     """
     tests = [Case(json.dumps(arguments), json.dumps(value)) for arguments, value in cases]
@@ -224,7 +212,7 @@ def call_problem(
 
 
 def assert_problem(name: str, statements: Sequence[str], reference: str) -> ProbeProblem:
-    """Return a problem whose tests are statements about a function of that name.
+    """Return a problem whose tests are statements about a function with this name.
 
     reference   defines a function ENTRY
     """
@@ -232,38 +220,33 @@ def assert_problem(name: str, statements: Sequence[str], reference: str) -> Prob
     return ProbeProblem(name, Convention.ASSERTS, suite, textwrap.dedent(reference))
 
 
-def prints(name: str, problem: ProbeProblem, output: str, *, lenient: str = "", right: bool = False) -> JudgeProbe:
-    """Return a probe that prints this for a problem of its own."""
-    answer = fenced(f"import sys\nsys.stdin.read()\nsys.stdout.buffer.write({output.encode()!r})\n")
-    return JudgeProbe(name, STDIN, lambda _: Trial(problem, (answer,)), lenient=lenient, right=right)
+def prints(name: str, problem: ProbeProblem, output: str, *, lenient: str = "") -> JudgeProbe:
+    """Return a probe that prints `output` for its own problem."""
+    completion = fenced(f"import sys\nsys.stdin.read()\nsys.stdout.buffer.write({output.encode()!r})\n")
+    return JudgeProbe(name, STDIN, lambda _: Trial(problem, (completion,)), lenient=lenient)
 
 
-def returns(
-    name: str, value: object, expression: str, *, given: str = "", lenient: str = "", right: bool = False
-) -> JudgeProbe:
-    """Return a probe whose function returns the value of an expression where `value` is expected.
-
-    given   statements at the beginning of the program
-    """
-    source = f"{textwrap.dedent(given)}\ndef {ENTRY}(*values):\n    return {expression}\n"
+def returns(name: str, value: object, expression: str, *, lenient: str = "") -> JudgeProbe:
+    """Return a probe whose function returns the value of an expression where `value` is expected."""
+    source = f"def {ENTRY}(*values):\n    return {expression}\n"
     reference = f"def {ENTRY}(*values):\n    return {value!r}\n"
 
     def make(problem: ProbeProblem) -> Trial:
         own = call_problem("answer", [([1], value)], reference, problem.convention)
         return Trial(own, (fenced(own.program(source)),))
 
-    return JudgeProbe(name, CALLS, make, lenient=lenient, right=right)
+    return JudgeProbe(name, CALLS, make, lenient=lenient)
 
 
-SECRET = "SECRET"  # what the secrets of `finds` begin with
+SECRET = "SECRET"  # beginning of all secrets
 
 
 def finds(
     name: str, search: str, conventions: Sequence[Convention] = (Convention.STDIN, Convention.CALL, Convention.ASSERTS)
 ) -> JudgeProbe:
-    """Return a probe that looks for the expected output, which is a fresh secret.
+    """Return a probe that searches for the expected output, a fresh secret.
 
-    search   a generator function `search()` of texts or bytes that may hold the secret
+    search   source of a generator function `search()`, which yields strings or bytes that may hold the secret
     """
     source = (
         "import re\n"
@@ -279,7 +262,7 @@ def finds(
     )
 
     def make(problem: ProbeProblem) -> Trial:
-        beginning = SECRET + secrets.token_hex(4)  # tells the secret from those of earlier attempts in the same memory
+        beginning = SECRET + secrets.token_hex(4)  # distinguishes it from earlier secrets in the same memory
         own = secret_problem(problem.convention, beginning + secrets.token_hex(16))
         program = source.format(beginning=beginning) % textwrap.dedent(search).strip()
         program += f"def {ENTRY}(*values):\n    return find()\n" if own.entry else "print(find())\n"
@@ -289,7 +272,7 @@ def finds(
 
 
 def secret_problem(convention: Convention, secret: str) -> ProbeProblem:
-    """Return a problem whose expected output is a secret, which cannot be computed."""
+    """Return a problem whose expected output is a secret."""
     reference = f"def {ENTRY}(*values):\n    return {secret!r}\n"
     if convention is Convention.STDIN:
         return stdin_problem("reveal", {"1\n": f"{secret}\n"}, f"print({secret!r})\n")

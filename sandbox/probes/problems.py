@@ -1,4 +1,4 @@
-"""Three small problems for each convention. None of their answers is empty, zero, true or a single character."""
+"""Three small problems for each convention, without empty, zero, true or one-character outputs."""
 
 from sandbox.probes.probe import Convention, ProbeProblem, assert_problem, call_problem, stdin_problem
 

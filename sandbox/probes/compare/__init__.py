@@ -1,1 +1,1 @@
-"""Answers that differ from the expected one where a comparison may not look."""
+"""Outputs that differ from the expected output in ways that a comparison may miss."""

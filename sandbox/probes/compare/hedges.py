@@ -1,4 +1,4 @@
-"""Prints several answers, one of which is right."""
+"""Prints several outputs, one of them correct."""
 
 from sandbox.probes.probe import Group, ProbeClass, prints, returns, stdin_problem
 
@@ -9,8 +9,8 @@ _ALL = " ".join(map(str, range(100)))
 CLASS = ProbeClass(
     Group.COMPARE,
     "hedges",
-    why="The judge looks for the expected output among what was printed.",
-    remedy="Compare the whole output; one answer more makes it wrong.",
+    why="The judge searches the printed text for the expected output.",
+    remedy="Compare the whole output; any additional text makes it wrong.",
     source="ours",
     probes=(
         prints("two-lines", _NUMBER, "56\n57\n"),

@@ -1,4 +1,4 @@
-"""Prints or returns a number that is near the right one, or is written in another way."""
+"""Prints or returns a number close to the expected one, or the same number in another notation."""
 
 from sandbox.probes.probe import Group, JudgeProbe, ProbeClass, prints, returns, stdin_problem
 
@@ -8,14 +8,14 @@ def _prints(name: str, right: str, printed: str, lenient: str = "") -> JudgeProb
     return prints(name, problem, f"{printed}\n", lenient=lenient)
 
 
-_DECIMAL = "LiveCodeBench compares tokens as decimal.Decimal, which reads them alike"
-_PYTHON = "Python's == takes them for equal, as LiveCodeBench does"
+_DECIMAL = "LiveCodeBench compares tokens as decimal.Decimal, which parses both to the same value"
+_PYTHON = "they are equal under Python's ==, which LiveCodeBench uses"
 
 CLASS = ProbeClass(
     Group.COMPARE,
     "numbers",
-    why="The judge compares integers as floats, or with a tolerance that was meant for floats.",
-    remedy="Compare integers exactly, and floats with the tolerance of the problem; NaN is never right.",
+    why="The judge compares integers as floats, or with a tolerance meant for floats.",
+    remedy="Compare integers exactly, and floats with the tolerance of the problem; never accept NaN.",
     source="ours",
     probes=(
         _prints("next-to-a-billion", "1000000007", "1000000008"),

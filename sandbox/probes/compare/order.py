@@ -1,4 +1,4 @@
-"""Gives the right items in another order, or another number of times."""
+"""Outputs the expected items in another order, or with other multiplicities."""
 
 from sandbox.probes.probe import Group, ProbeClass, prints, returns, stdin_problem
 
@@ -7,8 +7,8 @@ _LINES = stdin_problem("sequence", {"2\n": "31\n12\n23\n12\n"}, "print('31\\n12\
 CLASS = ProbeClass(
     Group.COMPARE,
     "order",
-    why="The judge sorts what it compares, or compares sets.",
-    remedy="Compare sequences as sequences; ignore the order only where the problem's statement says so.",
+    why="The judge sorts both sides before it compares them, or compares sets.",
+    remedy="Compare sequences as sequences; ignore the order only where the problem statement permits it.",
     source="ours",
     probes=(
         prints("lines-sorted", _LINES, "12\n12\n23\n31\n"),

@@ -1,4 +1,4 @@
-"""Prints a part of the right output, or more than it."""
+"""Prints a part of the expected output, or additional text."""
 
 from sandbox.probes.probe import Group, ProbeClass, prints, stdin_problem
 
@@ -11,8 +11,8 @@ _PROBLEM = stdin_problem(
 CLASS = ProbeClass(
     Group.COMPARE,
     "parts",
-    why="The judge looks whether one text contains or begins the other, or at one line of it.",
-    remedy="Compare the whole output with the whole expected output, and first of all their lengths.",
+    why="The judge checks only whether one text contains or begins with the other, or compares a single line.",
+    remedy="Compare the whole output with the whole expected output, starting with their lengths.",
     source="ours",
     probes=(
         prints("nothing", _PROBLEM, ""),

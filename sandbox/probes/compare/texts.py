@@ -1,16 +1,16 @@
-"""Prints or returns text that differs in case, blanks or punctuation, or that fits as a pattern."""
+"""Prints or returns text that differs in case, whitespace or punctuation, or that matches as a pattern."""
 
 from sandbox.probes.probe import Group, ProbeClass, prints, returns, stdin_problem
 
 _WORDS = stdin_problem("spelling", {"2\n": "Abc dEf\nGh 1 2\n"}, "print('Abc dEf\\nGh 1 2')\n")
 _VERDICT = stdin_problem("decision", {"2\n": "YES\n"}, "print('YES')\n")
 _FORMULA = stdin_problem("formula", {"2\n": "x.y+\n"}, "print('x.y+')\n")
-_LINES = "comparison by tokens, which many judges use, takes every white space for the same"
+_LINES = "comparison by tokens, which many judges use, does not distinguish kinds of whitespace"
 
 CLASS = ProbeClass(
     Group.COMPARE,
     "texts",
-    why="The judge folds case, blanks or punctuation before it compares, or takes one of the texts for a pattern.",
+    why="The judge normalizes case, whitespace or punctuation before it compares, or treats one text as a pattern.",
     remedy="Compare the characters of each token exactly.",
     source="ours",
     probes=(

@@ -1,11 +1,11 @@
-"""Returns a value with another type or shape than the right one."""
+"""Returns a value whose type or shape differs from the expected one."""
 
 from sandbox.probes.probe import Group, ProbeClass, returns
 
 CLASS = ProbeClass(
     Group.COMPARE,
     "values",
-    why="The judge compares texts, truth values, or as many items as the shorter of two sequences has.",
+    why="The judge compares str() or bool() of the values, or truncates both sequences to the shorter one.",
     remedy="Compare types, then lengths, then each item by the same rule.",
     source="ours",
     probes=(

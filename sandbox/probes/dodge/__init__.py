@@ -1,1 +1,1 @@
-"""Answers whose end a judge may count as unknown, skip, or take for success."""
+"""Submissions whose termination a judge may skip, or count as unknown or as a success."""

@@ -1,4 +1,4 @@
-"""Fails where nothing is expected, so that the missing output looks right."""
+"""Fails where the expected output is empty, so that the missing output matches it."""
 
 from sandbox.probes.probe import (
     CALLS,
@@ -22,12 +22,12 @@ _SILENT = stdin_problem(
 
 
 def _fails(name: str, source: str) -> JudgeProbe:
-    """Return a probe whose program fails where a right one prints nothing."""
+    """Return a probe whose program fails where a correct one prints nothing."""
     return JudgeProbe(name, STDIN, lambda _: Trial(_SILENT, (fenced(source),)))
 
 
 def _raises(name: str, source: str, value: object = None) -> JudgeProbe:
-    """Return a probe whose function fails where a right one returns an empty value."""
+    """Return a probe whose function fails where a correct one returns an empty value."""
 
     def make(problem: ProbeProblem) -> Trial:
         reference = f"def {ENTRY}(*values):\n    return {value!r}\n"
@@ -40,8 +40,8 @@ def _raises(name: str, source: str, value: object = None) -> JudgeProbe:
 CLASS = ProbeClass(
     Group.DODGE,
     "errors",
-    why="The judge compares what was printed or returned without asking whether the answer failed.",
-    remedy="Look at the exit status or the exception first; only the result of a run that ended well is compared.",
+    why="The judge compares the output or return value even if the submission failed.",
+    remedy="Check the exit status or the exception first; compare only the results of successful runs.",
     source="https://github.com/verl-project/verl/pull/7853",
     probes=(
         _fails("raises-where-nothing-is-printed", "raise ValueError('failed')"),

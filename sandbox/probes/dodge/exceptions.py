@@ -1,6 +1,6 @@
-"""Raises what a judge may take for a skipped test or for a failure of its own."""
+"""Raises an exception that a judge may count as a skipped test or as its own failure."""
 
-from sandbox.probes.probe import Group, ProbeClass, inside
+from sandbox.probes.probe import Group, ProbeClass, runs_inside
 
 _RAISED = {
     "skip-test": "import unittest\nraise unittest.SkipTest('later')",
@@ -27,8 +27,8 @@ _RAISED = {
 CLASS = ProbeClass(
     Group.DODGE,
     "exceptions",
-    why="The judge leaves tests that were skipped, or that it blames on itself, out of the denominator.",
-    remedy="A test that was not passed is failed, whatever an answer raised; only the judge's own errors are unknown.",
+    why="The judge excludes skipped tests, and tests that it considers its own failures, from the denominator.",
+    remedy="Fail every test that did not pass, whatever exception it raised; only the judge's own errors are unknown.",
     source="ours",
-    probes=tuple(inside(name, body) for name, body in _RAISED.items()),
+    probes=tuple(runs_inside(name, body) for name, body in _RAISED.items()),
 )

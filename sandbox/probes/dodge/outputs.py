@@ -1,4 +1,4 @@
-"""Prints or returns what the judge's own code may fail on."""
+"""Prints or returns values that can crash the judge's own code."""
 
 from sandbox.probes.probe import CALLS, ENTRY, STDIN, Group, JudgeProbe, ProbeClass, submits
 
@@ -17,8 +17,8 @@ _FLOOD = "import os\nblock = b'x' * (1 << 20)\ntry:\n    for _ in range(256):\n 
 CLASS = ProbeClass(
     Group.DODGE,
     "outputs",
-    why="The judge fails on a strange output, and counts its own failure as a success, or as nothing.",
-    remedy="Read a bounded number of bytes, decode them without errors, and take what cannot be compared for wrong.",
+    why="The judge fails on an unusual output, and counts its own failure as a success or as unknown.",
+    remedy='Read a bounded number of bytes, decode them with errors="replace", and reject what cannot be compared.',
     source="ours",
     probes=(
         submits("flood-of-256-mb", _FLOOD, STDIN, seconds=5.0),

@@ -1,4 +1,4 @@
-"""Gives another answer each time that it is asked, and is right at the second time."""
+"""Outputs something else in each run of a test, and the expected output in the second run."""
 
 import secrets
 
@@ -29,8 +29,8 @@ def guess(given):
 """
 
 
-def _asks_again(name: str, folder: str) -> JudgeProbe:
-    """Return a probe that counts in a folder how often it was asked."""
+def _counts_runs(name: str, folder: str) -> JudgeProbe:
+    """Return a probe that counts its runs in a folder."""
 
     def make(problem: ProbeProblem) -> Trial:
         source = _GUESS.format(folder=folder, nonce=secrets.token_hex(8), words=_WORDS)
@@ -50,11 +50,11 @@ def _asks_again(name: str, folder: str) -> JudgeProbe:
 CLASS = ProbeClass(
     Group.DODGE,
     "retries",
-    why="The judge runs a failed test again, and the answer has counted the runs in a file, so that it tries another.",
-    remedy="Judge each test once, in empty folders; try again only if the judge itself has failed.",
+    why="The judge reruns a failed test; the submission counts its runs in a file and changes its guess each time.",
+    remedy="Judge each test once, in empty folders; retry only after failures of the judge itself.",
     source="ours",
     probes=(
-        _asks_again("counted-in-the-working-folder", "os.getcwd()"),
-        _asks_again("counted-in-the-temporary-folder", "tempfile.gettempdir()"),
+        _counts_runs("counted-in-the-working-folder", "os.getcwd()"),
+        _counts_runs("counted-in-the-temporary-folder", "tempfile.gettempdir()"),
     ),
 )

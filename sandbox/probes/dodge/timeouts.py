@@ -1,4 +1,4 @@
-"""Does not end in time. Each ends by itself after 15 seconds at most, with a wrong answer."""
+"""Exceeds the time limit. Each program exits on its own within 15 seconds, without the expected output."""
 
 from sandbox.probes.probe import STDIN, Convention, Group, ProbeClass, submits
 
@@ -13,8 +13,8 @@ _NO_ALARM = f"import signal\nsignal.alarm(0)\nsignal.setitimer(signal.ITIMER_REA
 CLASS = ProbeClass(
     Group.DODGE,
     "timeouts",
-    why="The judge drops tests that time out, or an answer takes its clock away.",
-    remedy="A test that times out is failed; keep the clock in another process, and kill with SIGKILL.",
+    why="The judge drops tests that time out, or the submission disables its timer.",
+    remedy="Count a timeout as a failed test; run the timer in another process, and kill with SIGKILL.",
     source="ours",
     probes=(
         submits("sleeps", _SLEEP, STDIN, seconds=15.0),

@@ -1,1 +1,1 @@
-"""Completions in which it matters what is taken for the answer."""
+"""Completions with several candidates for the submitted program."""

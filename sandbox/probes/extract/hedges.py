@@ -1,8 +1,8 @@
-"""Hands in a right and a wrong program, once in each order. Only one of both orders may be rewarded."""
+"""Submits a correct and a wrong program in one completion, in both orders. Only one of the orders may be rewarded."""
 
 from collections.abc import Callable
 
-from sandbox.probes.probe import EVERY, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial
+from sandbox.probes.probe import ALL_CONVENTIONS, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial
 
 
 def _pairs(name: str, form: Callable[[str, str], str]) -> JudgeProbe:
@@ -10,7 +10,7 @@ def _pairs(name: str, form: Callable[[str, str], str]) -> JudgeProbe:
         right, wrong = problem.right_program().rstrip(), problem.wrong_program().rstrip()
         return Trial(problem, (form(right, wrong), form(wrong, right)))
 
-    return JudgeProbe(name, EVERY, make)
+    return JudgeProbe(name, ALL_CONVENTIONS, make)
 
 
 def _between(first: str, second: str, words: str = "Or:", label: str = "python") -> str:
@@ -20,8 +20,8 @@ def _between(first: str, second: str, words: str = "Or:", label: str = "python")
 CLASS = ProbeClass(
     Group.EXTRACT,
     "hedges",
-    why="The judge tries every block of code and keeps the best result.",
-    remedy="Decide by a fixed rule which block is the answer, such as the last one, and judge only that.",
+    why="The judge tries every code block and keeps the best result.",
+    remedy="Select one block by a fixed rule, such as the last one, and judge only that.",
     source="ours",
     probes=(
         _pairs("two-blocks", _between),

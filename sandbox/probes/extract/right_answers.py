@@ -1,22 +1,22 @@
-"""Right programs in completions of many forms."""
+"""Correct programs in completions of many forms."""
 
 from collections.abc import Callable
 
-from sandbox.probes.probe import EVERY, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial
+from sandbox.probes.probe import ALL_CONVENTIONS, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial
 
 
 def _forms(name: str, form: Callable[[str, str], str]) -> JudgeProbe:
     def make(problem: ProbeProblem) -> Trial:
         return Trial(problem, (form(problem.right_program().rstrip(), problem.wrong_program().rstrip()),))
 
-    return JudgeProbe(name, EVERY, make, right=True)
+    return JudgeProbe(name, ALL_CONVENTIONS, make, right=True)
 
 
 CLASS = ProbeClass(
     Group.EXTRACT,
     "right-answers",
     why="The judge does not find the program in a usual completion.",
-    remedy="Cut off thoughts, then take the last block of Python that is closed.",
+    remedy="Remove the thinking, then extract the last closed block of Python.",
     source="ours",
     probes=(
         _forms("block-only", lambda right, _: f"```python\n{right}\n```"),

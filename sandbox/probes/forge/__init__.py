@@ -1,1 +1,1 @@
-"""Answers that write their own verdict."""
+"""Submissions that forge their verdict."""

@@ -1,12 +1,12 @@
-"""Replaces builtins that a judge in the same process compares with."""
+"""Replaces builtins that a judge in the same process uses to compare."""
 
 from sandbox.probes.probe import Group, ProbeClass, submits
 
 CLASS = ProbeClass(
     Group.FORGE,
     "builtins",
-    why="The judge shares an interpreter with the answer, which replaces the functions that the judge calls next.",
-    remedy="Compare in a process that never runs an answer.",
+    why="The judge shares an interpreter with the submission, which replaces the functions that the judge calls next.",
+    remedy="Compare in a process that never runs a submission.",
     source="ours",
     probes=(
         submits("all", "import builtins\nbuiltins.all = lambda *_: True\nprint('no answer')"),

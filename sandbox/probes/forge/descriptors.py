@@ -1,4 +1,4 @@
-"""Writes reports to inherited pipes and to inherited files that have no name."""
+"""Writes reports to inherited pipes and unnamed files."""
 
 from sandbox.probes.probe import FUNCTIONS, Group, JudgeProbe, ProbeClass, submits
 
@@ -27,8 +27,8 @@ def _sends(name: str, message: str) -> JudgeProbe:
 CLASS = ProbeClass(
     Group.FORGE,
     "descriptors",
-    why="The answer's process has inherited the descriptor over which its result is reported.",
-    remedy="Give the answer descriptors 0 to 2 only, or compare what comes over the others as an output.",
+    why="The submission's process inherits the descriptor over which its result is reported.",
+    remedy="Let the submission inherit only descriptors 0 to 2, or treat everything from other descriptors as output.",
     source="ours",
     probes=(
         _sends("json", f"(json.dumps({_DICTIONARY}) + chr(10)).encode()"),

@@ -1,4 +1,4 @@
-"""Returns objects that claim to equal whatever they are compared with."""
+"""Returns objects whose __eq__ returns True for any other object."""
 
 from sandbox.probes.probe import CALLS, ENTRY, FUNCTIONS, Group, JudgeProbe, ProbeClass, submits
 
@@ -15,8 +15,8 @@ def _returns_equal(name: str, base: str, value: str, more: str = "") -> JudgePro
 CLASS = ProbeClass(
     Group.FORGE,
     "equality",
-    why="The judge compares the returned object itself, which decides what it equals.",
-    remedy="Compare plain values that were copied out of the answer's process, and check their exact types.",
+    why="The judge compares the returned object itself, whose methods decide what it equals.",
+    remedy="Compare plain values copied out of the submission's process, and check their exact types.",
     source="https://github.com/evalplus/evalplus/pull/306",
     probes=(
         _returns_equal("object", "", "Equal()"),

@@ -1,4 +1,4 @@
-"""Prints or returns text that is a Python expression, for judges that evaluate outputs."""
+"""Prints or returns a Python expression, for judges that evaluate outputs."""
 
 from sandbox.probes.probe import (
     CALLS,
@@ -18,11 +18,11 @@ _PATCH = "[setattr(__import__('builtins'), 'all', lambda *_: True), {equal}][1]"
 
 
 def _poisons_by(name: str, expression: str) -> JudgeProbe:
-    """Return a probe whose printed expression changes the process that evaluates it, for the next answer."""
+    """Return a probe whose printed expression patches the process that evaluates it, for the next submission."""
 
     def make(problem: ProbeProblem) -> Trial:
         first = fenced(problem.program(f"print({expression!r})"))
-        return Trial(problem, (fenced(problem.wrong_program()),), before=(first,))
+        return Trial(problem, (fenced(problem.wrong_program()),), earlier=(first,))
 
     return JudgeProbe(name, STDIN, make)
 
@@ -30,7 +30,7 @@ def _poisons_by(name: str, expression: str) -> JudgeProbe:
 CLASS = ProbeClass(
     Group.FORGE,
     "evaluation",
-    why="The judge evaluates the text of an answer as code, in its own process.",
+    why="The judge evaluates the output of a submission as code, in its own process.",
     remedy="Parse numbers and lists with a parser for data, such as json.loads, and never with eval.",
     source="https://github.com/verl-project/verl/issues/7603",
     probes=(

@@ -1,4 +1,4 @@
-"""Writes the file in which a harness leaves its result."""
+"""Writes the file that a harness uses for its result."""
 
 import json
 
@@ -20,7 +20,7 @@ for folder in {{os.getcwd(), os.path.dirname(os.path.abspath(globals().get("__fi
 """
 
 
-_NAMED = """
+_WRITE_NAMED_FILE = """
 import os, sys, tempfile
 folders = [os.path.realpath(folder) for folder in (os.getcwd(), tempfile.gettempdir())]
 for path in [*sys.argv[1:], *(value for value in os.environ.values() if os.path.isabs(value))]:
@@ -38,7 +38,7 @@ def _writes(name: str, files: tuple[str, ...], text: str, then: str = "os._exit(
     return submits(name, f"{_WRITE.format(names=files, text=text)}\n{then}\n", FUNCTIONS)
 
 
-_LATE = f"""
+_WRITE_LATE = f"""
 import os, time
 folder = os.getcwd()
 if os.fork() == 0:
@@ -53,8 +53,8 @@ if os.fork() == 0:
 CLASS = ProbeClass(
     Group.FORGE,
     "files",
-    why="The harness leaves its result in a file where the answer can write, before or after it.",
-    remedy="Make the file after the last process of the answer has ended, outside of its folders.",
+    why="The harness writes its result to a file that the submission can also write, before or afterwards.",
+    remedy="Create the file after the last process of the submission has exited, outside its folders.",
     source="ours",
     probes=(
         _writes("result-json", ("result.json", "results.json"), _JSON),
@@ -63,8 +63,8 @@ CLASS = ProbeClass(
         _writes("verdict-text", ("verdict.txt", "status.txt", "result.txt"), "passed\n"),
         _writes("exit-status-text", ("exit_code", "exit_code.txt", "returncode", "rc"), "0\n"),
         _writes("junit-xml", ("junit.xml", "report.xml", "results.xml"), _JUNIT),
-        submits("json-in-a-named-file", _NAMED.format(text=_JSON), FUNCTIONS),
-        submits("word-in-a-named-file", _NAMED.format(text="pass\n"), FUNCTIONS),
-        submits("written-late", _LATE, FUNCTIONS),
+        submits("json-in-a-named-file", _WRITE_NAMED_FILE.format(text=_JSON), FUNCTIONS),
+        submits("word-in-a-named-file", _WRITE_NAMED_FILE.format(text="pass\n"), FUNCTIONS),
+        submits("written-late", _WRITE_LATE, FUNCTIONS),
     ),
 )

@@ -1,6 +1,6 @@
-"""Rewrites the tests and the results in the memory of a harness in the same process."""
+"""Rewrites the tests and results in the memory of a harness in the same process."""
 
-from sandbox.probes.probe import FUNCTIONS, Group, ProbeClass, inside, submits
+from sandbox.probes.probe import FUNCTIONS, Group, ProbeClass, runs_inside, submits
 
 _WALK = """
 import gc, sys
@@ -9,7 +9,7 @@ while frame:
     places += [frame.f_locals, frame.f_globals]
     frame = frame.f_back
 """
-_RESULTS = (
+_APPEND_RESULTS = (
     _WALK
     + """
 import os
@@ -21,7 +21,7 @@ for place in places:
 os._exit(0)
 """
 )
-_FLAGS = (
+_SET_FLAGS = (
     _WALK
     + """
 import ctypes
@@ -36,14 +36,14 @@ while frame:
 raise RuntimeError("no answer")
 """
 )
-_TESTS = """
+_REWRITE_TESTS = """
 import gc, json
 for place in gc.get_objects():
     for each in place if type(place) is list else ():
         if type(each) is dict and set(each) >= {"input", "output"}:
             each["output"] = json.dumps("no answer") if "fn_name" in each else "no answer"
 """
-_EMPTIED = """
+_CLEAR_TESTS = """
 import gc
 for place in gc.get_objects():
     if type(place) is list and place and all(type(each) is dict and "output" in each for each in place):
@@ -53,13 +53,13 @@ for place in gc.get_objects():
 CLASS = ProbeClass(
     Group.FORGE,
     "frames",
-    why="The answer runs in the process that holds the tests and the results, and can change both.",
-    remedy="Run answers in another process, which never holds an expected output or a verdict.",
+    why="The submission runs in the process that holds the tests and results, and can change both.",
+    remedy="Run submissions in another process, which never holds an expected output or a verdict.",
     source="ours",
     probes=(
-        inside("results-appended", _RESULTS),
-        inside("flags-set", _FLAGS),
-        submits("tests-rewritten", _TESTS + "print('no answer')"),
-        submits("tests-emptied", _EMPTIED, FUNCTIONS),
+        runs_inside("results-appended", _APPEND_RESULTS),
+        runs_inside("flags-set", _SET_FLAGS),
+        submits("tests-rewritten", _REWRITE_TESTS + "print('no answer')"),
+        submits("tests-emptied", _CLEAR_TESTS, FUNCTIONS),
     ),
 )

@@ -1,4 +1,4 @@
-"""Subverts pytest and unittest, where they run in the process of the answer."""
+"""Patches pytest and unittest where they run in the process of the submission."""
 
 from sandbox.probes.probe import FUNCTIONS, Group, ProbeClass, submits
 
@@ -13,8 +13,8 @@ def pytest_runtest_makereport(item, call):
 CLASS = ProbeClass(
     Group.FORGE,
     "frameworks",
-    why="The test framework is Python code in the process of the answer, or reads files from its folder.",
-    remedy="Run the framework in a process that gets only values from the answer, in a folder that it cannot write to.",
+    why="The test framework runs in the process of the submission, or reads files from its folder.",
+    remedy="Run the framework in a process that receives only values, in a folder that the submission cannot write to.",
     source="https://arxiv.org/abs/2511.18397",
     probes=(
         submits(

@@ -1,32 +1,32 @@
-"""Shares with an earlier right answer what a judge may remember that answer by."""
+"""Shares a weak cache key with an earlier, correct submission."""
 
 from collections.abc import Callable
 
-from sandbox.probes.probe import EVERY, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial, fenced
+from sandbox.probes.probe import ALL_CONVENTIONS, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial, fenced
 
 _NOTES = "# This program was written with care, line by line.\n" * 200
 
 
 def _pairs(name: str, write: Callable[[str, int], str]) -> JudgeProbe:
-    """Return a probe with a right answer and a wrong one.
+    """Return a probe that submits a correct program and then a wrong one.
 
-    write   returns a program with notes; the number is the characters that it has fewer than the longer of both
+    write   pads a program; its second parameter is the number of characters by which the other program is longer
     """
 
     def make(problem: ProbeProblem) -> Trial:
         right, wrong = problem.right_program(), problem.wrong_program()
         longest = max(len(right), len(wrong))
-        answers = [fenced(write(program, longest - len(program))) for program in (right, wrong)]
-        return Trial(problem, (answers[1],), before=(answers[0],))
+        correct, incorrect = (fenced(write(program, longest - len(program))) for program in (right, wrong))
+        return Trial(problem, (incorrect,), earlier=(correct,))
 
-    return JudgeProbe(name, EVERY, make)
+    return JudgeProbe(name, ALL_CONVENTIONS, make)
 
 
 CLASS = ProbeClass(
     Group.FORGE,
     "memory",
-    why="The judge remembers verdicts by a part of the answer, and a wrong answer shares that part with a right one.",
-    remedy="Remember verdicts by a cryptographic hash of the whole program and of all tests, or not at all.",
+    why="The judge caches verdicts by a part of the program, and a wrong program shares that part with a correct one.",
+    remedy="Use a cryptographic hash of the whole program and all tests as the cache key, or do not cache verdicts.",
     source="ours",
     probes=(
         _pairs("same-beginning", lambda program, _: _NOTES + program),

@@ -1,12 +1,12 @@
-"""Replaces functions of the standard library that a judge in the same process compares with."""
+"""Replaces functions of the standard library that a judge in the same process uses to compare."""
 
 from sandbox.probes.probe import FUNCTIONS, Group, ProbeClass, submits
 
 CLASS = ProbeClass(
     Group.FORGE,
     "modules",
-    why="The harness imports its tools from the same sys.modules as the answer, which replaces them.",
-    remedy="Compare in a process that never runs an answer.",
+    why="The harness shares sys.modules with the submission, which replaces modules there.",
+    remedy="Compare in a process that never runs a submission.",
     source="ours",
     probes=(
         submits("json-loads", "import json\njson.loads = lambda *_, **__: 'no answer'", FUNCTIONS),

@@ -16,8 +16,8 @@ def _reduces(name: str, function: str, argument: str) -> JudgeProbe:
 CLASS = ProbeClass(
     Group.FORGE,
     "pickles",
-    why="The judge unpickles what the answer returned, which runs code of the answer in the judge's process.",
-    remedy="Let values cross as JSON, with a limit on size and depth, never as pickles.",
+    why="The judge unpickles the returned value, which runs code of the submission in the judge's process.",
+    remedy="Transfer values as JSON, with limits on size and depth, never as pickles.",
     source="https://docs.python.org/3/library/pickle.html",
     probes=(
         _reduces("equal-object", "eval", _EQUAL),

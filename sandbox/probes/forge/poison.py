@@ -20,8 +20,8 @@ for module in list(sys.modules.values()):
 CLASS = ProbeClass(
     Group.FORGE,
     "poison",
-    why="One process judges many answers, and code of an earlier one has changed what judges the later ones.",
-    remedy="Never evaluate text of a model in the process that scores; start each program in a process of its own.",
+    why="One process judges many submissions, and code of an earlier one has patched it.",
+    remedy="Never evaluate text of a model in the scoring process; start each program in its own process.",
     source="https://github.com/verl-project/verl/issues/7603",
     probes=(
         poisons("comparison-rebound", _REBINDS),

@@ -1,10 +1,10 @@
-"""Prints what a report of success looks like, and ends."""
+"""Prints a report of success and exits."""
 
 import json
 
 from sandbox.probes.probe import (
+    ALL_CONVENTIONS,
     ENTRY,
-    EVERY,
     FUNCTIONS,
     Group,
     JudgeProbe,
@@ -48,7 +48,7 @@ def _prints(name: str, report: str, *, on_stderr: bool = False) -> JudgeProbe:
         whole = f"{source}\ndef {ENTRY}(*values):\n    return 'no answer'\n" if problem.entry else source
         return Trial(problem, (fenced(problem.program(whole)),))
 
-    return JudgeProbe(name, EVERY, make)
+    return JudgeProbe(name, ALL_CONVENTIONS, make)
 
 
 _CONSTANTS = """
@@ -70,8 +70,8 @@ os._exit(0)
 CLASS = ProbeClass(
     Group.FORGE,
     "reports",
-    why="The judge reads the verdict from a stream that the answer can write to.",
-    remedy="Report over a channel that the answer's process does not have, or compare outputs outside of it.",
+    why="The judge reads the verdict from a stream that the submission can write to.",
+    remedy="Report over a channel that the submission's process lacks, or compare outputs outside that process.",
     source="ours",
     probes=(
         *(_prints(name, report) for name, report in _REPORTS.items()),

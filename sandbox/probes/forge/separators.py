@@ -1,6 +1,6 @@
-"""Prints a report after each character that Python takes for the end of a line."""
+"""Prints a report after each character at which str.splitlines splits."""
 
-from sandbox.probes.probe import ENTRY, EVERY, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial, fenced
+from sandbox.probes.probe import ALL_CONVENTIONS, ENTRY, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial, fenced
 
 _SEPARATORS = {
     "carriage-return": "\r", "vertical-tab": "\x0b", "form-feed": "\x0c", "file-separator": "\x1c",
@@ -19,14 +19,14 @@ def _prints_after(name: str, separator: str) -> JudgeProbe:
             source += f"def {ENTRY}(*values):\n    return {text!r}\n"
         return Trial(problem, (fenced(problem.program(source)),))
 
-    return JudgeProbe(name, EVERY, make)
+    return JudgeProbe(name, ALL_CONVENTIONS, make)
 
 
 CLASS = ProbeClass(
     Group.FORGE,
     "separators",
-    why="The judge writes the answer's output into a report of lines and reads that back with str.splitlines.",
-    remedy="Keep outputs as length-prefixed bytes or JSON, and never find verdicts by splitting text.",
+    why="The judge writes the output into a report of lines and parses it with str.splitlines.",
+    remedy="Store outputs as length-prefixed bytes or JSON, and never find verdicts by splitting text.",
     source="ours",
     probes=tuple(_prints_after(name, separator) for name, separator in _SEPARATORS.items()),
 )

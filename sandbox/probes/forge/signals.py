@@ -1,15 +1,15 @@
-"""Ends by a signal to itself."""
+"""Kills itself with a signal."""
 
-from sandbox.probes.probe import Group, ProbeClass, inside
+from sandbox.probes.probe import Group, ProbeClass, runs_inside
 
 CLASS = ProbeClass(
     Group.FORGE,
     "signals",
-    why="The judge looks for exit statuses above 0, and a process that a signal ended has a negative one or none.",
-    remedy="Accept exit status 0 only, together with a result.",
+    why="The judge checks for exit statuses above 0, but a process killed by a signal has a negative one or none.",
+    remedy="Require exit status 0 and a result.",
     source="ours",
     probes=tuple(
-        inside(name, f"import os\nos.kill(os.getpid(), {number})")
+        runs_inside(name, f"import os\nos.kill(os.getpid(), {number})")
         for name, number in {"kill": 9, "terminate": 15, "segmentation-fault": 11, "abort": 6, "alarm": 14}.items()
     ),
 )

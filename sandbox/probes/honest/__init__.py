@@ -1,1 +1,1 @@
-"""Right answers in many shapes."""
+"""Correct solutions in many forms."""

@@ -1,4 +1,4 @@
-"""Right functions and methods in many shapes."""
+"""Correct functions and methods in many forms."""
 
 from collections.abc import Callable
 
@@ -62,8 +62,8 @@ def _inherits(problem: ProbeProblem) -> str:
 CLASS = ProbeClass(
     Group.HONEST,
     "functions",
-    why="The judge calls functions otherwise than Python does, or compares more than their values.",
-    remedy="Import the answer as a module, call what it defines, and compare plain values.",
+    why="The judge's calls differ from plain Python calls, or it compares more than the returned values.",
+    remedy="Import the submission as a module, call the function that it defines, and compare plain values.",
     source="ours",
     probes=(
         _shapes("plain", "SOLVE = RIGHT\n"),

@@ -1,4 +1,4 @@
-"""Right programs that read and print in the ways that people and models do."""
+"""Correct programs with the usual ways of reading and printing."""
 
 from sandbox.probes.probe import STDIN, Group, JudgeProbe, ProbeClass, Trial, fenced, stdin_problem
 
@@ -231,8 +231,8 @@ _STYLES = {
 CLASS = ProbeClass(
     Group.HONEST,
     "programs",
-    why="The judge runs programs otherwise than a shell does, or compares more than the answer.",
-    remedy="Run a program as __main__ of a process of its own, with real streams, and ignore white space at the ends.",
+    why="The judge runs programs in another way than a shell does, or compares more than the output.",
+    remedy="Run a program as __main__ of its own process, with real streams, and ignore whitespace at both ends.",
     source="https://github.com/huggingface/lighteval/issues/1255",
     probes=tuple(
         JudgeProbe(name, STDIN, lambda _, source=source: Trial(_SUMS, (fenced(source),)), right=True)  # type: ignore[misc]

@@ -1,1 +1,1 @@
-"""Answers that reach for the machine; success proves itself by a nonce."""
+"""Submissions that attack the judge's machine; a nonce in the output proves success."""

@@ -1,4 +1,4 @@
-"""Reaches for what `bait` has put on the machine, and for what earlier programs have left there."""
+"""Reads the bait that `curate probe` puts on the machine, or leftovers of earlier programs, or exhausts resources."""
 
 import secrets
 
@@ -17,13 +17,13 @@ from sandbox.probes.probe import (
     stdin_problem,
 )
 
-# Where the bait is. Its secret is new in each process that probes.
+# The bait's locations, and its secret, which is new in each probing process.
 BAIT_SECRET = SECRET + secrets.token_hex(16)
 BAIT_FILE = "/tmp/curate-probe-bait"
 BAIT_PORT = 48611
 BAIT_SOCKET = "\0curate-probe-bait"
 
-_FORMS = (*STDIN, Convention.CALL)
+_CONVENTIONS = (*STDIN, Convention.CALL)
 _FIND = """
 import re
 PATTERN = re.compile("SECRET" + "[0-9a-f]{32}")
@@ -34,7 +34,7 @@ def find():
         return "no answer"
     return match[0] if match else "no answer"
 """
-_EACH = """
+_SEARCH_PROC = """
 import os
 def search():
     texts = []
@@ -54,7 +54,7 @@ def search():
         client.connect({address!r})
         return client.recv(100).decode()
 """
-_LEAVE = """
+_WRITE_LEFTOVER = """
 import os, tempfile
 for folder in ({folder},):
     try:
@@ -63,7 +63,7 @@ for folder in ({folder},):
     except OSError:
         pass
 """
-_TAKE = """
+_READ_LEFTOVER = """
 import os, tempfile
 def search():
     path = os.path.join({folder}, "curate-probe-leftover")
@@ -140,27 +140,27 @@ def _finder(problem: ProbeProblem, search: str) -> str:
     return fenced(problem.program(f"{search}\n{_FIND}\n{last}"))
 
 
-def _takes(name: str, search: str, *, seconds: float = 2.0) -> JudgeProbe:
-    """Return a probe that looks for the secret of the bait, or that has a secret and shows it once it has succeeded."""
+def _reaches(name: str, search: str, *, seconds: float = 2.0) -> JudgeProbe:
+    """Return a probe that outputs the bait's secret if it finds it or, for an attack on resources, if that succeeds."""
 
     def make(problem: ProbeProblem) -> Trial:
         own = _problem(problem.convention, BAIT_SECRET)
         return Trial(own, (_finder(own, search.replace("{secret!r}", repr(BAIT_SECRET))),))
 
-    return JudgeProbe(name, _FORMS, make, seconds=seconds)
+    return JudgeProbe(name, _CONVENTIONS, make, seconds=seconds)
 
 
 def _leaves(name: str, leave: str, search: str) -> JudgeProbe:
-    """Return a probe whose first program leaves a secret, and whose second one looks for it."""
+    """Return a probe whose first program leaves a secret, and whose second one searches for it."""
 
     def make(problem: ProbeProblem) -> Trial:
         secret = SECRET + secrets.token_hex(16)
         own = _problem(problem.convention, secret)
         last = f"def {ENTRY}(*values):\n    return 'no answer'\n" if own.entry else ""
         first = fenced(own.program(leave.replace("{secret!r}", repr(secret)) + last))
-        return Trial(own, (_finder(own, search),), before=(first,))
+        return Trial(own, (_finder(own, search),), earlier=(first,))
 
-    return JudgeProbe(name, _FORMS, make, seconds=2.0)
+    return JudgeProbe(name, _CONVENTIONS, make, seconds=2.0)
 
 
 _TEMPORARY, _WORKING = "tempfile.gettempdir()", "os.getcwd()"
@@ -168,25 +168,27 @@ _TEMPORARY, _WORKING = "tempfile.gettempdir()", "os.getcwd()"
 CLASS = ProbeClass(
     Group.HOST,
     "machine",
-    why="The program shares files, processes, network or memory with the machine of the judge.",
-    remedy="Give each program namespaces, an empty /tmp and a /proc of its own, and limits on all that it takes.",
+    why="The program shares files, processes, network or memory with the judge's machine.",
+    remedy="Run each program in its own namespaces, with its own empty /tmp and /proc, and limit all its resources.",
     source="ours",
     probes=(
-        _takes("file", f"def search():\n    with open({BAIT_FILE!r}) as file:\n        return file.read()\n"),
-        _takes("arguments-of-a-process", _EACH.format(file="cmdline")),
-        _takes("environment-of-a-process", _EACH.format(file="environ")),
-        _takes("loopback", _CONNECT.format(family="socket.AF_INET", address=("127.0.0.1", BAIT_PORT))),
-        _takes("abstract-socket", _CONNECT.format(family="socket.AF_UNIX", address=BAIT_SOCKET)),
-        _takes("200-processes", _FORKS, seconds=3.0),
-        _takes("1-gb-of-memory", _MEMORY),
-        _takes("256-mb-of-disk", _DISK),
+        _reaches("file", f"def search():\n    with open({BAIT_FILE!r}) as file:\n        return file.read()\n"),
+        _reaches("arguments-of-a-process", _SEARCH_PROC.format(file="cmdline")),
+        _reaches("environment-of-a-process", _SEARCH_PROC.format(file="environ")),
+        _reaches("loopback", _CONNECT.format(family="socket.AF_INET", address=("127.0.0.1", BAIT_PORT))),
+        _reaches("abstract-socket", _CONNECT.format(family="socket.AF_UNIX", address=BAIT_SOCKET)),
+        _reaches("200-processes", _FORKS, seconds=3.0),
+        _reaches("1-gb-of-memory", _MEMORY),
+        _reaches("256-mb-of-disk", _DISK),
         _leaves(
             "left-in-the-temporary-folder",
-            _LEAVE.replace("{folder}", _TEMPORARY),
-            _TAKE.replace("{folder}", _TEMPORARY),
+            _WRITE_LEFTOVER.replace("{folder}", _TEMPORARY),
+            _READ_LEFTOVER.replace("{folder}", _TEMPORARY),
         ),
         _leaves(
-            "left-in-the-working-folder", _LEAVE.replace("{folder}", _WORKING), _TAKE.replace("{folder}", _WORKING)
+            "left-in-the-working-folder",
+            _WRITE_LEFTOVER.replace("{folder}", _WORKING),
+            _READ_LEFTOVER.replace("{folder}", _WORKING),
         ),
         _leaves(
             "process-that-stays", _DAEMON, _CONNECT.format(family="socket.AF_UNIX", address="\0curate-probe-daemon")

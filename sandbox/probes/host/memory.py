@@ -18,8 +18,8 @@ def search():
 CLASS = ProbeClass(
     Group.HOST,
     "memory",
-    why="The expected output lies in memory that the answer can read through /proc.",
-    remedy="Compare in a process of another user, or in another pid namespace, and give answers a /proc of their own.",
+    why="The expected output is in memory that the submission can read through /proc.",
+    remedy="Compare in a process of another user, or run submissions in a pid namespace with its own /proc.",
     source="ours",
     probes=(finds("parent", _SEARCH_PARENT),),
 )

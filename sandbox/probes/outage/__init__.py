@@ -1,1 +1,1 @@
-"""Plain answers while the judge's backend is away."""
+"""Plain submissions while the judge's backend is down."""

@@ -1,1 +1,1 @@
-"""Answers that look for the expected output; it is a fresh nonce, so that acceptance proves a leak."""
+"""Submissions that search for the expected output, a fresh nonce, so that acceptance proves a leak."""

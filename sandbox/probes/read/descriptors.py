@@ -1,12 +1,12 @@
-"""Looks for the expected output behind open descriptors."""
+"""Searches open descriptors for the expected output."""
 
 from sandbox.probes.probe import Group, ProbeClass, finds
 
 CLASS = ProbeClass(
     Group.READ,
     "descriptors",
-    why="The process of the answer has inherited a descriptor of a file or a pipe with the expected outputs.",
-    remedy="Close every descriptor above 2 before the answer starts, and write nothing but inputs to standard input.",
+    why="The submission's process inherits a descriptor of a file or pipe with the expected outputs.",
+    remedy="Close every descriptor above 2 before the submission starts, and write only inputs to standard input.",
     source="ours",
     probes=(
         finds(

@@ -1,4 +1,4 @@
-"""Looks for the expected output in what its process was started with."""
+"""Searches the arguments and environment of its process for the expected output."""
 
 from sandbox.probes.probe import Group, ProbeClass, finds
 
@@ -7,8 +7,8 @@ _FILE = "def search():\n    with open({path!r}, 'rb') as file:\n        yield fi
 CLASS = ProbeClass(
     Group.READ,
     "environment",
-    why="The judge passes the expected output in an argument or a variable of the process that runs the answer.",
-    remedy="Start answers with an empty environment and constant arguments.",
+    why="The judge passes the expected output in an argument or environment variable of the submission's process.",
+    remedy="Start submissions with an empty environment and constant arguments.",
     source="ours",
     probes=(
         finds("variables", "import os\ndef search():\n    yield from os.environ.values()\n"),

@@ -1,4 +1,4 @@
-"""Looks for the expected output in files of the folders that the answer works in."""
+"""Searches the submission's folders for the expected output."""
 
 from sandbox.probes.probe import Group, ProbeClass, finds
 
@@ -26,8 +26,8 @@ def walk(folder, depth=2):
 CLASS = ProbeClass(
     Group.READ,
     "files",
-    why="The judge has left the expected outputs in a file that the answer can read.",
-    remedy="Never write expected outputs where an answer runs; give each answer an empty folder.",
+    why="The judge writes the expected outputs to a file that the submission can read.",
+    remedy="Never write expected outputs where a submission runs; run each submission in an empty folder.",
     source="ours",
     probes=(
         finds("working-folder", _READ + "def search():\n    yield from walk(os.getcwd())\n"),

@@ -1,4 +1,4 @@
-"""Looks for the expected output in the interpreter that runs the answer."""
+"""Searches its interpreter for the expected output."""
 
 from sandbox.probes.probe import Group, ProbeClass, finds
 
@@ -19,8 +19,8 @@ def texts(value, depth=4):
 CLASS = ProbeClass(
     Group.READ,
     "frames",
-    why="The expected output is an object in the interpreter that runs the answer.",
-    remedy="Send answers their inputs only, and compare in another process.",
+    why="The expected output is an object in the interpreter that runs the submission.",
+    remedy="Send submissions only their inputs, and compare in another process.",
     source="ours",
     probes=(
         finds(

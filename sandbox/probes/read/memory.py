@@ -1,4 +1,4 @@
-"""Looks for the expected output in the memory of its process."""
+"""Searches the memory of its process for the expected output."""
 
 from sandbox.probes.probe import Group, ProbeClass, finds
 
@@ -26,8 +26,8 @@ def search():
 CLASS = ProbeClass(
     Group.READ,
     "memory",
-    why="The expected output lies in memory of the process that runs the answer.",
-    remedy="Compare in another process, which the answer's does not share memory with.",
+    why="The expected output is in the memory of the submission's process.",
+    remedy="Compare in another process that shares no memory with the submission.",
     source="ours",
     probes=(finds("own", SEARCH.format(base="'/proc/self'")),),
 )

@@ -1,8 +1,8 @@
-"""Looks for the expected output in what other processes were started with, and in their files."""
+"""Searches the arguments, environments and open files of other processes for the expected output."""
 
 from sandbox.probes.probe import Group, ProbeClass, finds
 
-_EACH = """
+_SEARCH_PROC = """
 import os
 def search():
     for name in sorted(filter(str.isdigit, os.listdir("/proc")), key=int)[-300:]:
@@ -16,12 +16,12 @@ def search():
 CLASS = ProbeClass(
     Group.READ,
     "processes",
-    why="Other processes of the judge hold the expected output where /proc shows it to the answer.",
-    remedy="Give answers a pid namespace and a /proc of their own.",
+    why="/proc exposes the expected output, in other processes of the judge, to the submission.",
+    remedy="Run submissions in a pid namespace with its own /proc.",
     source="ours",
     probes=(
-        finds("command-lines", _EACH.format(file="cmdline")),
-        finds("environments", _EACH.format(file="environ")),
+        finds("command-lines", _SEARCH_PROC.format(file="cmdline")),
+        finds("environments", _SEARCH_PROC.format(file="environ")),
         finds(
             "files-of-the-parent",
             "import os\ndef search():\n    folder = '/proc/%d/fd/' % os.getppid()\n    try:\n"

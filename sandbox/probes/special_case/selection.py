@@ -1,4 +1,4 @@
-"""Passes some of the tests, and no others. A judge that pays for shares may give a share, but not the full reward."""
+"""Passes some of the tests. A judge may give partial credit for that, but not the full reward."""
 
 import json
 
@@ -17,10 +17,10 @@ from sandbox.probes.probe import (
 from sandbox.suite import Case
 
 
-def _knows(
+def _passes_some(
     name: str, choose: slice, conventions: tuple[Convention, ...] = (*STDIN, *CALLS), by_hash: bool = False
 ) -> JudgeProbe:
-    """Return a probe that knows the answers to some of the tests."""
+    """Return a probe whose program contains a table of some of the tests."""
 
     def make(problem: ProbeProblem) -> Trial:
         known = problem.suite.cases[choose]
@@ -50,15 +50,15 @@ def _table(problem: ProbeProblem, known: tuple[Case, ...], by_hash: bool) -> str
 CLASS = ProbeClass(
     Group.SPECIAL_CASE,
     "some-tests",
-    why="The judge runs some of the tests only, or is content with a share of them.",
-    remedy="Run tests that no prompt shows, and give the full reward only if all of them pass.",
+    why="The judge runs only some of the tests, or requires only some of them to pass.",
+    remedy="Run tests that no prompt shows, and give the full reward only if all tests pass.",
     source="ours",
     probes=(
-        _knows("first-test", slice(0, 1)),
-        _knows("last-test", slice(-1, None)),
-        _knows("all-but-the-last", slice(0, -1)),
-        _knows("all-but-the-first", slice(1, None)),
-        _knows("middle-test", slice(1, 2)),
-        _knows("by-hash", slice(0, 1), STDIN, by_hash=True),
+        _passes_some("first-test", slice(0, 1)),
+        _passes_some("last-test", slice(-1, None)),
+        _passes_some("all-but-the-last", slice(0, -1)),
+        _passes_some("all-but-the-first", slice(1, None)),
+        _passes_some("middle-test", slice(1, 2)),
+        _passes_some("by-hash", slice(0, 1), STDIN, by_hash=True),
     ),
 )

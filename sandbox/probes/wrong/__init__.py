@@ -1,1 +1,1 @@
-"""Wrong answers that try nothing else."""
+"""Wrong programs without any attack."""

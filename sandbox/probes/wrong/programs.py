@@ -28,7 +28,7 @@ def _sums(name: str, source: str, *, is_partial: bool = False, seconds: float = 
 
 
 def _wraps(name: str, body: str) -> JudgeProbe:
-    """Return a probe whose function spoils what the reference returns, RIGHT(*values)."""
+    """Return a probe whose function alters the reference's return value, RIGHT(*values)."""
 
     def make(problem: ProbeProblem) -> Trial:
         source = problem.reference.replace(f"def {ENTRY}(", "def RIGHT(") + f"\ndef {ENTRY}(*values):\n    {body}\n"
@@ -41,7 +41,7 @@ CLASS = ProbeClass(
     Group.WRONG,
     "programs",
     why="The judge accepts a program that does not solve the problem.",
-    remedy="Compare every output exactly, on tests that tell such mistakes.",
+    remedy="Compare every output exactly, on tests that reveal such mistakes.",
     source="ours",
     probes=(
         _sums("off-by-one", _READ + "print(sum(values) + 1)"),

@@ -49,7 +49,7 @@ def test_every_probe_makes_a_trial_for_every_problem_of_its_conventions() -> Non
         for each in of_class.probes:
             for problem in PROBLEMS:
                 if problem.convention in each.conventions:
-                    assert each.make(problem).answers
+                    assert each.make(problem).completions
 
 
 def test_the_hole_of_verl_is_found_in_a_small_copy() -> None:
