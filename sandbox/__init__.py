@@ -8,24 +8,24 @@ nothing is known about the program then, and that is not a zero. An invalid requ
 
     box            Sandbox, all that most callers need
     options        SandboxOptions, the options of commands and builds for a Sandbox
-    packages       Package, and the search for packages that programs can import besides the standard library
+    packages       Package, and the search for installed packages that programs can import
     program        the inputs and results of a run: Program, Invocation, Limits, Outcome, RunResult
     suite          tests as data: Case, Suite, Referee, Assertions
     judge          verdicts: Verdict, CaseJudgement, Judgement
     errors         failures of the sandbox itself
     checkers/      rules of comparison, one file each
-    languages/     compiling and starting programs, one file for each language
-    referee        reads the ruling of a suite's own checker program or interactor
-    return_values  decodes the return value of a call, written by a hostile process
-    literals       reads the Python literals that tests expect
+    languages/     compiling and starting programs, one file per language
+    referee        parses the ruling of a referee, a suite's own checker program or interactor
+    return_values  decodes untrusted return values of calls
+    literals       parses the Python literals that tests expect
 
-    backends/      where programs run, one file each: local, docker, ray, http
+    backends/      execute programs, one file each: local, docker, ray, http
     request        the requests to a backend
     jail/          one worker: the processes that isolate, run and judge programs
     image/         the image of the docker backend's containers
     limit_bounds   upper bounds for limits
     machine        available memory and processors
-    concurrency/   threads, deadlines, cancellation and locks
+    concurrency/   threads, timeouts, cancellation and locks
     closeable      the base class of objects that hold resources
 
     json_codec     types to and from JSON, and to JSON Schema
@@ -102,7 +102,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded on first use: zygotes import this package too, and their size slows down each fork.
+    # Loaded on first use, since zygotes import this package too, and their size slows down each fork.
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)

@@ -1,8 +1,8 @@
 """Self-checks of a backend: some forty small programs, each with its expected verdict.
 
-The tests and `curate doctor` judge them on a backend in a few seconds. They tell a broken installation from a sound
-one. They do not prove isolation: the tests in tests/sandbox do. What any judge must be able to do comes from the
-catalogue of sandbox.probes; what follows here is about this sandbox's own verdicts, tests and layers.
+The tests and `curate doctor` judge them on a backend in a few seconds. They detect broken installations. They do not
+prove isolation, which the tests in tests/sandbox check. Checks that apply to any judge use programs of sandbox.probes;
+the others concern this sandbox's own verdicts, kinds of tests and layers.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from sandbox.program import Limits, Program
 from sandbox.suite import INTERACTIVE, PROGRAM, PYTHON, Assertions, Case, Referee, RefereeConvention, Suite
 
 _LIMITS = Limits(wall_seconds=5, memory_mb=256)
-_SHORT = Limits(wall_seconds=0.4, memory_mb=256)
+_SHORT_LIMITS = Limits(wall_seconds=0.4, memory_mb=256)
 
 # Checks that a backend cannot pass: backend -> name of the check -> reason.
 KNOWN_FAILURES: dict[str, dict[str, str]] = {}
@@ -25,7 +25,7 @@ KNOWN_FAILURES: dict[str, dict[str, str]] = {}
 
 @dataclass(frozen=True, slots=True)
 class ConformanceCheck:
-    """One program and the verdicts that show that the property `name` holds."""
+    """A program, and the verdicts on it that confirm the property `name`."""
 
     name: str
     program: Program
@@ -37,8 +37,8 @@ class ConformanceCheck:
 class CheckResult:
     """The result of a check.
 
-    passed  whether the property holds; None if the check could not be made, because there is no compiler
-    actual  the actual verdict, if unexpected
+    passed  whether the property holds; None if there is no compiler for the check
+    actual  the actual verdict, with details
     """
 
     check: ConformanceCheck
@@ -60,7 +60,7 @@ def run(box: Sandbox) -> Iterator[CheckResult]:
             yield CheckResult(check, judgement.verdict in check.expected, seen)
 
 
-def _prints(
+def _output_check(
     name: str,
     source: str,
     *cases: tuple[str, str],
@@ -71,39 +71,43 @@ def _prints(
     return ConformanceCheck(name, Program(source, language), suite, frozenset([expected]))
 
 
-def _probes(name: str, probe: str, expected: Verdict = Verdict.ACCEPTED, limits: Limits = _LIMITS) -> ConformanceCheck:
-    """Return a check with a program of the catalogue."""
+def _probe_check(
+    name: str, probe: str, expected: Verdict = Verdict.ACCEPTED, limits: Limits = _LIMITS
+) -> ConformanceCheck:
+    """Return a check with a program of sandbox.probes."""
     trial = find_trial(probe)
     return ConformanceCheck(
         name, Program(trial.program), replace(trial.problem.suite, limits=limits), frozenset([expected])
     )
 
 
-def _refereed(name: str, source: str, checker: str, referee: Referee, expected: Verdict) -> ConformanceCheck:
+def _referee_check(name: str, source: str, checker: str, referee: Referee, expected: Verdict) -> ConformanceCheck:
     suite = Suite([Case("7\n", "3 4\n")], checker=checker, limits=_LIMITS, referee=referee)
     return ConformanceCheck(name, Program(source), suite, frozenset([expected]))
 
 
-def _asserted(
+def _assertion_check(
     name: str, source: str, expected: Verdict, *, statements: bool, limits: Limits = _LIMITS
 ) -> ConformanceCheck:
-    """Return a check with a test that is Python: a call whose value is compared, or statements."""
+    """Return a check with a Python test: statements, or a call whose value is compared."""
     case = Case("assert double(3) == 6", "") if statements else Case("double(3)", "6")
-    shared = Assertions(("double",), given="TWO = 2", setup="import unittest" if statements else "")
-    suite = Suite([case], checker=PYTHON, limits=limits, assertions=shared)
+    assertions = Assertions(("double",), given="TWO = 2", setup="import unittest" if statements else "")
+    suite = Suite([case], checker=PYTHON, limits=limits, assertions=assertions)
     return ConformanceCheck(
         f"{name} {'statements' if statements else 'a call'}", Program(source), suite, frozenset([expected])
     )
 
 
-def _asserted_both(name: str, source: str, expected: Verdict, limits: Limits = _LIMITS) -> list[ConformanceCheck]:
-    return [_asserted(name, source, expected, statements=statements, limits=limits) for statements in (False, True)]
+def _assertion_checks(name: str, source: str, expected: Verdict, limits: Limits = _LIMITS) -> list[ConformanceCheck]:
+    return [
+        _assertion_check(name, source, expected, statements=statements, limits=limits) for statements in (False, True)
+    ]
 
 
-def _denied(name: str, attempt: str) -> ConformanceCheck:
-    """Return a check that an attack fails.
+def _denial_check(name: str, attempt: str) -> ConformanceCheck:
+    """Return a check with an attack that must fail.
 
-    attempt   an expression that is true if the attack works, and may raise if it does not
+    attempt   an expression that is true if the attack succeeds; it may be false or raise otherwise
     """
     source = (
         "import ctypes, os, socket\n"
@@ -112,7 +116,7 @@ def _denied(name: str, attempt: str) -> ConformanceCheck:
         "except Exception:\n    worked = False\n"
         "print('escaped' if worked else 'contained')\n"
     )
-    # The suite expects the attack to work, so accepted means an escape. Any other verdict passes.
+    # `accepted` means an escape; any other verdict passes.
     suite = Suite([Case("", "escaped\n")], checker="tokens", limits=_LIMITS)
     return ConformanceCheck(name, Program(source), suite, frozenset(Verdict) - {Verdict.ACCEPTED})
 
@@ -124,7 +128,7 @@ _SUM = Referee(  # accepts two numbers whose sum is the input
     ),
     RefereeConvention.PRINTED,
 )
-_GUESSING = Referee(  # lets a program guess the input, and replies whether the input is greater or less
+_GUESSING_GAME = Referee(  # replies to each guess whether its input is greater or less
     Program(
         "import sys\nsecret = int(open(sys.argv[1]).read())\nfor line in sys.stdin:\n"
         "    if int(line) == secret: sys.exit(0)\n    print('more' if int(line) < secret else 'less', flush=True)\n"
@@ -135,84 +139,92 @@ _GUESSING = Referee(  # lets a program guess the input, and replies whether the 
 CHECKS: tuple[ConformanceCheck, ...] = (
     # Correct programs are accepted.
     *(
-        _prints(f"a {name} program", languages.load(name).SELF_TEST, ("3 4\n", "7\n"), ("-1 1\n", "0\n"), language=name)
+        _output_check(
+            f"a {name} program", languages.load(name).SELF_TEST, ("3 4\n", "7\n"), ("-1 1\n", "0\n"), language=name
+        )
         for name in languages.names()
     ),
-    _probes("lines are read", "honest/programs/input/stdin"),
-    _probes("bytes are read", "honest/programs/bytes/stdin"),
-    _probes("descriptors are files", "honest/programs/descriptor/stdin"),
-    _prints("text is UTF-8", "print(input()[::-1])", ("héllo 世界\n", "界世 olléh\n")),
-    _prints("long integers print", "print(len(str(7 ** 9000)))", ("", "7606\n")),
-    _prints(
+    _probe_check("lines are read", "honest/programs/input/stdin"),
+    _probe_check("bytes are read", "honest/programs/bytes/stdin"),
+    _probe_check("descriptors are files", "honest/programs/descriptor/stdin"),
+    _output_check("text is UTF-8", "print(input()[::-1])", ("héllo 世界\n", "界世 olléh\n")),
+    _output_check("long integers print", "print(len(str(7 ** 9000)))", ("", "7606\n")),
+    _output_check(
         "recursion in a thread with a big stack",
         "import sys, threading\nsys.setrecursionlimit(10**6)\nthreading.stack_size(1 << 27)\n"
         "def depth(n):\n    return n and 1 + depth(n - 1)\n"
         "thread = threading.Thread(target=lambda: print(depth(50_000)))\nthread.start()\nthread.join()",
         ("", "50000\n"),
     ),
-    _prints(
+    _output_check(
         "a scratch directory that is empty in each test",
         "import os\nprint(os.path.exists('mine'))\nopen('mine', 'w').close()",
         ("", "False\n"),
         ("", "False\n"),
     ),
-    _probes("a function is called", "honest/functions/plain/call"),
-    _probes("a method is called", "honest/functions/plain/method"),
-    _refereed("a checker program accepts", "print(5, 2)", PROGRAM, _SUM, Verdict.ACCEPTED),
-    _refereed(
+    _probe_check("a function is called", "honest/functions/plain/call"),
+    _probe_check("a method is called", "honest/functions/plain/method"),
+    _referee_check("a checker program accepts", "print(5, 2)", PROGRAM, _SUM, Verdict.ACCEPTED),
+    _referee_check(
         "a referee talks",
         "low, high = 0, 100\nwhile True:\n    middle = (low + high) // 2\n    print(middle, flush=True)\n    try:\n"
         "        answer = input()\n    except EOFError:\n        break\n"
         "    low, high = (middle + 1, high) if answer == 'more' else (low, middle)",
         INTERACTIVE,
-        _GUESSING,
+        _GUESSING_GAME,
         Verdict.ACCEPTED,
     ),
-    *_asserted_both("a right answer to", "def double(x): return TWO * x", Verdict.ACCEPTED),
+    *_assertion_checks("a right answer to", "def double(x): return TWO * x", Verdict.ACCEPTED),
     # Failing programs get the right verdict.
-    *_asserted_both("a wrong answer to", "def double(x): return x", Verdict.WRONG_ANSWER),
-    _asserted("no definition for", "def single(x): return x", Verdict.RUNTIME_ERROR, statements=False),
-    *_asserted_both("an exit from", "def double(x): raise SystemExit(0)", Verdict.RUNTIME_ERROR),
-    *_asserted_both("a crash in", "import os\ndef double(x): os.kill(os.getpid(), 11)", Verdict.RUNTIME_ERROR),
-    *_asserted_both("an endless", "def double(x):\n    while True: pass", Verdict.TIME_LIMIT, _SHORT),
-    _refereed("a checker program refuses", "print(5, 3)", PROGRAM, _SUM, Verdict.WRONG_ANSWER),
-    _refereed("a referee hears nothing", "pass", INTERACTIVE, _GUESSING, Verdict.WRONG_ANSWER),
-    _prints("C++ that does not compile", "int main() { return x; }", expected=Verdict.COMPILE_ERROR, language="cpp"),
-    _probes("a wrong answer", "wrong/programs/constant-zero/stdin", Verdict.WRONG_ANSWER),
-    _probes("an exception", "wrong/programs/fails-before-output/stdin", Verdict.RUNTIME_ERROR),
-    _probes("an exit status", "dodge/errors/exit-status-where-nothing-is-printed/stdin", Verdict.RUNTIME_ERROR),
-    _probes("a signal", "forge/signals/segmentation-fault/stdin", Verdict.RUNTIME_ERROR),
-    _probes("bad syntax", "wrong/programs/bad-syntax/stdin", Verdict.COMPILE_ERROR),
-    _probes("an endless loop", "dodge/timeouts/cancels-the-alarm/stdin", Verdict.TIME_LIMIT, _SHORT),
-    _probes("an endless sleep", "dodge/timeouts/sleeps/stdin", Verdict.TIME_LIMIT, _SHORT),
-    _prints("too much memory", "x = []\nwhile True: x.append(bytearray(b'x' * 10**6))", expected=Verdict.MEMORY_LIMIT),
-    _prints(
+    *_assertion_checks("a wrong answer to", "def double(x): return x", Verdict.WRONG_ANSWER),
+    _assertion_check("no definition for", "def single(x): return x", Verdict.RUNTIME_ERROR, statements=False),
+    *_assertion_checks("an exit from", "def double(x): raise SystemExit(0)", Verdict.RUNTIME_ERROR),
+    *_assertion_checks("a crash in", "import os\ndef double(x): os.kill(os.getpid(), 11)", Verdict.RUNTIME_ERROR),
+    *_assertion_checks("an endless", "def double(x):\n    while True: pass", Verdict.TIME_LIMIT, _SHORT_LIMITS),
+    _referee_check("a checker program refuses", "print(5, 3)", PROGRAM, _SUM, Verdict.WRONG_ANSWER),
+    _referee_check("a referee hears nothing", "pass", INTERACTIVE, _GUESSING_GAME, Verdict.WRONG_ANSWER),
+    _output_check(
+        "C++ that does not compile", "int main() { return x; }", expected=Verdict.COMPILE_ERROR, language="cpp"
+    ),
+    _probe_check("a wrong answer", "wrong/programs/constant-zero/stdin", Verdict.WRONG_ANSWER),
+    _probe_check("an exception", "wrong/programs/fails-before-output/stdin", Verdict.RUNTIME_ERROR),
+    _probe_check("an exit status", "dodge/errors/exit-status-where-nothing-is-printed/stdin", Verdict.RUNTIME_ERROR),
+    _probe_check("a signal", "forge/signals/segmentation-fault/stdin", Verdict.RUNTIME_ERROR),
+    _probe_check("bad syntax", "wrong/programs/bad-syntax/stdin", Verdict.COMPILE_ERROR),
+    _probe_check("an endless loop", "dodge/timeouts/cancels-the-alarm/stdin", Verdict.TIME_LIMIT, _SHORT_LIMITS),
+    _probe_check("an endless sleep", "dodge/timeouts/sleeps/stdin", Verdict.TIME_LIMIT, _SHORT_LIMITS),
+    _output_check(
+        "too much memory", "x = []\nwhile True: x.append(bytearray(b'x' * 10**6))", expected=Verdict.MEMORY_LIMIT
+    ),
+    _output_check(
         "too much memory in many processes",
         "import os, time\nfor _ in range(6):\n    if os.fork() == 0:\n"
         "        x = bytearray(b'x' * (60 << 20)); time.sleep(1); os._exit(0)\n"
         "for _ in range(6): os.wait()",
         expected=Verdict.MEMORY_LIMIT,
     ),
-    _probes("too much output", "dodge/outputs/flood-of-256-mb/stdin", Verdict.OUTPUT_LIMIT),
-    _prints(
+    _probe_check("too much output", "dodge/outputs/flood-of-256-mb/stdin", Verdict.OUTPUT_LIMIT),
+    _output_check(
         "a system call for attackers",
         "import ctypes\nctypes.CDLL(None).ptrace(0, 0, 0, 0)",
         expected=Verdict.SANDBOX_VIOLATION,
     ),
     # Programs cannot reach these.
-    _denied("host files", "open('/etc/passwd')"),
-    _denied("host folders", "os.listdir('/etc')"),
+    _denial_check("host files", "open('/etc/passwd')"),
+    _denial_check("host folders", "os.listdir('/etc')"),
     # Landlock does not hide whether a file exists; there, /proc cannot be listed.
-    _denied("names of host files", "os.listdir('/proc') and any(map(os.path.exists, ('/etc/passwd', '/home')))"),
-    _denied("other processes", "any(p not in ('1', str(os.getpid())) for p in os.listdir('/proc') if p.isdigit())"),
-    _denied("network", "socket.socket(socket.AF_INET)"),
-    _denied("namespaces", "libc.unshare(0x10000000) == 0"),
-    _denied("capabilities", "'CapEff:\\t0000000000000000' not in open('/proc/self/status').read()"),
-    _denied("the interpreter's library", "os.access(os.__file__, os.W_OK) or not os.utime(os.__file__)"),
-    _denied(
+    _denial_check("names of host files", "os.listdir('/proc') and any(map(os.path.exists, ('/etc/passwd', '/home')))"),
+    _denial_check(
+        "other processes", "any(p not in ('1', str(os.getpid())) for p in os.listdir('/proc') if p.isdigit())"
+    ),
+    _denial_check("network", "socket.socket(socket.AF_INET)"),
+    _denial_check("namespaces", "libc.unshare(0x10000000) == 0"),
+    _denial_check("capabilities", "'CapEff:\\t0000000000000000' not in open('/proc/self/status').read()"),
+    _denial_check("the interpreter's library", "os.access(os.__file__, os.W_OK) or not os.utime(os.__file__)"),
+    _denial_check(
         "secrets of the environment",
         "set(os.environ) - {'PATH', 'HOME', 'TMPDIR', 'LD_LIBRARY_PATH', 'LANG', 'LC_CTYPE', 'PYTHONIOENCODING',"
         " 'PYTHONHASHSEED', 'OPENBLAS_NUM_THREADS', 'OMP_NUM_THREADS', 'MKL_NUM_THREADS'}",
     ),
-    _denied("descriptors of the sandbox", "len(os.listdir('/proc/self/fd')) != 4"),
+    _denial_check("descriptors of the sandbox", "len(os.listdir('/proc/self/fd')) != 4"),
 )

@@ -1,14 +1,14 @@
 """Failures of the sandbox itself. A failed program is a value, never one of these.
 
 SandboxError                 nothing is known about the program: retry it or mask the sample, never score it 0
-    BackendUnavailable       this machine cannot provide what was requested; the message says what to change
-        CannotIsolate        it lacks the requested isolation
-    ExecutionLost            a worker died or hung, and a bounded number of retries failed
-        KilledExternally    a SIGKILL came from neither the sandbox nor the program
+    BackendUnavailable       the backend cannot start with these options; the message has a remedy
+        CannotIsolate        the machine lacks the requested isolation
+    ExecutionLost            a run was lost, and a bounded number of retries failed
+        KilledExternally     a SIGKILL came from neither the sandbox nor the program
     Cancelled                the caller cancelled the request
 
-RefereeError                the suite's own checker or interactor failed, a ValueError: the suite must be fixed, and
-                            nothing is known about the program
+RefereeError                 a ValueError: the suite's own checker or interactor failed. The suite must be fixed, and
+                             nothing is known about the program
 """
 
 
@@ -35,8 +35,8 @@ class ExecutionLost(SandboxError):
 
 
 class KilledExternally(ExecutionLost):
-    """A SIGKILL came from neither the sandbox nor the program's own processes, but from an operator, or because memory
-    ran out elsewhere. A worker reports it at once; a dispatcher raises it after the second time."""
+    """A SIGKILL came from neither the sandbox nor the program's own processes, but from an operator or from the OOM
+    killer of another cgroup. A dispatcher retries the request once."""
 
     code = "KilledExternally"
 

@@ -1,7 +1,7 @@
-"""The versions of installed distributions, and the command that installs the requirements of an extra of ours.
+"""The versions of installed distributions, and the command that installs the requirements of one of curate's extras.
 
-The command names them instead of the extra, since a package index need not have the distribution itself: users install
-it from a clone or a wheel.
+The command names the requirements instead of the extra, since a package index need not have curate itself: users
+install it from a clone or a wheel.
 """
 
 import shlex
@@ -14,7 +14,7 @@ _SOURCE_TREE = Path(__file__).parents[1]
 
 
 def installed_version(*names: str) -> str | None:
-    """Return the version of the first of these distributions that is installed; None if none is."""
+    """Return the version of the first installed one of these distributions; None if none is installed."""
     for name in names:
         with suppress(PackageNotFoundError):
             return version(name)

@@ -1,7 +1,7 @@
-"""HTTP requests to one server: no redirects, no hidden retries, a time limit.
+"""HTTP requests to one server, with timeouts, but without redirects and retries.
 
-A reply of any status is a value. A request without a reply raises ServerUnreachable, with a message free of urllib3's
-objects. Callers decide about retries.
+A response of any status is a value. A request without a response raises ServerUnreachable, with a message without
+urllib3's objects.
 """
 
 import json
@@ -21,20 +21,20 @@ from urllib3.util import Timeout, parse_url
 from sandbox.concurrency.sockets import SocketInterrupt, SocketRegistry
 
 _MAX_RETRY_AFTER_SECONDS = 300.0
-_MAX_SHOWN_BYTES = 200
+_MAX_MESSAGE_BYTES = 200
 _CHUNK_BYTES = 1 << 16
-_OBJECTS = re.compile(r"<[^<>]*>(: )?|\w*Connection\w*\([^()]*\): ")  # urllib3's objects in messages
+_URLLIB3_OBJECTS = re.compile(r"<[^<>]*>(: )?|\w*Connection\w*\([^()]*\): ")  # urllib3's objects in messages
 
 
 class ServerUnreachable(Exception):
-    """There is no reply: the server is unreachable, closed the connection, or timed out."""
+    """There is no response: the server is unreachable, closed the connection, or timed out."""
 
 
 @dataclass(frozen=True, slots=True)
-class HttpReply:
-    """A reply of any status. Header names are case-insensitive.
+class HttpResponse:
+    """A response of any status. Header names are case-insensitive.
 
-    retry_after_seconds  the server's Retry-After, at most five minutes; 0 if absent
+    retry_after_seconds  Retry-After, at most five minutes; 0 if absent
     """
 
     status: int
@@ -43,14 +43,14 @@ class HttpReply:
     retry_after_seconds: float
 
     def json(self) -> Any:
-        """Return the JSON value in the body; None if it holds none."""
+        """Return the JSON value of the body; None if it is not JSON."""
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
             return None
 
     def json_object(self) -> dict[str, Any]:
-        """Return the JSON object in the body, or an empty one if it holds none."""
+        """Return the JSON object of the body; empty if it is not one."""
         content = self.json()
         return content if isinstance(content, dict) else {}
 
@@ -58,18 +58,18 @@ class HttpReply:
         """Return the server's error message: a field of its JSON, or else the start of the body."""
         content = self.json_object()
         error = content.get("detail") or content.get("error") or content.get("message")
-        words = error.get("message") if isinstance(error, dict) else error
-        return str(words or self.body[:_MAX_SHOWN_BYTES].decode("utf-8", "replace"))
+        message = error.get("message") if isinstance(error, dict) else error
+        return str(message or self.body[:_MAX_MESSAGE_BYTES].decode("utf-8", "replace"))
 
 
 class HttpClient:
-    """Sends requests to one server. Several threads may use it.
+    """Sends requests to one server. Thread-safe.
 
-    url              http://HOST:PORT or https://HOST, with a path that all requests begin with, if any
-    headers          sent with every request
+    url              http://HOST:PORT or https://HOST, with an optional path prefix
+    headers          headers of every request
     connections      maximum number of idle connections
-    connect_seconds  time limit for a connection
-    socket_options   options of each connection, as setsockopt takes them
+    connect_seconds  connect timeout
+    socket_options   arguments of setsockopt for each connection
 
     Raises ValueError for an invalid URL.
     """
@@ -84,15 +84,15 @@ class HttpClient:
         socket_options: Sequence[tuple[int, int, int]] = (),
     ) -> None:
         try:
-            where = parse_url(url.rstrip("/"))
+            parts = parse_url(url.rstrip("/"))
         except (LocationValueError, HTTPError) as error:
             raise ValueError(f"{url!r} is not a URL: {error}") from error
-        if where.scheme not in ("http", "https") or not where.host:
+        if parts.scheme not in ("http", "https") or not parts.host:
             raise ValueError(f"{url!r} does not begin with http:// or https:// and a host")
-        self.url: str = where._replace(auth=None).url  # for messages, without credentials
-        self.password = (where.auth or "").partition(":")[2]
+        self.url: str = parts._replace(auth=None).url  # for messages, without credentials
+        self.password = (parts.auth or "").partition(":")[2]
         self.headers = dict(headers or {})
-        self._path = where.path or ""
+        self._path = parts.path or ""
         self._connect_seconds = connect_seconds
         self._sockets = SocketRegistry()
         options = {"socket_options": list(socket_options)} if socket_options else {}
@@ -110,39 +110,41 @@ class HttpClient:
         max_bytes: float = inf,
         headers: Mapping[str, str] | None = None,
         unpack: bool = True,
-    ) -> HttpReply:
+    ) -> HttpResponse:
         """Send a request once. Raises ServerUnreachable.
 
-        body          bytes, sent within `connect_seconds`; or a stream, with that time for each chunk, and its length
-                      in `headers`
-        read_seconds  the maximum pause of the server, and time limit of the connection
-        max_seconds   time limit of the whole reply, checked whenever a part of it arrives
+        body          bytes, sent within `connect_seconds`; or a stream, with that timeout for each chunk, and its
+                      length in `headers`
+        read_seconds  read timeout, and upper bound of the connect timeout
+        max_seconds   time limit of the whole response, checked whenever a chunk arrives
         max_bytes     size limit of its body
-        unpack        decompress the body by its Content-Encoding
+        unpack        whether to decompress the body by its Content-Encoding
         """
         deadline = time.monotonic() + max_seconds
         content = bytearray()
-        with self.open_reply(method, path, body, read_seconds=read_seconds, headers=headers, unpack=unpack) as reply:
-            while part := reply.read1(_CHUNK_BYTES):
-                content += part
+        with self.open_response(
+            method, path, body, read_seconds=read_seconds, headers=headers, unpack=unpack
+        ) as response:
+            while chunk := response.read1(_CHUNK_BYTES):
+                content += chunk
                 is_late = time.monotonic() > deadline
                 if is_late or len(content) > max_bytes:
                     limit = f"{max_seconds:g} s" if is_late else f"{max_bytes:g} bytes"
-                    raise ServerUnreachable(f"the reply was not complete after {limit}")
-        return HttpReply(reply.status, bytes(content), reply.headers, parse_retry_after(reply.headers))
+                    raise ServerUnreachable(f"the response was not complete after {limit}")
+        return HttpResponse(response.status, bytes(content), response.headers, parse_retry_after(response.headers))
 
     @contextmanager
-    def open_reply(
+    def open_response(
         self, method: str, path: str, body: bytes | IO[bytes] | None = None, *, read_seconds: float,
         headers: Mapping[str, str] | None = None, unpack: bool = True,
     ) -> Iterator[urllib3.BaseHTTPResponse]:  # fmt: skip
-        """Send a request once, and yield the reply before its body is read; see `request`.
+        """Send a request once, and yield the response before its body is read; see `request`.
 
-        The connection is used again if the body was read to its end. Raises ServerUnreachable, also in the block.
+        The connection is reused if the body is read to its end. Raises ServerUnreachable, also in the block.
         """
-        reply = None
+        response = None
         try:
-            reply = self._pool.urlopen(
+            response = self._pool.urlopen(
                 method,
                 self._path + path,
                 body=body,
@@ -153,16 +155,16 @@ class HttpClient:
                 preload_content=False,
                 decode_content=unpack,
             )
-            yield reply
+            yield response
         except HTTPError as error:
-            words = _OBJECTS.sub("", str(getattr(error, "reason", None) or error))
-            raise ServerUnreachable(words or type(error).__name__) from error
+            message = _URLLIB3_OBJECTS.sub("", str(getattr(error, "reason", None) or error))
+            raise ServerUnreachable(message or type(error).__name__) from error
         finally:
-            if reply is not None:
-                reply.close()
+            if response is not None:
+                response.close()
 
     def open_interrupt(self, interrupt: SocketInterrupt | None = None) -> AbstractContextManager[SocketInterrupt]:
-        """Yield a function that aborts this thread's requests, from any thread: `interrupt`, or a new one."""
+        """Yield `interrupt`, or a new one: a function that aborts this thread's requests, callable from any thread."""
         return self._sockets.open_interrupt(interrupt)
 
     def close(self) -> None:
@@ -172,7 +174,7 @@ class HttpClient:
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> float:
-    """Return the seconds of a Retry-After header, which is a number or a date; 0 if invalid."""
+    """Return the seconds of a Retry-After header, a number or a date; 0 if invalid or absent."""
     header = headers.get("retry-after", "")
     try:
         seconds = float(header)

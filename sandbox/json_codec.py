@@ -1,7 +1,7 @@
-"""JSON for requests, responses and judge records: types to JSON, JSON to types, and types to JSON Schema.
+"""JSON encoding, decoding and schemas of requests, responses and judge records.
 
-The types are frozen dataclasses and msgspec Structs, whose type hints msgspec uses; a new field needs no code here.
-bytes become base64, enums their values, tuples lists.
+The types are frozen dataclasses and msgspec Structs, and their type hints determine the JSON. bytes become base64,
+enums their values, tuples lists.
 """
 
 import difflib
@@ -22,7 +22,7 @@ import msgspec
 
 Kind = TypeVar("Kind")
 
-_REFUSAL = re.compile(r"(.*?)(?: - at `\$\.?([\w.\[\]]*)`)?", re.DOTALL)  # only names of ours and indexes in a path
+_MESSAGE_AND_PATH = re.compile(r"(.*?)(?: - at `\$\.?([\w.\[\]]*)`)?", re.DOTALL)  # paths have field names and indices
 _MISSING = re.compile(r"Object missing required field `(.*)`")
 _EXPECTED = re.compile(r"Expected `(.*?)`(.*?)(?:, got .*)?")
 _TYPE_NAMES = {
@@ -35,13 +35,13 @@ _TYPE_NAMES = {
     "bytes": "base64",
 }
 _HUGE = 10**400  # replaces a number that overflows a float, so that only its field is rejected, not the whole JSON
-_EXPECTED_BY_REFUSAL = {"Number out of range": "a number in range", "Invalid base64 encoded string": "base64"}
+_EXPECTED_BY_MESSAGE = {"Number out of range": "a number in range", "Invalid base64 encoded string": "base64"}
 
 
 class UnknownField(ValueError):
-    """An object has a field that its type lacks, and would otherwise be ignored."""
+    """An object has a field that its type lacks."""
 
-    code = "ValueError"  # clients can tell it only by its message
+    code = "ValueError"  # clients can distinguish it only by its message
 
 
 def dumps(value: Any) -> bytes:
@@ -55,7 +55,7 @@ def encode(value: Any) -> Any:
 
 
 def loads(text: bytes | str) -> Any:
-    """Parse JSON; a number without a fraction is an int, however it is written.
+    """Parse JSON. A number without a fractional part becomes an int in any notation.
 
     Raises ValueError for invalid or too deeply nested JSON.
     """
@@ -95,20 +95,20 @@ def decode(kind: type[Kind], raw: Any) -> Kind:
         value: Kind = msgspec.convert(raw, closed)
         return value if closed is kind else msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        refusal = str(error)
-        if refusal.startswith(("Object contains unknown field", "Invalid enum value")):
-            _check_words(closed, raw, "")
-        raise ValueError(_explain(refusal, raw)) from None
+        message = str(error)
+        if message.startswith(("Object contains unknown field", "Invalid enum value")):
+            _check_names(closed, raw, "")
+        raise ValueError(_explain(message, raw)) from None
 
 
 def schemas(kinds: Iterable[type], ref_template: str) -> dict[str, Any]:
-    """Return the JSON Schemas of types, and of all types inside them, by name. ref_template: address of {name}."""
+    """Return the JSON Schemas of types, and of all types in them, by name. ref_template: the $ref of {name}."""
     _, found = msgspec.json.schema_components(map(_close, kinds), ref_template=ref_template)
     return {name: {**schema, "description": cleandoc(schema["description"])} for name, schema in found.items()}
 
 
 def _close(hint: Any) -> Any:
-    """Return a type hint in which Structs that forbid unknown fields replace dataclasses, which msgspec leaves open."""
+    """Replace dataclasses in a type hint, for which msgspec permits unknown fields, by Structs that forbid them."""
     if isinstance(hint, type) and is_dataclass(hint):
         return _closed_struct(hint)
     if not get_args(hint) or get_origin(hint) is Literal:
@@ -131,33 +131,33 @@ def _closed_struct(kind: type) -> type[msgspec.Struct]:
     return msgspec.defstruct(kind.__name__, entries, namespace=namespace, kw_only=True, forbid_unknown_fields=True)
 
 
-def _check_words(kind: Any, raw: Any, place: str) -> None:
-    """Raise ValueError for the first unknown field, or the first text that is not in its enum."""
+def _check_names(kind: Any, raw: Any, path: str) -> None:
+    """Raise ValueError for the first unknown field, or the first value that is not in its enum."""
     if get_origin(kind) is tuple and isinstance(raw, list):
         for index, value in enumerate(raw):
-            _check_words(get_args(kind)[0], value, f"{place}[{index}]")
+            _check_names(get_args(kind)[0], value, f"{path}[{index}]")
     elif get_origin(kind) is Literal or issubclass(kind, Enum):
-        words = get_args(kind) or [member.value for member in kind]
-        if raw is not None and raw not in words:
-            raise ValueError(_wrong(f"one of {', '.join(words)}", raw, place))
+        names = get_args(kind) or [member.value for member in kind]
+        if raw is not None and raw not in names:
+            raise ValueError(_describe_mismatch(f"one of {', '.join(names)}", raw, path))
     elif isinstance(raw, dict):
         hints, kinds = _field_types(kind)
         for name, value in raw.items():
             if name not in hints and kind.__struct_config__.forbid_unknown_fields:
-                raise UnknownField(_unknown_field(name, f"{place}.{name}".lstrip("."), hints))
+                raise UnknownField(_unknown_field(name, f"{path}.{name}".lstrip("."), hints))
             if name in kinds:
-                _check_words(kinds[name], value, f"{place}.{name}".lstrip("."))
+                _check_names(kinds[name], value, f"{path}.{name}".lstrip("."))
 
 
 @cache
 def _field_types(kind: type[msgspec.Struct]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the types of the fields, and the parts of them that _check_words looks into, by name."""
+    """Return the types of the fields by name, and the parts of them that _check_names must check."""
     hints = get_type_hints(kind)
-    parts = {name: _part_with_words(hint) for name, hint in hints.items()}
+    parts = {name: _part_with_names(hint) for name, hint in hints.items()}
     return hints, {name: part for name, part in parts.items() if part is not None}
 
 
-def _part_with_words(hint: Any) -> Any:
+def _part_with_names(hint: Any) -> Any:
     for part in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
         inner = get_args(part)[0] if get_origin(part) is tuple else part
         if get_origin(inner) is Literal or (isinstance(inner, type) and issubclass(inner, msgspec.Struct | Enum)):
@@ -165,28 +165,28 @@ def _part_with_words(hint: Any) -> Any:
     return None
 
 
-def _unknown_field(name: str, place: str, hints: Mapping[str, Any]) -> str:
-    known = [field for field, hint in hints.items() if Any not in get_args(hint)]  # fields of any type are ignored
-    nearest = difflib.get_close_matches(name[:80], known, n=1)
-    question = f"Did you mean {nearest[0]!r}? " if nearest else ""
-    own = " Put fields of your own under 'metadata', which is ignored." if "metadata" in hints else ""
-    return f"unknown field {place[:80]!r}. {question}The fields are {', '.join(known)}.{own}"
+def _unknown_field(name: str, path: str, hints: Mapping[str, Any]) -> str:
+    field_names = [field for field, hint in hints.items() if Any not in get_args(hint)]  # those of type Any are ignored
+    nearest = difflib.get_close_matches(name[:80], field_names, n=1)
+    suggestion = f"Did you mean {nearest[0]!r}? " if nearest else ""
+    metadata_hint = " Put fields of your own under 'metadata', which is ignored." if "metadata" in hints else ""
+    return f"unknown field {path[:80]!r}. {suggestion}The fields are {', '.join(field_names)}.{metadata_hint}"
 
 
-def _explain(refusal: str, raw: Any) -> str:
+def _explain(message: str, raw: Any) -> str:
     """Rephrase a message of msgspec in terms of JSON, with the offending value."""
-    problem, place = _REFUSAL.fullmatch(refusal).groups(default="")  # type: ignore[union-attr]  # it matches anything
+    problem, path = _MESSAGE_AND_PATH.fullmatch(message).groups(default="")  # type: ignore[union-attr]  # it matches anything
     if missing := _MISSING.fullmatch(problem):
-        return f"field {f'{place}.{missing[1]}'.lstrip('.')!r} is missing"
-    expected = _EXPECTED_BY_REFUSAL.get(problem)
+        return f"field {f'{path}.{missing[1]}'.lstrip('.')!r} is missing"
+    expected = _EXPECTED_BY_MESSAGE.get(problem)
     if typed := _EXPECTED.fullmatch(problem):
         expected = " or ".join(_TYPE_NAMES.get(word, word) for word in typed[1].split(" | ")) + typed[2]
     if expected is None:
-        return f"field {place!r}: {problem}" if place else problem
-    for key in re.findall(r"\w+", place):
+        return f"field {path!r}: {problem}" if path else problem
+    for key in re.findall(r"\w+", path):
         raw = raw[int(key) if isinstance(raw, list) else key]
-    return _wrong(expected, raw, place)
+    return _describe_mismatch(expected, raw, path)
 
 
-def _wrong(expected: str, raw: Any, place: str) -> str:
-    return f"{f'field {place!r}' if place else 'this'} must be {expected}, not {reprlib.repr(raw)}"[:200]
+def _describe_mismatch(expected: str, raw: Any, path: str) -> str:
+    return f"{f'field {path!r}' if path else 'this'} must be {expected}, not {reprlib.repr(raw)}"[:200]

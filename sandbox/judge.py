@@ -1,4 +1,4 @@
-"""Verdicts of runs: the only place that decides between accepted and wrong_answer. It runs in the trusted worker."""
+"""Decision of verdicts. Only this module decides between accepted and wrong_answer; it runs in the trusted worker."""
 
 import ast
 import json
@@ -18,13 +18,13 @@ from sandbox.return_values import decode, decode_literal, may_equal, may_equal_l
 from sandbox.suite import INTERACTIVE, PROGRAM, PYTHON, Assertions, Case, RefereeConvention, Suite
 
 _MAX_DETAIL_CHARS = 300
-MAX_OUTPUT_BYTES = 16 << 10  # of an output that is kept
-MAX_OUTPUTS_BYTES = 256 << 10  # of all outputs of a judgement that are kept
+MAX_OUTPUT_BYTES = 16 << 10  # maximum of one output in Judgement.outputs
+MAX_OUTPUTS_BYTES = 256 << 10  # maximum of all outputs in Judgement.outputs
 _NOTHING_RETURNED = "the call ended the process instead of returning"
 
 
 class _ValueForm(NamedTuple):
-    """The form in which a suite writes the values of calls."""
+    """The notation of a suite for the values of calls."""
 
     may_equal: Callable[[bytes, str], bool]
     parse: Callable[[str], Any]
@@ -53,8 +53,8 @@ class Verdict(Enum):
 class CaseJudgement:
     """The result of one test.
 
-    detail    for people: the end of stderr, the actual output, or the referee's message
-    partial   the partial credit of a referee for an output that it did not accept
+    detail    explanation for people: the end of stderr, the actual output, or the referee's message
+    partial   a referee's partial credit for an output that it did not accept
     """
 
     verdict: Verdict
@@ -73,12 +73,11 @@ class CaseJudgement:
 class Judgement:
     """The result of a suite.
 
-    verdict   the first verdict that is not accepted, or accepted
-    cases     one entry for each case that was run, in the order of the suite. Judging stops at the first failure unless
-              `run_all` is set
+    verdict   the first verdict other than accepted, or accepted
+    cases     one entry per executed case, in order; all cases after the first failure are skipped unless `run_all`
     n_cases   number of cases in the suite
-    outputs   with `keep_outputs`: the program's output in each case that was run. Empty if it was not accepted, not
-              UTF-8, longer than 16 KiB, or beyond 256 KiB of outputs
+    outputs   with `keep_outputs`: the output of each executed case; empty if it was not accepted, is not UTF-8, is
+              longer than 16 KiB, or exceeds 256 KiB together with earlier outputs
     """
 
     verdict: Verdict
@@ -92,17 +91,16 @@ class Judgement:
 
     @property
     def pass_rate(self) -> float:
-        """Share of the suite's cases that were accepted; cases not run count as not accepted."""
+        """Fraction of the suite's cases that were accepted; skipped cases count as not accepted."""
         return sum(case.verdict is Verdict.ACCEPTED for case in self.cases) / self.n_cases
 
     @property
     def score(self) -> float:
-        """Mean score of the suite's cases; cases not run count as 0. Differs from pass_rate where a referee gives
-        partial credit."""
+        """Mean score of the suite's cases; skipped cases count as 0. Differs from pass_rate by partial credit."""
         return sum(case.score for case in self.cases) / self.n_cases
 
 
-_ENDS = {
+_FAILURE_VERDICTS = {
     Outcome.SIGNALLED: Verdict.RUNTIME_ERROR,
     Outcome.TIMED_OUT: Verdict.TIME_LIMIT,
     Outcome.OUT_OF_MEMORY: Verdict.MEMORY_LIMIT,
@@ -116,11 +114,11 @@ _ENDS = {
 class CaseRun:
     """A program's run on one case.
 
-    referee_result      the ruling of the referee or of statement tests; None: a comparison decides
+    referee_result      the ruling of the referee or of statement tests; None if a comparison decides
     extra_wall_seconds  additional wall time: of a referee after the program's end, or of a run without result
-    rerun_isolated      reruns the case in its own process, within so many seconds; None if it had one. Only a failure
-                        there counts. If that rerun is accepted, the program has given two outputs for one case, and may
-                        have guessed one
+    rerun_isolated      reruns the case in its own process, given the remaining seconds; None if it had one. Only a
+                        failure in the rerun counts. If the rerun is accepted, the program has produced two outputs for
+                        one case, and may have guessed one
     """
 
     result: RunResult
@@ -143,38 +141,38 @@ def judge(
 ) -> Judgement:
     """Judge one submission.
 
-    run           runs the submission on a case, given the case and the remaining seconds of the budget for program and
-                  referee. Only the case's input may reach the program
-    run_all       whether to go on after a case has failed
+    run           runs the submission on a case, given the case and the remaining seconds of the budget. Only the case's
+                  input may reach the program
+    run_all       whether to continue after a failed case
     keep_outputs  whether to return the accepted outputs
-    run_isolated  like `run`, but in a separate process, if `run` may combine cases. All cases are judged again with it
-                  if one is accepted only in isolation, since the program may detect how it is run
+    run_isolated  like `run`, but in a separate process, if `run` may combine cases. All cases are rejudged with it if
+                  one is accepted only in isolation, since the program may detect how it is run
 
     Raises ValueError for an invalid suite.
     """
-    checker = _check(suite)
+    checker = _check_suite(suite)
     remaining_seconds = math.inf if suite.limits.budget_seconds is None else suite.limits.budget_seconds
     cases: list[CaseJudgement] = []
     outputs: list[str] = []
-    left_bytes = MAX_OUTPUTS_BYTES
+    remaining_bytes = MAX_OUTPUTS_BYTES
     for case in suite.cases:
         if remaining_seconds <= 0:
             cases.append(CaseJudgement(Verdict.TIME_LIMIT, 0, 0, 0, "the submission's budget is used up"))
             break
-        ran = run(case, remaining_seconds)
-        remaining_seconds -= ran.total_wall_seconds
-        judged = _judge_case(case, ran, checker, suite)
-        if ran.rerun_isolated is not None and judged.verdict is not Verdict.ACCEPTED:
-            ran = ran.rerun_isolated(remaining_seconds)
-            remaining_seconds -= ran.total_wall_seconds
-            judged = _judge_case(case, ran, checker, suite)
+        case_run = run(case, remaining_seconds)
+        remaining_seconds -= case_run.total_wall_seconds
+        judged = _judge_case(case, case_run, checker, suite)
+        if case_run.rerun_isolated is not None and judged.verdict is not Verdict.ACCEPTED:
+            case_run = case_run.rerun_isolated(remaining_seconds)
+            remaining_seconds -= case_run.total_wall_seconds
+            judged = _judge_case(case, case_run, checker, suite)
             if judged.verdict is Verdict.ACCEPTED and run_isolated is not None:
                 return judge(suite, run_isolated, run_all=run_all, keep_outputs=keep_outputs)
         cases.append(judged)
         if keep_outputs:
-            kept = _kept_output(judged, ran.result.stdout, min(MAX_OUTPUT_BYTES, left_bytes))
-            left_bytes -= len(kept.encode())
-            outputs.append(kept)
+            output = _output_to_keep(judged, case_run.result.stdout, min(MAX_OUTPUT_BYTES, remaining_bytes))
+            remaining_bytes -= len(output.encode())
+            outputs.append(output)
         if judged.verdict is Verdict.COMPILE_ERROR:
             break
         if judged.verdict is not Verdict.ACCEPTED and not run_all:
@@ -184,7 +182,7 @@ def judge(
     return Judgement(verdict, tuple(cases), len(suite.cases), tuple(outputs))
 
 
-def _kept_output(judged: CaseJudgement, output: bytes, max_bytes: int) -> str:
+def _output_to_keep(judged: CaseJudgement, output: bytes, max_bytes: int) -> str:
     if judged.verdict is not Verdict.ACCEPTED or len(output) > max_bytes:
         return ""
     try:
@@ -193,17 +191,17 @@ def _kept_output(judged: CaseJudgement, output: bytes, max_bytes: int) -> str:
         return ""
 
 
-def _check(suite: Suite) -> checkers.Checker | None:
+def _check_suite(suite: Suite) -> checkers.Checker | None:
     """Return the suite's checker; None if a referee decides. Raises ValueError for an invalid suite."""
     if not suite.cases:
         raise ValueError("a suite needs at least one case")
     for number, case in enumerate(suite.cases if suite.entry_point is not None else ()):
         for name, text, kind in (("input", case.input, list), ("expected", case.expected, object)):
             try:
-                is_right = isinstance(json.loads(text), kind)
+                is_valid = isinstance(json.loads(text), kind)
             except (ValueError, RecursionError):
-                is_right = False
-            if not is_right:
+                is_valid = False
+            if not is_valid:
                 requirement = "a JSON list of arguments" if kind is list else "a JSON value"
                 raise ValueError(f"case {number}: {name} of a call must be {requirement}, not {text[:80]!r}")
     if suite.assertions is not None:
@@ -259,23 +257,23 @@ def _check_statements(text: str) -> None:
         raise ValueError("must be Python statements, and there are none")
 
 
-def _judge_case(case: Case, ran: CaseRun, checker: checkers.Checker | None, suite: Suite) -> CaseJudgement:
-    result, partial = ran.result, 0.0
+def _judge_case(case: Case, case_run: CaseRun, checker: checkers.Checker | None, suite: Suite) -> CaseJudgement:
+    result, partial = case_run.result, 0.0
     if result.outcome is not Outcome.EXITED:
-        # A compiler's first errors and a program's last lines are the most informative.
+        # The most informative parts are the first errors of a compiler, and the last lines of a program.
         extract = _head if result.outcome is Outcome.NOT_COMPILED else _tail
-        verdict, detail = _ENDS[result.outcome], extract(result.stderr)
+        verdict, detail = _FAILURE_VERDICTS[result.outcome], extract(result.stderr)
     elif result.exit_code != 0:
         verdict, detail = Verdict.RUNTIME_ERROR, _tail(result.stderr) or f"exit status {result.exit_code}"
-    elif ran.referee_result is not None or checker is None:
-        assert ran.referee_result is not None
-        verdict = Verdict.ACCEPTED if ran.referee_result.score == 1 else Verdict.WRONG_ANSWER
-        partial, detail = ran.referee_result.score % 1, ran.referee_result.detail
+    elif case_run.referee_result is not None or checker is None:
+        assert case_run.referee_result is not None
+        verdict = Verdict.ACCEPTED if case_run.referee_result.score == 1 else Verdict.WRONG_ANSWER
+        partial, detail = case_run.referee_result.score % 1, case_run.referee_result.detail
     elif suite.assertions is not None:
         verdict, detail = _verdict_of_call(case, result, checker, _LITERALS)
     elif suite.entry_point is not None:
         verdict, detail = _verdict_of_call(case, result, checker, _JSON)
-    elif _text.is_much_longer(result.stdout, case.expected):  # before decoding, which may take four times the memory
+    elif _text.is_much_longer(result.stdout, case.expected):  # before decoding, which can take four times the memory
         verdict, detail = Verdict.WRONG_ANSWER, result.stdout[:_MAX_DETAIL_CHARS].decode("utf-8", "replace")
     else:
         same = checker.same_output(result.text, case.expected)
@@ -287,7 +285,7 @@ def _verdict_of_call(case: Case, result: RunResult, checker: checkers.Checker, f
     if not result.returned:
         return Verdict.RUNTIME_ERROR, _NOTHING_RETURNED
     if not form.may_equal(result.returned, case.expected):
-        return Verdict.WRONG_ANSWER, _far_more(result.returned)
+        return Verdict.WRONG_ANSWER, _describe_excess(result.returned)
     expected = form.parse(case.expected)
     try:
         returned = form.decode(result.returned)
@@ -297,7 +295,7 @@ def _verdict_of_call(case: Case, result: RunResult, checker: checkers.Checker, f
     return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, form.describe(returned)[:_MAX_DETAIL_CHARS])
 
 
-def _far_more(encoded: bytes) -> str:
+def _describe_excess(encoded: bytes) -> str:
     return f"far more than was expected: {encoded[:_MAX_DETAIL_CHARS].decode('ascii', 'replace')}"
 
 

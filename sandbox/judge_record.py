@@ -42,7 +42,7 @@ class RecordCase(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RecordReferee(Struct, frozen=True, forbid_unknown_fields=True):
-    """The program that decides whether an output is right; see sandbox.Referee."""
+    """The program that decides whether an output is correct; see sandbox.Referee."""
 
     code: str
     language: str = "python"
@@ -112,14 +112,15 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def limits(self) -> Limits:
-        """The limits of each run. Raises ValueError for one that no run can have."""
+        """The limits of each run. Raises ValueError for an invalid one."""
         try:
             return Limits(**{limit: getattr(self, field) for limit, field in self.limit_fields.items()})
         except BadLimit as error:
             raise error.with_field_names(LIMIT_FIELDS) from None
 
     def to_suite(self, limits: Limits | None = None) -> Suite:
-        """Return the tests, with other limits if they are given. Raises ValueError for a kind without what it needs."""
+        """Return the suite. limits: None for the record's. Raises ValueError if a field that the kind needs is
+        missing."""
         if self.kind == "function" and self.fn_name is None:
             raise ValueError("a record of kind function needs field 'fn_name', a string")
         assertions = None
@@ -195,16 +196,16 @@ def _rounded(cpu_seconds: float, wall_seconds: float, memory_mb: float) -> tuple
 
 
 def judge_lines(box: Sandbox, lines: Iterable[tuple[int, str]], *, run_all: bool) -> Iterator[Mapping[str, Any]]:
-    """Yield the JSON object of a JudgeVerdict for each (number, text) of a JSON Lines file, in order. For a line that
-    is not a record, or that the sandbox fails to judge, yield an object with `error` and the line number.
+    """Yield the JSON object of a JudgeVerdict for each (number, text) of a JSON Lines file, in order. For a malformed
+    record, or one that the sandbox failed to judge, yield an object with `error` and the line number.
     """
-    ready: dict[int, Mapping[str, Any]] = {}  # index among the lines -> JSON object
-    submitted: dict[int, tuple[int, int, str | int]] = {}  # index among the pairs -> place, line number, id
-    next_place = 0
+    ready: dict[int, Mapping[str, Any]] = {}  # position among the lines -> JSON object
+    pending: dict[int, tuple[int, int, str | int]] = {}  # index among the pairs -> position, line number, id
+    next_position = 0
 
     def pairs() -> Iterator[tuple[Program, Suite]]:
         index = 0
-        for place, (number, text) in enumerate(lines):
+        for position, (number, text) in enumerate(lines):
             identity = None
             try:
                 raw = json_codec.loads(text)
@@ -212,20 +213,20 @@ def judge_lines(box: Sandbox, lines: Iterable[tuple[int, str]], *, run_all: bool
                 record = json_codec.decode(Record, raw)
                 pair = record.program, record.to_suite()
             except ValueError as error:
-                ready[place] = {"line": number, "id": identity, "error": f"malformed record: {error}"}
+                ready[position] = {"line": number, "id": identity, "error": f"malformed record: {error}"}
                 continue
-            submitted[index] = place, number, record.id
+            pending[index] = position, number, record.id
             index += 1
             yield pair
 
     for index, response in box.judge_many_with_errors(pairs(), run_all=run_all):
-        place, number, identity = submitted.pop(index)
+        position, number, identity = pending.pop(index)
         if isinstance(response, Judgement):
-            ready[place] = json_codec.encode(JudgeVerdict.from_judgement(identity, response))
+            ready[position] = json_codec.encode(JudgeVerdict.from_judgement(identity, response))
         else:
             cause = "sandbox" if isinstance(response, SandboxError) else "malformed record"
-            ready[place] = {"line": number, "id": identity, "error": f"{cause}: {response}"}
-        while next_place in ready:
-            yield ready.pop(next_place)
-            next_place += 1
-    yield from (ready[place] for place in sorted(ready))
+            ready[position] = {"line": number, "id": identity, "error": f"{cause}: {response}"}
+        while next_position in ready:
+            yield ready.pop(next_position)
+            next_position += 1
+    yield from (ready[position] for position in sorted(ready))

@@ -1,4 +1,4 @@
-"""Upper bounds for the limits of rows and callers. A limit above its bound is lowered, with one warning."""
+"""Upper bounds for requested limits. A limit above its bound is clamped, with one warning."""
 
 import logging
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from sandbox.request import Request, Response
 
 log = logging.getLogger(__name__)
 
-MAX_PROCESSES = 4096  # of one run; a machine has some ten thousand
+MAX_PROCESSES = 4096  # of one run; a machine typically permits some ten thousand
 _NAMES = ("wall_seconds", "cpu_seconds", "memory_mb", "processes", "output_kb", "disk_mb", "budget_seconds")
 
 
@@ -21,26 +21,23 @@ def machine_limits(memory_mb: int) -> Limits:
 
 
 def bounds_by_name(max_limits: Limits) -> dict[str, float]:
-    """Return the bound of each limit by name.
-
-    cpu_seconds=None means the same as wall_seconds; budget_seconds=None means that there is no bound.
-    """
+    """Return the bounds by limit. cpu_seconds=None means the same as wall_seconds, budget_seconds=None no bound."""
     cpu_seconds = max_limits.cpu_seconds if max_limits.cpu_seconds is not None else max_limits.wall_seconds
     bounds = {name: getattr(max_limits, name) for name in _NAMES} | {"cpu_seconds": cpu_seconds}
     return {name: bound for name, bound in bounds.items() if bound is not None}
 
 
-def exceeded_bounds(asked: Limits, bounds: Mapping[str, float]) -> dict[str, float]:
+def exceeded_bounds(requested: Limits, bounds: Mapping[str, float]) -> dict[str, float]:
     """Return the exceeded bounds by limit name."""
-    return {name: bound for name, bound in bounds.items() if (getattr(asked, name) or 0) > bound}
+    return {name: bound for name, bound in bounds.items() if (getattr(requested, name) or 0) > bound}
 
 
-def clamp(asked: Limits, bounds: Mapping[str, float]) -> Limits:
-    """Return limits lowered to the bounds; `asked` itself if it is within them."""
-    lowered: dict[str, Any] = exceeded_bounds(asked, bounds)
-    if asked.budget_seconds is None and "budget_seconds" in bounds:
+def clamp(requested: Limits, bounds: Mapping[str, float]) -> Limits:
+    """Clamp limits to the bounds; return `requested` itself if it is within them."""
+    lowered: dict[str, Any] = exceeded_bounds(requested, bounds)
+    if requested.budget_seconds is None and "budget_seconds" in bounds:
         lowered["budget_seconds"] = bounds["budget_seconds"]
-    return replace(asked, **lowered) if lowered else asked
+    return replace(requested, **lowered) if lowered else requested
 
 
 class LimitClamp:
@@ -49,24 +46,24 @@ class LimitClamp:
     max_limits   the bounds; see bounds_by_name
     """
 
-    def __init__(self, most: Limits) -> None:
-        self._bounds = bounds_by_name(most)
+    def __init__(self, max_limits: Limits) -> None:
+        self._bounds = bounds_by_name(max_limits)
         self._warned: set[str] = set()
 
     def clamp_request(self, request: Request[Response]) -> Request[Response]:
-        """Return the request with clamped limits; the request itself if they are within the bounds."""
+        """Clamp the limits of a request; return the request itself if they are within the bounds."""
         limits = self.clamp_limits(request.run_limits)
         return request if limits is request.run_limits else request.with_limits(limits)
 
-    def clamp_limits(self, asked: Limits) -> Limits:
-        """Return clamped limits, with one warning for each kind; `asked` itself if it is within the bounds."""
-        limits = clamp(asked, self._bounds)
-        if limits is not asked:
-            for name, bound in exceeded_bounds(asked, self._bounds).items():
-                self._warn_once(name, getattr(asked, name), bound)
+    def clamp_limits(self, requested: Limits) -> Limits:
+        """Clamp limits, with one warning for each kind; return `requested` itself if it is within the bounds."""
+        limits = clamp(requested, self._bounds)
+        if limits is not requested:
+            for name, bound in exceeded_bounds(requested, self._bounds).items():
+                self._warn_once(name, getattr(requested, name), bound)
         return limits
 
     def _warn_once(self, name: str, value: float, bound: float) -> None:
         if name not in self._warned:
             self._warned.add(name)
-            log.warning("%s of %s was asked for; programs get %s at most (logged once)", name, value, bound)
+            log.warning("%s of %s was requested; programs get at most %s (logged once)", name, value, bound)

@@ -1,7 +1,7 @@
-"""Parses the Python literals of assertion suites, and checks calls with literal arguments.
+"""Parser of the Python literals of assertion suites, and of calls with literal arguments.
 
-A literal is what `ast.literal_eval` reads, and `set()`, `frozenset(...)`, `float("inf")`, `float("nan")` and
-`complex(...)`. Nothing is executed. These texts belong to the suite; return values of programs are never parsed here.
+Literals are those of `ast.literal_eval`, and `set()`, `frozenset(...)`, `float("inf")`, `float("nan")` and
+`complex(...)`. Nothing is executed. The texts come from the suite, never from programs.
 """
 
 import ast
@@ -9,15 +9,15 @@ import warnings
 from collections.abc import Callable, Collection
 from typing import Any
 
-_BUILT: dict[str, Callable[..., Any]] = {"set": set, "frozenset": frozenset, "float": float, "complex": complex}
+_CONSTRUCTORS: dict[str, Callable[..., Any]] = {"set": set, "frozenset": frozenset, "float": float, "complex": complex}
 _ATOMS = (type(None), bool, int, float, complex, str, bytes)
-_PREVIEW_CHARS = 80  # characters of a text in a message
+_PREVIEW_CHARS = 80  # of a text in a message
 
 
 def parse_literal(text: str) -> Any:
-    """Return the value of a literal. Raises ValueError, with a message that begins with "must be"."""
+    """Parse a literal. Raises ValueError, with a message that begins with "must be"."""
     try:
-        return _value(_parsed(text))
+        return _value(_parse(text))
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError, OverflowError):
         raise ValueError(f"must be a Python literal, not {text[:_PREVIEW_CHARS]!r}") from None
 
@@ -25,27 +25,27 @@ def parse_literal(text: str) -> Any:
 def check_call(text: str, names: Collection[str]) -> None:
     """Check that a text is a call with literal arguments: `f((1, 2), k=3)` or `Solution().f([1])`.
 
-    names   the allowed first names
+    names   the allowed functions and classes
 
     Raises ValueError, with a message that begins with "must be".
     """
     try:
-        tree = _parsed(text)
-        root = _root(tree)
+        tree = _parse(text)
+        root = _root_name(tree)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError, OverflowError):
         raise ValueError(f"must be a call with literal arguments, not {text[:_PREVIEW_CHARS]!r}") from None
     if root not in names:
         raise ValueError(f"must be a call of one of {', '.join(sorted(names))}, not of {root!r}")
 
 
-def _parsed(text: str) -> ast.expr:
+def _parse(text: str) -> ast.expr:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of escapes such as "\d"
         return ast.parse(text.strip(), mode="eval").body
 
 
-def _root(call: ast.expr) -> str:
-    """Return the name with which a call begins. Raises ValueError for anything but a call with literal arguments."""
+def _root_name(call: ast.expr) -> str:
+    """Return the first name of a call. Raises ValueError for anything but a call with literal arguments."""
     if not isinstance(call, ast.Call):
         raise ValueError("not a call")
     node: ast.expr = call
@@ -83,8 +83,8 @@ def _value(node: ast.expr | None) -> Any:
             return _number(left) + _imaginary(right)
         case ast.BinOp(left, ast.Sub(), right):
             return _number(left) - _imaginary(right)
-        case ast.Call(ast.Name(name), args, []) if name in _BUILT:
-            return _BUILT[name](*map(_value, args))
+        case ast.Call(ast.Name(name), args, []) if name in _CONSTRUCTORS:
+            return _CONSTRUCTORS[name](*map(_value, args))
     raise ValueError("not a literal")
 
 

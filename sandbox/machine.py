@@ -1,4 +1,4 @@
-"""Available memory and processors: those of the machine, or less if the cgroups of this process limit them."""
+"""Available memory and processors: the machine's, or less if the cgroups of this process limit them."""
 
 import contextlib
 import os
@@ -6,24 +6,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _MB = 1 << 20
-_LIMITS = {"v2": "memory.max", "memory": "memory.limit_in_bytes"}  # files of the cgroups that bound memory
+_MEMORY_LIMIT_FILES = {"v2": "memory.max", "memory": "memory.limit_in_bytes"}  # by controller
 
 
 def available_memory_mb() -> int:
-    """Return the megabytes that this process and all its workers may use together."""
+    """Return the memory available to this process and all its workers, in MB."""
     total = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal:"))
-    least = int(total.split()[1]) * 1024
+    minimum = int(total.split()[1]) * 1024
     with contextlib.suppress(OSError, ValueError):
-        least = min([least, *cgroup_limits(*memberships_and_mounts())])
-    return max(1, least // _MB)
+        minimum = min([minimum, *cgroup_limits(*memberships_and_mounts())])
+    return max(1, minimum // _MB)
 
 
 def cpu_count() -> int:
-    """Return the number of processors that this process and all its workers can keep busy together."""
-    least = float(len(os.sched_getaffinity(0)))
+    """Return the number of processors available to this process and all its workers."""
+    minimum = float(len(os.sched_getaffinity(0)))
     with contextlib.suppress(OSError, ValueError):
-        least = min([least, *cpu_quotas(*memberships_and_mounts())])
-    return max(1, int(least))  # rounded down: a fraction of a processor would slow down each worker
+        minimum = min([minimum, *cpu_quotas(*memberships_and_mounts())])
+    return max(1, int(minimum))  # rounded down, since a fraction of a processor would slow down each worker
 
 
 def memberships_and_mounts() -> tuple[str, str]:
@@ -32,10 +32,8 @@ def memberships_and_mounts() -> tuple[str, str]:
 
 
 def cgroups(memberships: str, mounts: str) -> dict[str, tuple[Path, Path]]:
-    """Return the cgroups that a process is in, by controller, or "v2" for the unified hierarchy.
-
-    Each has two paths: the mount point of its hierarchy, and the cgroup's directory below it.
-    """
+    """Return the cgroups of a process by controller ("v2" for the unified hierarchy): the mount point of the hierarchy,
+    and the cgroup's directory."""
     mounted: dict[str, tuple[str, str]] = {}
     for line in mounts.splitlines():
         left, right = line.split(" - ")
@@ -44,42 +42,42 @@ def cgroups(memberships: str, mounts: str) -> dict[str, tuple[Path, Path]]:
             root, point = left.split()[3:5]
             for controller in ["v2"] if kind == "cgroup2" else options.split(","):
                 mounted.setdefault(controller, (root, point))
-    own: dict[str, tuple[Path, Path]] = {}
+    found: dict[str, tuple[Path, Path]] = {}
     for line in memberships.splitlines():
         _, controllers, path = line.split(":", 2)
         for controller in controllers.split(",") if controllers else ["v2"]:
             if controller in mounted:
                 root, point = mounted[controller]
-                own[controller] = Path(point), Path(point, os.path.relpath(path, root))
-    return own
+                found[controller] = Path(point), Path(point, os.path.relpath(path, root))
+    return found
 
 
 def cgroup_limits(memberships: str, mounts: str) -> Iterator[int]:
-    """Yield the memory limits of these cgroups and their ancestors, as far as they are mounted."""
-    for controller, name in _LIMITS.items():
-        for directory in _around(controller, memberships, mounts):
-            with contextlib.suppress(OSError, ValueError):  # none there, or "max"
+    """Yield the memory limits of these cgroups and their mounted ancestors."""
+    for controller, name in _MEMORY_LIMIT_FILES.items():
+        for directory in _enclosing_directories(controller, memberships, mounts):
+            with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
                 yield int((directory / name).read_text())
 
 
 def cpu_quotas(memberships: str, mounts: str) -> Iterator[float]:
-    """Yield the processor limits of these cgroups and their ancestors, as far as they are mounted."""
-    for directory in _around("v2", memberships, mounts):
+    """Yield the processor limits of these cgroups and their mounted ancestors."""
+    for directory in _enclosing_directories("v2", memberships, mounts):
         with contextlib.suppress(OSError, ValueError):  # none there, or "max"
             quota, period = (directory / "cpu.max").read_text().split()
             yield int(quota) / int(period)
-    for directory in _around("cpu", memberships, mounts):
+    for directory in _enclosing_directories("cpu", memberships, mounts):
         with contextlib.suppress(OSError, ValueError):
             quota, period = ((directory / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
             if int(quota) > 0:  # -1: no quota
                 yield int(quota) / int(period)
 
 
-def _around(controller: str, memberships: str, mounts: str) -> Iterator[Path]:
-    """Yield the directories of this controller's cgroup and its ancestors, from the inside out."""
-    own = cgroups(memberships, mounts)
-    if controller in own:
-        point, directory = own[controller]
+def _enclosing_directories(controller: str, memberships: str, mounts: str) -> Iterator[Path]:
+    """Yield the directories of this controller's cgroup and its ancestors, innermost first."""
+    found = cgroups(memberships, mounts)
+    if controller in found:
+        point, directory = found[controller]
         while directory.is_relative_to(point):
             yield directory
             directory = directory.parent

@@ -1,4 +1,4 @@
-"""SandboxOptions: where and how programs run, for commands, configurations and builds."""
+"""SandboxOptions: the choice and options of a backend, for commands, configurations and builds."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,21 +8,21 @@ from sandbox.box import Sandbox
 from sandbox.packages import Package, parse_requirements
 from sandbox.program import Limits
 
-# For each backend that needs an address, the keyword of its class.
-_KEYWORD_OF_ADDRESS = {"ray": "address", "http": "url"}
+# The keyword for the address, for backends that need one.
+_ADDRESS_KEYWORDS = {"ray": "address", "http": "url"}
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxOptions:
     """The options with which to open a Sandbox. Raises ValueError for contradictory options.
 
-    backend        where programs run: local, docker, ray or http
+    backend        local, docker, ray or http
     address        for ray, HOST:PORT of the head node or "auto"; for http, the URL of the service; otherwise empty
-    image          name of the image of the docker backend's containers; empty: the one that `make sandbox-image` builds
-    workers        number of programs that run at once, on Ray on each node; None: one for each processor
-    isolation      "full", or "best-effort" to judge without isolation where there can be none
-    packages       packages besides the standard library and numpy that programs can import; see Sandbox
-    packages_from  folder that they are installed in, for the backends local and ray; see Sandbox
+    image          image name for the docker backend; empty for the image of `make sandbox-image`
+    workers        number of concurrent programs, on Ray per node; None for one per processor
+    isolation      "full", or "best-effort" to judge without isolation if there is none
+    packages       packages that programs can import besides the standard library and numpy; see Sandbox
+    packages_from  their installation folder, for the backends local and ray; see Sandbox
     """
 
     backend: str = "local"
@@ -35,7 +35,7 @@ class SandboxOptions:
 
     def __post_init__(self) -> None:
         backends.check_name(self.backend)
-        if self.address and self.backend not in _KEYWORD_OF_ADDRESS:
+        if self.address and self.backend not in _ADDRESS_KEYWORDS:
             raise ValueError(f"an address is for the backends ray and http, not for {self.backend}")
         if self.backend == "http" and not self.address:
             raise ValueError("the backend http needs an address: the URL that `curate serve` prints")
@@ -49,7 +49,7 @@ class SandboxOptions:
             parse_requirements(self.packages)
 
     def open(self, *, seed: int | None = None, max_limits: Limits | None = None) -> Sandbox:
-        """Open a sandbox with these options; the parameters are those of Sandbox, and it raises what Sandbox raises."""
+        """Open a Sandbox with these options. Parameters and exceptions are those of Sandbox."""
         return Sandbox(
             self.workers,
             backend=self.backend,
@@ -58,7 +58,7 @@ class SandboxOptions:
             max_limits=max_limits,
             packages=self.packages,
             packages_from=self.packages_from,
-            **self._own(),
+            **self._backend_keywords(),
         )
 
     def find_packages(self) -> tuple[Package, ...]:
@@ -68,9 +68,9 @@ class SandboxOptions:
         """
         if not self.packages:
             return ()
-        return backends.packages(self.backend, self.packages, self.packages_from, **self._own())
+        return backends.packages(self.backend, self.packages, self.packages_from, **self._backend_keywords())
 
-    def _own(self) -> dict[str, Any]:
+    def _backend_keywords(self) -> dict[str, Any]:
         """Return the keywords specific to this backend."""
-        own = {_KEYWORD_OF_ADDRESS[self.backend]: self.address} if self.address else {}
-        return {**own, "image": self.image} if self.image else own
+        keywords = {_ADDRESS_KEYWORDS[self.backend]: self.address} if self.address else {}
+        return {**keywords, "image": self.image} if self.image else keywords

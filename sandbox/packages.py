@@ -1,5 +1,5 @@
-"""Find the packages that programs may import besides the standard library, and their dependencies, in the environment
-of this process or in a folder made by `pip install --target FOLDER`.
+"""Installed packages for programs, and their dependencies, in the environment of this process or in a folder made by
+`pip install --target FOLDER`.
 """
 
 import hashlib
@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandbox.errors import BackendUnavailable
-from sandbox.jail import packages as of_the_jail
+from sandbox.jail import packages as jail_packages
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-_SOURCE_BYTES = 100_000
+_MAX_SOURCE_BYTES = 100_000
 _MODULE = re.compile(r"([A-Za-z_]\w*)(\.py|\.[^/]*\.so|\.so|/.*)")
 
 
@@ -27,9 +27,9 @@ _MODULE = re.compile(r"([A-Za-z_]\w*)(\.py|\.[^/]*\.so|\.so|/.*)")
 class Package:
     """A package that programs can import.
 
-    digest     SHA-256 of the files that programs get. Packages of the same name and version may differ, for example as
+    digest     SHA-256 of the files for programs; it can differ between packages with the same name and version, such as
                builds for different machines
-    requested  whether it was requested, rather than a dependency
+    requested  whether it was requested; otherwise it is a dependency
     """
 
     name: str
@@ -46,7 +46,7 @@ class InstalledPackage:
     """A package and its location.
 
     path       its .dist-info folder
-    modules    the names under which it can be imported
+    modules    its importable top-level names
     """
 
     package: Package
@@ -55,9 +55,9 @@ class InstalledPackage:
 
 
 def parse_requirements(requirements: Iterable[str]) -> list["Requirement"]:
-    """Return the parsed names of packages, such as "pandas" or "scipy>=1.11". Raises ValueError for a wrong name."""
+    """Parse requirements such as "pandas" or "scipy>=1.11". Raises ValueError for an invalid one."""
     requirements = tuple(requirements)
-    if not requirements:  # then nothing but the standard library is needed
+    if not requirements:  # without importing `packaging`
         return []
     try:
         from packaging.requirements import InvalidRequirement, Requirement
@@ -65,13 +65,13 @@ def parse_requirements(requirements: Iterable[str]) -> list["Requirement"]:
         raise ValueError(f"{error}. Type: pip install packaging") from error
 
     parsed = []
-    for word in requirements:
+    for text in requirements:
         try:
-            requirement = Requirement(word)
+            requirement = Requirement(text)
         except InvalidRequirement:
-            raise ValueError(f"{word!r} is not a package: give a name, or a name and versions: scipy>=1.11") from None
+            raise ValueError(f"{text!r} is not a package: give a name, or a name and versions: scipy>=1.11") from None
         if requirement.url:
-            raise ValueError(f"{word!r}: install it first, and then give its name")
+            raise ValueError(f"{text!r}: install it first, and then give its name")
         parsed.append(requirement)
     return parsed
 
@@ -79,56 +79,57 @@ def parse_requirements(requirements: Iterable[str]) -> list["Requirement"]:
 def find(requirements: Iterable[str], folder: str = "") -> tuple[InstalledPackage, ...]:
     """Return the requested packages and their dependencies, sorted by name.
 
-    requirements  names of packages, with versions if they matter: "pandas", "scipy>=1.11"
-    folder        the folder that they are installed in; "" for the environment of this process
+    requirements  names of packages, with optional version specifiers: "pandas", "scipy>=1.11"
+    folder        their installation folder; "" for the environment of this process
 
-    Raises BackendUnavailable if one of them is missing or has another version, and ValueError for a wrong name.
+    Raises BackendUnavailable if a package is missing or its version does not match, and ValueError for an invalid
+    requirement.
     """
     found: dict[str, InstalledPackage] = {}
-    waiting = [(requirement, "") for requirement in parse_requirements(requirements)]
+    pending = [(requirement, "") for requirement in parse_requirements(requirements)]
     seen: set[tuple[str, str]] = set()
-    while waiting:
-        requirement, needed_by = waiting.pop(0)
+    while pending:
+        requirement, needed_by = pending.pop(0)
         name = _canonical(requirement.name)
         distribution = _distribution(requirement, needed_by, folder)
         if name not in found:
-            found[name] = _installed(distribution, name, folder, requested=not needed_by)
+            found[name] = _describe(distribution, name, folder, requested=not needed_by)
         for extra in {"", *requirement.extras}:
             if (name, extra) not in seen:
                 seen.add((name, extra))
-                waiting += [(needed, name) for needed in _needed(distribution, extra)]
+                pending += [(needed, name) for needed in _dependencies(distribution, extra)]
     return tuple(found[name] for name in sorted(found))
 
 
-def check_available(requirements: Iterable[str], available: Mapping[str, str], place: str, remedy: str) -> None:
-    """Raise BackendUnavailable if a place lacks one of the requested packages.
+def check_available(requirements: Iterable[str], available: Mapping[str, str], location: str, remedy: str) -> None:
+    """Raise BackendUnavailable if a requested package is not available.
 
-    requirements  names of packages, as for `find`
-    available     the packages that the place has: name -> version
-    place         name of the place in the message
+    requirements  as for `find`
+    available     the available packages: name -> version
+    location      the location of these packages, for the message
     remedy        a sentence for the message
     """
     for requirement in parse_requirements(requirements):
         version = available.get(_canonical(requirement.name))
         if version is None:
             has = f"it has {', '.join(sorted(available))}" if available else "it has none"
-            raise BackendUnavailable(f"{place} has no package {requirement.name}; {has}. {remedy}")
+            raise BackendUnavailable(f"{location} has no package {requirement.name}; {has}. {remedy}")
         if not requirement.specifier.contains(version, prereleases=True):
-            raise BackendUnavailable(f"{place} has {requirement.name} {version}, not {requirement}. {remedy}")
+            raise BackendUnavailable(f"{location} has {requirement.name} {version}, not {requirement}. {remedy}")
 
 
 def describe_installed(folder: str) -> str:
-    """Return all packages that are installed in a folder, as JSON for `parse_installed`."""
+    """Return the packages installed in a folder, as JSON for `parse_installed`."""
     names = sorted({_canonical(each.name) for each in metadata.distributions(path=[folder])})
     found = [each for each in find(names, folder) if each.package.name in names]
     return json.dumps([{**asdict(each), "path": Path(each.path).name} for each in found], separators=(",", ":"))
 
 
 def parse_installed(text: str, folder: str, requirements: Iterable[str]) -> tuple[InstalledPackage, ...]:
-    """Return the packages of a description by `describe_installed`.
+    """Parse the JSON of `describe_installed`.
 
-    folder        the folder that they are installed in, in the image of the description
-    requirements  names of the packages asked for
+    folder        the installation folder, in the described image
+    requirements  the requested packages
     """
     return tuple(
         InstalledPackage(
@@ -141,41 +142,41 @@ def parse_installed(text: str, folder: str, requirements: Iterable[str]) -> tupl
 
 
 def mark_requested(package: Package, requirements: Iterable[str]) -> Package:
-    """Return the package, marked as requested if it is."""
-    asked_for = {_canonical(requirement.name) for requirement in parse_requirements(requirements)}
-    return replace(package, requested=package.name in asked_for)
+    """Return the package, marked as requested if `requirements` names it."""
+    requested_names = {_canonical(requirement.name) for requirement in parse_requirements(requirements)}
+    return replace(package, requested=package.name in requested_names)
 
 
 def fingerprint(packages: Iterable[Package]) -> str:
-    """Return a hash of packages, their versions and their files; "" if there are none."""
+    """Return a hash of packages, their versions and their files; "" without packages."""
     lines = sorted(f"{package.name} {package.version} {package.digest}" for package in packages)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else ""
 
 
 def to_jail_packages(
     installed: Iterable[InstalledPackage], numpy: Mapping[str, str], sources: Mapping[str, str] | None = None
-) -> of_the_jail.JailPackages:
+) -> jail_packages.JailPackages:
     """Convert packages for the jail.
 
-    numpy     folders of the numpy that programs get if it is not one of these packages: name -> path
-    sources   the caller's own modules: name -> source; see the parameter `modules` of Sandbox
+    numpy     folders of numpy, for programs if it is not among the packages: name -> path
+    sources   the caller's modules: name -> source; see the parameter `modules` of Sandbox
 
-    Raises ValueError for a wrong name, or if the sources are too large.
+    Raises ValueError for an invalid module name, or if the sources are too large.
     """
     sources = dict(sources or {})
     if wrong := [name for name in sources if not name.isidentifier()]:
         raise ValueError(f"the name of a module must be a Python name, not {wrong[0]!r}")
-    if (n_bytes := len(json.dumps(sources))) > _SOURCE_BYTES:
-        raise ValueError(f"modules must have less than {_SOURCE_BYTES:,} bytes of JSON, not {n_bytes:,}")
+    if (n_bytes := len(json.dumps(sources))) > _MAX_SOURCE_BYTES:
+        raise ValueError(f"modules must have less than {_MAX_SOURCE_BYTES:,} bytes of JSON, not {n_bytes:,}")
     installed = tuple(installed)
     modules = dict.fromkeys(module for each in installed for module in each.modules)
-    asked_for = (module for each in installed if each.package.requested for module in each.modules)
+    requested_names = (module for each in installed if each.package.requested for module in each.modules)
     trees = {} if "numpy" in modules else dict(numpy)
-    return of_the_jail.JailPackages(
+    return jail_packages.JailPackages(
         trees=trees,
         distributions=tuple(each.path for each in installed),
         modules=(*modules, *(["numpy"] if trees else []), *sources),
-        preloaded_modules=(*(module for module in asked_for if not module.startswith("_")), *sources),
+        preloaded_modules=(*(module for module in requested_names if not module.startswith("_")), *sources),
         sources=sources,
     )
 
@@ -185,8 +186,8 @@ def _canonical(name: str) -> str:
 
 
 def _distribution(requirement: "Requirement", needed_by: str, folder: str) -> metadata.Distribution:
-    """Return the installed distribution that meets a requirement. Raises BackendUnavailable."""
-    place = f"in {folder}" if folder else "in this environment"
+    """Return the installed distribution of a requirement. Raises BackendUnavailable."""
+    location = f"in {folder}" if folder else "in this environment"
     target = f" --target {folder}" if folder else ""
     wanted = f"{requirement.name}{requirement.specifier}"
     remedy = f"Type: pip install{target} {shlex.quote(wanted)}"
@@ -196,25 +197,25 @@ def _distribution(requirement: "Requirement", needed_by: str, folder: str) -> me
         iter(metadata.distributions(name=requirement.name, path=path)), None
     )
     if distribution is None:
-        raise BackendUnavailable(f"the package {requirement.name}{reason} is not {place}. {remedy}")
+        raise BackendUnavailable(f"the package {requirement.name}{reason} is not {location}. {remedy}")
     if not requirement.specifier.contains(distribution.version, prereleases=True):
         has = f"{requirement.name} {distribution.version}"
-        raise BackendUnavailable(f"{has} is {place}, not {wanted}{reason.rstrip(',')}. {remedy}")
+        raise BackendUnavailable(f"{has} is {location}, not {wanted}{reason.rstrip(',')}. {remedy}")
     return distribution
 
 
-def _needed(distribution: metadata.Distribution, extra: str) -> list["Requirement"]:
+def _dependencies(distribution: metadata.Distribution, extra: str) -> list["Requirement"]:
     """Return the dependencies of a distribution on this platform, and those of an extra."""
     needed = parse_requirements(distribution.requires or [])
     return [each for each in needed if each.marker is None or each.marker.evaluate({"extra": extra})]
 
 
-def _installed(distribution: metadata.Distribution, name: str, folder: str, *, requested: bool) -> InstalledPackage:
+def _describe(distribution: metadata.Distribution, name: str, folder: str, *, requested: bool) -> InstalledPackage:
     """Describe a distribution. Raises BackendUnavailable if it does not list its files."""
     listed = [path for path in distribution.files or [] if path.name == "METADATA"]
     root = Path(str(distribution.locate_file(""))).resolve()
     path = next((root / one.parent for one in listed if one.parent.name.endswith(".dist-info")), None)
-    names = of_the_jail.listed_files(str(path)) if path else []
+    names = jail_packages.listed_files(str(path)) if path else []
     modules = {match[1] for match in map(_MODULE.fullmatch, names) if match}
     if path is None or not modules:
         raise BackendUnavailable(

@@ -8,14 +8,14 @@ from enum import Enum
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Source text of an untrusted program and the language it is written in."""
+    """The source text of an untrusted program, and its language."""
 
     source: str
     language: str = "python"
 
 
-# Maximum of each limit: of the kernel, or above any reasonable value.
-_MOST = {
+# Maximum of each limit: the kernel's, or above any reasonable value.
+_MAX_LIMITS = {
     "wall_seconds": 10**5,
     "cpu_seconds": 10**5,
     "memory_mb": 2**24,
@@ -27,7 +27,7 @@ _MOST = {
 
 
 class BadLimit(ValueError):
-    """A limit that no run can have.
+    """An invalid limit.
 
     name          the field of Limits
     requirement   the required range and the actual value
@@ -41,7 +41,7 @@ class BadLimit(ValueError):
         return f"Limits.{self.name} {self.requirement}"
 
     def with_field_names(self, fields: Mapping[str, str]) -> ValueError:
-        """Return the error in terms of a request's fields. fields: limit -> field."""
+        """Return the error with the name of a request's field. fields: limit -> field."""
         return ValueError(f"field {fields[self.name]!r} {self.requirement}")
 
 
@@ -49,14 +49,13 @@ class BadLimit(ValueError):
 class Limits:
     """Bounds of one run; every run has all of them.
 
-    wall_seconds     time from the start of the program; without waits in the queue, and without the time in which other
-                     load kept the program from a processor
-    cpu_seconds      CPU time of all processes and threads together; None: as much as wall_seconds
-    memory_mb        memory that all processes together add to an idle interpreter
-    processes        processes and threads
+    wall_seconds     time from the start of the program, without time in which other load kept it from a processor
+    cpu_seconds      CPU time of all processes and threads together; None for the same as wall_seconds
+    memory_mb        memory of all processes together, in excess of an idle interpreter
+    processes        number of processes and threads
     output_kb        size of stdout, and of stderr
     disk_mb          size of the run's private /tmp
-    budget_seconds   wall time of all runs of one submission together; None: no bound
+    budget_seconds   wall time of all runs of one submission together; None for no bound
     """
 
     wall_seconds: float = 6.0
@@ -68,24 +67,24 @@ class Limits:
     budget_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        for name, most in _MOST.items():
+        for name, maximum in _MAX_LIMITS.items():
             value = getattr(self, name)
             if value is None and name in ("cpu_seconds", "budget_seconds"):
                 continue
             if not name.endswith("_seconds") and not hasattr(value, "__index__"):
                 raise BadLimit(name, f"must be a whole number, not {value!r}")
-            if not 0 < value <= most:
-                raise BadLimit(name, f"must be above zero and at most {most:,}, not {value!r}")
+            if not 0 < value <= maximum:
+                raise BadLimit(name, f"must be above zero and at most {maximum:,}, not {value!r}")
 
     def with_time_factor(self, factor: float) -> "Limits":
-        """Return the limits with all times multiplied, clamped to their maximum."""
-        times = {name: getattr(self, name) for name in _MOST if name.endswith("_seconds")}
-        changed = {name: min(factor * value, _MOST[name]) for name, value in times.items() if value is not None}
+        """Multiply all time limits; clamp them to their maximum."""
+        times = {name: getattr(self, name) for name in _MAX_LIMITS if name.endswith("_seconds")}
+        changed = {name: min(factor * value, _MAX_LIMITS[name]) for name, value in times.items() if value is not None}
         return replace(self, **changed)
 
 
-_ARGUMENT_BYTES = 60_000  # of JSON
-_FILES = 1000
+_MAX_ARGUMENT_BYTES = 60_000  # of JSON
+_MAX_FILES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +93,8 @@ class Invocation:
 
     stdin       standard input
     arguments   the command line after the program's name
-    files       files in its working directory: name -> content
-    fetch       names of files to return with the result, if they exist at the program's end
+    files       files for its working directory: name -> content
+    fetch       names of files to return from its working directory, if they exist
     """
 
     stdin: bytes = b""
@@ -106,16 +105,16 @@ class Invocation:
     def __post_init__(self) -> None:
         if (
             any("\0" in text for text in self.arguments)
-            or len(json.dumps([self.arguments, self.fetch])) > _ARGUMENT_BYTES
+            or len(json.dumps([self.arguments, self.fetch])) > _MAX_ARGUMENT_BYTES
         ):
             raise ValueError(
-                f"arguments and names to fetch must be less than {_ARGUMENT_BYTES} bytes of JSON, without NUL"
+                f"arguments and names to fetch must be less than {_MAX_ARGUMENT_BYTES} bytes of JSON, without NUL"
             )
-        if len(self.files) > _FILES:
-            raise ValueError(f"files may hold {_FILES} files, not {len(self.files)}")
+        if len(self.files) > _MAX_FILES:
+            raise ValueError(f"files may hold {_MAX_FILES} files, not {len(self.files)}")
         folders = {"/".join(name.split("/")[:depth]) for name in self.files for depth in range(1, name.count("/") + 1)}
-        if both := [name for name in folders if name in self.files or name.startswith("solution.")]:
-            raise ValueError(f"{min(both)!r} in files cannot be a file and a folder")
+        if conflicting := [name for name in folders if name in self.files or name.startswith("solution.")]:
+            raise ValueError(f"{min(conflicting)!r} in files cannot be a file and a folder")
         for part, names in (("files", self.files), ("fetch", self.fetch)):
             for name in names:
                 parts = name.split("/")
@@ -124,7 +123,7 @@ class Invocation:
 
 
 class Outcome(Enum):
-    """The way a run ended. Its correctness is a separate question: see judge.Verdict."""
+    """The way a run ended, regardless of its correctness; see judge.Verdict."""
 
     EXITED = "exited"
     SIGNALLED = "signalled"
@@ -139,14 +138,13 @@ class Outcome(Enum):
 class RunResult:
     """One finished run.
 
-    exit_code      the program's exit status; minus the signal number if a signal ended it
+    exit_code      the program's exit status, or minus the signal number
     cpu_seconds    user and system time of the whole process tree
     wall_seconds   time from the program's start to its end
-    memory_mb      peak memory: where the kernel keeps one for each run (cgroup v1; v2 since Linux 6.12), what the
-                   whole tree added to the charge of an idle interpreter; elsewhere the peak resident size of the
-                   largest process
-    returned       the encoded return value of a call; None if nothing was called or returned
-    files          the fetched files that exist: name -> content
+    memory_mb      peak memory: with cgroup v1, or v2 since Linux 6.12, of the whole tree in excess of an idle
+                   interpreter; otherwise the peak resident size of the largest process
+    returned       the encoded return value of a call; None without a call or without a return
+    files          the returned files: name -> content
     """
 
     outcome: Outcome
@@ -161,5 +159,5 @@ class RunResult:
 
     @property
     def text(self) -> str:
-        """stdout as text. Bytes that are not UTF-8 become lone surrogates, which equal no expected output."""
+        """stdout as text. Invalid UTF-8 becomes lone surrogates, which equal no expected output."""
         return self.stdout.decode("utf-8", "surrogateescape")

@@ -1,10 +1,10 @@
-"""The ruling of a referee (a program that decides in place of a checker), read from its run."""
+"""Parser of the ruling of a referee, a suite's program that decides instead of a checker."""
 
 import math
 from dataclasses import dataclass, replace
 
 from sandbox.errors import RefereeError
-from sandbox.languages.python import REFEREE_CRASHED, REFEREE_LEFT_ALONE
+from sandbox.languages.python import REFEREE_CRASHED, REFEREE_HIT_EOF
 from sandbox.program import Limits, Outcome, RunResult
 from sandbox.suite import Referee, RefereeConvention
 
@@ -15,15 +15,15 @@ _MAX_DETAIL_CHARS = 300
 # testlib.h, the exit codes of checkers: https://github.com/MikeMirzayanov/testlib
 _OK, _FAIL, _POINTS = 0, 3, 7
 _WRONG = {1, 2, 4, 8}  # wrong answer, presentation error, dirt after the answer, unexpected end of file
-_PARTIAL = range(50, 151)  # 50 and a hundred steps, with TESTSYS defined
+_PARTIAL = range(50, 151)  # 50 plus the percentage, with TESTSYS defined
 
 
 @dataclass(frozen=True, slots=True)
 class RefereeResult:
     """A referee's ruling.
 
-    score    1.0 is right, 0.0 is wrong, partial credit is in between
-    detail   for people
+    score    1.0 for correct, 0.0 for wrong, in between for partial credit
+    detail   explanation for people
     """
 
     score: float
@@ -31,19 +31,21 @@ class RefereeResult:
 
 
 def arguments(convention: RefereeConvention) -> tuple[str, ...]:
-    """Return the names of the files, in the order in which a checker of this convention expects them."""
+    """Return a checker's arguments, the names of its files, in the order of its convention."""
     if convention is RefereeConvention.TESTLIB:
         return (INPUT, OUTPUT, ANSWER)
     return (INPUT, ANSWER, OUTPUT)
 
 
 def read_result(result: RunResult, referee_spec: Referee) -> RefereeResult:
-    """Return the ruling of a finished referee. Raises RefereeError if it crashed, timed out or gave no valid ruling.
-    The judged output may have caused that, and parts of it may be in its stderr: see jail/referee_validation.py.
+    """Return the ruling of a finished referee.
+
+    Raises RefereeError if it crashed, timed out or gave no valid ruling. The judged output may have caused that, and
+    stderr may contain parts of it; see jail/referee_validation.py.
     """
     convention = referee_spec.convention
     message = result.stderr.decode("utf-8", "replace").strip()
-    if referee_spec.program.language == "python" and result.exit_code in (REFEREE_CRASHED, REFEREE_LEFT_ALONE):
+    if referee_spec.program.language == "python" and result.exit_code in (REFEREE_CRASHED, REFEREE_HIT_EOF):
         raise RefereeError(f"it crashed: {message[-_MAX_DETAIL_CHARS:]}")
     if result.outcome is not Outcome.EXITED:
         raise RefereeError(f"it ended: {result.outcome.value} {message[-_MAX_DETAIL_CHARS:]}".strip())
@@ -57,17 +59,17 @@ def read_result(result: RunResult, referee_spec: Referee) -> RefereeResult:
 
 def hit_eof(result: RunResult, referee_spec: Referee) -> bool:
     """Return whether the referee crashed because the submission's output ended while it expected more."""
-    return referee_spec.program.language == "python" and result.exit_code == REFEREE_LEFT_ALONE
+    return referee_spec.program.language == "python" and result.exit_code == REFEREE_HIT_EOF
 
 
 def wrong_answer_result(failure: RefereeError) -> RefereeResult:
-    """Return the ruling for an output that made a sound referee fail: the output is wrong."""
+    """Return the ruling for an output on which a sound referee failed: wrong."""
     return RefereeResult(0.0, f"the referee failed on this output, though not on a sound one: {failure}")
 
 
 def mark_timed_out(result: RunResult) -> RunResult:
     """Return the run of a program as timed out, for an output on which a sound referee timed out."""
-    message = b"the referee was kept busy by the output until the submission's time was used up"
+    message = b"the output kept the referee busy until the submission's time was used up"
     return replace(result, outcome=Outcome.TIMED_OUT, stderr=message)
 
 
@@ -79,31 +81,31 @@ def _score_of_exit(status: int, message: str) -> float:
     if status in _PARTIAL:
         return (status - _PARTIAL.start) / 100
     if status == _POINTS:
-        return _points(message)
+        return _score_of_points(message)
     if status == _FAIL:
-        raise RefereeError(f"it gave up: {message[:_MAX_DETAIL_CHARS]}")
+        raise RefereeError(f"it reported its own failure: {message[:_MAX_DETAIL_CHARS]}")
     raise RefereeError(f"exit status {status}: {message[-_MAX_DETAIL_CHARS:]}")
 
 
-def _points(message: str) -> float:
-    """Return the score in a message that has a line such as "points 0.5 ...".
+def _score_of_points(message: str) -> float:
+    """Return the score of a message with a line such as "points 0.5 ...".
 
-    If there are several such lines, the lowest score counts: the referee may have repeated a forged line of the output.
+    Of several such lines the lowest score counts, since the referee may have echoed a forged line of the output.
     """
     lines = [line.split() for line in message.splitlines()]
     scores = [line[1] if len(line) > 1 else "" for line in lines if line[:1] == ["points"]]
-    complaint = f"it said {message[:80]!r}"
+    error_prefix = f"it printed {message[:80]!r}"
     if message.split()[:1] != ["points"]:
-        return _score("", complaint)
-    return min(_score(score, complaint) for score in scores)
+        return _score("", error_prefix)
+    return min(_score(score, error_prefix) for score in scores)
 
 
-def _score(text: str, complaint: str) -> float:
-    """Return the score in a text. Raises RefereeError, whose message begins with `complaint`, if it has none."""
+def _score(text: str, error_prefix: str) -> float:
+    """Parse a score. Raises RefereeError, whose message begins with `error_prefix`, for anything else."""
     try:
         score = float(text)
     except ValueError:
         score = math.nan
     if not 0 <= score <= 1:
-        raise RefereeError(f"{complaint}, not a score from 0 to 1")
+        raise RefereeError(f"{error_prefix}, not a score from 0 to 1")
     return score

@@ -12,7 +12,7 @@ from sandbox.suite import INTERACTIVE, Suite
 Response = TypeVar("Response")
 ResponseType = TypeVar("ResponseType", covariant=True)
 
-_MAX_CASE_BYTES = 16 << 10  # of a case in a judgement; its detail has some hundred characters
+_MAX_CASE_BYTES = 16 << 10  # of a case in a judgement; generous, since its detail has some hundred characters
 _MAX_REST_BYTES = 1 << 20  # of a result, besides the parts that depend on the request
 
 
@@ -33,12 +33,12 @@ class Request(ABC, Generic[ResponseType]):
     @property
     @abstractmethod
     def memory_mb(self) -> int:
-        """Megabytes that the concurrent programs of this request may use."""
+        """Memory limit of the concurrent programs of this request together, in MB."""
 
     @property
     @abstractmethod
     def n_data_bytes(self) -> int:
-        """Size of the input data of its runs."""
+        """Size of the request's input data."""
 
     @property
     @abstractmethod
@@ -47,12 +47,12 @@ class Request(ABC, Generic[ResponseType]):
 
     @abstractmethod
     def with_limits(self, limits: Limits) -> Self:
-        """Return the same request with other limits for each run."""
+        """Return the request with other limits for each run."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest(Request[RunResult]):
-    """Run a program once. The service takes this at POST /run."""
+    """A request to run a program once; POST /run of the service."""
 
     program: Program
     invocation: Invocation = field(default_factory=Invocation)
@@ -84,9 +84,9 @@ class RunRequest(Request[RunResult]):
 
 @dataclass(frozen=True, slots=True)
 class JudgeRequest(Request[Judgement]):
-    """Judge a program by a suite. The service takes this at POST /judge_suite.
+    """A request to judge a program by a suite; POST /judge_suite of the service.
 
-    run_all       whether to go on with the other cases after one has failed
+    run_all       whether to continue after a failed case
     keep_outputs  whether to return Judgement.outputs
     """
 
@@ -105,10 +105,10 @@ class JudgeRequest(Request[Judgement]):
 
     @property
     def memory_mb(self) -> int:
-        """Memory of the program and of any concurrent process: an interactive referee, or statement tests. Any other
-        referee runs after the program."""
-        beside = self.suite.checker == INTERACTIVE or self.suite.has_statements
-        referee_mb = referee.LIMITS.memory_mb if beside else 0
+        """Memory limit of the program and of a concurrent interactive referee or statement tests, in MB. Other
+        referees run after the program."""
+        is_concurrent = self.suite.checker == INTERACTIVE or self.suite.has_statements
+        referee_mb = referee.LIMITS.memory_mb if is_concurrent else 0
         return self.suite.limits.memory_mb + referee_mb
 
     @property

@@ -1,4 +1,4 @@
-"""Decodes the return value of a call, written by a hostile process, within bounds set by the expected value."""
+"""Decoding of return values of calls, which are untrusted, within bounds set by the expected value."""
 
 import json
 from collections.abc import Callable
@@ -8,85 +8,85 @@ from typing import Any
 from sandbox.checkers._python_values import OpaqueValue, ReturnedDict, ReturnedSet
 from sandbox.checkers._values import NumberKey
 
-_DIGITS = 100_000  # bound for all integers in a value: turning text into integers takes quadratic time
-_SMALL_BYTES = 1 << 16  # values up to this size are always decoded
-_PER_CHARACTER = 12  # bytes of an encoded character: two escapes of six, for a surrogate pair
-_PER_VALUE = 400  # bytes of a number in any notation, and of the punctuation around a value
+_MAX_DIGITS = 100_000  # bounds the cost of all integers in a value, since parsing an integer takes quadratic time
+_SMALL_BYTES = 1 << 16  # maximum size of values that are always decoded
+_PER_CHARACTER = 12  # maximum bytes of an encoded character: two escapes, for a surrogate pair
+_PER_VALUE = 400  # maximum bytes of a number in any notation, and of the punctuation around a value
 _PER_LITERAL = 2_000  # the same for a Python value, which may be a fraction
 
 
 def may_equal(encoded: bytes, expected: str) -> bool:
-    """Return whether an encoded value may equal one whose JSON text is `expected`.
+    """Return whether an encoded value may equal the value of the JSON text `expected`.
 
-    Counts brackets, braces, commas and bytes, in linear time and without memory, whereas decoding may take thirty times
-    the memory of the text.
+    Counts brackets, braces, commas and bytes, in linear time and constant memory; decoding can take thirty times the
+    memory of the text.
 
-    Equal values have equally many members at each level, and their strings are the same. The encoding
-    adds a brace to a tuple, and two brackets and a comma to a dict and its members (see languages.python.to_json).
+    Equal values have equally many members at each level, and the same strings. The encoding adds a brace to a tuple,
+    and two brackets and a comma to a dict and its members (see languages.python.to_json).
     """
     if len(encoded) <= _SMALL_BYTES:
         return True
     lists, dicts, commas, members = (expected.count(mark) for mark in "[{,:")
     escaped = expected.count("\\u")  # escapes in strings: the encoding may contain the characters themselves
-    most = {
+    max_counts = {
         b"[": lists + dicts + members + escaped,
         b"{": lists + dicts + escaped,
         b",": commas + members + escaped,
     }
     max_bytes = _SMALL_BYTES + _PER_CHARACTER * len(expected) + _PER_VALUE * (1 + lists + dicts + commas)
-    return len(encoded) <= max_bytes and all(encoded.count(mark) <= count for mark, count in most.items())
+    return len(encoded) <= max_bytes and all(encoded.count(mark) <= count for mark, count in max_counts.items())
 
 
 def may_equal_literal(encoded: bytes, expected: str) -> bool:
-    """Do the same as `may_equal` for a Python literal `expected` and a value that languages.python.to_json has encoded.
+    """Do the same as `may_equal` for a Python literal `expected`.
 
-    That encoding adds at most a brace, two brackets and a comma to a value or a member of a dict.
+    The encoding adds at most a brace, two brackets and a comma to a value or a member of a dict.
     """
     if len(encoded) <= _SMALL_BYTES:
         return True
     parts = 1 + sum(map(expected.count, "[({,:"))  # values, members and containers
     escaped = expected.count("\\")  # escapes in strings: the encoding may contain the characters themselves
-    most = 3 * parts + escaped
+    max_counts = 3 * parts + escaped
     max_bytes = _SMALL_BYTES + _PER_CHARACTER * len(expected) + _PER_LITERAL * parts
-    return len(encoded) <= max_bytes and all(encoded.count(mark) <= most for mark in (b"[", b"{", b","))
+    return len(encoded) <= max_bytes and all(encoded.count(mark) <= max_counts for mark in (b"[", b"{", b","))
 
 
 def decode(encoded: bytes) -> Any:
-    """Return a value from its encoding (see languages.python.to_json).
+    """Decode a value (see languages.python.to_json).
 
-    It is None, bool, int, float, str, list, tuple, dict (keys are str or NumberKey) or, for a set, an empty frozenset:
-    no JSON value equals a set. Takes linear time, except for integers, whose digits are bounded. Raises ValueError,
-    TypeError or RecursionError for anything else.
+    The result is a None, bool, int, float, str, list, tuple, dict (keys are str or NumberKey) or, for a set, an empty
+    frozenset, since no JSON value equals a set. Takes linear time, except for integers, whose digits are bounded.
+    Raises ValueError, TypeError or RecursionError for anything else.
     """
-    return _loaded(encoded, _container)
+    return _decode_json(encoded, _json_container)
 
 
 def decode_literal(encoded: bytes) -> Any:
-    """Return a value from its encoding (see languages.python.to_json).
+    """Decode a value for comparison with a Python literal (see languages.python.to_json).
 
-    It is None, bool, int, float, complex, Fraction, str, bytes, list, tuple, ReturnedSet, ReturnedDict or OpaqueValue.
-    Takes linear time and raises as decode does.
+    The result is a None, bool, int, float, complex, Fraction, str, bytes, list, tuple, ReturnedSet, ReturnedDict or
+    OpaqueValue. Time and exceptions are those of decode.
     """
-    return _loaded(encoded, _python_container)
+    return _decode_json(encoded, _python_container)
 
 
-def _loaded(encoded: bytes, container: Callable[[dict[str, Any]], Any]) -> Any:
+def _decode_json(encoded: bytes, container: Callable[[dict[str, Any]], Any]) -> Any:
     text = encoded.decode("ascii")
-    if len(text) <= _DIGITS and "{" not in text:  # no containers, and few enough digits
+    if len(text) <= _MAX_DIGITS and "{" not in text:  # no containers, and few enough digits
         return json.loads(text)
     effort = 0
 
     def integer(digits: str) -> int:
         nonlocal effort
         effort += len(digits) ** 2
-        if effort > _DIGITS**2:
-            raise ValueError(f"integers of more than {_DIGITS} digits")
+        if effort > _MAX_DIGITS**2:
+            raise ValueError(f"integers of more than {_MAX_DIGITS} digits")
         return int(digits)
 
     return json.loads(text, object_hook=container, parse_int=integer)
 
 
-def _container(tagged: dict[str, Any]) -> Any:
+def _json_container(tagged: dict[str, Any]) -> Any:
     ((kind, items),) = tagged.items()
     if kind == "tuple":
         return tuple(items)

@@ -19,13 +19,12 @@ class Case:
     In a stdin suite, `input` is standard input and `expected` is standard output, both as text. In a call suite,
     `input` is a JSON list of arguments and `expected` is a JSON value. In an assertion suite, `input` is Python: either
     a call with literal arguments, and `expected` is the literal that it must return; or statements that raise nothing
-    if the submission is right, and `expected` is empty.
+    if the submission is correct, and `expected` is empty.
 
-    `trial` is an output that the suite's referee has accepted: the output of a reference, also in an interaction; empty
-    if unknown. If the referee fails on a submission, it is validated with this. Neither the submission nor the
-    referee's answer file ever has it.
+    `trial` is an output that the suite's referee has accepted, such as a reference's; empty if unknown. It serves to
+    validate a referee that fails on a submission. Neither the submission nor the referee's answer file contains it.
 
-    Raises TypeError if one of them is not text.
+    Raises TypeError for a field that is not a str.
     """
 
     input: str
@@ -33,7 +32,7 @@ class Case:
     trial: str = field(default="", repr=False)
 
     def __init__(self, input: str, expected: str, trial: str = "") -> None:
-        # Instead of __post_init__, for speed: there are millions of cases.
+        # Faster than a __post_init__; there are millions of cases.
         if not (isinstance(input, str) and isinstance(expected, str) and isinstance(trial, str)):
             fields = {"input": input, "expected": expected, "trial": trial}
             name, value = next((name, value) for name, value in fields.items() if not isinstance(value, str))
@@ -49,11 +48,10 @@ class Case:
 class RefereeConvention(Enum):
     """The convention for a referee's arguments and ruling.
 
-    TESTLIB   its arguments are input, output and answer; its exit status is the ruling (0: right; 1, 2, 4, 8: wrong;
-              3: the checker failed; 7: partial credit, "points SCORE" on stderr; 50 to 150: a hundred steps of partial
-              credit)
-    PRINTED   its arguments are input, answer and output; it prints 1, 0 or a score in between, as the generated
-              checkers of open-r1/codeforces do
+    TESTLIB   arguments: input, output, answer. The exit status is the ruling: 0 correct; 1, 2, 4, 8 wrong; 3 failure of
+              the checker; 7 partial credit, with "points SCORE" on stderr; 50 to 150 partial credit in percent, plus 50
+    PRINTED   arguments: input, answer, output. It prints 1, 0 or a score in between, as the generated checkers of
+              open-r1/codeforces do
     """
 
     TESTLIB = "testlib"
@@ -62,12 +60,12 @@ class RefereeConvention(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Referee:
-    """A program that decides whether an output is right, where no rule of comparison can.
+    """A suite's program that decides whether an output is correct, where no rule of comparison can.
 
     It runs in the sandbox, separately from the submission, with the case's input, expected output ("answer") and the
-    submission's output as files. If it fails on an output, it is run on the case's trial, else on the expected output,
-    else on trivial ones. If it gives a ruling on one of these, the submission's output was wrong; otherwise the suite
-    is at fault (RefereeError).
+    submission's output as files. If it fails on an output, it is validated: it runs on the case's trial or, without
+    one, on the expected output or trivial outputs. If it gives a ruling on one of these, the submission's output was
+    wrong; otherwise the suite is at fault (RefereeError).
     """
 
     program: Program
@@ -78,13 +76,13 @@ class Referee:
 class Assertions:
     """The shared Python code of an assertion suite.
 
-    names   functions and classes that a submission must define, and that the tests use
-    given   preamble: code that the problem's statement promises, such as imports, ListNode or helper functions. It runs
-            before the submission in the submission's process, and before `setup` in the tests' process. It is compiled
-            separately, so its __future__ imports do not apply to the submission
-    setup   code that runs before each test, only in the tests' process, hidden from the submission
-    classes those of the names that are classes. An instance made by a test is itself under test, so its own == and
-            `in` may be used; never those of function results
+    names    functions and classes that a submission must define, for use in the tests
+    given    preamble: code that the problem's statement promises, such as imports, ListNode or helper functions. It
+             runs before the submission in the submission's process, and before `setup` in the tests' process. It is
+             compiled separately, so its __future__ imports do not apply to the submission
+    setup    code that runs before each test, only in the tests' process, hidden from the submission
+    classes  the classes among `names`. An instance created by a test is itself under test, so its own == and `in` may
+             be used; those of function results never
     """
 
     names: tuple[str, ...]
@@ -105,16 +103,16 @@ PYTHON = "python"  # the checker of assertion suites
 class Suite:
     """All tests of one problem.
 
-    entry_point   None: the program reads stdin and prints. Otherwise it is called: `Solution().entry_point(*args)` if
-                  the program has a class Solution with that method, else the plain function of that name
-    checker       the rule of comparison, a file of sandbox/checkers. "program": the referee is run on each output.
-                  "interactive": the referee, a testlib interactor, is connected to the submission: the standard output
+    entry_point   name of the function to call: `Solution().entry_point(*args)` if the program has a class Solution with
+                  that method, else the function with that name. None: the program reads stdin and prints
+    checker       the rule of comparison, a file of sandbox/checkers. "program": the referee runs on each output.
+                  "interactive": the referee, a testlib interactor, is connected to the submission; the standard output
                   of each is the standard input of the other. It gets input, output (for its own notes) and answer as
                   files
-    limits        bounds of each run
-    referee       the program that decides, for the checkers "program" and "interactive"
-    assertions    the shared code if the tests are Python. If set, entry_point is None and the checker, for return
-                  values, is "python"
+    limits        limits of each run
+    referee       the referee, for the checkers "program" and "interactive"
+    assertions    the shared code of Python tests. If set, entry_point is None and the checker, for return values, is
+                  "python"
     """
 
     cases: tuple[Case, ...]
@@ -144,7 +142,7 @@ class Suite:
         _set(self, "assertions", assertions)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By columns: pickling the cases as objects takes ten times as long.
+        # By columns, since pickling the cases as objects takes ten times as long.
         columns = ([case.input for case in self.cases], [case.expected for case in self.cases], self.trials)
         return _from_columns, (
             columns, self.entry_point, self.checker, self.limits, self.referee, self.assertions,
@@ -152,29 +150,29 @@ class Suite:
 
     @property
     def needs_python(self) -> bool:
-        """Whether only Python programs can be judged, because the tests call their functions."""
+        """Whether the tests call functions of the submission, which must then be Python."""
         return self.entry_point is not None or self.assertions is not None
 
     @property
     def called_names(self) -> tuple[str, ...]:
-        """The names in the submission that the tests use; none if they use standard input."""
+        """The names in the submission that the tests use; empty for a stdin suite."""
         if self.assertions is not None:
             return self.assertions.names
         return () if self.entry_point is None else (self.entry_point,)
 
     @property
     def has_statements(self) -> bool:
-        """Whether some of its tests are Python statements, which run in a separate, concurrent process."""
+        """Whether any test consists of statements, which run in a concurrent process."""
         return self.assertions is not None and not all(case.expected for case in self.cases)
 
     @property
     def trials(self) -> tuple[str, ...]:
-        """The trials of its cases; none if all are empty."""
+        """The trial of each case; an empty tuple if all are empty."""
         has_trials = any(case.trial for case in self.cases)
         return tuple(case.trial for case in self.cases) if has_trials else ()
 
     def with_trials(self, trials: Sequence[str]) -> "Suite":
-        """Return the suite with these trials, one for each case; empty: without any. Raises ValueError for another
+        """Return the suite with these trials, one per case, or with none if empty. Raises ValueError for another
         number."""
         if not trials and not self.trials:
             return self
@@ -183,7 +181,7 @@ class Suite:
         return replace(self, cases=tuple(cases))
 
     def to_json(self) -> str:
-        """Return the suite as text: the `tests` column of a dataset is this, without trials."""
+        """Encode the suite as JSON. Without trials, this is the `tests` column of a dataset."""
         cases = [{"input": case.input, "expected": case.expected} for case in self.cases]
         for case, fields in zip(self.cases, cases, strict=True):
             if case.trial:
@@ -199,7 +197,7 @@ class Suite:
 
     @classmethod
     def from_json(cls, text: str) -> "Suite":
-        """Return the suite that `to_json` wrote as text. Raises ValueError, KeyError or TypeError."""
+        """Decode the JSON of `to_json`. Raises ValueError, KeyError or TypeError."""
         raw: dict[str, Any] = json.loads(text)
         referee = raw.get("referee")
         shared = raw.get("assertions")
@@ -216,7 +214,7 @@ class Suite:
 
 
 def _fields(record: Limits | Program | Assertions) -> dict[str, Any]:
-    """Return the fields of a record by name. `asdict` would copy each value, which takes longer than the JSON."""
+    """Return the fields by name, without the copies of `asdict`, which would take longer than the JSON encoding."""
     return {name: getattr(record, name) for name in record.__slots__}
 
 

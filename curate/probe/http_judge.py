@@ -11,7 +11,7 @@ from typing import Any
 from curate.probe.forms import UnusableTarget
 from curate.probe.target import Score, TargetDescription
 from rewards.extract import PYTHON_ONLY, extract_submission
-from sandbox.http_client import HttpClient, HttpReply, ServerUnreachable
+from sandbox.http_client import HttpClient, HttpResponse, ServerUnreachable
 from sandbox.probes.probe import Convention
 from sandbox.suite import Suite
 
@@ -101,7 +101,7 @@ class HttpJudge:
                 return Score(0.0, detail="another output")
         return Score(1.0)
 
-    def _post(self, path: str, body: dict[str, Any]) -> HttpReply:
+    def _post(self, path: str, body: dict[str, Any]) -> HttpResponse:
         content = json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
         return self._client.request(

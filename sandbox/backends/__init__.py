@@ -1,17 +1,16 @@
-"""The places where programs run, one file for each backend. The file's name is the backend's name in
-Sandbox(backend=...).
+"""Backends execute programs; one file each, named as in Sandbox(backend=...).
 
 local            worker processes on this machine
 docker           warm containers of a Docker engine
 ray              the nodes of a Ray cluster
-http             a service elsewhere, `curate serve`
+http             a remote service, `curate serve`
 
-_protocol        the methods that every backend has
-_dispatch        the request queue and the lanes that execute it; of all backends but http
-_workers         lanes that are one worker each, of local and docker
+_protocol        the interface of all backends
+_dispatch        the request queue and its lanes, for all backends except http
+_workers         lanes of one worker each, for local and docker
 _container       the privileges of a container of the docker backend
-_cluster         lanes that are the nodes of a cluster, of ray
-_supervisor      executes the requests that one node gets
+_cluster         lanes of one cluster node each, for ray
+_supervisor      executes the requests of one node
 """
 
 import os
@@ -45,9 +44,9 @@ def check_name(name: str) -> None:
 
 
 def start(name: str, *, workers: int | None, isolation: str, seed: int | None, **options: Any) -> Backend:
-    """Start the backend of that name; `options` are the keywords that only this backend has.
+    """Start the backend with this name; `options` are its own keywords.
 
-    Raises ValueError if there is no such backend, and BackendUnavailable if it cannot provide what is requested.
+    Raises ValueError if there is no such backend, and BackendUnavailable if it cannot start with these options.
     """
     check_name(name)
     module = import_module(f"{__name__}.{name}")
@@ -55,15 +54,15 @@ def start(name: str, *, workers: int | None, isolation: str, seed: int | None, *
     return backend
 
 
-def packages(name: str, words: Sequence[str], folder: str, **options: Any) -> tuple[Package, ...]:
-    """Return the packages that programs would find on the backend of that name, without starting it.
+def packages(name: str, requirements: Sequence[str], folder: str, **options: Any) -> tuple[Package, ...]:
+    """Return the packages that programs would find on the backend with this name, without starting it.
 
-    words    the requested packages
-    folder   where they are installed; "" for the environment of this process
+    requirements   the requested packages
+    folder         their installation folder; "" for the environment of this process
 
     Raises as `start` does.
     """
     check_name(name)
     module = import_module(f"{__name__}.{name}")
-    found: tuple[Package, ...] = module.find_packages(words, folder, **options)
+    found: tuple[Package, ...] = module.find_packages(requirements, folder, **options)
     return found

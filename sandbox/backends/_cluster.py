@@ -1,7 +1,7 @@
 """The nodes of a cluster as lanes, each with its own supervisor (_supervisor.py). Nodes may join and leave.
 
-A node gets a quarter more requests than it has workers: enough to keep it busy while responses travel, and few to lose.
-The backend decides how to reach its cluster.
+A node gets 25% more requests than it has workers, which keeps it busy while responses travel, and costs few retries if
+it is lost. The backend implements the access to its cluster.
 """
 
 import atexit
@@ -25,25 +25,25 @@ from sandbox.errors import BackendUnavailable, SandboxError
 
 log = logging.getLogger(__name__)
 
-_POLL_SECONDS = 2  # between two polls of the list of nodes
+_POLL_SECONDS = 2  # interval between polls of the list of nodes
 _COOLDOWN_SECONDS = 60  # pause of a node that has lost several supervisors in a row
 _NO_NODE_SECONDS = 90  # time without any node after which requests fail
 _LIVENESS_SECONDS = 45  # silence of the cluster after which requests fail; Ray ends this process after 60
-_MESSAGE_BYTES = 4 << 20  # size of the requests in one call; a single one may be larger
-_CALLS = 2  # open calls to a supervisor: one that waits for responses, one that brings requests
+_MESSAGE_BYTES = 4 << 20  # maximum size of the requests in one call; a single request may be larger
+_CALLS = 2  # concurrent calls to a supervisor: one waits for responses, one delivers requests
 
 Result = TypeVar("Result")
 
 
 class NodeLane(Lane):
-    """The workers of one node, and the caller's side of its supervisor.
+    """The workers of one node, and the connection to its supervisor.
 
-    id, node         the node, and its name for people
+    id, node         the node's id, and its name for people
     workers, layers  see NodeSupervisor.start
-    lost             why it was lost; "" while it is not
+    lost             the reason of its loss; "" before
     """
 
-    max_failures = 8  # a node that fails immediately would attract all work
+    max_failures = 8  # bounded, since a node that fails fast would attract all requests
     loss = "{} nodes were lost with the same request, at last {}"
 
     def __init__(self, id: str, node: str, workers: int, layers: dict[str, str]) -> None:
@@ -52,15 +52,14 @@ class NodeLane(Lane):
         self.lost, self.has_answered = "", False
         self._changed = threading.Condition()
         self._numbers = itertools.count()
-        self._open: dict[int, Job] = {}
+        self._sent_jobs: dict[int, Job] = {}
         self._outbox: list[int] = []
         self._cancelled: list[int] = []
         self._n_calls = 0
 
     @abstractmethod
     def exchange(self, message: bytes, cancelled: Sequence[int]) -> bytes:
-        """Deliver requests and return responses; see NodeSupervisor.exchange. Raises any exception if the node is
-        lost."""
+        """Deliver requests and return responses; see NodeSupervisor.exchange. Any exception means a lost node."""
 
     @abstractmethod
     def end(self) -> None:
@@ -74,22 +73,22 @@ class NodeLane(Lane):
         with self._changed:
             for job in jobs:
                 self._outbox.append(number := next(self._numbers))
-                self._open[number] = job
+                self._sent_jobs[number] = job
             self._changed.notify()
 
     def cancel(self, job: Job) -> None:
         with self._changed:
-            self._cancelled += [number for number, each in self._open.items() if each is job]
+            self._cancelled += [number for number, each in self._sent_jobs.items() if each is job]
             self._changed.notify()
 
-    def join(self, why: str) -> str:
-        if not self.dispatcher.over:
-            log.warning("lost node %s (%s); requeued its %d requests", self.node, why, len(self.jobs))
+    def join(self, reason: str) -> str:
+        if not self.dispatcher.stop_error:
+            log.warning("lost node %s (%s); requeued its %d requests", self.node, reason, len(self.jobs))
         with self._changed:
-            self.lost = why
+            self.lost = reason
             self._changed.notify_all()
-        self.dispatcher.help(self.end)  # in a thread, since this may take long; other nodes get its requests meanwhile
-        return f"{self.node}: {why}"
+        self.dispatcher.run_in_thread(self.end)  # it may take long; other nodes get the requests meanwhile
+        return f"{self.node}: {reason}"
 
     def max_attempts(self, error: Exception) -> int:
         return ATTEMPTS
@@ -107,80 +106,80 @@ class NodeLane(Lane):
                 with self._changed:
                     self._outbox = unsent + self._outbox
                     cancelled, self._cancelled = self._cancelled, []
-                reply = unpack(self.exchange(message, cancelled))
+                received = unpack(self.exchange(message, cancelled))
             except Exception as error:
-                self.dispatcher.lose(self, str(error))
+                self.dispatcher.drop_lane(self, str(error))
                 return
             with self._changed:
                 self._n_calls -= 1
-                responses = [(self, self._open.pop(number), response) for number, response in reply]
+                responses = [(self, self._sent_jobs.pop(number), response) for number, response in received]
             self.has_answered |= any(not isinstance(response, SandboxError | None) for _, _, response in responses)
-            self.dispatcher.settle(responses)
+            self.dispatcher.deliver(responses)
 
     def _has_call(self) -> bool:
-        """Return whether there are requests to send, or responses that no open call awaits."""
-        waits = self._open and not self._n_calls
+        """Return whether there are requests to send, or outstanding responses without an open call."""
+        waits = self._sent_jobs and not self._n_calls
         return bool(self.lost or self._outbox or self._cancelled or waits)
 
     def _pack(self, batch: list[int]) -> tuple[bytes, list[int]]:
-        """Return a message with the first requests of a batch, and the others. A request that cannot be encoded gets an
-        error as its response."""
+        """Return a message with the first requests of a batch, and the numbers of the rest. The response to a request
+        that cannot be encoded is an error."""
         try:
-            message, sizes = pack(((number, self._open[number].request) for number in batch), _MESSAGE_BYTES)
+            message, sizes = pack(((number, self._sent_jobs[number].request) for number in batch), _MESSAGE_BYTES)
             return message, batch[len(sizes) :]
         except Exception as error:
             if batch[1:]:
                 return self._pack(batch[:1])[0], batch[1:]
-            self.dispatcher.settle([(self, self._open.pop(batch[0]), error)])
+            self.dispatcher.deliver([(self, self._sent_jobs.pop(batch[0]), error)])
             return b"", []
 
 
 class ClusterNodes(ABC):
-    """The nodes of a cluster: each is a lane of the dispatcher until it leaves.
+    """The nodes of a cluster; each is a lane of the dispatcher until it leaves.
 
-    name   the cluster, for people
+    name   name of the cluster in messages
     """
 
     def __init__(self, name: str, dispatcher: RequestDispatcher) -> None:
         self.name, self._dispatcher = name, dispatcher
         self._owner = os.getpid()
-        self._lanes: dict[str, NodeLane | None] = {}  # None: its supervisor is starting
-        self._losses: Counter[str] = Counter()  # of a node's supervisors since it last answered
-        self._refused: dict[str, tuple[str, float]] = {}  # nodes that are not used: id -> reason, and until when
-        self._alive: Collection[str] | None = None  # None: not known yet
+        self._lanes: dict[str, NodeLane | None] = {}  # by node id; None while its supervisor is starting
+        self._losses: Counter[str] = Counter()  # lost supervisors of each node since its last response
+        self._excluded: dict[str, tuple[str, float]] = {}  # unused nodes: id -> reason, and end in monotonic seconds
+        self._alive: Collection[str] | None = None  # None before the first poll
         self._lock = threading.Lock()
-        self._settled, self._closing = threading.Event(), threading.Event()
+        self._started, self._closing = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="sandbox-cluster")
-        atexit.register(self.close)  # registered now, so that it runs before the exit handlers of the cluster's library
+        atexit.register(self.close)  # registered late, so that it runs before exit handlers of the cluster's library
         self._thread.start()
 
     # Access to the cluster, defined by the backend. These may block, and may raise any exception.
 
     @abstractmethod
     def nodes(self) -> Mapping[str, str]:
-        """Return the nodes that are alive: id -> name for people."""
+        """Return the live nodes: id -> name for people."""
 
     @abstractmethod
     def start_node(self, id: str, name: str) -> NodeLane:
-        """Start a supervisor on a node. Raises BackendUnavailable if another attempt would not help."""
+        """Start a supervisor on a node. Raises BackendUnavailable if a retry would not help."""
 
     @abstractmethod
     def disconnect(self) -> None:
         """Close the connection to the cluster."""
 
-    # The life of the nodes.
+    # The lifecycle of the nodes.
 
     def wait_until_ready(self) -> None:
-        """Wait until each node has started, or has failed to. Raises BackendUnavailable if none has started."""
-        self._settled.wait()
-        if self._dispatcher.over:
-            raise BackendUnavailable(str(self._dispatcher.over))
+        """Wait until each node has started or failed. Raises BackendUnavailable if none has started."""
+        self._started.wait()
+        if self._dispatcher.stop_error:
+            raise BackendUnavailable(str(self._dispatcher.stop_error))
         if not self._dispatcher.n_workers:
             reasons = self._reasons() or "none offers processors"
             raise BackendUnavailable(f"{self.name} has no usable node: {reasons}")
 
     def layers(self) -> dict[str, str]:
-        """Return what isolates runs on all nodes, and how many nodes there are."""
+        """Return the isolation layers of all nodes, and the number of nodes."""
         with self._lock:
             lanes = [lane for lane in self._lanes.values() if lane and not lane.lost]
         names = {name: None for lane in lanes for name in lane.layers}
@@ -195,9 +194,9 @@ class ClusterNodes(ABC):
         self._closing.set()
 
     def close(self) -> None:
-        """Shut down, and wait until all workers have ended."""
+        """Shut down, and wait until all workers have exited."""
         if os.getpid() != self._owner:
-            return  # in a fork of the owner, which does not own the cluster
+            return  # a fork does not own the cluster
         self.stop()
         if threading.current_thread() is not self._thread:
             self._thread.join(3 * SHUTDOWN_SECONDS)
@@ -208,87 +207,87 @@ class ClusterNodes(ABC):
         except Exception as error:
             log.exception("watching %s failed", self.name)
             self._dispatcher.stop(BackendLost(f"watching {self.name} failed: {error!r}"))
-        self._settled.set()
+        self._started.set()
         self._dispatcher.close()
         futures.wait([_in_thread(self.disconnect)], SHUTDOWN_SECONDS)
         atexit.unregister(self.close)
 
     def _watch(self) -> None:
         """Poll the list of nodes until the dispatcher has stopped."""
-        silent_seconds = nobody_seconds = 0  # counted in polls, since this process may be stopped and continued
-        look: Future[Mapping[str, str]] | None = None
-        while not self._dispatcher.over:
-            look = look or _in_thread(self.nodes)
-            futures.wait([look], _POLL_SECONDS)
+        silent_seconds = no_node_seconds = 0  # counted by polls, to exclude time in which this process was stopped
+        poll: Future[Mapping[str, str]] | None = None
+        while not self._dispatcher.stop_error:
+            poll = poll or _in_thread(self.nodes)
+            futures.wait([poll], _POLL_SECONDS)
             silent_seconds += _POLL_SECONDS
-            if look.done():
-                if not look.exception():
+            if poll.done():
+                if not poll.exception():
                     silent_seconds = 0
-                    self._use(look.result())
-                look = None
+                    self._update_lanes(poll.result())
+                poll = None
                 self._closing.wait(_POLL_SECONDS)
-            nobody_seconds = 0 if self._dispatcher.n_workers else nobody_seconds + _POLL_SECONDS
+            no_node_seconds = 0 if self._dispatcher.n_workers else no_node_seconds + _POLL_SECONDS
             if silent_seconds > _LIVENESS_SECONDS:
-                why = f"{self.name} has not answered for {_LIVENESS_SECONDS} s: is its head node gone?"
-                self._dispatcher.stop(BackendLost(why))
-            if nobody_seconds > _NO_NODE_SECONDS:
-                why = f"{self.name} has no nodes left"
-                self._dispatcher.fail_waiting(BackendLost(": ".join(filter(None, (why, self._reasons())))))
+                reason = f"{self.name} has not responded for {_LIVENESS_SECONDS} s: is its head node down?"
+                self._dispatcher.stop(BackendLost(reason))
+            if no_node_seconds > _NO_NODE_SECONDS:
+                reason = f"{self.name} has no nodes left"
+                self._dispatcher.fail_waiting(BackendLost(": ".join(filter(None, (reason, self._reasons())))))
 
-    def _use(self, alive: Mapping[str, str]) -> None:
-        """Use exactly the nodes that the cluster reports as alive."""
+    def _update_lanes(self, alive: Mapping[str, str]) -> None:
+        """Use exactly the live nodes."""
         for lane in [lane for lane in self._lanes.values() if lane]:
             if lane.lost:
                 if lane.has_answered:
                     self._losses.pop(lane.name, None)
                 self._count_loss(lane.name, lane.node, lane.lost)
             elif lane.name not in alive:
-                self._dispatcher.lose(lane, "it left the cluster")
+                self._dispatcher.drop_lane(lane, "it left the cluster")
         now = time.monotonic()
         with self._lock:
             self._alive = alive.keys()
-            self._refused = {id: refusal for id, refusal in self._refused.items() if id in alive}
-            new = [id for id in alive if id not in self._lanes and self._refused.get(id, ("", 0))[1] < now]
+            self._excluded = {id: exclusion for id, exclusion in self._excluded.items() if id in alive}
+            new = [id for id in alive if id not in self._lanes and self._excluded.get(id, ("", 0))[1] < now]
             self._lanes |= dict.fromkeys(new)
         for id in new:
             _in_thread(partial(self._start, id, alive[id]))
-        self._check_settled()
+        self._check_started()
 
     def _start(self, id: str, name: str) -> None:
         try:
             lane = self.start_node(id, name)
         except Exception as error:
-            self._count_loss(id, name, str(error), again=not isinstance(error, BackendUnavailable))
-            if id in self._refused:
+            self._count_loss(id, name, str(error), retry=not isinstance(error, BackendUnavailable))
+            if id in self._excluded:
                 log.warning("node %s cannot be used: %s", name, error)
         else:
             with self._lock:
                 self._lanes[id] = lane
             self._dispatcher.attach(lane)
-        self._check_settled()
+        self._check_started()
 
-    def _count_loss(self, id: str, name: str, why: str, *, again: bool = True) -> None:
-        """Stop using a node. If it stays in the cluster, restart its supervisor, after a pause if several were lost in
-        a row; with again=False, never.
+    def _count_loss(self, id: str, name: str, reason: str, *, retry: bool = True) -> None:
+        """Drop a node's lane and count its loss. A later poll restarts the supervisor: after a pause if several were
+        lost in a row, and never if not `retry`.
         """
         with self._lock:
             self._lanes.pop(id, None)
             self._losses[id] += 1
-            if not again or self._losses[id] >= ATTEMPTS:
-                self._refused[id] = f"{name}: {why}", time.monotonic() + _COOLDOWN_SECONDS if again else math.inf
+            if not retry or self._losses[id] >= ATTEMPTS:
+                self._excluded[id] = f"{name}: {reason}", time.monotonic() + _COOLDOWN_SECONDS if retry else math.inf
 
-    def _check_settled(self) -> None:
+    def _check_started(self) -> None:
         with self._lock:
-            if self._alive is not None and all(self._lanes.get(id) or id in self._refused for id in self._alive):
-                self._settled.set()
+            if self._alive is not None and all(self._lanes.get(id) or id in self._excluded for id in self._alive):
+                self._started.set()
 
     def _reasons(self) -> str:
         with self._lock:
-            return "; ".join(sorted({f"node {reason}" for reason, _ in self._refused.values()}))
+            return "; ".join(sorted({f"node {reason}" for reason, _ in self._excluded.values()}))
 
 
 def _in_thread(function: Callable[[], Result]) -> "Future[Result]":
-    """Call a function that may block indefinitely, in a thread; return a future of its result."""
+    """Call a function, which may block indefinitely, in a daemon thread; return a future of its result."""
     future: Future[Result] = Future()
 
     def run() -> None:
@@ -302,7 +301,7 @@ def _in_thread(function: Callable[[], Result]) -> "Future[Result]":
 
 
 def _common(values: list[tuple[str, str]]) -> str:
-    """Summarize the reports of several nodes, given as (name, report); missing layers come first."""
+    """Summarize one layer of several nodes. values: (node name, description). Missing layers come first."""
     names: dict[str, list[str]] = {}
     for name, value in values:
         names.setdefault(value, []).append(name)

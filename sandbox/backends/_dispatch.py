@@ -1,11 +1,11 @@
 """The request queue, and the lanes that execute the requests.
 
-A lane is a worker process, a container, or the workers of a cluster's node. It has a number of slots, sends requests,
-and reports responses or its own loss. The dispatcher does the rest: order, the memory budget of concurrent requests,
+A lane is a worker process, a container, or the workers of a cluster node. It has a number of slots, sends requests, and
+reports responses or its own loss. The dispatcher does the rest: order, the memory budget of concurrent requests,
 retries, cancellation, and replacement of lost lanes.
 
-The thread that frees a slot sends the next request: the one that delivers a response, or a caller that finds a lane
-free. Blocking work, such as starting a worker, gets its own thread.
+Any thread that frees a slot, or submits a request while a slot is free, sends the next request. Blocking work, such as
+starting a worker, runs in its own thread.
 """
 
 import os
@@ -24,26 +24,26 @@ from sandbox.concurrency.cancellation import CancelToken
 from sandbox.errors import BackendUnavailable, Cancelled, ExecutionLost, KilledExternally, SandboxError
 from sandbox.request import Request, Response
 
-ATTEMPTS = 3  # attempts at a request whose lane is lost, and at starting a lane
+ATTEMPTS = 3  # attempts at a request whose lanes are lost, and at starting a lane
 SHUTDOWN_SECONDS = 10
-_PREFETCH = 3  # requests per worker that execute_many holds
+_PREFETCH = 3  # requests per worker in execute_many
 
 
 class LaneLost(Exception):
-    """A lane has ended; another one may succeed."""
+    """A lane has ended; a retry on another one may succeed."""
 
 
 class BackendLost(SandboxError):
-    """No request can be executed any more, or not soon."""
+    """No further request can be executed, or not soon."""
 
 
 @dataclass(eq=False, slots=True)
 class Job:
     """A request in the queue or in a lane.
 
-    done       is called once, with the response or the exception to raise
-    lane       the lane that has it
-    failures   the lanes that failed to execute it, each with the class of its error
+    done       called once, with the response or the exception to raise
+    lane       its lane; None while it is queued
+    failures   names of the lanes that failed to execute it, with the class of the error
     error      the error for which the dispatcher ends its lane
     """
 
@@ -57,15 +57,15 @@ class Job:
 
 
 class Lane(ABC):
-    """One or several workers that take requests. Only `join` may block.
+    """One or several workers. Only `join` may block.
 
-    layers     what isolates runs there; see Backend.layers
-    workers    number of requests that it executes at once
-    slots      number of requests that it takes
-    name       a request that failed here is retried on lanes with other names, if there are any; "": on any
+    layers     the isolation layers; see Backend.layers
+    workers    number of requests that it executes concurrently
+    slots      number of requests that it accepts
+    name       a request that failed here is retried on lanes with other names, if there are any; "" for any lane
     """
 
-    max_failures = 1  # consecutive ExecutionLost responses after which it counts as damaged and is ended
+    max_failures = 1  # consecutive ExecutionLost responses after which the dispatcher ends it
     loss = "{} sandbox workers died with the same request: {}"
 
     layers: dict[str, str]
@@ -78,41 +78,38 @@ class Lane(ABC):
 
     @abstractmethod
     def open(self) -> None:
-        """Start reporting: `dispatcher.settle` for responses, `dispatcher.lose` if the lane is lost."""
+        """Start reporting: responses to `dispatcher.deliver`, its loss to `dispatcher.drop_lane`."""
 
     @abstractmethod
     def send(self, jobs: Sequence[Job]) -> None:
         """Send requests.
 
-        Raises LaneLost if the lane has ended before it got any of them, EOFError or OSError if it ends meanwhile, and
-        any other Exception for a single request that cannot be sent.
+        Raises LaneLost if the lane had ended before it received any of them, EOFError or OSError if it ends meanwhile,
+        and any other Exception for a single request that cannot be sent.
         """
 
     @abstractmethod
     def cancel(self, job: Job) -> None:
-        """Make the request fail soon, with any error; this may cost the lane."""
+        """Abort the request, so that it fails soon, with any error. The lane may be lost."""
 
     @abstractmethod
-    def join(self, why: str) -> str:
-        """End the lane, and return why it was lost: its own error message, or else `why`.
-
-        On return, nothing of the lane uses memory or processors any more.
-        """
+    def join(self, reason: str) -> str:
+        """End the lane and free its resources; return the reason of its loss: its error message, or `reason`."""
 
     def max_attempts(self, error: Exception) -> int:
-        """Return how many lanes may fail with this error before the request does."""
+        """Return the number of lanes that may fail with this error before the request fails."""
         return {LaneLost: ATTEMPTS, KilledExternally: 2}.get(type(error), 1)
 
 
 class RequestDispatcher:
     """The request queue and its lanes.
 
-    start      starts a lane, blocking. Raises BackendUnavailable, or LaneLost if another attempt may help
-    max_lanes  number of lanes that it may start; they are started when requests wait for them
-    memory_mb  megabytes that all requests in progress may use together
+    start      starts a lane, blocking. Raises BackendUnavailable, or LaneLost if a retry may help
+    max_lanes  maximum number of lanes; they are started on demand
+    memory_mb  memory budget of all requests in progress together
 
-    Only the first request of the queue may be admitted, so that one that needs much memory does not wait forever behind
-    a stream of small ones. Nothing blocks while the lock is held.
+    Requests are admitted in order, so that a stream of small requests cannot starve one that needs much memory. Nothing
+    blocks while the lock is held.
     """
 
     def __init__(self, start: Callable[[], Lane] | None = None, *, max_lanes: int = 0, memory_mb: float = inf) -> None:
@@ -120,16 +117,16 @@ class RequestDispatcher:
         self._max_lanes, self._memory_mb, self._used_mb = max_lanes, memory_mb, 0
         self._owner = os.getpid()
         self._lanes: set[Lane] = set()
-        self._free: dict[Lane, None] = {}  # with a free slot; the last one has the warmest caches
+        self._free: dict[Lane, None] = {}  # lanes with a free slot; the last one has the warmest caches
         self._waiting: deque[Job] = deque()
         self._lock = threading.RLock()  # reentrant: garbage collection may call close() while this thread holds it
         self._changed = threading.Condition(self._lock)
         self._n_helpers = 0  # threads that start and end lanes
-        self.over: SandboxError | None = None  # why no request is executed any more
+        self.stop_error: SandboxError | None = None  # once stopped: the error for all further requests
 
     @property
     def n_workers(self) -> int:
-        """The number of requests that are carried out at once."""
+        """The number of requests that are executed concurrently."""
         with self._lock:
             return self._max_lanes or sum(lane.workers for lane in self._lanes)
 
@@ -142,25 +139,25 @@ class RequestDispatcher:
             done(SandboxError("this Sandbox belongs to the process that made it; make one in each process"))
             return job
         with self._lock:
-            over = self.over
-            if over is None:
+            stop_error = self.stop_error
+            if stop_error is None:
                 self._waiting.append(job)
             batches = self._admit()
-        self._proceed(batches, [(job, copy(over))] if over else ())
+        self._send_and_deliver(batches, [(job, copy(stop_error))] if stop_error else ())
         return job
 
     def withdraw(self, job: Job) -> bool:
-        """Remove a request from the queue; return whether it was still waiting."""
+        """Remove a request from the queue; return whether it was still queued."""
         with self._lock:
             if job.lane is not None or job not in self._waiting:
                 return False
             self._waiting.remove(job)
             batches = self._admit()  # it may have blocked others
-        self._proceed(batches)
+        self._send_and_deliver(batches)
         return True
 
     def cancel(self, job: Job) -> None:
-        """Cancel a request. If it runs, abort it; `done` gets Cancelled once its worker is free again."""
+        """Cancel a request, and abort it if it is in progress; `done` gets Cancelled once its worker is free again."""
         if self.withdraw(job):
             job.done(Cancelled("the request was cancelled"))
             return
@@ -169,8 +166,8 @@ class RequestDispatcher:
             if job.lane is not None:
                 job.lane.cancel(job)
 
-    def settle(self, responses: Iterable[tuple[Lane, Job, Any]]) -> None:
-        """Accept responses of lanes: results, or exceptions to raise."""
+    def deliver(self, responses: Iterable[tuple[Lane, Job, Any]]) -> None:
+        """Accept responses of lanes (results, or exceptions to raise), and pass them to the requests' `done`."""
         finished: list[tuple[Job, Any]] = []
         with self._lock:
             for lane, job, response in responses:
@@ -179,23 +176,23 @@ class RequestDispatcher:
                 lane.n_failures = lane.n_failures + 1 if isinstance(response, ExecutionLost) else 0
                 if lane.n_failures >= lane.max_failures:
                     job.error = response
-                    self.lose(lane, f"it failed {lane.n_failures} times in a row")
+                    self.drop_lane(lane, f"it failed {lane.n_failures} times in a row")
                 elif isinstance(response, SandboxError):
                     self._fail(lane, job, response, finished)
                 else:
                     self._release(lane, job)
                     finished.append((job, response))
             batches = self._admit()
-        self._proceed(batches, finished)
+        self._send_and_deliver(batches, finished)
 
     def _fail(self, lane: Lane, job: Job, error: Exception, finished: list[tuple[Job, Any]]) -> None:
-        """Retry a request on another lane, or fail it after max_attempts."""
+        """Requeue a request for another lane, or fail it after max_attempts."""
         self._release(lane, job)
         job.failures += ((lane.name, type(error)),)
         if job.cancelled:
             error = Cancelled("the request was cancelled")
-        elif self.over:
-            error = copy(self.over)
+        elif self.stop_error:
+            error = copy(self.stop_error)
         elif sum(kind is type(error) for _, kind in job.failures) < lane.max_attempts(error):
             self._waiting.appendleft(job)
             return
@@ -204,16 +201,16 @@ class RequestDispatcher:
         finished.append((job, error))
 
     def _admit(self) -> dict[Lane, list[Job]]:
-        """Assign waiting requests to lanes with free slots; return those to send."""
+        """Assign queued requests to lanes with free slots; return the requests to send."""
         batches: dict[Lane, list[Job]] = {}
-        passed: list[Job] = []
+        skipped: list[Job] = []
         while self._waiting and self._free and self._fits(job := self._waiting[0]):
             lane = self._choose(job)
             if lane is None and not job.failures:
                 break
             self._waiting.popleft()
             if lane is None:
-                passed.append(job)
+                skipped.append(job)
                 continue
             self._used_mb += job.memory_mb
             job.lane = lane
@@ -221,21 +218,21 @@ class RequestDispatcher:
             if len(lane.jobs) == lane.slots:
                 del self._free[lane]
             batches.setdefault(lane, []).append(job)
-        if passed:
-            self._waiting.extendleft(reversed(passed))
+        if skipped:
+            self._waiting.extendleft(reversed(skipped))
         if self._waiting and not self._free:
             n_possible = min(len(self._waiting), self._max_lanes - len(self._lanes))
             if self._n_helpers < n_possible and self._fits(self._waiting[0]):
-                self.help(self._start_lane)
+                self.run_in_thread(self._start_lane)
         return batches
 
     def _fits(self, job: Job) -> bool:
         return not self._used_mb or self._used_mb + job.memory_mb <= self._memory_mb
 
     def _choose(self, job: Job) -> Lane | None:
-        """Choose a lane: the most recently freed if it is idle, otherwise the least loaded. A request that failed on
-        some lanes returns to them only if there are no others. While few requests wait, none is queued behind another
-        in a lane, since a worker elsewhere may soon be idle.
+        """Choose a lane: the most recently freed one if it is idle, otherwise the least loaded one. A request returns
+        to lanes on which it failed only if there are no others. While few requests are queued, none is sent to a lane
+        without an idle worker, since another worker may soon be idle.
         """
         last = next(reversed(self._free))
         if not last.jobs and not job.failures:
@@ -255,33 +252,33 @@ class RequestDispatcher:
         if lane in self._lanes:
             self._free[lane] = None
 
-    def _proceed(self, batches: Mapping[Lane, list[Job]], finished: Iterable[tuple[Job, Any]] = ()) -> None:
-        """Send requests first, then deliver responses, which wake threads that compete for the GIL."""
+    def _send_and_deliver(self, batches: Mapping[Lane, list[Job]], finished: Iterable[tuple[Job, Any]] = ()) -> None:
+        """Send requests, then deliver responses, which wake threads that compete for the GIL."""
         for lane, jobs in batches.items():
             try:
                 lane.send(jobs)
             except LaneLost as error:
-                self._take_back(lane, jobs, str(error))
+                self._requeue_unsent(lane, jobs, str(error))
             except (EOFError, OSError) as error:
-                self.lose(lane, str(error))
+                self.drop_lane(lane, str(error))
             except Exception as error:
-                self.settle([(lane, jobs[0], error)])
-            except BaseException:  # interrupted: the lane may have received half of a request
-                self.lose(lane, "interrupted")
+                self.deliver([(lane, jobs[0], error)])
+            except BaseException:  # interrupted; the lane may have received part of a request
+                self.drop_lane(lane, "interrupted")
                 raise
         for job, response in finished:
             job.done(response)
 
-    def _take_back(self, lane: Lane, jobs: Sequence[Job], why: str) -> None:
-        """Drop a lane that ended before it received these requests; they do not count as failed."""
+    def _requeue_unsent(self, lane: Lane, jobs: Sequence[Job], reason: str) -> None:
+        """Drop a lane that ended before it received these requests, and requeue them without counting a failure."""
         with self._lock:
-            self.lose(lane, why)
+            self.drop_lane(lane, reason)
             for job in reversed(jobs):
                 if job.lane is lane:
                     self._release(lane, job)
                     self._waiting.appendleft(job)
             batches = self._admit()
-        self._proceed(batches)
+        self._send_and_deliver(batches)
 
     # Lanes.
 
@@ -289,31 +286,31 @@ class RequestDispatcher:
         """Start using a lane; end it if the dispatcher has stopped."""
         lane.dispatcher = self
         with self._lock:
-            over = self.over
-            if over is None:
+            stop_error = self.stop_error
+            if stop_error is None:
                 self._lanes.add(lane)
                 self._free[lane] = None
                 lane.open()
             batches = self._admit()
-        if over:
-            lane.join(str(over))
-        self._proceed(batches)
+        if stop_error:
+            lane.join(str(stop_error))
+        self._send_and_deliver(batches)
 
     def start_lane(self) -> Lane:
-        """Start a lane and use it. Raises BackendUnavailable."""
+        """Start and attach a lane. Raises BackendUnavailable."""
         assert self._start is not None
-        words = ""
+        message = ""
         for _ in range(ATTEMPTS):
-            if self.over:
-                raise copy(self.over)
+            if self.stop_error:
+                raise copy(self.stop_error)
             try:
                 lane = self._start()
             except LaneLost as error:
-                words = str(error)
+                message = str(error)
             else:
                 self.attach(lane)
                 return lane
-        raise BackendUnavailable(f"{ATTEMPTS} sandbox workers ended while they started: {words}")
+        raise BackendUnavailable(f"{ATTEMPTS} sandbox workers ended while they started: {message}")
 
     def _start_lane(self) -> list[tuple[Job, Any]]:
         try:
@@ -323,25 +320,25 @@ class RequestDispatcher:
                 return [(self._waiting.popleft(), error)] if self._waiting else []
         return []
 
-    def lose(self, lane: Lane, why: str) -> None:
-        """Drop a lane, and requeue its requests once it has ended."""
+    def drop_lane(self, lane: Lane, reason: str) -> None:
+        """Drop a lane, and retry its requests once it has ended."""
         with self._lock:
             if lane in self._lanes:
                 self._lanes.remove(lane)
                 self._free.pop(lane, None)
-                self.help(self._recover, lane, why)
+                self.run_in_thread(self._recover, lane, reason)
 
-    def _recover(self, lane: Lane, why: str) -> list[tuple[Job, Any]]:
-        why = lane.join(why)
+    def _recover(self, lane: Lane, reason: str) -> list[tuple[Job, Any]]:
+        reason = lane.join(reason)
         finished: list[tuple[Job, Any]] = []
         with self._lock:
             for job in reversed(list(lane.jobs)):
                 error, job.error = job.error, None
-                self._fail(lane, job, error or LaneLost(why), finished)
+                self._fail(lane, job, error or LaneLost(reason), finished)
         return finished
 
-    def help(self, function: Callable[..., Iterable[tuple[Job, Any]] | None], *arguments: Any) -> None:
-        """Call a blocking function in a new thread; it returns the requests that it has finished."""
+    def run_in_thread(self, function: Callable[..., Iterable[tuple[Job, Any]] | None], *arguments: Any) -> None:
+        """Call a blocking function in a new thread. It returns finished requests, with their responses."""
 
         def run() -> None:
             finished: Iterable[tuple[Job, Any]] = ()
@@ -352,7 +349,7 @@ class RequestDispatcher:
                     self._n_helpers -= 1
                     batches = self._admit()
                     self._changed.notify_all()
-                self._proceed(batches, finished)
+                self._send_and_deliver(batches, finished)
 
         with self._lock:
             self._n_helpers += 1
@@ -368,17 +365,17 @@ class RequestDispatcher:
             job.done(copy(error))
 
     def stop(self, error: SandboxError | None = None) -> None:
-        """Start ending all lanes, without waiting. Pending requests get the error."""
+        """Fail all queued requests, and start to end all lanes, without waiting. error: None for "closed"."""
         with self._lock:
-            self.over = self.over or error or SandboxError("this Sandbox is closed")
+            self.stop_error = self.stop_error or error or SandboxError("this Sandbox is closed")
             for lane in list(self._lanes):
-                self.lose(lane, str(self.over))
-        self.fail_waiting(self.over)
+                self.drop_lane(lane, str(self.stop_error))
+        self.fail_waiting(self.stop_error)
 
     def close(self) -> None:
         """End all lanes, and wait until they have ended."""
         if os.getpid() != self._owner:
-            return  # in a fork of the owner, which does not own the lanes
+            return  # a fork does not own the lanes
         self.stop()
         with self._changed:
             self._changed.wait_for(lambda: not self._n_helpers, SHUTDOWN_SECONDS)
@@ -392,7 +389,7 @@ class QueuedBackend:
 
     @property
     def workers(self) -> int:
-        """The number of programs that run at once."""
+        """The number of programs that run concurrently."""
         return self.dispatcher.n_workers
 
     def submit(self, request: Request[Response], done: Callable[[Any], object]) -> Callable[[], None]:
@@ -425,7 +422,7 @@ class QueuedBackend:
         return result
 
     def execute_many(self, requests: Iterable[Request[Response]]) -> Iterator[tuple[int, Response | Exception]]:
-        """Yield the index and the response of each request, in order of completion; see Backend.execute_many."""
+        """Yield the index and response of each request, in order of completion; see Backend.execute_many."""
         finished: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         jobs: dict[int, Job] = {}
 

@@ -1,7 +1,7 @@
 """The supervisor of one node: executes requests of a remote caller on this machine's workers.
 
-It does not depend on the transport. A call of `exchange` delivers requests and returns whatever responses are ready,
-possibly to earlier requests. So one open call is enough, and a busy node batches its responses.
+It is independent of the transport. A call of `exchange` delivers requests and returns all ready responses, possibly to
+earlier requests. So one open call is enough, and a busy node batches its responses.
 """
 
 import hashlib
@@ -20,34 +20,34 @@ from sandbox.backends.local import Backend
 from sandbox.errors import BackendUnavailable
 from sandbox.packages import Package
 
-_STAY_SECONDS = 10  # long-poll timeout; some networks cut silent connections
-_LINGER_SECONDS = 0.1  # wait for more responses while the workers are busy
-_REPLY_BYTES = 8 << 20  # size of a batch of responses; a single one may be larger
+_LONG_POLL_SECONDS = 10  # short, since some networks drop silent connections
+_BATCH_SECONDS = 0.1  # maximum wait for more responses while the workers are busy
+_RESPONSE_BYTES = 8 << 20  # maximum size of a batch of responses; a single response may be larger
 
-# Verdicts do not depend on these modules, so their versions may differ between nodes.
-_NOT_JUDGING = {"commands", "conformance.py", "image", "options.py", "judge_record.py", "service"}
+# Modules without influence on verdicts, whose versions may differ between nodes.
+_UNRELATED_MODULES = {"commands", "conformance.py", "image", "options.py", "judge_record.py", "service"}
 
 Content = TypeVar("Content")
-Numbered = tuple[int, Content]  # the sender's number of a request, and the request or its response
+Numbered = tuple[int, Content]  # the caller's number of a request, and the request or its response
 
 
 @cache
 def code_fingerprint() -> str:
-    """Return a hash of this sandbox's code: it is equal on two machines only if they judge alike."""
+    """Return a hash of this sandbox's code, to detect machines that may judge differently."""
     package = Path(sandbox.__file__).parent
     content = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
-        if path.relative_to(package).parts[0] in _NOT_JUDGING:
+        if path.relative_to(package).parts[0] in _UNRELATED_MODULES:
             continue
         content.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes() + b"\0")
     return content.hexdigest()
 
 
 def pack(items: Iterable[Numbered[Any]], limit: int) -> tuple[bytes, list[int]]:
-    """Return the first items as one message, and the number of bytes that each of them takes in it.
+    """Encode the first items as one message; return it, and the encoded size of each of these items.
 
-    The message has at most `limit` bytes, but at least one item. Objects that several items share, such as a suite, are
-    sent once.
+    The message has at most `limit` bytes, but at least one item. Objects shared by several items, such as a suite, are
+    encoded once.
     """
     message = BytesIO()
     pickler = pickle.Pickler(message, protocol=5)
@@ -64,7 +64,7 @@ def pack(items: Iterable[Numbered[Any]], limit: int) -> tuple[bytes, list[int]]:
 
 
 def unpack(message: bytes) -> list[Numbered[Any]]:
-    """Return the items of a message: the inverse of pack."""
+    """Decode a message of `pack`."""
     unpickler = pickle.Unpickler(file := BytesIO(message))
     items: list[Numbered[Any]] = []
     while file.tell() < len(message):
@@ -77,24 +77,24 @@ class NodeSupervisor:
 
     def __init__(self) -> None:
         self._box: Backend | None = None
-        self._cancel: dict[int, Callable[[], None]] = {}  # what cancels each request in progress
+        self._cancel: dict[int, Callable[[], None]] = {}  # functions that cancel the requests in progress
         self._cancelled: set[int] = set()
         self._responses: deque[Numbered[Any]] = deque()
         self._changed = threading.Condition()
-        self._calls = 0
+        self._n_calls = 0
 
     def start(
         self, code: str, callers_packages: tuple[Package, ...], options: dict[str, Any], processors: int
     ) -> tuple[int, dict[str, str]]:
-        """Start the workers; return their number, and the layers that isolate their runs.
+        """Start the workers; return their number, and their isolation layers.
 
-        code              the fingerprint of the caller's sandbox
+        code              code_fingerprint() of the caller
         callers_packages  the caller's versions of the packages in `options`, which this node must match
-        options           the keywords of the local backend; by default, a worker for each processor of this node
+        options           keywords of the local backend; `workers` defaults to one per processor
         processors        number of processors that the node offers
 
-        Raises BackendUnavailable if the workers cannot isolate as asked, or if the code of this sandbox or the packages
-        differ from the caller's.
+        Raises BackendUnavailable if the workers cannot isolate as requested, or if this node's code or packages differ
+        from the caller's.
         """
         if code_fingerprint() != code:
             raise BackendUnavailable(
@@ -108,12 +108,12 @@ class NodeSupervisor:
         return workers, box.layers
 
     def exchange(self, message: bytes, cancelled: Sequence[int]) -> bytes:
-        """Accept requests, and return the ready responses; wait for one if there is none.
+        """Accept requests, and return the ready responses; wait for one if none is ready.
 
-        message    the requests, packed
+        message    packed requests
         cancelled  numbers of requests to cancel; they fail soon, with any error
 
-        If several calls are open, the last one waits and the others return at once. May return no response.
+        Of several open calls, the last one waits and the others return immediately. May return no responses.
         """
         box = self._box
         assert box is not None
@@ -124,20 +124,20 @@ class NodeSupervisor:
             for number in self._cancelled & self._cancel.keys():
                 self._cancelled.remove(number)
                 self._cancel[number]()
-            self._calls += 1
-            call = self._calls
+            self._n_calls += 1
+            call = self._n_calls
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._responses or call != self._calls, _STAY_SECONDS)
+            self._changed.wait_for(lambda: self._responses or call != self._n_calls, _LONG_POLL_SECONDS)
             enough = box.workers // 8
-            if len(self._cancel) - box.workers >= enough:  # with so many in progress, batch responses
-                self._changed.wait_for(lambda: len(self._responses) >= enough or call != self._calls, _LINGER_SECONDS)
-            responses, sizes = pack(self._responses, _REPLY_BYTES)
+            if len(self._cancel) - box.workers >= enough:  # enough requests are queued to batch responses
+                self._changed.wait_for(lambda: len(self._responses) >= enough or call != self._n_calls, _BATCH_SECONDS)
+            responses, sizes = pack(self._responses, _RESPONSE_BYTES)
             for _ in sizes:
                 self._responses.popleft()
         return responses
 
     def close(self) -> None:
-        """End all workers; what they run is killed."""
+        """Kill the programs and end all workers."""
         if self._box is not None:
             self._box.close()
 
@@ -148,10 +148,10 @@ class NodeSupervisor:
             self._changed.notify_all()
 
 
-def _difference(here: Iterable[Package], there: Iterable[Package]) -> str:
-    """Describe how this node's packages differ from the caller's; "" if they do not."""
-    ours, theirs = ({package.name: package for package in packages} for packages in (here, there))
-    for name in sorted(ours.keys() | theirs.keys()):
-        if ours.get(name) != theirs.get(name):
-            return f"it has {ours.get(name) or f'no {name}'}, but the caller has {theirs.get(name) or f'no {name}'}"
+def _difference(node_packages: Iterable[Package], caller_packages: Iterable[Package]) -> str:
+    """Describe a difference between this node's packages and the caller's; "" if there is none."""
+    node, caller = ({package.name: package for package in packages} for packages in (node_packages, caller_packages))
+    for name in sorted(node.keys() | caller.keys()):
+        if node.get(name) != caller.get(name):
+            return f"it has {node.get(name) or f'no {name}'}, but the caller has {caller.get(name) or f'no {name}'}"
     return ""

@@ -21,8 +21,8 @@ from sandbox.request import Request, Response
 
 log = logging.getLogger(__name__)
 
-# Starts a worker. The arguments: the level of isolation, and why there is no stronger one ("" if there is).
-# Raises BackendUnavailable, among them CannotIsolate, or LaneLost.
+# Starts a worker, given the level of isolation and the reason why stronger levels are not available ("" if none is).
+# Raises BackendUnavailable, including CannotIsolate, or LaneLost.
 WorkerStarter = Callable[[str, str], Lane]
 
 
@@ -32,8 +32,8 @@ class WorkerBackend(QueuedBackend):
     start      starts one worker
     workers    number of workers
     isolation  "full" or "best-effort"; see Sandbox
-    memory_mb  megabytes of the workers' machine, which concurrent runs share
-    levels     the levels of isolation to try, in this order; empty: those of `isolation`
+    memory_mb  memory of the workers' machine, shared by concurrent runs
+    levels     the levels of isolation to try, in order; empty for those of `isolation`
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class WorkerBackend(QueuedBackend):
         refused: dict[str, str] = {}
 
         def start_lane() -> Lane:
-            return start(levels[len(refused)], "; ".join(f"{level}: {why}" for level, why in refused.items()))
+            return start(levels[len(refused)], "; ".join(f"{level}: {reason}" for level, reason in refused.items()))
 
         super().__init__(RequestDispatcher(start_lane, max_lanes=workers, memory_mb=memory_mb))
         self._maxima = limit_bounds.LimitClamp(limit_bounds.machine_limits(memory_mb))
@@ -55,7 +55,7 @@ class WorkerBackend(QueuedBackend):
             raise
 
     def _start_first(self, levels: Sequence[str], refused: dict[str, str]) -> dict[str, str]:
-        """Start the first worker at the first level that this machine supports; return its layers."""
+        """Start the first worker at the strongest level that this machine supports; return its layers."""
         for level in levels:
             try:
                 layers = self.dispatcher.start_lane().layers
@@ -63,13 +63,13 @@ class WorkerBackend(QueuedBackend):
                 refused[level] = str(error)
                 continue
             if level == NONE:
-                why = "; ".join(refused.values())
-                log.warning("without isolation, submissions can read expected outputs (%s)", why)
+                reason = "; ".join(refused.values())
+                log.warning("without isolation, submissions can read expected outputs (%s)", reason)
             return layers
-        tried = ". ".join(f"Tried {level}: {why}" for level, why in refused.items())
+        tried = ". ".join(f"Tried {level}: {reason}" for level, reason in refused.items())
         raise BackendUnavailable(
-            f"cannot isolate programs on this machine. {tried}. To judge without a wall, so that submissions can read"
-            ' expected outputs, say isolation="best-effort" (--isolation best-effort)'
+            f"cannot isolate programs on this machine. {tried}. To judge without isolation, so that submissions can"
+            ' read expected outputs, pass isolation="best-effort" (--isolation best-effort)'
         )
 
     def _submit(self, request: Request[Any], done: Callable[[Any], object]) -> Job:
@@ -81,7 +81,7 @@ class WorkerBackend(QueuedBackend):
 
 
 class ResponseReader:
-    """A thread that reads the responses of all workers connected by sockets."""
+    """A thread that reads the responses of all SocketLanes."""
 
     def __init__(self) -> None:
         self._owner = os.getpid()
@@ -97,17 +97,17 @@ class ResponseReader:
         self._epoll.register(lane.fileno(), select.EPOLLIN)
 
     def wait_to_write(self, lane: "SocketLane", wait: bool) -> None:
-        """Start or stop calling `lane.flush` whenever its socket is writable. Raises OSError if the worker is gone."""
+        """Start or stop calling `lane.flush` when its socket is writable. Raises OSError if the worker has exited."""
         self._epoll.modify(lane.fileno(), select.EPOLLIN | (select.EPOLLOUT if wait else 0))
 
     def remove(self, lane: "SocketLane") -> None:
         if self._lanes.pop(lane.fileno(), None) is not None:
-            with contextlib.suppress(ValueError):  # this has ended
+            with contextlib.suppress(ValueError):  # the epoll is closed
                 self._epoll.unregister(lane.fileno())
 
     def close(self) -> None:
         """Stop the thread."""
-        if os.getpid() == self._owner:  # a fork shares the descriptor
+        if os.getpid() == self._owner:  # not in a fork, which shares the descriptor
             os.eventfd_write(self._wake, 1)
 
     def _run(self) -> None:
@@ -121,7 +121,7 @@ class ResponseReader:
                     if (lane := self._lanes.get(descriptor)) is not None:
                         self._read(lane, events, responses)
                 if responses:
-                    responses[0][0].dispatcher.settle(responses)
+                    responses[0][0].dispatcher.deliver(responses)
 
     def _read(self, lane: "SocketLane", events: int, responses: list[tuple[Lane, Job, Any]]) -> None:
         try:
@@ -129,9 +129,9 @@ class ResponseReader:
                 self.wait_to_write(lane, False)
             if events & ~select.EPOLLOUT and (response := lane.receive()) is not None:
                 responses.append((lane, *response))
-        except Exception as error:  # one faulty lane must not stop this thread
+        except Exception as error:  # a faulty lane must not stop this thread
             self.remove(lane)
-            lane.dispatcher.lose(lane, str(error))
+            lane.dispatcher.drop_lane(lane, str(error))
 
 
 class SocketLane(Channel, Lane):
@@ -151,7 +151,7 @@ class SocketLane(Channel, Lane):
         self._reader.add(self)
 
     def send(self, jobs: Sequence[Job]) -> None:
-        with contextlib.suppress(BlockingIOError):  # nothing to read, as expected
+        with contextlib.suppress(BlockingIOError):  # no EOF, as expected
             if not self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
                 raise LaneLost("it ended while it was idle")
         self._unsent = memoryview(request_message(jobs[0].request))
@@ -160,7 +160,7 @@ class SocketLane(Channel, Lane):
             self._reader.wait_to_write(self, True)
 
     def flush(self) -> bool:
-        """Send more of a request; return whether all of it is sent."""
+        """Send the rest of the request as far as possible without blocking; return whether it is complete."""
         try:
             while self._unsent:
                 self._unsent = self._unsent[self._socket.send(self._unsent, socket.MSG_DONTWAIT) :]
@@ -169,9 +169,9 @@ class SocketLane(Channel, Lane):
         return True
 
     def receive(self) -> tuple[Job, Any] | None:
-        """Read the available bytes; return the response or error once it is complete.
+        """Read the available bytes; return the job and its response or error once it is complete, else None.
 
-        Raises EOFError or ConnectionError if the worker is gone.
+        Raises EOFError or ConnectionError if the worker has exited.
         """
         try:
             data = self._socket.recv(1 << 16, socket.MSG_DONTWAIT)
@@ -187,19 +187,19 @@ class SocketLane(Channel, Lane):
         return job, response
 
     def cancel(self, job: Job | None) -> None:
-        # Not just close(): if another process has inherited the socket, the worker would get no EOF.
+        # Not only close(): if another process has inherited the socket, the worker would get no EOF.
         with contextlib.suppress(OSError):  # it has ended already
             self._socket.shutdown(socket.SHUT_RDWR)
 
-    def join(self, why: str) -> str:
+    def join(self, reason: str) -> str:
         self._reader.remove(self)
         self.cancel(None)
         self._socket.close()
-        return why
+        return reason
 
 
 class ThreadLane(Lane):
-    """A worker with a thread that waits for it."""
+    """A worker with a dedicated thread."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -209,13 +209,13 @@ class ThreadLane(Lane):
     def execute(self, request: Request[Response]) -> Response | Exception:
         """Send a request and wait for its response. An error from the worker is returned, not raised.
 
-        Raises EOFError, OSError or LaneLost if the worker is gone, and any other Exception if the request cannot be
+        Raises EOFError, OSError or LaneLost if the worker has exited, and any other Exception if the request cannot be
         sent.
         """
 
     @abstractmethod
     def abort(self) -> None:
-        """Make the worker abandon its request and end."""
+        """Make the worker abort its request and exit."""
 
     def open(self) -> None:
         threading.Thread(target=self._run, daemon=True, name="sandbox-worker").start()
@@ -226,18 +226,18 @@ class ThreadLane(Lane):
     def cancel(self, job: Job) -> None:
         self.abort()
 
-    def join(self, why: str) -> str:
+    def join(self, reason: str) -> str:
         self._jobs.put(None)
-        return why
+        return reason
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
             try:
                 response: Any = self.execute(job.request)
             except (EOFError, OSError, LaneLost) as error:
-                self.dispatcher.lose(self, str(error))
+                self.dispatcher.drop_lane(self, str(error))
                 return
             except Exception as error:
                 response = error
-                self.abort()  # half of a message may have been sent or received
-            self.dispatcher.settle([(self, job, response)])
+                self.abort()  # part of a message may have been sent or received
+            self.dispatcher.deliver([(self, job, response)])

@@ -1,9 +1,9 @@
-"""A Docker engine, here or elsewhere: a pool of warm containers, each with one worker in it (sandbox/jail/worker.py).
+"""The docker backend: a pool of warm containers of a local or remote engine, with one worker each.
 
-A container is started once and serves many programs. The worker confines these, as on this machine, and _container.py
-confines the worker. The only connection to the container is its standard streams, through the engine: nothing of the
-engine's machine is mounted into it. The container ends at EOF on its stdin, however the calling process ended, and the
-engine then removes it. Containers that an engine could not remove are swept by the next Backend.
+A container is started once and serves many programs. The worker (sandbox/jail/worker.py) confines these, and
+_container.py confines the worker. The container is connected only by its standard streams, through the engine; nothing
+of the engine's machine is mounted into it. It exits at EOF on its stdin, even if its caller was killed, and the engine
+removes it. The next Backend sweeps containers that an engine could not remove.
 """
 
 import contextlib
@@ -38,31 +38,31 @@ except ImportError as error:
 
 OWNER, MACHINE = "curate-sandbox.owner", "curate-sandbox.machine"  # labels of containers
 _START_SECONDS = 60
-_FORGOTTEN_SECONDS = 3600  # a container that has not run for this long is orphaned
-_BESIDE_MB = 2560  # memory besides the program's: worker, zygotes, a referee or compiler, and unaccounted address space
-_COPIES = 6  # copies of a request's data in memory at once
-_HEADER = struct.Struct(">BxxxL")  # header of a chunk of output: stream, number of bytes
+_ORPHAN_SECONDS = 3600  # age at which a container that is not running counts as orphaned
+_OVERHEAD_MB = 2560  # besides the program's memory: worker, zygotes, referee or compiler, unaccounted address space
+_COPIES = 6  # maximum number of copies of a request's data in memory
+_HEADER = struct.Struct(">BxxxL")  # of a chunk of output: stream, number of bytes
 _STDERR = 2
 _STDERR_BYTES = 2000
 
 
-def find_packages(words: Sequence[str], folder: str, image: str = images.TAG) -> tuple[Package, ...]:
-    """Return the packages of an image. Raises BackendUnavailable if it lacks one of those that are asked for."""
+def find_packages(requirements: Sequence[str], folder: str, image: str = images.TAG) -> tuple[Package, ...]:
+    """Return the packages of an image. Raises BackendUnavailable if it lacks a requested one."""
     with contextlib.closing(_Engine(image, _START_SECONDS)) as engine:
-        return tuple(each.package for each in engine.installed(words))
+        return tuple(each.package for each in engine.installed(requirements))
 
 
 class Backend(WorkerBackend):
-    """Runs programs in containers of the engine that DOCKER_HOST names, by default this machine's.
+    """Runs programs in containers of the engine at DOCKER_HOST, by default this machine's.
 
-    workers          number of containers; by default one for each processor of the engine's machine
+    workers          number of containers; by default one per processor of the engine's machine
     image            name of their image; `make sandbox-image` builds it
-    packages         packages that the image must have, see Sandbox. If any are named, programs get all packages of the
+    packages         packages that the image must have, see Sandbox. If not empty, programs get all packages of the
                      image
     modules          see Sandbox
     silence_seconds  time without output after which an engine or a container counts as hung
 
-    Raises BackendUnavailable if there is no engine or no image, or if containers cannot isolate as asked.
+    Raises BackendUnavailable if there is no engine or no image, or if containers cannot isolate as requested.
     """
 
     def __init__(
@@ -105,16 +105,16 @@ def _build_command(image: str, packages: Sequence[str] = ()) -> str:
 
 @contextlib.contextmanager
 def _engine_errors() -> Iterator[None]:
-    """Raise LaneLost if the engine refuses a request, and BackendUnavailable if there is no engine."""
+    """Raise LaneLost if the engine rejects a request, and BackendUnavailable if there is no engine."""
     try:
         yield
     except docker.errors.APIError as error:
         raise LaneLost(f"the Docker engine says: {error.explanation or error}") from error
     except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
         raise BackendUnavailable(
-            f"no Docker engine answers, or it is gone: {error}. Start one (as root: dockerd; on Debian and Ubuntu it is"
-            " in the package docker.io) or set DOCKER_HOST to the address of one. Only root and the group docker may"
-            " use its socket"
+            f"no Docker engine responds: {error}. Start one (as root: dockerd; on Debian and Ubuntu it is in the"
+            " package docker.io) or set DOCKER_HOST to the address of one. Only root and the group docker may use its"
+            " socket"
         ) from error
 
 
@@ -126,24 +126,24 @@ class _Engine:
         self._owner = stale_resources.owner_tag()
         self._machine = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         with _engine_errors():
-            where = docker.utils.kwargs_from_env()
-            self._api = docker.APIClient(version="auto", timeout=silence_seconds, **where)
-            about = self._api.info()
+            connection = docker.utils.kwargs_from_env()
+            self._api = docker.APIClient(version="auto", timeout=silence_seconds, **connection)
+            info = self._api.info()
         self._image = self._find(image)
-        self.processors: int = about["NCPU"]
-        self.memory_mb: int = about["MemTotal"] >> 20
-        self._apparmor = any(option.startswith("name=apparmor") for option in about.get("SecurityOptions") or [])
+        self.processors: int = info["NCPU"]
+        self.memory_mb: int = info["MemTotal"] >> 20
+        self._apparmor = any(option.startswith("name=apparmor") for option in info.get("SecurityOptions") or [])
 
     def _find(self, image: str) -> str:
-        """Return the image's id, since another version may later be built under the same name."""
+        """Return the image's id, which stays the same if another version is built under its name."""
         with _engine_errors():
             try:
-                found = self._api.inspect_image(image)
+                inspected = self._api.inspect_image(image)
             except docker.errors.ImageNotFound as error:
                 raise BackendUnavailable(
                     f"the Docker engine has no image {image}; type: {_build_command(image)}"
                 ) from error
-        labels = found["Config"].get("Labels") or {}
+        labels = inspected["Config"].get("Labels") or {}
         self._installed: str = labels.get(images.PACKAGES_LABEL) or "[]"
         if labels.get(images.LABEL) != images.fingerprint():
             requested = [each.package.name for each in parse_installed(self._installed, "", ())]
@@ -151,26 +151,26 @@ class _Engine:
                 f"image {image} holds another version of the sandbox; type: {_build_command(image, requested)}"
             )
         self._image_name = image
-        identity: str = found["Id"]
+        identity: str = inspected["Id"]
         return identity
 
-    def installed(self, words: Sequence[str]) -> tuple[InstalledPackage, ...]:
-        """Return the packages of the image, if some are asked for. Raises BackendUnavailable if it lacks one."""
-        if not words:
+    def installed(self, requirements: Sequence[str]) -> tuple[InstalledPackage, ...]:
+        """Return the packages of the image if any are requested. Raises BackendUnavailable if it lacks one of these."""
+        if not requirements:
             return ()
-        installed = parse_installed(self._installed, images.INSTALLED, words)
-        there = {each.package.name: each.package.version for each in installed}
-        remedy = f"Type: {_build_command(self._image_name, words)}"
-        check_available(words, there, f"the image {self._image_name}", remedy)
+        installed = parse_installed(self._installed, images.INSTALLED, requirements)
+        versions = {each.package.name: each.package.version for each in installed}
+        remedy = f"Type: {_build_command(self._image_name, requirements)}"
+        check_available(requirements, versions, f"the image {self._image_name}", remedy)
         return installed
 
     def create(self, memory_mb: int) -> str:
-        """Make a container and return its id."""
+        """Create a container and return its id."""
         with _engine_errors():
             container = self._api.create_container(
                 self._image,
                 stdin_open=True,
-                stop_signal="SIGKILL",  # it ignores other signals, and an engine that shuts down would wait for it
+                stop_signal="SIGKILL",  # it ignores other signals, which would delay the shutdown of an engine
                 host_config=host_config(memory_mb, apparmor=self._apparmor),
                 labels={OWNER: self._owner, MACHINE: self._machine},
                 environment={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
@@ -180,7 +180,7 @@ class _Engine:
         return identity
 
     def attach(self, container: str) -> Any:
-        """Return the connection to a container's standard streams."""
+        """Connect to a container's standard streams."""
         with _engine_errors():
             return self._api.attach_socket(container, {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
 
@@ -193,7 +193,7 @@ class _Engine:
             self._api.update_container(container, mem_limit=memory_mb << 20, memswap_limit=memory_mb << 20)
 
     def remove(self, container: str) -> None:
-        """Kill and remove a container. An engine that is down removes it when it starts again."""
+        """Kill and remove a container. A stopped engine removes it when it starts again."""
         with contextlib.suppress(LaneLost, BackendUnavailable), _engine_errors():
             try:
                 self._api.remove_container(container, force=True, v=True)
@@ -203,14 +203,14 @@ class _Engine:
                 self._api.wait(container, timeout=self.silence_seconds, condition="removed")
 
     def sweep(self) -> None:
-        """Remove containers whose owners were killed together with the engine, or before they could start them."""
+        """Remove stale containers, whose owners were killed together with the engine, or before starting them."""
         with _engine_errors():
             containers = self._api.containers(all=True, filters={"label": OWNER})
         for container in containers:
             labels = container["Labels"]
-            abandoned = labels.get(MACHINE) == self._machine and stale_resources.is_stale(labels[OWNER])
-            idle = container["State"] in ("created", "exited", "dead")
-            if abandoned or (idle and container["Created"] < time() - _FORGOTTEN_SECONDS):
+            is_stale = labels.get(MACHINE) == self._machine and stale_resources.is_stale(labels[OWNER])
+            is_idle = container["State"] in ("created", "exited", "dead")
+            if is_stale or (is_idle and container["Created"] < time() - _ORPHAN_SECONDS):
                 self.remove(container["Id"])
 
     def close(self) -> None:
@@ -218,21 +218,23 @@ class _Engine:
 
 
 class _ContainerLane(Channel, ThreadLane):
-    """A container with a worker in it.
+    """A container with a worker.
 
-    packages        the packages of programs
-    level, refused  see WorkerConfig
+    packages               packages for programs
+    level, refusal_reason  see WorkerConfig
 
-    Raises LaneLost if it ends during its start, and BackendUnavailable if it cannot isolate or there is no engine.
+    Raises LaneLost if it exits during its start, and BackendUnavailable if it cannot isolate or there is no engine.
     """
 
-    def __init__(self, engine: _Engine, seed: int | None, packages: JailPackages, level: str, refused: str) -> None:
+    def __init__(
+        self, engine: _Engine, seed: int | None, packages: JailPackages, level: str, refusal_reason: str
+    ) -> None:
         Channel.__init__(self, -1, -1)
         ThreadLane.__init__(self)
         self._engine = engine
-        self._words = b""
-        self._left = 0  # remaining bytes of the current chunk of stdout
-        self._memory_mb = _BESIDE_MB
+        self._stderr = b""
+        self._remaining_bytes = 0  # remaining bytes of the current chunk of stdout
+        self._memory_mb = _OVERHEAD_MB
         self._stream: Any = None
         self._container = engine.create(self._memory_mb)
         try:
@@ -240,7 +242,7 @@ class _ContainerLane(Channel, ThreadLane):
             self._socket: socket.socket = getattr(self._stream, "_sock", self._stream)
             self._socket.settimeout(_START_SECONDS)
             engine.start(self._container)
-            self.send_request(WorkerConfig(level, seed, packages, refusal_reason=refused, has_own_cgroup=True))
+            self.send_request(WorkerConfig(level, seed, packages, refusal_reason=refusal_reason, has_own_cgroup=True))
             layers = self.receive_layers()
             if isinstance(layers, Exception):
                 raise layers
@@ -268,43 +270,43 @@ class _ContainerLane(Channel, ThreadLane):
         return self._socket.send(data)
 
     def read(self, max_bytes: int) -> bytes:
-        while not self._left:
-            stream, length = _HEADER.unpack(self._take(_HEADER.size))
+        while not self._remaining_bytes:
+            stream, length = _HEADER.unpack(self._read_exactly(_HEADER.size))
             if stream == _STDERR:
-                self._words = (self._words + self._take(length).replace(HEARTBEAT, b""))[-_STDERR_BYTES:]
+                self._stderr = (self._stderr + self._read_exactly(length).replace(HEARTBEAT, b""))[-_STDERR_BYTES:]
             else:
-                self._left = length
-        data = self._more(min(max_bytes, self._left))
-        self._left -= len(data)
+                self._remaining_bytes = length
+        data = self._receive_some(min(max_bytes, self._remaining_bytes))
+        self._remaining_bytes -= len(data)
         return data
 
-    def _take(self, count: int) -> bytes:
+    def _read_exactly(self, count: int) -> bytes:
         data = b""
         while len(data) < count:
-            data += self._more(count - len(data))
+            data += self._receive_some(count - len(data))
         return data
 
-    def _more(self, count: int) -> bytes:
+    def _receive_some(self, count: int) -> bytes:
         try:
             data = self._socket.recv(count)
         except TimeoutError:
             raise TimeoutError(f"no output from the container for {self._socket.gettimeout():g} s") from None
         if not data:
-            raise EOFError("the container is gone")
+            raise EOFError("the container has exited")
         return data
 
     def abort(self) -> None:
         with contextlib.suppress(OSError):  # it may have disconnected already
             self._socket.shutdown(socket.SHUT_RDWR)
 
-    def join(self, why: str) -> str:
-        super().join(why)
+    def join(self, reason: str) -> str:
+        super().join(reason)
         if self._stream is not None:
             self.abort()
             self._socket.close()
             self._stream.close()
         self._engine.remove(self._container)
-        return self._words.decode("utf-8", "replace").strip()[-500:] or why
+        return self._stderr.decode("utf-8", "replace").strip()[-500:] or reason
 
 
 def _needed_mb(request: Request[object]) -> int:
@@ -317,4 +319,4 @@ def _needed_mb(request: Request[object]) -> int:
         raise ValueError(
             f"Limits.processes must be at most {MAX_PROCESSES // 2} in a container, not {limits.processes}"
         )
-    return limits.memory_mb + _BESIDE_MB + (_COPIES * request.n_data_bytes >> 20)
+    return limits.memory_mb + _OVERHEAD_MB + (_COPIES * request.n_data_bytes >> 20)

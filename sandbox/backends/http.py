@@ -1,10 +1,10 @@
-"""A service elsewhere: `curate serve`, over HTTP.
+"""The http backend: a remote `curate serve`.
 
-A request without a response is retried for some time, then raises SandboxError: such a failure is never a verdict.
+A request without a response is retried for a limited time, then raises SandboxError; such a failure is never a verdict.
 Judging has no side effects, so any request may be retried.
 
-There is no dispatcher here: the service has the queue and the workers. The client only retries, bounded by the time for
-which a service may be down rather than by a number of attempts.
+There is no dispatcher here, since the service has the queue and the workers. The client only retries, bounded by a time
+budget instead of a number of attempts.
 """
 
 import logging
@@ -35,27 +35,29 @@ from sandbox.packages import Package, check_available, mark_requested
 from sandbox.request import JudgeRequest, Request, Response
 
 try:
-    from sandbox.http_client import HttpClient, HttpReply, ServerUnreachable
+    from sandbox.http_client import HttpClient, HttpResponse, ServerUnreachable
 except ImportError as error:
     raise BackendUnavailable(f"the http backend: {error}; type: {install_command('http')}") from error
 
 log = logging.getLogger(__name__)
 
-_VARIABLE = "CURATE_RETRY_SECONDS"  # the default of retry_seconds
+_RETRY_VARIABLE = "CURATE_RETRY_SECONDS"  # environment variable with the default of retry_seconds
 _JSON = {"content-type": "application/json"}
-_FULL = 429
-_REPEATED = {_FULL, 502, 503, 504}
-_FAILED = {error_code(kind): kind for kind in (SandboxError, BackendUnavailable, ExecutionLost, KilledExternally)}
-_WRONG = {error_code(kind): kind for kind in (ValueError, TypeError, RefereeError)}
-_PREFETCH = 2  # requests that execute_many sends beyond the number of workers, so that no worker is idle
+_TOO_MANY_REQUESTS = 429
+_RETRYABLE = {_TOO_MANY_REQUESTS, 502, 503, 504}
+_SANDBOX_ERRORS = {
+    error_code(kind): kind for kind in (SandboxError, BackendUnavailable, ExecutionLost, KilledExternally)
+}
+_REQUEST_ERRORS = {error_code(kind): kind for kind in (ValueError, TypeError, RefereeError)}
+_PREFETCH = 2  # requests beyond the number of workers that execute_many sends, so that no worker is idle
 _IDLE_CONNECTIONS = 64  # maximum
 _CONNECT_SECONDS = 10
-_QUEUE_SECONDS = 1800  # time that a request may wait at the service before the service counts as hung
-_FULL_SECONDS = 300  # time for which requests to a full service are retried
-_SLACK = 21  # a run may take this many times its limits on a busy machine, before the service's sandbox aborts it
-_POLL_SECONDS = 0.2  # during a pause, time between two checks whether the caller has cancelled
-_MAX_BACKOFF_SECONDS = 20  # seconds between repeats, unless the service says otherwise
-_KEEPALIVE_SECONDS = 60  # time after which a silent peer counts as gone
+_QUEUE_SECONDS = 1800  # maximum time of a request in the service's queue, before the service counts as hung
+_FULL_SECONDS = 300  # maximum time of retries at a service with a full queue
+_TIMEOUT_FACTOR = 21  # multiple of its limits that a run may take on a busy machine before the service aborts it
+_POLL_SECONDS = 0.2  # interval between checks for cancellation during a pause
+_MAX_BACKOFF_SECONDS = 20  # maximum pause between retries, unless Retry-After is longer
+_KEEPALIVE_SECONDS = 60  # time after which a silent peer counts as dead
 _OPTIONS = [
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -65,25 +67,25 @@ _OPTIONS = [
 ]
 
 
-def find_packages(words: Sequence[str], folder: str, url: str) -> tuple[Package, ...]:
-    """Return the packages of a service. Raises BackendUnavailable if it lacks one of those that are asked for."""
-    with closing(Backend(workers=None, isolation="best-effort", seed=None, url=url, packages=words)) as service:
+def find_packages(requirements: Sequence[str], folder: str, url: str) -> tuple[Package, ...]:
+    """Return the packages of a service. Raises BackendUnavailable if it lacks a requested one."""
+    with closing(Backend(workers=None, isolation="best-effort", seed=None, url=url, packages=requirements)) as service:
         return service.packages
 
 
 class Backend:
     """Runs programs at a service.
 
-    url            address of the service, as `curate serve` prints it
-    token          token of the service, if it has one; by default the one in http://anyone:TOKEN@host, or in the
-                   environment variable CURATE_TOKEN
-    workers        the most programs of this Sandbox that run at once; by default as many as the service can run
+    url            address of the service, as printed by `curate serve`
+    token          token of the service, if required; by default from http://anyone:TOKEN@host or from the environment
+                   variable CURATE_TOKEN
+    workers        maximum number of concurrent programs; by default the number of the service's workers
     retry_seconds  retry budget, shared by all requests, from the first failure on, while the service is unreachable or
                    stopping; by default the environment variable CURATE_RETRY_SECONDS, or 60
-    packages       packages that the service must have, see Sandbox. The service decides which packages there are
+    packages       packages that the service must have, see Sandbox
 
-    Raises BackendUnavailable if no service responds there or its isolation is too weak, and ValueError for a seed,
-    which only the service can choose. Requests to a full service are retried for up to five minutes.
+    Raises BackendUnavailable if no service responds or its isolation is too weak, and ValueError for a seed, which only
+    the service can set. Requests to a service with a full queue are retried for up to five minutes.
     """
 
     def __init__(
@@ -107,7 +109,7 @@ class Backend:
         if packages_from:
             raise ValueError("the service has the packages; start it with `curate serve --packages-from FOLDER`")
         if seed is not None:
-            raise ValueError("the seed is chosen where programs run; a service has one for all its clients, or none")
+            raise ValueError("a seed cannot be set for the http backend: the service has one for all clients, or none")
         if token := token or self._client.password or os.environ.get("CURATE_TOKEN"):
             self._client.headers["authorization"] = f"Bearer {token}"
         self._url = self._client.url
@@ -116,19 +118,21 @@ class Backend:
         self._closed = threading.Event()
         about = self._fetch_health(isolation)
         self.workers: int = workers or about["workers"]
-        self._at_once = workers or self.workers + _PREFETCH
+        self._max_concurrent = workers or self.workers + _PREFETCH
         self.layers: dict[str, str] = about["layers"]
-        there = tuple(Package(**package) for package in about.get("packages", ()))
+        available = tuple(Package(**package) for package in about.get("packages", ()))
         remedy = f"Start it with: curate serve {' '.join(f'--package {shlex.quote(word)}' for word in packages)}"
-        check_available(packages, {each.name: each.version for each in there}, f"the service at {self._url}", remedy)
-        self.packages = tuple(mark_requested(each, packages) for each in there) if packages else ()
+        check_available(
+            packages, {each.name: each.version for each in available}, f"the service at {self._url}", remedy
+        )
+        self.packages = tuple(mark_requested(each, packages) for each in available) if packages else ()
 
     def _fetch_health(self, isolation: str) -> dict[str, Any]:
-        """Return the service's self-description. Raises BackendUnavailable if it cannot be used."""
+        """Return the response to GET /health. Raises BackendUnavailable if the service cannot be used."""
         try:
             response = self._client.request("GET", "/health", read_seconds=_CONNECT_SECONDS)
         except ServerUnreachable as error:
-            raise BackendUnavailable(f"no service answers at {self._url}: {error}; start one: curate serve") from error
+            raise BackendUnavailable(f"no service responds at {self._url}: {error}; start one: curate serve") from error
         about = response.json_object()
         if response.status == 401 or about.get("authorized") is False:
             raise BackendUnavailable(f"the service at {self._url} needs its token: pass token=..., or set CURATE_TOKEN")
@@ -148,7 +152,7 @@ class Backend:
         return about
 
     def execute(self, request: Request[Response], cancellation: CancelToken | None = None) -> Response:
-        """See Backend.execute. Cancellation closes the connection, upon which the service kills the program."""
+        """See Backend.execute. Cancellation closes the connection; the service then kills the program."""
         if cancellation is None:
             return self._send_with_retries(request, CancelToken())
         try:
@@ -173,8 +177,8 @@ class Backend:
         return cancellation.cancel
 
     def execute_many(self, requests: Iterable[Request[Response]]) -> Iterator[tuple[int, Response | Exception]]:
-        """Yield the index and the response of each request as they finish; see Backend.execute_many."""
-        return map_results(self.execute, requests, threads=self._at_once)
+        """Yield the index and response of each request, in order of completion; see Backend.execute_many."""
+        return map_results(self.execute, requests, threads=self._max_concurrent)
 
     def close(self) -> None:
         """End all connections; see Backend.close."""
@@ -182,113 +186,113 @@ class Backend:
         self._client.close()
 
     def _send_with_retries(self, request: Request[Response], cancellation: CancelToken) -> Response:
-        """Send a request until there is a response, or no retry can help. Raises as execute does."""
+        """Send a request, with retries as long as these can help; return the response. Raises as execute does."""
         path = "/judge_suite" if isinstance(request, JudgeRequest) else "/run"
         body, timeout_seconds = json_codec.dumps(request), _response_timeout(request)
-        begun, first_failed, tries = time.monotonic(), math.inf, 0
+        start_time, first_failed, n_attempts = time.monotonic(), math.inf, 0
         while True:
             if os.getpid() != self._owner:
                 raise SandboxError("this Sandbox belongs to the process that made it; make one in each process")
             if self._closed.is_set():
                 raise SandboxError("this Sandbox is closed")
             cancellation.raise_if_cancelled()
-            tries += 1
-            pause, is_full = min(_MAX_BACKOFF_SECONDS, 0.1 * 2**tries), False
+            n_attempts += 1
+            pause, is_full = min(_MAX_BACKOFF_SECONDS, 0.1 * 2**n_attempts), False
             try:
-                reply = self._client.request("POST", path, body, read_seconds=timeout_seconds, headers=_JSON)
+                response = self._client.request("POST", path, body, read_seconds=timeout_seconds, headers=_JSON)
             except ServerUnreachable as error:
                 if self._closed.is_set() or cancellation.cancelled:
                     continue  # close() or a cancellation has closed the connection
-                trouble = str(error)
+                reason = str(error)
             else:
-                is_full = reply.status == _FULL
-                if is_full or reply.status not in _REPEATED:
+                is_full = response.status == _TOO_MANY_REQUESTS
+                if is_full or response.status not in _RETRYABLE:
                     self._retry_budget.record_success()
-                if reply.status == 200:
-                    return self._decode_response(reply, request.result_type)
-                trouble, pause = self._retry_reason(reply), max(pause, reply.retry_after_seconds)
+                if response.status == 200:
+                    return self._decode_response(response, request.result_type)
+                reason, pause = self._retry_reason(response), max(pause, response.retry_after_seconds)
             now = time.monotonic()
             if is_full:
-                left = begun + _FULL_SECONDS - now
+                remaining_seconds = start_time + _FULL_SECONDS - now
             else:
                 first_failed = min(first_failed, now)
-                left = self._retry_budget.record_failure(trouble, first_failed)
-            if left <= 0:
-                raise ExecutionLost(f"the service at {self._url} did not answer, asked {tries} times: {trouble}")
-            self._back_off(min(left, pause * random.uniform(1, 1.3)), cancellation)
+                remaining_seconds = self._retry_budget.record_failure(reason, first_failed)
+            if remaining_seconds <= 0:
+                raise ExecutionLost(f"no response from the service at {self._url} in {n_attempts} attempts: {reason}")
+            self._back_off(min(remaining_seconds, pause * random.uniform(1, 1.3)), cancellation)
 
     def _back_off(self, seconds: float, cancellation: CancelToken) -> None:
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0 and not cancellation.cancelled:
-            if self._closed.wait(min(left, _POLL_SECONDS)):
+        while (remaining_seconds := end - time.monotonic()) > 0 and not cancellation.cancelled:
+            if self._closed.wait(min(remaining_seconds, _POLL_SECONDS)):
                 return
 
-    def _decode_response(self, response: HttpReply, kind: type[Response]) -> Response:
+    def _decode_response(self, response: HttpResponse, response_type: type[Response]) -> Response:
         try:
-            return json_codec.decode(kind, json_codec.loads(response.body))
+            return json_codec.decode(response_type, json_codec.loads(response.body))
         except ValueError as error:
             raise SandboxError(
-                f"cannot read what the service at {self._url} answered; does it have another version? {error}"
+                f"cannot decode the response of the service at {self._url}; does it have another version? {error}"
             ) from error
 
-    def _retry_reason(self, response: HttpReply) -> str:
-        """Return the reason for a retry, or raise the error in the reply if none can help."""
-        words, name = response.message(), str(response.json_object().get("error"))
+    def _retry_reason(self, response: HttpResponse) -> str:
+        """Return the reason for a retry, or raise the error in the response if a retry cannot help."""
+        message, name = response.message(), str(response.json_object().get("error"))
         if response.status == 422:
-            raise _WRONG.get(name, ValueError)(words)
-        if name in _FAILED:  # the service's sandbox has already retried
-            raise _FAILED[name](f"at {self._url}: {words}")
-        if response.status in _REPEATED:
-            return f"{response.status}, {words}"
-        raise SandboxError(f"the service at {self._url} answered {response.status}: {words}")
+            raise _REQUEST_ERRORS.get(name, ValueError)(message)
+        if name in _SANDBOX_ERRORS:  # the service's sandbox has already retried
+            raise _SANDBOX_ERRORS[name](f"at {self._url}: {message}")
+        if response.status in _RETRYABLE:
+            return f"{response.status}, {message}"
+        raise SandboxError(f"the service at {self._url} responded with {response.status}: {message}")
 
 
 class _RetryBudget:
     """The retry budget of a service that is down, shared by all threads.
 
-    seconds   the time from the first failure on. Once it is used up, each request is tried once, until one succeeds
+    seconds   time from the first failure on. Once it is used up, each request gets one attempt, until one succeeds
     """
 
     def __init__(self, url: str, seconds: float) -> None:
         self._url, self._seconds = url, seconds
         self._lock = threading.Lock()
-        self._began: float | None = None
+        self._outage_start: float | None = None
 
     def record_failure(self, message: str, first_failed: float) -> float:
         """Record a failure of a request that first failed at `first_failed`; return its remaining seconds."""
         now = time.monotonic()
         with self._lock:
-            is_first = self._began is None
-            began = self._began = now if self._began is None else self._began
+            is_first = self._outage_start is None
+            outage_start = self._outage_start = now if self._outage_start is None else self._outage_start
         if is_first:
             log.warning(
-                "the service at %s does not answer: %s. Requests are repeated for %g s (%s changes that); after that, "
-                "nothing is known about their programs. Check that `curate serve` runs at that address.",
+                "the service at %s is unreachable: %s. Retrying for %g s (set %s to change this); after that, requests "
+                "fail and their verdicts are unknown. Check that `curate serve` runs at that address.",
                 self._url,
                 message,
                 self._seconds,
-                _VARIABLE,
+                _RETRY_VARIABLE,
             )
-        return min(began, first_failed) + self._seconds - now
+        return min(outage_start, first_failed) + self._seconds - now
 
     def record_success(self) -> None:
         """Record a response of the service."""
         with self._lock:
-            began, self._began = self._began, None
-        if began is not None:
-            log.warning("the service at %s answers again, after %.0f s", self._url, time.monotonic() - began)
+            outage_start, self._outage_start = self._outage_start, None
+        if outage_start is not None:
+            log.warning("the service at %s responds again, after %.0f s", self._url, time.monotonic() - outage_start)
 
 
 def _default_seconds() -> float:
-    text = os.environ.get(_VARIABLE) or "60"
+    text = os.environ.get(_RETRY_VARIABLE) or "60"
     with suppress(ValueError):
         if 0 <= (seconds := float(text)) < math.inf:
             return seconds
-    raise ValueError(f"{_VARIABLE} must be a number of seconds, such as 60, not {text!r}")
+    raise ValueError(f"{_RETRY_VARIABLE} must be a number of seconds, such as 60, not {text!r}")
 
 
 def _response_timeout(request: Request[object]) -> float:
-    """Return the seconds without a response to this request after which the service counts as hung."""
+    """Return the timeout of this request, after which the service counts as hung, in seconds."""
     n_runs = len(request.suite.cases) if isinstance(request, JudgeRequest) else 1
     limits = request.run_limits
-    return _QUEUE_SECONDS + _SLACK * max(limits.wall_seconds, limits.cpu_seconds or 0) * n_runs
+    return _QUEUE_SECONDS + _TIMEOUT_FACTOR * max(limits.wall_seconds, limits.cpu_seconds or 0) * n_runs

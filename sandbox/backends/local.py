@@ -1,6 +1,6 @@
-"""This machine: a pool of worker processes, started when first needed.
+"""The local backend: a pool of worker processes, started on demand.
 
-Workers detect the end of the process that started them, and remove all their resources.
+When the process that started them exits, workers remove all their resources and exit.
 """
 
 import importlib.util
@@ -32,21 +32,21 @@ _IMAGE_SECONDS = 120
 
 
 def find_packages(words: Sequence[str], folder: str) -> tuple[Package, ...]:
-    """Return the packages that programs can import here. Raises BackendUnavailable if one is missing."""
+    """Return the packages for programs. Raises BackendUnavailable if one is missing."""
     return tuple(each.package for each in find(words, folder))
 
 
 class Backend(WorkerBackend):
     """Runs programs in worker processes of this machine.
 
-    workers        number of worker processes; by default one for each processor that this process may keep busy
+    workers        number of worker processes; by default one per processor available to this process
     packages       see Sandbox
     packages_from  see Sandbox
     modules        see Sandbox
-    levels, abi    for tests: the levels of isolation to try (empty: those of `isolation`), and the highest version of
-                   Landlock to use
+    levels, abi    for tests: the levels of isolation to try (empty for those of `isolation`), and the highest Landlock
+                   version to use
 
-    Raises BackendUnavailable if this machine cannot isolate as asked, or lacks a package.
+    Raises BackendUnavailable if this machine cannot isolate as requested, or lacks a package.
     """
 
     def __init__(
@@ -62,17 +62,17 @@ class Backend(WorkerBackend):
         abi: int = NEWEST_ABI,
     ) -> None:
         self._owner = os.getpid()
-        found = find(packages, packages_from)
-        self.packages = tuple(each.package for each in found)
-        seen = to_jail_packages(found, _numpy(), modules)
+        installed = find(packages, packages_from)
+        self.packages = tuple(each.package for each in installed)
+        jail_packages = to_jail_packages(installed, _numpy(), modules)
         _sweep()
         self._shared = stale_resources.make_run_directory()
         self._remove_shared = weakref.finalize(self, _remove, self._shared, os.getpid())
-        self._image = _Image(seen)
+        self._image = _Image(jail_packages)
         reader = ResponseReader()
         self._end_reader = weakref.finalize(self, reader.close)
         failure = delegation.scope_failure_reason()
-        start = partial(_ProcessLane, reader, seed, seen, self._shared, self._image, abi, failure)
+        start = partial(_ProcessLane, reader, seed, jail_packages, self._shared, self._image, abi, failure)
         number = workers or machine.cpu_count()
         memory_mb = machine.available_memory_mb()
         super().__init__(start, workers=number, isolation=isolation, memory_mb=memory_mb, levels=levels)
@@ -88,32 +88,31 @@ class Backend(WorkerBackend):
 
 
 class _Image:
-    """The file system that programs see (sandbox/jail/image.py), made when the first worker asks for it: in namespaces,
-    or as a copy in a folder."""
+    """The image (sandbox/jail/image.py), made on first use: in namespaces, or as a copy in a folder."""
 
     def __init__(self, packages: JailPackages) -> None:
         self._packages = packages
         self._lock = threading.Lock()
         self._namespaces: list[int] = []
         self._copy = ""
-        self._close = weakref.finalize(self, _close_all, self._namespaces)  # the image exists as long as they are open
+        self._close = weakref.finalize(self, _close_all, self._namespaces)  # the image exists while they are open
 
     def namespaces(self) -> tuple[int, ...]:
-        """Return descriptors of the namespaces that hold the image. Raises CannotIsolate."""
+        """Return descriptors of the image's namespaces. Raises CannotIsolate."""
         with self._lock:
             if not self._namespaces:
                 self._namespaces += self._make(NAMESPACES)
             return tuple(self._namespaces)
 
     def copy(self) -> str:
-        """Return the folder that holds a copy. Raises CannotIsolate."""
+        """Return the folder of the copy. Raises CannotIsolate."""
         with self._lock:
             if not self._copy:
                 folder = stale_resources.make_run_directory()
                 self._remove = weakref.finalize(self, _remove, folder, os.getpid())
                 if os.statvfs(folder).f_flag & os.ST_NOEXEC:
-                    way_out = "type: export TMPDIR=FOLDER, where files may be executed"
-                    raise CannotIsolate(f"{tempfile.gettempdir()} is mounted noexec; {way_out}")
+                    remedy = "type: export TMPDIR=FOLDER, where files may be executed"
+                    raise CannotIsolate(f"{tempfile.gettempdir()} is mounted noexec; {remedy}")
                 self._make(LANDLOCK, folder)
                 self._copy = folder
             return self._copy
@@ -127,14 +126,14 @@ class _Image:
             try:
                 channel.settimeout(_IMAGE_SECONDS)
                 channel.send(json.dumps(asdict(self._packages)).encode())
-                words, descriptors, _, _ = socket.recv_fds(channel, 1 << 16, 2)
+                response, descriptors, _, _ = socket.recv_fds(channel, 1 << 16, 2)
             except OSError as error:
-                words, descriptors = str(error).encode(), []
+                response, descriptors = str(error).encode(), []
             finally:
                 maker.kill()
                 maker.wait()
-        if words != image.IMAGE_READY:
-            raise CannotIsolate(isolation_diagnosis.explain_refusal(level, words.decode() or "killed"))
+        if response != image.IMAGE_READY:
+            raise CannotIsolate(isolation_diagnosis.explain_refusal(level, response.decode() or "killed"))
         return descriptors
 
     def close(self) -> None:
@@ -146,14 +145,14 @@ class _Image:
 class _ProcessLane(SocketLane):
     """A worker process.
 
-    reader                         reads its responses
-    seed                           see Sandbox
-    packages                       the packages of programs
-    shared                         directory in which the workers share results of long compilations
-    image                          the image of programs
-    abi, scope_failure, level, refused  see WorkerConfig
+    reader    reads its responses
+    seed      see Sandbox
+    packages  packages for programs
+    image     the file system of programs
+    abi       the highest Landlock version to use
+    shared, scope_failure, level, refusal_reason  see WorkerConfig
 
-    Raises LaneLost if it ends during its start, and BackendUnavailable if it cannot isolate.
+    Raises LaneLost if it exits during its start, and BackendUnavailable if it cannot isolate.
     """
 
     def __init__(
@@ -166,7 +165,7 @@ class _ProcessLane(SocketLane):
         abi: int,
         scope_failure: str,
         level: str,
-        refused: str,
+        refusal_reason: str,
     ) -> None:
         scope: list[str] = []
         if not scope_failure:
@@ -176,16 +175,16 @@ class _ProcessLane(SocketLane):
                 scope_failure = str(error)
         namespaces = image.namespaces() if level == NAMESPACES else ()
         copy = image.copy() if level != NAMESPACES else ""
-        self._words = os.memfd_create("worker")  # the worker's stderr
+        self._stderr_fd = os.memfd_create("worker")  # the worker's stderr
         ours, theirs = socket.socketpair()
         super().__init__(ours, reader)
         try:
             with theirs:
                 arguments = f"{theirs.fileno()}, {os.getpid()}"
-                self._process = _start("worker", arguments, [theirs.fileno(), *namespaces], self._words, scope)
+                self._process = _start("worker", arguments, [theirs.fileno(), *namespaces], self._stderr_fd, scope)
         except BaseException:
             ours.close()
-            os.close(self._words)
+            os.close(self._stderr_fd)
             raise
         try:
             configuration = WorkerConfig(
@@ -195,7 +194,7 @@ class _ProcessLane(SocketLane):
                 image_fds=namespaces,
                 image_copy=copy,
                 max_landlock_abi=abi,
-                refusal_reason=refused,
+                refusal_reason=refusal_reason,
                 scope_failure=scope_failure,
                 shared=shared,
             )
@@ -215,30 +214,30 @@ class _ProcessLane(SocketLane):
             raise LaneLost("it ended while it was idle")
         super().send(jobs)
 
-    def join(self, why: str) -> str:
-        super().join(why)
+    def join(self, reason: str) -> str:
+        super().join(reason)
         try:
             self._process.wait(SHUTDOWN_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
         else:
-            why = "killed" if self._process.returncode == -signal.SIGKILL else why
+            reason = "killed" if self._process.returncode == -signal.SIGKILL else reason
         if self._process.returncode != 0:
             _sweep()
-        words = os.pread(self._words, 1 << 16, 0).decode("utf-8", "replace").strip()[-500:]
-        os.close(self._words)
-        return words or why
+        stderr = os.pread(self._stderr_fd, 1 << 16, 0).decode("utf-8", "replace").strip()[-500:]
+        os.close(self._stderr_fd)
+        return stderr or reason
 
 
 def _start(
-    module: str, arguments: str, descriptors: list[int], words: int, scope: Sequence[str] = ()
+    module: str, arguments: str, descriptors: list[int], stderr: int, scope: Sequence[str] = ()
 ) -> "subprocess.Popen[bytes]":
     """Start main(arguments) of a module of sandbox/jail as a process.
 
-    descriptors   the descriptors that it inherits
-    words         the descriptor that becomes its stderr
-    scope         the command that starts it in its own systemd scope
+    descriptors   descriptors to inherit
+    stderr        descriptor of its stderr
+    scope         prefix of the command, which starts it in its own systemd scope
     """
     project = str(Path(__file__).parents[2])
     code = f"import sys; sys.path.insert(0, {project!r}); from sandbox.jail.{module} import main; "
@@ -247,16 +246,15 @@ def _start(
     if scope:
         environment |= delegation.scope_environment()
     return subprocess.Popen(
-        # The interpreter itself: the shim of a version manager or the .pth files of a venv take longer than a hundred
-        # runs.
+        # The interpreter itself, since a version manager's shim or a venv's .pth files take longer than a hundred runs.
         [*scope, _interpreter(), "-S", "-s", "-P", "-B", "-X", "utf8", "-c", code],
         pass_fds=descriptors,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=words,
+        stderr=stderr,
         env=environment,
         cwd="/",
-        start_new_session=True,  # Ctrl-C and signals to the process group must not reach it: it ends with its caller
+        start_new_session=True,  # without Ctrl-C and signals to the process group; it exits with its caller
     )
 
 
@@ -271,7 +269,7 @@ def _remove(directory: str, owner: int) -> None:
 
 
 def _sweep() -> None:
-    """Remove the resources of workers that were killed together with their caller."""
+    """Remove stale resources of workers that were killed together with their caller."""
     delegation.sweep()
     stale_resources.sweep_directories()
 
@@ -281,7 +279,7 @@ def _interpreter() -> str:
 
 
 def _numpy() -> dict[str, str]:
-    """Return the directories of this environment's numpy, which programs may import; none if it is not installed."""
+    """Return the directories of this environment's numpy: name -> path; empty if it is not installed."""
     spec = importlib.util.find_spec("numpy")
     if spec is None or spec.origin is None:
         return {}

@@ -1,8 +1,8 @@
-"""A Ray cluster: on each node one actor with that node's own workers (_supervisor.py), which is a lane (_cluster.py).
+"""The ray backend: on each node of a cluster, one actor supervises the node's workers (_supervisor.py, _cluster.py).
 
-The actors claim no processors from Ray, since long-lived tasks, such as a trainer's, may hold all of them. A node that
-offers Ray no processors, often the head of a large cluster, is not used. Actors, workers and programs end with the
-process that started them, however it ends.
+The actors reserve no processors in Ray, since long-lived tasks, such as a trainer's, may hold all of them. A node that
+offers Ray no processors, often the head of a large cluster, is not used. Actors, workers and programs exit with the
+process that started them, even if it was killed.
 """
 
 import contextlib
@@ -28,15 +28,15 @@ from sandbox.errors import BackendUnavailable
 from sandbox.extras import install_command
 from sandbox.packages import Package, find
 
-_SILENCER = "RAY_DEDUP_LOGS_SKIP_REGEX"  # is read when Ray is imported
-# Ray prints each death, with pages of its log, to the stdout of every connected process; curate logs one line.
-_CHATTER = "Raylet is terminated|has been marked dead|A worker died or was killed"
+_LOG_FILTER_VARIABLE = "RAY_DEDUP_LOGS_SKIP_REGEX"  # Ray reads it on import
+# Ray prints each lost process, with pages of its log, to the stdout of every connected process; curate logs one line.
+_FILTERED_MESSAGES = "Raylet is terminated|has been marked dead|A worker died or was killed"
 try:
-    if "ray" not in sys.modules and _SILENCER not in os.environ:
-        os.environ[_SILENCER] = _CHATTER
+    if "ray" not in sys.modules and _LOG_FILTER_VARIABLE not in os.environ:
+        os.environ[_LOG_FILTER_VARIABLE] = _FILTERED_MESSAGES
         import ray
 
-        del os.environ[_SILENCER]
+        del os.environ[_LOG_FILTER_VARIABLE]
     import ray
     from ray.exceptions import RayTaskError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -46,25 +46,25 @@ except ImportError as error:
 _CONNECT_SECONDS = 30
 _START_SECONDS = 60  # time within which the supervisor of a node must be ready
 _CALLS = 5  # concurrent calls of one supervisor: exchanges, start and end
-# Otherwise Ray would kill the workers before the actor ends, and they could not remove their cgroups.
+# Otherwise Ray would kill the workers before the actor exits, and they could not remove their cgroups.
 _ENVIRONMENT = {"env_vars": {"RAY_kill_child_processes_on_worker_exit": "0"}}
 
 
-def find_packages(words: Sequence[str], folder: str, address: str = "auto") -> tuple[Package, ...]:
+def find_packages(requirements: Sequence[str], folder: str, address: str = "auto") -> tuple[Package, ...]:
     """Return the packages of this process, which the nodes must match. Raises BackendUnavailable."""
-    return tuple(each.package for each in find(words, folder))
+    return tuple(each.package for each in find(requirements, folder))
 
 
 class Backend(QueuedBackend):
     """Runs programs on the nodes of a Ray cluster.
 
-    workers        number of workers on each node; by default one for each processor that the node offers to Ray
-    packages       see Sandbox. The same ones must be installed here and on every node; a node with others is not used
-    packages_from  folder that they are installed in, here and on every node
+    workers        number of workers per node; by default one per processor that the node offers to Ray
+    packages       see Sandbox. The same versions must be installed here and on every node; other nodes are not used
+    packages_from  their installation folder, here and on every node
     address        address of the head node, "host:port"; "auto": RAY_ADDRESS, or the cluster of this machine. A process
                    already connected to Ray, such as a trainer, uses its existing connection
 
-    Raises BackendUnavailable if there is no cluster, or if none of its nodes can isolate as asked.
+    Raises BackendUnavailable if there is no cluster, or if none of its nodes can isolate as requested.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Backend(QueuedBackend):
 
     @property
     def layers(self) -> dict[str, str]:
-        """The layers that isolate a run, on all nodes; see Backend.layers."""
+        """The isolation layers of all nodes; see Backend.layers."""
         return self._nodes.layers()
 
     def close(self) -> None:
@@ -103,21 +103,21 @@ class _RayNodes(ClusterNodes):
     """The nodes of a Ray cluster. Raises BackendUnavailable if there is none."""
 
     _connecting = threading.Lock()
-    _sharing: list["_RayNodes"] = []  # users of one connection; the last one closes it
+    _connection_users: list["_RayNodes"] = []  # users of one connection; the last one closes it
 
     def __init__(self, address: str, start: tuple[Any, ...], dispatcher: RequestDispatcher) -> None:
         self._start_arguments = start  # of NodeSupervisor.start, except the last
         self._processors: dict[str, int] = {}
         name = f"the Ray cluster at {address}"
         with self._connecting:
-            if self._sharing and self._sharing[0].name != name:
+            if self._connection_users and self._connection_users[0].name != name:
                 raise BackendUnavailable(
-                    f"this process is connected to {self._sharing[0].name}; close that Sandbox first"
+                    f"this process is connected to {self._connection_users[0].name}; close that Sandbox first"
                 )
-            if self._sharing or not ray.is_initialized():
-                if not self._sharing:
+            if self._connection_users or not ray.is_initialized():
+                if not self._connection_users:
                     connect(address)
-                self._sharing.append(self)
+                self._connection_users.append(self)
             else:
                 name = "the Ray cluster of this process"
             super().__init__(name, dispatcher)
@@ -146,9 +146,9 @@ class _RayNodes(ClusterNodes):
 
     def disconnect(self) -> None:
         with self._connecting:
-            if self in self._sharing:
-                self._sharing.remove(self)
-                if not self._sharing:
+            if self in self._connection_users:
+                self._connection_users.remove(self)
+                if not self._connection_users:
                     ray.shutdown()
 
 
@@ -160,17 +160,17 @@ class _ActorLane(NodeLane):
         self._actor = actor
 
     def exchange(self, message: bytes, cancelled: Sequence[int]) -> bytes:
-        reply: bytes = _call(self._actor.exchange, message, cancelled)
-        return reply
+        responses: bytes = _call(self._actor.exchange, message, cancelled)
+        return responses
 
     def end(self) -> None:
-        with contextlib.suppress(Exception):  # it may be gone
+        with contextlib.suppress(Exception):  # it may have exited
             _call(self._actor.close, seconds=SHUTDOWN_SECONDS)
         _kill(self._actor)
 
 
 def _check_connected() -> None:
-    """Raise ConnectionError if not connected: Ray would connect implicitly, or start a new cluster."""
+    """Raise ConnectionError if not connected, since Ray would connect implicitly, or start a new cluster."""
     if not ray.is_initialized():
         raise ConnectionError("the connection to Ray was shut down")
 
@@ -178,42 +178,42 @@ def _check_connected() -> None:
 def _call(method: Any, *arguments: Any, seconds: float | None = None) -> Any:
     """Call a method of an actor; return its result or raise its exception. Raises TimeoutError."""
     _check_connected()
-    future = method.remote(*arguments).future()  # ray.get would not survive the end of the connection
+    future = method.remote(*arguments).future()  # ray.get would fail at the end of the connection
     try:
         return future.result(seconds)
     except TimeoutError:
         raise
     except Exception as error:
-        raise _plain(error) from None
+        raise _unwrap_error(error) from None
 
 
 def _kill(actor: Any) -> None:
-    with contextlib.suppress(Exception):  # it may have ended already
+    with contextlib.suppress(Exception):  # it may have exited already
         _check_connected()
         ray.kill(actor)
 
 
-def _plain(error: BaseException) -> Exception:
-    """Return the exception of a call on its node or, if Ray itself failed, a short error."""
+def _unwrap_error(error: BaseException) -> Exception:
+    """Return the exception that a remote call raised or, if Ray itself failed, a short error."""
     if isinstance(error, RayTaskError):
         return cast(Exception, error.cause)
     # In Ray's errors, lines that begin with a tab are log output.
-    words = " ".join(line for line in str(error).splitlines() if line and not line.startswith("\t"))
-    if "failed to import" in words:
+    message = " ".join(line for line in str(error).splitlines() if line and not line.startswith("\t"))
+    if "failed to import" in message:
         return BackendUnavailable("it cannot import this sandbox; install the same curate-code everywhere")
-    return ConnectionError(words[:200])
+    return ConnectionError(message[:200])
 
 
 def connect(address: str, *packages: ModuleType) -> None:
-    """Connect to a cluster, and send it these packages and `sandbox`.
+    """Connect to a cluster, and upload these packages and `sandbox` to it.
 
-    Raises BackendUnavailable soon; Ray itself would retry for many minutes.
+    Raises BackendUnavailable after 30 seconds; Ray itself would retry for many minutes.
     """
     host, _, port = (os.environ.get("RAY_ADDRESS") or address if address == "auto" else address).rpartition(":")
     outcome: Future[None] = Future()
 
     def initialize() -> None:
-        # sent along, so that all nodes have the same version
+        # Uploaded, so that all nodes have the same version.
         folders = [str(Path(package.__file__ or "").parent) for package in (sandbox, *packages)]
         failure: BaseException | None = None
         try:
@@ -238,7 +238,7 @@ def connect(address: str, *packages: ModuleType) -> None:
         outcome.result(_CONNECT_SECONDS)
     except Exception as error:
         cause = [line for line in str(error.__cause__ or error).splitlines() if line.strip()]
-        reason = cause[-1] if cause else f"no answer in {_CONNECT_SECONDS} s"
+        reason = cause[-1] if cause else f"no response in {_CONNECT_SECONDS} s"
         raise BackendUnavailable(
             f"cannot connect to a Ray cluster at {address}: {reason}."
             ' Start one with "ray start --head", or give the address of its head node, such as head:6379'

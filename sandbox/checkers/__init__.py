@@ -1,21 +1,21 @@
 """Rules of comparison, one file each. The file's name is the checker's name.
 
-A checker is two pure functions, which run only in the trusted parent:
-    same_output(printed, expected) -> bool   compares the text that a program printed with the expected text
-    same_value(returned, expected) -> bool   compares the value that a call returned with the expected value
+A checker is two pure functions, which run only in the trusted worker:
+    same_output(printed, expected) -> bool   compares a program's output with the expected output
+    same_value(returned, expected) -> bool   compares a call's return value with the expected value
 
 lcb               LiveCodeBench's rules, the default
 tokens            tokens on each line, with a tolerance where a decimal is expected
 floats            tokens on each line, with a tolerance for every number
 exact             character by character
 unordered_lines   the same lines in any order
-codeforces        tokens in any white space, yes and no in any case, decimals with a tolerance
-any_of            one of several accepted answers
+codeforces        tokens in any whitespace, yes and no in any case, decimals with a tolerance
+any_of            one of several accepted outputs or values
 python            Python's ==, for the values of assertion suites only
 
 _text             lines and tokens of printed text
 _values           equality of plain values
-_python_values    equality of plain values as Python's == has it
+_python_values    equality of plain values under Python's ==
 _numbers          the tolerance
 """
 
@@ -41,7 +41,7 @@ def names() -> tuple[str, ...]:
 
 @cache
 def load(name: str) -> Checker:
-    """Return the checker of that name. Raises ValueError, naming the choices, if there is none."""
+    """Return the checker with this name. Raises ValueError, naming the choices, if there is none."""
     if name not in names():
         raise ValueError(f"unknown checker {name!r}; choose one of {', '.join(names())}")
     module: Checker = import_module(f"{__name__}.{name}")  # type: ignore[assignment]

@@ -1,22 +1,21 @@
-"""Decides whether two numbers are close: whether they differ by at most 1e-6, absolutely or relative to the expected
-one. NaN and infinities are close to nothing.
+"""The tolerance for numbers: two are close if they differ by at most 1e-6, absolutely or relative to the expected one.
+NaN and infinities are close to nothing.
 
 A number in text is plain ASCII: sign, digits with at most one point, exponent. `1_000`, `inf`, `0x10` and digits of
-other scripts are not numbers. float() reads tokens of any length in linear time, without int()'s limit of 4,300 digits;
-int() is never used on text.
+other scripts are not numbers. float() parses tokens of any length in linear time, without int()'s limit of 4,300
+digits; int() is never applied to text.
 """
 
 import math
 import re
 
 TOLERANCE = 1e-6
-# Possessive: "111...1x" is refused in one pass. The obvious \d+\.?\d* needs quadratic time for it.
+# Possessive quantifiers: \d+\.?\d* would take quadratic time to reject "111...1x".
 _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
 
 
 def is_close(number: int | float, expected: int | float) -> bool:
-    """Return whether a number is within the tolerance. One that a double cannot hold is close to nothing, not even to
-    itself."""
+    """Return whether a number is within the tolerance. One beyond the range of a double is close to nothing."""
     try:
         number, expected = float(number), float(expected)
     except OverflowError:  # an int beyond 1.8e308

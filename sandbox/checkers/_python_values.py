@@ -1,7 +1,7 @@
-"""Equality of plain values as Python's == has it, in linear time and memory even for values of a hostile program.
+"""Equality of plain values under Python's ==, in linear time and memory even for values of a hostile program.
 
-A value is turned into a text, its form, and two values are equal if their forms are equal. So no number is hashed, for
-which a program could prepare collisions, and no method of an object that a program has made is called.
+Each value is converted to a canonical text, its form; two values are equal if their forms are. So no number is hashed,
+for which a program could prepare collisions, and no method of a program's object is called.
 """
 
 import math
@@ -11,51 +11,51 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-_LEVELS = 250  # of nesting; Python's parser reads no literal with more than 200
+_LEVELS = 250  # maximum nesting; Python's parser accepts at most 200 levels in a literal
 _NUMBERS = (int, float, bool, Fraction)
 
 
 @dataclass(frozen=True, slots=True)
 class ReturnedSet:
-    """The members of a set that a program has returned. Never a set: its members may all have the same hash."""
+    """The members of a returned set. Not a set, since all members may have the same hash."""
 
     members: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ReturnedDict:
-    """The keys and values of a dict that a program has returned."""
+    """The keys and values of a returned dict."""
 
     items: tuple[tuple[Any, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class OpaqueValue:
-    """A value that is not plain data. Only the name of its type is known, and it equals nothing."""
+    """A value that is not plain data, represented by the name of its type. It equals nothing."""
 
     kind: str
 
 
 class NeverEqual(Exception):
-    """The value equals no other, not even a copy of itself."""
+    """The value equals nothing, not even a copy of itself."""
 
 
 def canonical_text(value: Any) -> str:
-    """Return a text that two values share if they are equal. Raises NeverEqual for a value that equals nothing.
+    """Return a text that is the same for equal values. Raises NeverEqual for a value that equals nothing.
 
     True, 1, 1.0 and 1+0j are the same number; a set is the same as a frozenset.
     """
     pieces: list[str] = []
-    _add(value, pieces, 0)
+    _append_form(value, pieces, 0)
     return "".join(pieces)
 
 
 def describe(value: Any) -> str:
     """Return a short description of a value, for people."""
-    return _WORDS.repr(value)
+    return _VALUE_REPR.repr(value)
 
 
-def _add(value: Any, pieces: list[str], level: int) -> None:
+def _append_form(value: Any, pieces: list[str], level: int) -> None:
     if level > _LEVELS:
         raise NeverEqual
     kind = type(value)
@@ -72,7 +72,7 @@ def _add(value: Any, pieces: list[str], level: int) -> None:
     elif kind in (list, tuple):
         pieces.append(f"{kind.__name__}{len(value)}:")
         for item in value:
-            _add(item, pieces, level + 1)
+            _append_form(item, pieces, level + 1)
     elif kind in (set, frozenset):
         _add_members(value, pieces, level)
     elif kind is ReturnedSet:
@@ -110,17 +110,17 @@ def _add_items(items: Iterable[tuple[Any, Any]], pieces: list[str], level: int) 
     pieces.append(f"d{len(members)}:")
     for key in sorted(members):
         pieces.append(key)
-        _add(members[key], pieces, level + 1)
+        _append_form(members[key], pieces, level + 1)
 
 
 def _form(value: Any, level: int) -> str:
     pieces: list[str] = []
-    _add(value, pieces, level + 1)
+    _append_form(value, pieces, level + 1)
     return "".join(pieces)
 
 
-class _Words(reprlib.Repr):
-    """Shows ReturnedSet and ReturnedDict as the values that they stand for."""
+class _ValueRepr(reprlib.Repr):
+    """repr() with ReturnedSet and ReturnedDict shown as sets and dicts."""
 
     def repr_ReturnedSet(self, value: ReturnedSet, level: int) -> str:
         inside = self._repr_iterable(value.members, level, "{", "}", self.maxset)  # type: ignore[attr-defined]
@@ -136,5 +136,5 @@ class _Words(reprlib.Repr):
         return f"<a value of type {value.kind[:80]}>"
 
 
-_WORDS = _Words()
-_WORDS.maxstring = _WORDS.maxother = 100
+_VALUE_REPR = _ValueRepr()
+_VALUE_REPR.maxstring = _VALUE_REPR.maxother = 100

@@ -1,11 +1,10 @@
-"""Splits printed text into lines and tokens, for all checkers that keep the line structure.
+"""Splitting of printed text into lines and tokens, for all checkers that preserve the line structure.
 
-CRLF is LF; blank lines and blanks at both ends of the text do not count; blank lines inside do. A blank is a
-space, tab, vertical tab or form feed: a no-break space, a lone CR or a NUL is part of a token.
+CRLF is LF; blank lines and blanks at both ends of the text are ignored; blank lines inside are not. A blank is a space,
+tab, vertical tab or form feed: a no-break space, a lone CR or a NUL is part of a token.
 
-A cheat can print whatever it likes, up to the output limit. So time is linear in the texts, printed text that is much
-longer than the expected one is not split at all, and both are split piece by piece: all tokens of a text at once need
-thirty times its memory.
+Outputs are hostile, up to the output limit. So time is linear in the texts, output much longer than the expected one is
+not split at all, and both are split block by block, since all tokens of a text take thirty times its memory.
 """
 
 import re
@@ -15,29 +14,29 @@ from itertools import zip_longest
 BLANKS = " \t\v\f"
 _BLANK = re.compile(rf"[{BLANKS}]")
 _TOKEN = re.compile(rf"[^{BLANKS}]+")
-_BLOCK = 1 << 20  # characters of lines or tokens that are split off at once
-_TIMES, _ROOM = 64, 1 << 20  # above the digits and blanks that an honest program adds
+_BLOCK_CHARS = 1 << 20  # characters that are split into lines or tokens at once
+_LENGTH_FACTOR, _LENGTH_SLACK = 64, 1 << 20  # generous for the digits and blanks that an honest program adds
 
 
 def is_much_longer(printed: str | bytes, expected: str) -> bool:
-    """Return whether a text is so much longer than the expected one that no checker could accept it: longer than 64
-    times its length plus a million characters, not counting white space at both ends.
+    """Return whether a text is too long for any checker to accept it: longer than 64 times the expected text plus a
+    million characters, without whitespace at both ends.
     """
-    most = _ROOM + _TIMES * len(expected)
-    return len(printed) > most and len(printed.strip()) > most
+    max_chars = _LENGTH_SLACK + _LENGTH_FACTOR * len(expected)
+    return len(printed) > max_chars and len(printed.strip()) > max_chars
 
 
 def split_lines(text: str) -> Iterator[str]:
-    """Yield the lines of text.split("\n"), but never hold all of them at once."""
+    """Yield the lines of text.split("\n"), without holding all of them in memory."""
     begin = 0
-    while (end := text.find("\n", begin + _BLOCK)) >= 0:
+    while (end := text.find("\n", begin + _BLOCK_CHARS)) >= 0:
         yield from text[begin:end].split("\n")
         begin = end + 1
     yield from text[begin:].split("\n")
 
 
 def normalize_text(text: str) -> str:
-    """Return the text with each CRLF as LF, and without blank lines and blanks at both ends."""
+    """Replace each CRLF by LF, and remove blank lines and blanks at both ends."""
     return text.replace("\r\n", "\n").strip(BLANKS + "\n")
 
 
@@ -67,7 +66,7 @@ def same_line(
     split        splits a text into tokens
     blank        matches a blank between tokens
     """
-    if len(printed) <= _BLOCK and len(expected) <= _BLOCK:
+    if len(printed) <= _BLOCK_CHARS and len(expected) <= _BLOCK_CHARS:
         tokens, expected_tokens = split(printed), split(expected)
         return len(tokens) == len(expected_tokens) and all(map(same_token, tokens, expected_tokens))
     pairs = zip_longest(_tokens(printed, split, blank), _tokens(expected, split, blank))
@@ -76,7 +75,7 @@ def same_line(
 
 def _tokens(text: str, split: Callable[[str], list[str]], blank: re.Pattern[str]) -> Iterator[str]:
     begin = 0
-    while (cut := blank.search(text, begin + _BLOCK)) is not None:
+    while (cut := blank.search(text, begin + _BLOCK_CHARS)) is not None:
         yield from split(text[begin : cut.start()])
         begin = cut.end()
     yield from split(text[begin:])

@@ -1,12 +1,11 @@
-"""Equality of plain values, which several checkers share.
+"""Equality of plain values, for several checkers.
 
-Covered: None, bool, int, float, str, list, tuple and dict, of exactly these types, nested to any depth:
-values are walked with an explicit stack, so neither 100,000 levels nor a deep caller raises RecursionError.
-Not covered: sets, bytes, classes. Nothing equals them, not even themselves: an expected value is JSON, which
-has none.
+Plain values are None, bool, int, float, str, list, tuple and dict, of exactly these types, nested to any depth: they
+are traversed with an explicit stack, without RecursionError. Any other value, such as a set, bytes or an instance of a
+class, equals nothing, not even itself, since expected values are JSON.
 
-NaN equals nothing. Python's own == on lists and dicts takes every object to be equal to itself, and `json` decodes
-every NaN to the same object.
+NaN equals nothing. Python's == on lists and dicts, in contrast, treats each object as equal to itself, and `json`
+decodes every NaN to the same object.
 """
 
 import json
@@ -26,16 +25,16 @@ JSON_KINDS: Mapping[type, str] = {
     tuple: "list",
     dict: "dict",
 }
-_MAX_KEY_BITS = 2_000  # some 600 digits: writing an int is quadratic, and CPython may refuse it from 640
+_MAX_KEY_BITS = 2_000  # some 600 digits; converting an int to text is quadratic, and CPython may limit it to 640 digits
 
 
 class NumberKey(str):
-    """A key of a returned dict, as JSON writes it, that was a number, a bool or None. The hash of a text cannot be
-    foreseen, so a program that returns a dict whose keys all have the same hash cannot keep us busy."""
+    """The JSON text of a returned dict's key that was a number, a bool or None. A program cannot prepare collisions,
+    since the hash of a str is randomized."""
 
 
 def json_key(key: object) -> str | None:
-    """Return the key as `json.dumps` writes it; None if it cannot, or if an integer is too long for a key."""
+    """Return the key as in the output of `json.dumps`; None if JSON has no such key, or if an integer is too long."""
     if type(key) in (str, NumberKey):
         return str(key)
     if type(key) is int and key.bit_length() > _MAX_KEY_BITS:
@@ -53,11 +52,11 @@ def same_structure(
 ) -> bool:
     """Return whether two values have the same shape and kinds, and equal content.
 
-    same_number   compares a returned number with the expected one; everything else must be equal exactly
-    kinds         the kind of each type: values of different kinds differ
-    key_of        returns the form in which a dict's key is compared; None if it equals no key
+    same_number   compares a returned number with the expected one; everything else must be exactly equal
+    kinds         the kind of each type; values of different kinds differ
+    key_of        returns the comparable form of a dict's key; None if it equals no key
     """
-    # Lists and dicts tell their size before their members: no walk begins another, so zip drops nothing.
+    # The size of a list or dict precedes its members, so no walk is a prefix of another, and zip drops nothing.
     for (kind, value), (expected_kind, expected_value) in zip(
         _walk(returned, kinds, key_of), _walk(expected, kinds, key_of), strict=False
     ):
@@ -73,7 +72,7 @@ def same_multiset(returned: Iterable[Any], expected: Iterable[Any]) -> bool:
     returned, expected = list(returned), list(expected)
     if same_structure(returned, expected):
         return True
-    # Size first: sorting needs memory, and only the expected value's size is trusted.
+    # Sizes first, since sorting takes memory, and only the expected value's size is trusted.
     if _size(returned) != _size(expected):
         return False
     forms, forms_expected = _sorted_forms(returned), _sorted_forms(expected)
@@ -81,8 +80,8 @@ def same_multiset(returned: Iterable[Any], expected: Iterable[Any]) -> bool:
 
 
 def _walk(value: Any, kinds: Mapping[type, str], key_of: Callable[[object], Any]) -> Iterator[tuple[str | None, Any]]:
-    """Yield the parts of a value from left to right: (kind, scalar), ("list", length), ("dict", length) and ("dict",
-    sorted keys), and (None, value) for a value that is not plain."""
+    """Yield the parts of a value in order: (kind, scalar), ("list", length), ("dict", length) and ("dict", sorted
+    keys), and (None, value) for a value that is not plain."""
     pending = [value]
     while pending:
         value = pending.pop()
@@ -110,8 +109,8 @@ def _size(value: Any) -> int:
 def _sorted_forms(items: list[Any]) -> list[Any] | None:
     """Return the walk (kind, value, kind, value, ...) of each item, sorted; None if an item equals nothing.
 
-    They are sorted rather than counted by hash: a list of multiples of 2**61 - 1, which all hash to 0, would take
-    quadratic time. Two walks first differ in a kind or in two values of one kind, so any two can be ordered.
+    Sorting instead of counting by hash avoids quadratic time for hash collisions, such as multiples of 2**61 - 1. Two
+    walks first differ in a kind or in two values of one kind, so any two are comparable.
     """
     if any(kind is None or value != value for kind, value in _walk(items, JSON_KINDS, json_key)):
         return None

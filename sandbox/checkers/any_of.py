@@ -1,10 +1,10 @@
-"""Accepts any one of several answers, for problems with a small, known number of right answers.
+"""Accepts any of several outputs or values, for problems with few correct ones, all known.
 
-Text: `expected` is a JSON list of strings, each a whole accepted output; the printed text is accepted if `lcb` accepts
-it for one of them. With any other `expected` (not JSON, not a list, a member that is not a string), nothing is
-accepted, which shows when no reference solution passes.
+Text: `expected` is a JSON list of strings, each a complete output; an output is accepted if `lcb` accepts it for one of
+them. Any other `expected` (not JSON, not a list, a member that is not a string) rejects every output, even that of a
+reference.
 
-Values: `expected` is a list of accepted values; the returned value is accepted if `lcb` accepts it for one of them.
+Values: `expected` is a list of values; a returned value is accepted if `lcb` accepts it for one of them.
 """
 
 import json
@@ -20,11 +20,11 @@ def same_output(printed: str, expected: str) -> bool:
         return False
     if not isinstance(accepted, list) or not all(isinstance(output, str) for output in accepted):
         return False
-    printed = printed.strip()  # as lcb would do for each of them
+    printed = printed.strip()  # once, since lcb does so
     return any(lcb.same_output(printed, output) for output in accepted)
 
 
 def same_value(returned: Any, expected: Any) -> bool:
     if type(returned) is tuple:
-        returned = list(returned)  # as lcb would do for each of them
+        returned = list(returned)  # once, since lcb does so
     return isinstance(expected, list) and any(lcb.same_value(returned, value) for value in expected)

@@ -1,10 +1,10 @@
-"""Tokens in any white space, as the usual checkers of Codeforces compare them (testlib's wcmp, nyesno and rcmp6).
+"""Compares tokens in any whitespace, like the usual checkers of Codeforces (testlib's wcmp, nyesno and rcmp6).
 
-Text: there must be equally many tokens, and each must be the same; lines do not count, unlike in `tokens`. Two tokens
-are the same if their text is; if the expected one is yes or no, in any case; or if the expected one is written as a
-decimal and both are within 1e-6, as in `tokens`. So integers are exact as text, and the case of other words matters.
+Text: the numbers of tokens and each pair of tokens must be the same; line breaks are ignored, unlike in `tokens`. Two
+tokens are the same if their texts are equal, in any case if yes or no is expected; or if a decimal is expected and they
+differ by at most 1e-6, as in `tokens`. So integers are compared as text, and the case of other words matters.
 
-Values: as in `tokens`; the programs of Codeforces return none.
+Values: as in `tokens`; Codeforces has none.
 """
 
 import re

@@ -11,8 +11,8 @@ Values: a tuple at the top becomes a list, then Python's ==: True == 1 == 1.0, a
 the key 1 is not "1". Expected values are JSON, so sets, and tuples as keys, equal nothing, although == would compare
 them with others of their kind.
 
-One departure: NaN never equals NaN, while == takes two lists that hold the same NaN object to be equal. There the
-program runs in the grader's process and can hand back json's own NaN; here no object is shared.
+One departure: NaN never equals NaN, while == considers two lists with the same NaN object equal. In LiveCodeBench the
+program runs in the grader's process and can return json's own NaN; here no object is shared.
 """
 
 import re
@@ -22,7 +22,7 @@ from typing import Any
 
 from sandbox.checkers import _text, _values
 
-_BLANK = re.compile(r"\s")  # what str.split() splits at
+_BLANK = re.compile(r"\s")  # as for str.split()
 _PYTHON_KINDS: Mapping[type, str] = {**_values.JSON_KINDS, bool: "number", tuple: "tuple"}
 
 
@@ -35,8 +35,8 @@ def same_output(printed: str, expected: str) -> bool:
     if printed.count("\n") != expected.count("\n"):  # before splitting a flood of lines
         return False
     return all(
-        ours.strip() == theirs.strip() or _text.same_line(ours, theirs, _same_decimal, str.split, _BLANK)
-        for ours, theirs in zip(_text.split_lines(printed), _text.split_lines(expected), strict=True)
+        line.strip() == expected_line.strip() or _text.same_line(line, expected_line, _same_decimal, str.split, _BLANK)
+        for line, expected_line in zip(_text.split_lines(printed), _text.split_lines(expected), strict=True)
     )
 
 
@@ -48,16 +48,16 @@ def same_value(returned: Any, expected: Any) -> bool:
 
 def _same_decimal(printed: str, expected: str) -> bool:
     try:
-        ours, theirs = Decimal(printed), Decimal(expected)
+        number, expected_number = Decimal(printed), Decimal(expected)
     except InvalidOperation:
         return False
-    if ours.is_nan() or theirs.is_nan():  # comparing a signalling NaN would raise
+    if number.is_nan() or expected_number.is_nan():  # comparing a signalling NaN would raise
         return False
     # Compares exponents first, so 1e999999999999 is never expanded, unlike by hash(), int() or + 0.
-    return ours == theirs
+    return number == expected_number
 
 
 def _python_key(key: object) -> tuple[str, Any] | None:
-    """Return a form of the key that is equal where keys are equal, and that can be sorted."""
+    """Return a sortable form of the key, equal for equal keys."""
     kind = _PYTHON_KINDS.get(type(key))
     return (kind, key) if kind in {"null", "number", "str"} and key == key else None

@@ -1,15 +1,15 @@
-"""Tokens, line by line: the rule of code_contests (sandbox.md 2.7) with its holes closed.
+"""Compares tokens line by line: the rule of code_contests (sandbox.md 2.7) without its loopholes.
 
-Text: CRLF is LF; blank lines at both ends do not count, nor does the number of blanks (space, tab, \\v, \\f) between
-tokens. There must be equally many lines, including blank ones inside, and on each line equally many tokens. Two tokens
-are the same if their text is; or if the expected one is written as a decimal in ASCII (with a point or an exponent),
+Text: CRLF is LF; blank lines at both ends are ignored, and so is the number of blanks (space, tab, \\v, \\f) between
+tokens. The numbers of lines must be equal, including blank ones inside, and on each line the numbers of tokens. Two
+tokens are the same if their texts are equal; or if the expected one is an ASCII decimal (with a point or an exponent),
 the printed one is an ASCII number, and they differ by at most 1e-6, absolutely or relative to the expected one. So
-integers are exact as text: `007`, `7.0` and a full-width seven are not `7`. Case matters. NaN and infinities match only
-as text.
+integers are compared as text: `007`, `7.0` and a full-width seven are not `7`. Case matters. NaN and infinities match
+only as text.
 
 Values: tuples are lists at any depth, a bool is not a number, an object's keys are strings ({1: x} is {"1": x}).
-Where a finite float is expected, the same 1e-6 applies; an expected int or infinity needs an equal number (5.0
-is 5); NaN and sets equal nothing.
+An expected finite float matches within the same 1e-6; an expected int or infinity requires an equal number (5.0 is 5);
+NaN and sets equal nothing.
 """
 
 import math

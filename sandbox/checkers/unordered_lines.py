@@ -1,12 +1,11 @@
-"""The same lines in any order, each equally often: DMOJ's `unordered` (sandbox.md 2.11), which does not compare sets.
+"""Compares lines as multisets, in any order: DMOJ's `unordered` (sandbox.md 2.11).
 
-Text: CRLF is LF; blank lines at both ends of the text do not count, and blanks at both ends of a line do not.
-The lines that remain are compared as text, and as multisets: the three lines 0, 1, 0 are not the three lines 1, 0, 1. A
-blank line inside is a line like any other: there must be as many, wherever they stand between the first and the last
-other line.
+Text: CRLF is LF; blank lines at both ends of the text, and blanks at both ends of a line, are ignored. The remaining
+lines are compared as a multiset of texts: the three lines 0, 1, 0 are not the three lines 1, 0, 1. Blank lines inside
+count like any other line.
 
-Values: two lists (or tuples) are equal if their members are, in any order and equally often; anything else,
-and each member, is compared as in `exact`. So only the outermost list is free in its order.
+Values: two lists (or tuples) are equal if their members are, as multisets; anything else, and each member, is compared
+as in `exact`. So only the order of the outermost list is ignored.
 """
 
 from typing import Any

@@ -1,13 +1,13 @@
-"""The commands that run and judge programs, one file each, and the parts that all commands share.
+"""The commands that run and judge programs, one file each, and code shared by all commands.
 
 judge          judge the submissions in a file
 doctor         show and test the isolation layers
-serve          judge and run programs for others, over HTTP
+serve          judge and run programs over HTTP
 
-console        explains errors, names missing packages, shows progress
-options        the options that several commands share
-table          tables and warnings, in colour on a terminal
-partial_file   an output file that can be continued after an interruption
+console        error messages, missing packages, progress bars
+options        options shared by several commands
+table          tables and warnings, in color on a terminal
+partial_file   an output file that can be resumed after an interruption
 """
 
 COMMANDS = ("doctor", "judge", "serve")

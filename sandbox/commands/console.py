@@ -1,4 +1,4 @@
-"""Explanations of missing packages, errors and interruptions, and progress bars, for all commands."""
+"""Error messages, also for missing packages and interruptions, and progress bars, for all commands."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ import click
 
 from sandbox.extras import install_command
 
-# For each extra of the distribution, the modules that must be importable if it is installed.
+# The modules of each extra of the distribution.
 _MODULES_OF_EXTRA = {
     "data": ("datasketch", "duckdb", "huggingface_hub", "jinja2", "pandas", "pyarrow", "xxhash"),
     "plot": ("matplotlib",),
@@ -24,9 +24,9 @@ _MODULES_OF_EXTRA = {
 
 
 def require_extra(extra: str, modules: Sequence[str] = ()) -> None:
-    """End the command, with the install command, if any of the modules is missing.
+    """End the command with an error that names the install command, if any of the modules is missing.
 
-    modules: the modules to look for; by default, those of the extra.
+    modules: the required modules; by default, those of the extra.
     """
     missing = [name for name in modules or _MODULES_OF_EXTRA[extra] if find_spec(name) is None]
     if missing:
@@ -40,7 +40,7 @@ def confirm_overwrite(out: Path, *, overwrite: bool) -> None:
     if not out.is_file():
         raise click.ClickException(f"{out} is not a file that can be replaced. Choose another --out.")
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise click.ClickException(f"{out} exists. Give --overwrite to replace it, or choose another --out.")
+        raise click.ClickException(f"{out} exists. Pass --overwrite to replace it, or choose another --out.")
     if not click.confirm(f"{out} exists. Replace it?", err=True):
         raise click.ClickException(f"{out} is unchanged. Choose another --out.")
 
@@ -52,18 +52,18 @@ def report_user_errors(
     advice: str | Callable[[Exception], str] = "",
     exit_code: int = 1,
 ) -> Iterator[None]:
-    """Show errors that the user can fix in one line, without a traceback.
+    """Show the user's errors in one line, without a traceback.
 
-    kinds: the exceptions whose message is for the user; others pass through.
-    interrupt_message: shown after Ctrl-C: what is saved, and how to continue. If None, click ends the command.
+    kinds: the exceptions to show; others propagate.
+    interrupt_message: the message after Ctrl-C: what is saved, and how to resume. If None, click ends the command.
     advice: a sentence after each error message, or a function that returns it.
     exit_code: the exit status of the command after an error; it is 1 after an interruption.
     """
     try:
         yield
     except kinds as error:
-        words, advised = _words(error), advice if isinstance(advice, str) else advice(error)
-        explained = click.ClickException(f"{words}. {advised}" if advised else words)
+        message, advised = _error_text(error), advice if isinstance(advice, str) else advice(error)
+        explained = click.ClickException(f"{message}. {advised}" if advised else message)
         vars(explained)["exit_code"] = exit_code  # typed as a class attribute, but click reads the instance's
         raise explained from error
     except KeyboardInterrupt:
@@ -72,20 +72,20 @@ def report_user_errors(
         raise click.ClickException(f"interrupted; {interrupt_message}") from None
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.strerror}: {error.filename}"  # without the number that str(error) puts first
     return str(error)
 
 
 class ProgressBar:
-    """Shows the progress of a stage, its rate and the time left: a bar on a terminal, elsewhere an occasional line.
+    """A display of a stage's progress, rate and remaining time: a bar on a terminal, an occasional line elsewhere.
 
     unit          noun for the items, with a leading space
     short_stages  whether, without a terminal, a stage of less than five seconds gets a line at its end
 
     It is a context manager that closes the bar on exit. Call it with the name of the stage, the number of items done,
-    and the total number of items, or None where the total is not known.
+    and the total number of items (None if unknown).
     """
 
     SECONDS_TO_FIRST_LINE = 5.0
@@ -135,7 +135,7 @@ class ProgressBar:
         self._tqdm.write(line, file=sys.stderr)
 
     def close(self) -> None:
-        """Close the bar, so that the lines that follow do not run into it."""
+        """Close the bar, so that later output starts on a new line."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None

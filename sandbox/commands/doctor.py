@@ -54,29 +54,29 @@ def _show_packages(box: "Sandbox") -> None:
 
 
 def _check(backend: str, box: "Sandbox") -> int:
-    """Run the self-check, show its findings, and return the number of checks that failed."""
+    """Run the self-check, show its results, and return the number of failed checks."""
     from sandbox.conformance import KNOWN_FAILURES, run
 
     click.echo("\nself-check")
-    known = KNOWN_FAILURES.get(backend, {})
+    known_failures = KNOWN_FAILURES.get(backend, {})
     n_failed = 0
-    for finding in run(box):
-        if finding.passed is False and finding.check.name not in known:
+    for result in run(box):
+        if result.passed is False and result.check.name not in known_failures:
             n_failed += 1
-        click.echo(_line(finding, known))
+        click.echo(_line(result, known_failures))
     return n_failed
 
 
 def _styled(word: str) -> str:
-    return click.style(word, **_STYLES.get(word.strip(), {}))  # click leaves the style out where there is no terminal
+    return click.style(word, **_STYLES.get(word.strip(), {}))  # click removes the style without a terminal
 
 
-def _line(finding: "CheckResult", known_failures: Mapping[str, str]) -> str:
-    name = finding.check.name
-    if finding.passed:
+def _line(result: "CheckResult", known_failures: Mapping[str, str]) -> str:
+    name = result.check.name
+    if result.passed:
         return f"  {_styled('ok      ')}{name}"
-    if finding.passed is None:
-        return f"  {_styled('absent  ')}{name}: {finding.actual}"
+    if result.passed is None:
+        return f"  {_styled('absent  ')}{name}: {result.actual}"
     if name in known_failures:
         return f"  {_styled('known   ')}{name}: {known_failures[name]}"
-    return f"  {_styled('FAILED  ')}{name}: {finding.actual}"
+    return f"  {_styled('FAILED  ')}{name}: {result.actual}"

@@ -19,7 +19,7 @@ from sandbox.commands.partial_file import PartialFile
 if TYPE_CHECKING:
     from sandbox import Sandbox, SandboxOptions
 
-_MIN_BYTES, _MIN_BYTES_OF_TEST = 180, 100  # of a verdict, and for each of its tests
+_MIN_BYTES, _MIN_BYTES_OF_TEST = 180, 100  # minimum size of a verdict without tests, and of each test in it
 
 
 @click.command("judge")
@@ -77,8 +77,8 @@ def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "
 class _InputSummary:
     """Summary of an input file.
 
-    fingerprint   the beginning of the SHA-256 of the file's content
-    n_records     number of lines that are not blank
+    fingerprint   prefix of the SHA-256 of the file's content
+    n_records     number of nonblank lines
     n_tests       number of tests of all records
     """
 
@@ -88,7 +88,7 @@ class _InputSummary:
 
 
 def _scan(records: Path, progress: ProgressBar) -> _InputSummary:
-    """Read all records once, before anything is judged. Raises ClickException for a field that does not exist."""
+    """Read all records, before anything is judged. Raises ClickException for an unknown field."""
     digest = hashlib.sha256()
     n_records = n_tests = n_bytes = 0
     total = records.stat().st_size
@@ -107,9 +107,9 @@ def _scan(records: Path, progress: ProgressBar) -> _InputSummary:
 
 
 def _n_tests(line: bytes) -> int:
-    """Return the number of tests of a record; 0 for a malformed one, which judging reports.
+    """Return the number of tests of a record; 0 for a malformed one, which is reported later.
 
-    Raises ValueError for a field that does not exist.
+    Raises ValueError for an unknown field.
     """
     from sandbox import json_codec
     from sandbox.judge_record import Record
@@ -123,14 +123,14 @@ def _n_tests(line: bytes) -> int:
 
 
 def _check_disk_space(work: _InputSummary, partial: PartialFile, *, run_all: bool) -> None:
-    """Raise ClickException if the verdicts cannot fit on the disk."""
+    """Raise ClickException if the free disk space cannot hold the verdicts."""
     n_left = work.n_records - partial.n_lines
     n_tests = n_left * work.n_tests // work.n_records if run_all and work.n_records else n_left
-    least = n_left * _MIN_BYTES + n_tests * _MIN_BYTES_OF_TEST
-    if (free := partial.free_bytes) < least:
+    min_bytes = n_left * _MIN_BYTES + n_tests * _MIN_BYTES_OF_TEST
+    if (free := partial.free_bytes) < min_bytes:
         raise click.ClickException(
-            f"the disk of {partial.path.parent} is full: {n_left} verdicts take at least {_size(least)}, and "
-            f"{_size(free)} are free. Make room, or choose another --out. Nothing has been judged."
+            f"not enough disk space in {partial.path.parent}: {n_left} verdicts need at least {_size(min_bytes)}, and "
+            f"{_size(free)} are free. Free some space, or choose another --out. Nothing has been judged."
         )
 
 
@@ -141,7 +141,7 @@ def _size(n_bytes: int) -> str:
 def _judge_remaining(
     box: "Sandbox", records: Path, partial: PartialFile, n_records: int, progress: ProgressBar, *, run_all: bool
 ) -> None:
-    """Judge the records that have no verdict yet, and show the progress."""
+    """Judge the records without a verdict, and show the progress."""
     from sandbox.judge_record import judge_lines
 
     remaining = islice(_numbered_lines(records), partial.n_lines, None)
@@ -160,6 +160,6 @@ def _count_verdicts(out: Path) -> Counter[str]:
 
 
 def _numbered_lines(records: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file that are not blank, with their numbers."""
+    """Yield the nonblank lines of a file, with their line numbers."""
     with records.open(encoding="utf-8", errors="surrogateescape") as file:
         yield from ((number, line) for number, line in enumerate(file, 1) if line.strip())

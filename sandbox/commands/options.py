@@ -1,4 +1,4 @@
-"""The options for where programs run, shared by all commands that run programs."""
+"""The options of the sandbox, shared by all commands that run programs."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-BACKENDS = ("local", "docker", "ray", "http")  # listed here, since importing them slows down every start
+BACKENDS = ("local", "docker", "ray", "http")  # literal, since importing them would slow down every command
 _OPTIONS = (
     click.option(
         "--backend",
@@ -55,7 +55,7 @@ Command = Callable[..., Any]
 
 
 def sandbox_options(command: Command) -> Command:
-    """Give a command the options of the sandbox; its parameter `sandbox` becomes a SandboxOptions."""
+    """Add the options of the sandbox to a command, as its parameter `sandbox`, a SandboxOptions."""
 
     @sandbox_overrides
     @wraps(command)
@@ -72,9 +72,9 @@ def sandbox_options(command: Command) -> Command:
 
 
 def sandbox_overrides(command: Command) -> Command:
-    """Give a command the same options; its parameter `sandbox` becomes a dictionary of those that the user has given.
+    """Add the same options to a command, as its parameter `sandbox`, a dict of the options that the user has passed.
 
-    This is for commands whose configuration says where programs run.
+    For commands whose configuration also has these options.
     """
 
     @wraps(command)

@@ -1,4 +1,4 @@
-"""A file of JSON lines that an interrupted command leaves behind, and to which the same command appends the rest."""
+"""A JSON Lines file that an interrupted command leaves behind, and that the same command resumes."""
 
 import errno
 import json
@@ -17,13 +17,13 @@ from sandbox.concurrency.file_lock import FileLock
 
 
 class PartialFile(Closeable):
-    """Collects lines in a partial file beside `out`, which becomes `out` once it is complete.
+    """A partial file in the folder of `out`, renamed to `out` once it is complete.
 
-    out    the file to write in the end
-    work   identifies the work in the partial file's name, so that other work does not continue the file
+    out    the complete file
+    work   identifies the work, in the partial file's name, so that other work does not resume it
 
-    The file is locked until `close`. Before any work is done, OSError is raised if the file cannot be written, and
-    ClickException if another command writes to it, or if a line before the last is not complete.
+    The file is locked until `close`. Raises OSError if it cannot be written, and ClickException if another command
+    writes to it, or if a line before the last is corrupt.
     """
 
     def __init__(self, out: Path, work: str) -> None:
@@ -38,7 +38,7 @@ class PartialFile(Closeable):
         )
         self._is_committed = False
         try:
-            self.n_lines = _whole_lines(self.path)  # left by an interrupted command
+            self.n_lines = _complete_lines(self.path)  # left by an interrupted command
         except BaseException:
             self._lock.close()
             raise
@@ -56,7 +56,7 @@ class PartialFile(Closeable):
 
     @contextmanager
     def open_for_append(self) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-        """Yield a function that appends a line; the line is saved when that function returns."""
+        """Yield a function that appends and flushes a line."""
         with self.path.open("a", encoding="utf-8") as file:
 
             def append(record: Mapping[str, Any]) -> None:
@@ -66,13 +66,14 @@ class PartialFile(Closeable):
             yield append
 
     def commit(self) -> None:
-        """Rename the partial file to the file to write."""
+        """Rename the partial file to the complete file."""
         self.path.rename(self._out)
         self._is_committed = True
 
 
-def _whole_lines(path: Path) -> int:
-    """Return the number of complete lines of a file, and cut off an incomplete last one. Raises ClickException."""
+def _complete_lines(path: Path) -> int:
+    """Return the number of complete lines of a file; truncate an incomplete last one. Raises ClickException for a
+    corrupt line."""
     n_lines = end = 0
     with path.open("rb") as file:
         for line in file:

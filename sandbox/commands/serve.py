@@ -119,7 +119,7 @@ def command(
     listeners = _listen(host, port, processes, token)
     greeting = f"listening on {_url(listeners[0])}"
     with report_user_errors(SandboxError), sandbox.open() as box:
-        most = _most(
+        max_limits = _max_limits(
             box.workers,
             memory_mb=max_memory_mb,
             wall_seconds=max_wall_seconds,
@@ -133,23 +133,23 @@ def command(
             token=token,
             open_metrics=open_metrics,
             host=host,
-            max_limits=most,
+            max_limits=max_limits,
         )
         about = f"({box.workers} workers, {'token' if token else 'no token'})"
         all_answered = server.serve(box, settings, listeners, lambda: click.echo(f"{greeting} {about}"))
     if not all_answered:
-        raise click.ClickException("stopped before all accepted requests were answered")
+        raise click.ClickException("stopped before all accepted requests got a response")
 
 
 def _listen(host: str, port: int, processes: int, token: str | None) -> list[socket.socket]:
-    """Return a listening socket for each process. Without a token, only loopback is allowed."""
+    """Return a listening socket for each process. Without a token, raise ClickException unless `host` is loopback."""
     from sandbox.service.listener import listen_many
     from sandbox.service.settings import is_loopback
 
     try:
         if token is None and not is_loopback(host):
             raise click.ClickException(
-                f"anyone who reaches {host} could run programs here. Give a token: --token-file FILE, or CURATE_TOKEN"
+                f"anyone who reaches {host} could run programs here. Set a token: --token-file FILE, or CURATE_TOKEN"
             )
         return listen_many(host, port, processes)
     except OSError as error:
@@ -163,7 +163,7 @@ def _url(listener: socket.socket) -> str:
     return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
 
 
-def _most(
+def _max_limits(
     workers: int,
     *,
     memory_mb: int | None,

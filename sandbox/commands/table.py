@@ -1,4 +1,4 @@
-"""Tables and warnings that commands print: by rich on a terminal, elsewhere as plain lines of fixed widths."""
+"""Tables and warnings of commands: by rich on a terminal, as plain lines with fixed widths elsewhere."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ import click
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column of a table. In plain lines it has this width; numbers are aligned on the right."""
+    """A column of a table. The width is for plain lines; numbers are right-aligned."""
 
     name: str
     width: int
@@ -22,7 +22,7 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """The cells of a row, and a text below it."""
+    """The cells of a row, and a note below it."""
 
     cells: Sequence[str]
     note: str = ""
@@ -40,12 +40,12 @@ def print_table(columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> Non
 
 
 def warn(message: str) -> None:
-    """Print a warning on stderr, in colour if it is a terminal."""
+    """Print a warning on stderr, in color on a terminal."""
     click.echo(click.style("Warning:", fg="yellow", bold=True) + f" {message}", err=True)
 
 
 def is_terminal() -> bool:
-    """Return whether stdout is a terminal that can do more than print lines."""
+    """Return whether stdout is a terminal with control sequences."""
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 

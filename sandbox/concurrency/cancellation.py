@@ -10,8 +10,8 @@ from sandbox.errors import Cancelled
 class CancelToken:
     """Cancels the `Sandbox.run` and `Sandbox.judge` calls it is passed to.
 
-    After cancel() the program is killed, its worker serves others, and the call raises Cancelled. Several calls may
-    share a CancelToken. It cannot be undone.
+    cancel() kills the program and frees its worker, and the call raises Cancelled. Several calls may share a
+    CancelToken. It cannot be undone.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class CancelToken:
         return self._cancelled
 
     def cancel(self) -> None:
-        """Cancel all calls that share this, now and later. Returns soon; any thread may call it, and more than once."""
+        """Cancel all present and later calls with this token, without waiting for them. Thread-safe and idempotent."""
         with self._lock:
             self._cancelled = True
             for call in self._calls:
@@ -37,9 +37,9 @@ class CancelToken:
 
     @contextmanager
     def on_cancel(self, call: Callable[[], object]) -> Iterator[None]:
-        """For backends: call `call` if cancel() is called within the block.
+        """Register a function, for backends: cancel() calls it if called within the block.
 
-        `call` must return soon; it is not called after the block. Raises Cancelled if cancel() was called before it.
+        `call` must return soon; it is not called after the block. Raises Cancelled if cancel() was called before.
         """
         with self._lock:
             self.raise_if_cancelled()

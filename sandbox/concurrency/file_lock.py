@@ -11,13 +11,13 @@ _POLL_SECONDS = 0.05
 
 
 class FileLock(Closeable):
-    """An flock on a file until `close`. The kernel releases it when the process ends, however it ends.
+    """An flock on a file until `close`, or until the process exits.
 
-    path          the file, which is created if it is missing and may hold data; its folder must exist
-    refusal       raised if another process holds the lock; None: BlockingIOError
-    shared        allow other shared locks on the file
-    wait_seconds  time to wait for another process
-    temporary     let `close` remove the file
+    path          the file, created if missing; its content is preserved; its folder must exist
+    refusal       raised if another process holds the lock; None for BlockingIOError
+    shared        whether to permit other shared locks on the file
+    wait_seconds  maximum time to wait for another process
+    temporary     whether `close` removes the file
 
     Child processes do not inherit the lock. Raises OSError if the file cannot be opened for writing, or if its file
     system has no locks.
@@ -34,24 +34,24 @@ class FileLock(Closeable):
                 raise refusal or BlockingIOError(f"another process holds the lock on {path}")
             time.sleep(_POLL_SECONDS)
         self._descriptor = descriptor
-        _held.add(self)
+        _open_locks.add(self)
 
     def close(self) -> None:
         """Release the lock. Further calls have no effect."""
-        if self not in _held:
+        if self not in _open_locks:
             return
-        _held.remove(self)
+        _open_locks.remove(self)
         if self._temporary:
             self._path.unlink(missing_ok=True)  # while the lock is held
-        fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a child that has not called exec yet still has the descriptor
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a child before its exec may still have the descriptor
         os.close(self._descriptor)
 
     def close_in_child(self) -> None:
-        """Close the copy of the descriptor that fork gave to this process. The parent keeps the lock."""
+        """Close a forked child's copy of the descriptor. The parent keeps the lock."""
         os.close(self._descriptor)
 
 
-_held: set[FileLock] = set()
+_open_locks: set[FileLock] = set()
 
 
 def _try_lock(path: Path, operation: int) -> int | None:
@@ -71,9 +71,9 @@ def _try_lock(path: Path, operation: int) -> int | None:
     return None
 
 
-def _forget_in_child() -> None:
-    while _held:
-        _held.pop().close_in_child()
+def _close_in_child() -> None:
+    while _open_locks:
+        _open_locks.pop().close_in_child()
 
 
-os.register_at_fork(after_in_child=_forget_in_child)
+os.register_at_fork(after_in_child=_close_in_child)

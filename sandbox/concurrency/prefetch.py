@@ -13,49 +13,49 @@ Item = TypeVar("Item")
 def prefetch(
     items: Iterable[Item], max_buffered: int, *, timeout_seconds: float | None = None
 ) -> Iterator[Iterator[Item]]:
-    """Yield an iterator over the items, in order, which makes the next ones while the consumer uses one.
+    """Yield an iterator over the items, in order, which are produced ahead in a thread.
 
-    max_buffered     the most items that wait for the consumer
-    timeout_seconds  time without an item after which TimeoutError is raised; None: no limit
+    max_buffered     maximum number of items that wait for the consumer
+    timeout_seconds  time without an item after which TimeoutError is raised; None for no limit
 
-    If the iterator raises an exception, the consumer gets it in place of the next item. Leaving the block ends the
-    iterator after the item that it is making, without waiting for that.
+    An exception of the producer is raised in the consumer in place of the next item. Leaving the block stops the
+    producer after its current item, without waiting for it.
     """
-    arrived: queue.SimpleQueue[tuple[Item] | BaseException | None] = queue.SimpleQueue()
-    places = threading.Semaphore(max_buffered)
-    left = threading.Event()
+    arrivals: queue.SimpleQueue[tuple[Item] | BaseException | None] = queue.SimpleQueue()
+    slots = threading.Semaphore(max_buffered)
+    is_closed = threading.Event()
 
     def produce() -> None:
         try:
             for item in items:
-                arrived.put((item,))
-                places.acquire()
-                if left.is_set():
+                arrivals.put((item,))
+                slots.acquire()
+                if is_closed.is_set():
                     break
-            arrived.put(None)
+            arrivals.put(None)
         except BaseException as error:
-            arrived.put(error)
+            arrivals.put(error)
         finally:
             if isinstance(items, Generator):
                 items.close()
 
     def consume() -> Iterator[Item]:
-        while (arrival := _take(arrived, timeout_seconds)) is not None:
+        while (arrival := _take(arrivals, timeout_seconds)) is not None:
             if isinstance(arrival, BaseException):
                 raise arrival
-            places.release()
+            slots.release()
             yield arrival[0]
 
     threading.Thread(target=produce, name="prefetch", daemon=True).start()
     try:
         yield consume()
     finally:
-        left.set()
-        places.release()
+        is_closed.set()
+        slots.release()
 
 
-def _take(arrived: "queue.SimpleQueue[Item]", timeout_seconds: float | None) -> Item:
+def _take(arrivals: "queue.SimpleQueue[Item]", timeout_seconds: float | None) -> Item:
     try:
-        return arrived.get(timeout=timeout_seconds)
+        return arrivals.get(timeout=timeout_seconds)
     except queue.Empty:
         raise TimeoutError(f"timed out: no item arrived for {timeout_seconds:g} s") from None

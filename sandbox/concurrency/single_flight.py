@@ -1,4 +1,4 @@
-"""A cache that computes each result once: a thread that needs a result in progress waits for it."""
+"""A cache in which concurrent calls for one key share one computation."""
 
 import threading
 from collections import OrderedDict
@@ -10,34 +10,34 @@ Result = TypeVar("Result")
 
 
 class SingleFlightCache(Generic[Result]):
-    """Keeps the latest results by their keys. Any number of threads may use it.
+    """A thread-safe LRU cache of results.
 
-    remembered   the number of results that are kept
+    max_entries   maximum number of results
     """
 
-    def __init__(self, remembered: int) -> None:
-        self._remembered = remembered
+    def __init__(self, max_entries: int) -> None:
+        self._max_entries = max_entries
         self._lock = threading.Lock()
         self._futures: OrderedDict[Hashable, Future[Result]] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], Result], should_cache: Callable[[Result], bool]) -> Result:
-        """Return the cached result of `make` for the key, or call it.
+        """Return the cached result for the key, or that of `make`.
 
-        An exception, or a result for which `should_cache` returns False, goes only to threads already waiting for
-        it; a later call makes the result again.
+        An exception, or a result for which `should_cache` returns False, is passed only to threads already waiting for
+        it; a later call computes the result again.
         """
         with self._lock:
             is_first = key not in self._futures
             future = self._futures.setdefault(key, Future())
             self._futures.move_to_end(key)
-            if len(self._futures) > self._remembered:
+            if len(self._futures) > self._max_entries:
                 self._futures.popitem(last=False)
         if not is_first:
-            return future.result()  # without a timeout: the thread that makes it has limits
-        kept = False
+            return future.result()  # without a timeout, since the computing thread has limits
+        is_cached = False
         try:
             result = make()
-            kept = should_cache(result)
+            is_cached = should_cache(result)
         except BaseException as error:
             future.set_exception(error)
             raise
@@ -45,7 +45,7 @@ class SingleFlightCache(Generic[Result]):
             future.set_result(result)
             return result
         finally:
-            if not kept:
+            if not is_cached:
                 with self._lock:
                     if self._futures.get(key) is future:
                         del self._futures[key]

@@ -1,4 +1,4 @@
-"""The sockets of a pool of HTTP connections, so that another thread can end calls that wait for a response."""
+"""Tracking of the sockets of a pool of HTTP connections, by which other threads can interrupt requests."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class SocketInterrupt:
-    """When called, shuts down the connection that a thread uses, and each one that it takes later."""
+    """A function that shuts down a thread's current connection, and each later one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -20,17 +20,17 @@ class SocketInterrupt:
     def __call__(self) -> None:
         with self._lock:
             self.has_fired = True
-            self._hang_up()
+            self._shut_down()
 
     def set_socket(self, connected: socket.socket) -> None:
         """Record the socket that the thread uses from now on."""
-        # A duplicate: TLS detaches the original for its handshake, which must be interruptible, too.
-        own = socket.socket(fileno=os.dup(connected.fileno()))
+        # A duplicate, since TLS detaches the original for its handshake, which must be interruptible, too.
+        duplicate = socket.socket(fileno=os.dup(connected.fileno()))
         with self._lock:
             self._release()
-            self._socket = own
+            self._socket = duplicate
             if self.has_fired:
-                self._hang_up()
+                self._shut_down()
 
     def release(self) -> None:
         """Close the copy of a connection that the thread no longer uses."""
@@ -42,14 +42,14 @@ class SocketInterrupt:
             self._socket.close()
             self._socket = None
 
-    def _hang_up(self) -> None:
+    def _shut_down(self) -> None:
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
 
 
 class SocketRegistry:
-    """Tracks the sockets of all connections whose class `make_tracked_class` made."""
+    """The sockets of all connections of classes from `make_tracked_class`."""
 
     def __init__(self) -> None:
         self._of_thread = threading.local()
@@ -57,10 +57,10 @@ class SocketRegistry:
         self._open: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     def make_tracked_class(self, kind: Any) -> Any:
-        """Return a subclass of `kind`, a class of connections, whose sockets are tracked here."""
+        """Return a subclass of a connection class whose sockets are tracked here."""
         sockets = self
 
-        class Following(kind):  # type: ignore[misc]
+        class TrackedConnection(kind):  # type: ignore[misc]
             def connect(self) -> None:
                 super().connect()
                 with sockets._lock:
@@ -71,19 +71,19 @@ class SocketRegistry:
                 sockets._record(connected)
                 return connected
 
-            def request(self, *words: Any, **named: Any) -> None:
+            def request(self, *arguments: Any, **named: Any) -> None:
                 if self.sock is not None:
                     sockets._record(self.sock)
-                super().request(*words, **named)
+                super().request(*arguments, **named)
 
-        Following.__name__ = kind.__name__  # urllib3's messages show it
-        return Following
+        TrackedConnection.__name__ = kind.__name__  # for urllib3's messages
+        return TrackedConnection
 
     @contextlib.contextmanager
     def open_interrupt(self, interrupt: SocketInterrupt | None = None) -> Iterator[SocketInterrupt]:
-        """Yield an interrupt. When called, also before this block, it ends the requests that this thread makes in it.
+        """Yield an interrupt for the requests of this thread in the block. It may be called before the block, too.
 
-        interrupt  the one to use; None: a new one
+        interrupt  the interrupt to use; None for a new one
         """
         self._of_thread.interrupt = interrupt = interrupt or SocketInterrupt()
         try:
@@ -93,7 +93,7 @@ class SocketRegistry:
             interrupt.release()
 
     def shutdown_all(self) -> None:
-        """Shut down every connection. A thread that waits for a response gets an error."""
+        """Shut down every connection. Threads that wait for a response get an error."""
         with self._lock:
             for connected in self._open:
                 with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Apply a function to many items in threads, reading only a few items ahead."""
+"""A parallel map in threads, which reads only a few items ahead."""
 
 import contextlib
 import queue
@@ -9,17 +9,17 @@ from typing import TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_PREFETCH = 2  # items per thread taken from the caller's iterable before one is done
+_PREFETCH = 2  # maximum number of items per thread that are in progress or waiting
 
 
 def map_results(
     function: Callable[[Item], Result], items: Iterable[Item], *, threads: int
 ) -> Iterator[tuple[int, Result | Exception]]:
-    """Yield the index of each item and the result of function(item), or the exception that it raised, as they finish.
+    """Yield the index of each item, and the result or exception of function(item), in order of completion.
 
-    `items` may be endless. An exception that is not an Exception, such as KeyboardInterrupt, is raised.
+    `items` may be infinite. A BaseException that is not an Exception, such as KeyboardInterrupt, is raised.
     """
-    # Without futures, whose locks and notifications would dominate the cost of an item.
+    # Without futures, whose locks and notifications would dominate the cost per item.
     waiting: queue.SimpleQueue[tuple[int, Item] | None] = queue.SimpleQueue()  # None: a thread ends
     finished: queue.SimpleQueue[tuple[int, Result | BaseException]] = queue.SimpleQueue()
     n_threads = n_open = 0
@@ -32,7 +32,7 @@ def map_results(
             except BaseException as error:
                 outcome = error
             finished.put((task[0], outcome))
-            del task, outcome  # a thread that waits must not keep a large item alive
+            del task, outcome  # an idle thread must not keep a large item alive
 
     def take_finished() -> tuple[int, Result | Exception]:
         index, outcome = finished.get()
@@ -54,7 +54,7 @@ def map_results(
             n_open -= 1
             yield take_finished()
     finally:
-        # This does not wait, so that Ctrl-C ends at once.
+        # Without waiting, so that Ctrl-C takes effect immediately.
         while not waiting.empty():
             with contextlib.suppress(queue.Empty):
                 waiting.get_nowait()

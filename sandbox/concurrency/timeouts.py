@@ -11,8 +11,8 @@ Result = TypeVar("Result")
 def call_with_timeout(call: Callable[[], Result], seconds: float, error: Exception) -> Result:
     """Return the result of the call, or raise its exception.
 
-    Raises `error` if that takes longer than `seconds`. A thread cannot be ended from outside, so the call goes on in a
-    daemon thread, which does not keep the process alive.
+    Raises `error` after `seconds`. Since threads cannot be killed, the call then continues in a daemon thread, which
+    does not keep the process alive.
     """
     future: Future[Result] = Future()
 

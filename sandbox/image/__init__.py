@@ -1,10 +1,10 @@
-"""The image of the docker backend's containers: Debian with packages.txt, and the sources that they run.
+"""The image of the docker backend's containers: Debian with packages.txt, and the sources of workers.
 
-`make sandbox-image` builds it; with PACKAGES="pandas scipy" IMAGE=NAME, one with these packages for programs.
+`make sandbox-image` builds it; PACKAGES="pandas scipy" adds packages for programs, IMAGE=NAME sets its name.
 
-    build.sh         builds the image, unless one built from exactly these sources exists
+    build.sh         builds the image, unless it exists with the same sources
     Dockerfile       the build, based on Debian's image
-    debootstrap.sh   makes the same system from Debian's packages, for machines without a registry
+    debootstrap.sh   makes the base system from Debian's packages, for machines without a registry
     packages.txt     the Debian packages
 """
 
@@ -12,11 +12,11 @@ import hashlib
 from pathlib import Path
 
 TAG = "curate-sandbox"
-LABEL = "curate-sandbox.sources"  # this label of the image holds the fingerprint of its sources
-PACKAGES_LABEL = "curate-sandbox.packages"  # and this one the packages requested at its build, as JSON
-INSTALLED = "/opt/curate/sandbox/installed"  # where these packages are in the image
-USER = "65432:65432"  # Debian assigns this id to no user, so nothing outside a container belongs to it
-NUMPY = {"numpy": "/usr/lib/python3/dist-packages/numpy"}  # where Debian has it
+LABEL = "curate-sandbox.sources"  # image label with the fingerprint of its sources
+PACKAGES_LABEL = "curate-sandbox.packages"  # image label with its packages for programs, as JSON
+INSTALLED = "/opt/curate/sandbox/installed"  # the image's folder of these packages
+USER = "65432:65432"  # an id that Debian assigns to no user, so nothing outside a container belongs to it
+NUMPY = {"numpy": "/usr/lib/python3/dist-packages/numpy"}  # Debian's path
 
 _PACKAGE = Path(__file__).parents[1]
 _FOR_CALLERS = {
@@ -27,14 +27,14 @@ _FOR_CALLERS = {
 
 
 def source_files() -> list[str]:
-    """Return the files that go into the image, as paths relative to the package's folder."""
+    """Return the files for the image, as paths relative to the package's folder."""
     recipe = [path for path in Path(__file__).parent.iterdir() if path.is_file()]
     names = (path.relative_to(_PACKAGE) for path in {*_PACKAGE.rglob("*.py"), *recipe})
     return sorted(str(name) for name in names if not _is_for_callers(name))
 
 
 def _is_for_callers(name: Path) -> bool:
-    """Return whether a file is for callers only: no worker imports it, so a change to it needs no new image."""
+    """Return whether only callers import a file, so that its changes do not require a new image."""
     return name.parts[0] in _FOR_CALLERS
 
 

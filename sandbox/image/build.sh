@@ -19,7 +19,7 @@ if ! command -v docker >/dev/null; then
     exit 1
 fi
 if ! docker version >/dev/null; then
-    echo "no Docker engine answers; start one (as root: dockerd), or say with DOCKER_HOST where it is" >&2
+    echo "no Docker engine responds; start one (as root: dockerd), or set DOCKER_HOST to its address" >&2
     exit 1
 fi
 

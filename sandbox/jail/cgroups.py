@@ -1,15 +1,15 @@
 """Limits on memory, processes and processor time of a process tree, by a writable cgroup v1 or v2.
 
-Each worker has one cgroup, in which its zygotes and all their runs live. Its memory limit is absolute: what the zygotes
-hold when nothing runs (the idle charge, measured when they are ready) plus what a run may add. A run begins only when
-the charge is back at the idle charge, so that nothing of one run counts for or against the next. The page cache of the
-zygotes is excluded: the kernel reclaims it when a run needs the memory.
+Each worker has one cgroup for its zygotes and all their runs. Its memory limit is the baseline charge (the charge while
+no run is active, measured when a zygote is ready) plus the limit of the run. A run begins only when the charge is back
+at the baseline, so that memory of one run never counts for the next. The zygotes' page cache is excluded: the kernel
+reclaims it when a run needs the memory.
 
-The peak memory of a run is the highest charge during the run less the charge just before it: anonymous pages, /tmp,
-pipes, page tables and kernel objects of all its processes. Pages of the interpreter that the run does not write to
-belong to the zygote and are not counted. Only v1 and, since Linux 6.12, v2 keep a peak for each run.
+The peak memory of a run is the highest charge during the run minus the charge just before it: anonymous pages, /tmp,
+pipes, page tables and kernel objects of all its processes. Unmodified pages of the interpreter belong to the zygote and
+are not counted. Only v1 and, since Linux 6.12, v2 keep a peak for each run.
 
-Reading from disks is not bounded here: all file systems that a run sees are in memory.
+Disk reads are not bounded here: all file systems of a run are in memory.
 """
 
 import contextlib
@@ -25,19 +25,19 @@ from sandbox.jail import delegation, stale_resources
 from sandbox.jail.delegation import CgroupSubtree
 
 _SLACK_MB = 16  # added to a run's limit, for drift and for the kernel's precharges
-_DRIFT_MB = 8  # excess of the charge over the idle charge that is tolerated
+_DRIFT_MB = 8  # tolerated excess of the charge over the baseline
 _SMALL_MB = 1  # memory still being freed when the next run begins, and precharges
 _SPARE_PROCESSES = 2  # the run's init, and one ended process that the kernel still counts
 _PERIOD_US = 100_000
-_PROCESSORS = 2  # processors that the runs of one worker may use; no bound for a single-threaded program
-_WEIGHTS = {1: (1024, 1 << 18), 2: (100, 10_000)}  # by version: the usual share of processors, and the largest
-_QUICK_RELEASE_SECONDS = 0.005  # time in which the kernel frees most memory of a run by itself
+_PROCESSORS = 2  # maximum for the runs of one worker; never reached by a single-threaded program
+_WEIGHTS = {1: (1024, 1 << 18), 2: (100, 10_000)}  # by version: the default and the maximum CPU weight
+_QUICK_RELEASE_SECONDS = 0.005  # time in which the kernel usually frees most memory of a run
 _RELEASE_TIMEOUT_SECONDS = 0.3
 _MB = 1 << 20
 
 
 class CgroupJoinError(Exception):
-    """A cgroup was made, but processes cannot be moved into it."""
+    """Processes cannot be moved into a cgroup that was created."""
 
 
 class CgroupUnusable(Exception):
@@ -59,10 +59,12 @@ class CgroupUsage:
 
 
 class Cgroup:
-    """The cgroup of a worker's runs. All methods raise OSError when the kernel refuses.
+    """The cgroup of a worker's zygotes and runs. All methods raise OSError if the kernel rejects an operation.
 
-    The warden has the privileges to make it and to add processes to it. The judge sets the limits, through files that
-    have been opened for it: name -> descriptor.
+    The warden has the privileges to create it and to add processes. The judge sets the limits through open files.
+
+    files        name -> descriptor
+    directories  the cgroup's directories; empty in the judge
     """
 
     def __init__(self, version: int, files: dict[str, int], directories: Iterable[Path] = ()) -> None:
@@ -70,15 +72,15 @@ class Cgroup:
         self.files = files
         self._directories = set(directories)
         self._peak = files.get("peak", -1)
-        self.bounds_cpu = self._refill()
+        self.bounds_cpu = self._set_cpu_quota()
         self._has_raised_weight = False
-        self._limit = self._limit_of_processes = 0
-        self._idle = self._cached = 0  # bytes charged when nothing runs: without and of the page cache
-        self._left = 0  # bytes charged for earlier runs when the latest zygote started
-        self._idle_processes = 0
-        self._sure = True  # whether the page cache is known to be unchanged
+        self._limit = self._process_limit = 0
+        self._baseline = self._page_cache = 0  # bytes charged while no run is active: without page cache, and for it
+        self._earlier_charge = 0  # bytes still charged for earlier runs when the latest zygote started
+        self._baseline_processes = 0
+        self._is_page_cache_current = True  # whether the page cache is unchanged since it was measured
         self._before = 0
-        self._before_counts = (b"", b"")
+        self._initial_counts = (b"", b"")
 
     @property
     def counter_fds(self) -> list[int]:
@@ -94,101 +96,97 @@ class Cgroup:
             raise CgroupJoinError(str(error)) from error
 
     def prepare_for_zygote(self) -> None:
-        """Prepare for the start of a zygote: wait until all runs are freed, and lift the limit.
+        """Prepare for the start of a zygote: wait until the memory of all runs is freed, and lift the limit.
 
         Raises CgroupUnusable.
         """
-        if self._idle:
-            self._left = max(0, self.wait_until_idle() - self._file_caches() - self._idle)
+        if self._baseline:
+            self._earlier_charge = max(0, self.wait_until_idle() - self._read_page_cache() - self._baseline)
         self._write("limit", "-1" if self.version == 1 else "max")
         self._limit = 0
 
     def measure_baseline(self) -> None:
-        """Measure the idle charge when a zygote is ready and nothing runs: the current charge, minus that of earlier
-        runs."""
-        self._cached = self._file_caches()
-        self._idle = self._charged() - self._cached - self._left
-        self._idle_processes = int(os.pread(self.files["processes_now"], 32, 0))
+        """Measure the baseline charge. Call it when a zygote is ready and no run is active."""
+        self._page_cache = self._read_page_cache()
+        self._baseline = self._read_charge() - self._page_cache - self._earlier_charge
+        self._baseline_processes = int(os.pread(self.files["processes_now"], 32, 0))
 
     def wait_until_idle(self) -> int:
-        """Wait until the charge is back at the idle charge, and return it. Raises CgroupUnusable."""
-        charged = self._charged()
-        if self._sure and abs(charged - self._idle - self._cached) <= _DRIFT_MB * _MB:
+        """Wait until the charge is back at the baseline, and return the charged bytes. Raises CgroupUnusable."""
+        charged = self._read_charge()
+        if self._is_page_cache_current and abs(charged - self._baseline - self._page_cache) <= _DRIFT_MB * _MB:
             return charged
         return self._wait_for_release()
 
     def begin_run(self, memory_mb: int, processes: int) -> None:
         """Set the limits of the next run, and record its initial counters.
 
-        Raises CgroupUnusable if anything left by an earlier run would count as part of this one.
+        Raises CgroupUnusable if memory of an earlier run would count for this one.
         """
         charged = self.wait_until_idle()
-        limit = self._idle + (memory_mb + _SLACK_MB) * _MB
+        limit = self._baseline + (memory_mb + _SLACK_MB) * _MB
         if limit != self._limit:
             if charged > limit:  # because of the page cache; v2 would kill instead of reclaiming it first
                 self._reclaim(limit)
-                charged, self._cached = self._charged(), self._file_caches()
+                charged, self._page_cache = self._read_charge(), self._read_page_cache()
                 if charged > limit:
                     raise CgroupUnusable(f"{(charged - limit) / _MB:.0f} MB above the limit stay charged")
             self._write("limit", str(limit))
             self._limit = limit
-        # The difference between these values is the kernel's precharges, 256 KB per processor, which the run may use,
-        # and memory of the last run, which is freed meanwhile.
-        self._before = min(charged, max(self._idle + self._cached, charged - _SMALL_MB * _MB))
-        self._before_counts = self._count()
-        limit = self._idle_processes + processes + _SPARE_PROCESSES
-        if limit != self._limit_of_processes:
+        # The difference consists of the kernel's precharges, 256 KB per processor, which the run may use, and memory of
+        # the last run that is still being freed.
+        self._before = min(charged, max(self._baseline + self._page_cache, charged - _SMALL_MB * _MB))
+        self._initial_counts = self._read_counts()
+        limit = self._baseline_processes + processes + _SPARE_PROCESSES
+        if limit != self._process_limit:
             self._write("processes", str(limit))
-            self._limit_of_processes = limit
+            self._process_limit = limit
         if self._peak >= 0:
             os.pwrite(self._peak, b"0", 0)
 
     def end_run(self, *, was_parallel: bool) -> CgroupUsage:
         """Return the run's usage. was_parallel: whether it kept more than one processor busy.
 
-        Raises OSError if the run was killed because of memory that others use.
+        Raises OSError if the run was killed because memory ran out outside this cgroup.
         """
-        now = self._count()
-        killed = hit = False
-        if now != self._before_counts:  # rare; parsing takes regular expressions
-            killed = _was_killed(_counts(*self._before_counts), _counts(*now))
-            hit = _counts(*now)[2] > _counts(*self._before_counts)[2]
+        now = self._read_counts()
+        killed = has_reached_limit = False
+        if now != self._initial_counts:  # rare; parsing takes regular expressions
+            killed = _was_killed(_parse_counts(*self._initial_counts), _parse_counts(*now))
+            has_reached_limit = _parse_counts(*now)[2] > _parse_counts(*self._initial_counts)[2]
         if self._has_raised_weight:
-            self._weigh(_WEIGHTS[self.version][0])
+            self._set_weight(_WEIGHTS[self.version][0])
             self._has_raised_weight = False
         if was_parallel:  # otherwise the next run would be throttled for this one's excess processor time
-            self.bounds_cpu = self._refill()
+            self.bounds_cpu = self._set_cpu_quota()
         peak = self._limit if killed else -1
         if self._peak >= 0:
             peak = int(os.pread(self._peak, 32, 0))
-        if hit:  # the run has also used memory reclaimed from the page cache
-            self._sure = False
-            self._before = min(self._before, self._idle + self._file_caches())
-        return CgroupUsage(max(0, peak - self._before) / _MB if peak >= 0 else None, killed, hit)
+        if has_reached_limit:  # the run also used memory reclaimed from the page cache
+            self._is_page_cache_current = False
+            self._before = min(self._before, self._baseline + self._read_page_cache())
+        return CgroupUsage(max(0, peak - self._before) / _MB if peak >= 0 else None, killed, has_reached_limit)
 
     def raise_weight(self) -> None:
-        """Raise the priority of the run in progress until it ends. For a run past its wall limit that a busy machine
-        has kept from a processor.
-        """
-        self._weigh(_WEIGHTS[self.version][1])
+        """Raise the priority of the run in progress until it ends, since a busy machine may have starved it."""
+        self._set_weight(_WEIGHTS[self.version][1])
         self._has_raised_weight = True
 
-    def _weigh(self, weight: int) -> None:
+    def _set_weight(self, weight: int) -> None:
         if "weight" in self.files:
             with contextlib.suppress(OSError):  # as in _refill
                 self._write("weight", str(weight))
 
     def _wait_for_release(self) -> int:
-        """Wait until only the idle charge and page cache are charged, and return the charge. Raises
-        CgroupUnusable if it does not."""
+        """Wait until only the baseline and page cache are charged, and return the charge. Raises CgroupUnusable."""
         started = time.monotonic()
         pause_seconds, reclaimed = 0.0002, 0.0
         while True:
-            charged, self._cached = self._charged(), self._file_caches()
-            above = charged - self._cached - self._idle
+            charged, self._page_cache = self._read_charge(), self._read_page_cache()
+            above = charged - self._page_cache - self._baseline
             if above <= _DRIFT_MB * _MB:
-                self._idle = min(self._idle, charged - self._cached)
-                self._sure = True
+                self._baseline = min(self._baseline, charged - self._page_cache)
+                self._is_page_cache_current = True
                 return charged
             waited = time.monotonic() - started
             if waited > _RELEASE_TIMEOUT_SECONDS:
@@ -207,8 +205,8 @@ class Cgroup:
         if self.version == 2:
             self._write("reclaim", "max")
 
-    def _refill(self) -> bool:
-        """Set the bound on processor time again, which starts a new period; return whether there is a bound."""
+    def _set_cpu_quota(self) -> bool:
+        """Set the CPU quota, which starts a new period; return whether that succeeded."""
         quota = str(_PROCESSORS * _PERIOD_US)
         if "quota" not in self.files:
             return False
@@ -221,20 +219,20 @@ class Cgroup:
     def _write(self, name: str, value: str) -> None:
         os.pwrite(self.files[name], value.encode(), 0)
 
-    def _charged(self) -> int:
+    def _read_charge(self) -> int:
         try:
             return int(os.pread(self.files["usage"], 32, 0))
         except OSError as error:  # ENODEV
             raise CgroupUnusable(f"the cgroup has been removed: {error}") from error
 
-    def _file_caches(self) -> int:
+    def _read_page_cache(self) -> int:
         """Return the bytes of page cache, without tmpfs and memfds."""
         text = os.pread(self.files["stat"], 1 << 14, 0)
         cached = re.search(rb"^(?:cache|file) (\d+)", text, re.MULTILINE)
         shared = re.search(rb"^shmem (\d+)", text, re.MULTILINE)
         return int(cached[1]) - int(shared[1]) if cached and shared else 0
 
-    def _count(self) -> tuple[bytes, bytes]:
+    def _read_counts(self) -> tuple[bytes, bytes]:
         return os.pread(self.files["events"], 4096, 0), os.pread(self.files["hits"], 4096, 0)
 
     def close(self) -> None:
@@ -251,8 +249,8 @@ class Cgroup:
 
 
 class EnclosingCgroup:
-    """The cgroup of the container around the worker and its runs, which the worker cannot change. It reports OOM kills.
-    Its limit, set from outside, must exceed all that a run may use.
+    """The read-only cgroup of the container around the worker and its runs, which reports OOM kills. Its limit must
+    exceed the memory of any run.
 
     Raises OSError if it cannot be read.
     """
@@ -269,23 +267,22 @@ class EnclosingCgroup:
         self._before = (0, 0, 0)
 
     def begin(self) -> None:
-        self._before = _count(self._events, self._hits)
+        self._before = _read_counts(self._events, self._hits)
 
     def end(self) -> bool:
         """Return whether a process was killed for exceeding the limit.
 
-        Raises OSError if it was killed because of memory that others use.
+        Raises OSError if it was killed because memory ran out outside this cgroup.
         """
-        return _was_killed(self._before, _count(self._events, self._hits))
+        return _was_killed(self._before, _read_counts(self._events, self._hits))
 
 
-def _count(events: int, hits: int) -> tuple[int, int, int]:
-    return _counts(os.pread(events, 4096, 0), os.pread(hits, 4096, 0))
+def _read_counts(events: int, hits: int) -> tuple[int, int, int]:
+    return _parse_counts(os.pread(events, 4096, 0), os.pread(hits, 4096, 0))
 
 
-def _counts(events: bytes, hits: bytes) -> tuple[int, int, int]:
-    """Return the number of OOM kills, of failed charges at this cgroup's limit, and of times that the limit was
-    reached. v1 does not distinguish the last two."""
+def _parse_counts(events: bytes, hits: bytes) -> tuple[int, int, int]:
+    """Return the numbers of OOM kills, failed charges, and hits of this cgroup's limit; v1 merges the last two."""
     killed = re.search(rb"^oom_kill (\d+)", events, re.MULTILINE)
     exceeded = re.search(rb"^(?:oom )?(\d+)", hits, re.MULTILINE)
     reached = re.search(rb"^(?:max )?(\d+)", hits, re.MULTILINE)
@@ -301,7 +298,7 @@ def _was_killed(before: tuple[int, int, int], now: tuple[int, int, int]) -> bool
 
 
 def create(subtree: CgroupSubtree, name: str) -> Cgroup:
-    """Make a cgroup for runs of this process; `name` distinguishes its cgroups. Raises OSError, with the reason."""
+    """Create a cgroup for runs of this process; `name` is unique among its cgroups. Raises OSError."""
     directories = subtree.make(f"{stale_resources.owner_tag()}-{name}")
     try:
         return Cgroup(subtree.version, _open_files(directories, v1=subtree.version == 1), directories.values())
@@ -319,7 +316,7 @@ def _open_files(directories: dict[str, Path], *, v1: bool) -> dict[str, int]:
         (memory / ("memory.swappiness" if v1 else "memory.swap.max")).write_text("0")
     files = {
         "limit": _open(memory / ("memory.limit_in_bytes" if v1 else "memory.max"), os.O_WRONLY),
-        # Writing to it reclaims memory above the value; unlike v2's memory.max, neither file kills processes.
+        # Writing to it reclaims memory above the value. Unlike v2's memory.max, neither file causes OOM kills.
         "reclaim": _open(memory / ("memory.limit_in_bytes" if v1 else "memory.high"), os.O_WRONLY),
         "usage": _open(memory / ("memory.usage_in_bytes" if v1 else "memory.current")),
         "stat": _open(memory / "memory.stat"),
@@ -346,7 +343,7 @@ def _open(path: Path, flags: int = os.O_RDONLY) -> int:
 def _open_peak(path: Path) -> int:
     """Return a descriptor of the peak; -1 if there is none (v2 before Linux 5.19) or it cannot be reset (before 6.12).
 
-    A peak that cannot be reset is that of all runs so far.
+    Without a reset, it would be the peak of all runs so far.
     """
     try:
         descriptor = _open(path, os.O_RDWR)

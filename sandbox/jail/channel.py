@@ -1,4 +1,4 @@
-"""Length-prefixed messages between a caller and its worker, which take turns."""
+"""Length-prefixed, alternating messages between a caller and its worker."""
 
 import os
 from typing import Any
@@ -15,18 +15,19 @@ _MAX_LAYERS_BYTES = 1 << 20
 
 
 class Channel:
-    """A connection to the peer: one descriptor to read and one to write, of a socket or of two pipes. Methods raise
-    EOFError or ConnectionError when the peer is gone, on the caller's side also for malformed responses.
+    """A connection to the peer over one descriptor to read and one to write, of a socket or two pipes.
+
+    Methods raise EOFError or ConnectionError if the peer has exited and, on the caller's side, for malformed responses.
     """
 
     def __init__(self, source: int, sink: int) -> None:
         self._source = source
         self._sink = sink
-        self._arrived = bytearray()  # of the next message
-        self.received_bytes = 0  # of the latest message
+        self._arrived = bytearray()  # partial next message
+        self.received_bytes = 0  # size of the latest message
 
     def fileno(self) -> int:
-        """Return the descriptor that messages arrive at."""
+        """Return the descriptor to read from."""
         return self._source
 
     def send_request(self, request: Request[Any] | WorkerConfig) -> None:
@@ -34,11 +35,11 @@ class Channel:
         self._send(request_message(request))
 
     def receive_request(self) -> Any:
-        """Receive what `send_request` has sent."""
+        """Receive a request, or the configuration."""
         return message_codec.decode_request(self._receive(None))
 
     def send_response(self, response: RunResult | Judgement | dict[str, str] | Exception) -> None:
-        """Send the response to a request, the isolation layers in response to the configuration, or an error."""
+        """Send the response to a request, or an error; the response to the configuration is the isolation layers."""
         self._send(_message(message_codec.encode_response(response)))
 
     def receive_response(self, request: Request[Response]) -> Response | Exception:
@@ -48,7 +49,7 @@ class Channel:
         return response
 
     def take_response(self, data: bytes, request: Request[Response]) -> Response | Exception | None:
-        """Add the bytes of a read; return the response as receive_response does, or None if it is incomplete."""
+        """Append the bytes of a read; return the response as receive_response does, or None if it is incomplete."""
         try:
             message = self._assemble(data, request.max_result_bytes)
             return None if message is None else message_codec.decode_response(request.result_type, message)
@@ -77,7 +78,7 @@ class Channel:
         return message
 
     def _assemble(self, data: bytes, max_bytes: int | None) -> bytes | None:
-        """Add the bytes of a read (empty at EOF) to the next message; return the message once it is complete.
+        """Append the bytes of a read (empty at EOF); return the message once it is complete.
 
         Raises ValueError if it is longer than max_bytes, or followed by more bytes.
         """
@@ -98,7 +99,7 @@ class Channel:
         return message
 
     def write(self, data: memoryview) -> int:
-        """Write some of the data; return how many bytes were written."""
+        """Write some of the data; return the number of bytes written."""
         return os.write(self._sink, data)
 
     def read(self, max_bytes: int) -> bytes:

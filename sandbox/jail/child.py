@@ -15,32 +15,32 @@ from typing import NoReturn
 
 from sandbox.jail import files, linux
 
-RUN_ROOT = "/box"  # where a run's own file systems are mounted; /tmp and /proc are links to them
+RUN_ROOT = "/box"  # mount point of a run's own file systems; /tmp and /proc are links into it
 WORK_DIRECTORY = f"{RUN_ROOT}/tmp"  # the program's private, empty, writable directory
-VISIBLE_WORK = "/tmp"  # the name under which the program knows that directory
-PACKAGES = "/packages"  # where packages from outside the standard library appear; on sys.path of programs
+VISIBLE_WORK = "/tmp"  # the program's path of that directory
+PACKAGES = "/packages"  # packages from outside the standard library; on sys.path of programs
 UID = 1000  # the uid of programs inside their user namespace
-START_TIME_STRUCT = Struct("d")  # at the start of the shared page: time.monotonic() when the program began, 0 before
-RESULT_FD = 3  # the only descriptor of a child besides its streams: for its result, or its executable
-COMPILER_BROKEN = 70  # exit status of a compilation that failed for another reason than the program
+START_TIME_STRUCT = Struct("d")  # at the start of the shared page: the program's time.monotonic() start, 0 before
+RESULT_FD = 3  # the only descriptor of a child besides its streams: its result, or its executable
+COMPILER_BROKEN = 70  # exit status of a compilation that failed for a reason other than the program
 COMPILER_KILLED = 71  # exit status of a compilation whose compiler got a SIGKILL
-_DESCRIPTORS = 512  # the zygote may have this many open
-_STARVATION_FACTOR, _STARVATION_SECONDS = 5, 10  # duration before a run can be starved: wall limits, minimum seconds
-_COARSE_SECONDS = 0.01
-_STARVED = 20  # a run with less than 1/20 of a processor is starved
+_MAX_DESCRIPTORS = 512  # of the zygote
+_STARVATION_FACTOR, _STARVATION_SECONDS = 5, 10  # minimum duration of a starved run: in wall limits, and in seconds
+_CPU_CLOCK_SECONDS = 0.01  # resolution of the kernel's CPU accounting
+_STARVED_FACTOR = 20  # a run with less than 1/20 of a processor is starved
 
 
-# Bytes in a cgroup. Without a bound, page tables alone fill the memory, and the kernel then kills the zygote, too.
-_ADDRESS_SPACE = 64 << 30
+# Bytes, for runs in a cgroup. Without a bound, page tables alone could fill the memory, and the OOM killer would kill
+# the zygote, too.
+_MAX_ADDRESS_SPACE = 64 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class RunParams:
-    """The zygote's parameters of one run. Contains no user-controlled text: children are forked from the zygote, so its
-    memory leaks into later runs.
+    """The zygote's parameters of one run. They contain no user-controlled text, since later runs inherit the zygote's
+    memory.
 
-    Descriptors accompany it: source, artifact, stdin, stdout and stderr, then those of RunDescriptors that the run
-    needs.
+    They are sent with descriptors: source, artifact, stdin, stdout and stderr, then the run's other RunDescriptors.
     """
 
     op: str  # compile | run | call | evaluate | serve | examine
@@ -59,7 +59,7 @@ class RunParams:
 
     @property
     def has_result(self) -> bool:
-        """Whether the run writes a result to a file of its own."""
+        """Whether the run writes a result file."""
         return self.op not in ("run", "serve")
 
     @property
@@ -69,22 +69,22 @@ class RunParams:
 
     @property
     def max_seconds(self) -> float:
-        """The upper bound of the run's duration, however busy the machine is."""
-        return max(self._patience_seconds, _STARVED * max(self.wall_seconds, self.cpu_seconds))
+        """The upper bound of the run's duration on a busy machine."""
+        return max(self._starvation_seconds, _STARVED_FACTOR * max(self.wall_seconds, self.cpu_seconds))
 
     @property
-    def _patience_seconds(self) -> float:
+    def _starvation_seconds(self) -> float:
         return max(_STARVATION_FACTOR * self.wall_seconds, _STARVATION_SECONDS)
 
     def exceeds_cpu_limit(self, cpu_seconds: float) -> bool:
-        """Return whether the CPU limit is exceeded, with an allowance for the kernel's coarse counting."""
-        return cpu_seconds > self.cpu_seconds + _COARSE_SECONDS
+        """Return whether the CPU limit is exceeded, with an allowance for the kernel's coarse accounting."""
+        return cpu_seconds > self.cpu_seconds + _CPU_CLOCK_SECONDS
 
     def is_starved(self, cpu_seconds: float, elapsed_seconds: float) -> bool:
-        """Return whether the run has got too little processor time to go on waiting for it. A run that gets more
-        continues until it ends or exceeds a limit: this distinguishes a slow machine from a slow program.
+        """Return whether the run got too little CPU time to continue. A run that gets more continues until it ends or
+        exceeds a limit; this distinguishes a slow machine from a slow program.
         """
-        return elapsed_seconds > self._patience_seconds and cpu_seconds * _STARVED < elapsed_seconds
+        return elapsed_seconds > self._starvation_seconds and cpu_seconds * _STARVED_FACTOR < elapsed_seconds
 
     def to_bytes(self) -> bytes:
         return json.dumps({name: getattr(self, name) for name in self.__slots__}).encode()
@@ -96,13 +96,13 @@ class RunParams:
 
 @dataclass(frozen=True, slots=True)
 class ChildParams:
-    """The parameters that only the child of a run may hold. The child reads them from a file.
+    """The parameters of a run that the zygote must not read. The child reads them from a file.
 
     entry_point         the function to call, or the tests to run
     arguments           the program's arguments, or the names that the tests use
-    fetch_files         the names of the files that are fetched afterwards
-    classes             those of the names that are classes
-    cpu_seconds_budget  CPU time after which no further call starts in a shared process; 0: there is only one call
+    fetch_files         names of the files to return after the run
+    classes             the names of classes among `arguments`
+    cpu_seconds_budget  CPU time after which no further call starts in a shared process; 0 for a single call
     """
 
     entry_point: str = ""
@@ -119,12 +119,12 @@ class ChildParams:
     @classmethod
     def read(cls, descriptor: int) -> "ChildParams":
         """Read the parameters from their file."""
-        entry_point, max_seconds, *lists = json.loads(_content(descriptor))
+        entry_point, max_seconds, *lists = json.loads(_read_content(descriptor))
         arguments, fetch, classes = map(tuple, lists)
         return cls(entry_point, arguments, fetch, classes, max_seconds)
 
 
-_NONE = ChildParams()
+_NO_CHILD_PARAMS = ChildParams()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +132,10 @@ class RunDescriptors:
     """Descriptors of a run besides its streams; -1 if absent.
 
     artifact       the compiled program
-    result         receives the result of a compilation or a call
-    child_params   the parameters of the child
-    packed_files   files that the run finds
-    fetched_files  receives the files that are fetched from the run
+    result         sink for the result of a compilation or a call
+    child_params   encoded ChildParams
+    packed_files   files for the run's directory
+    fetched_files  sink for the files to return after the run
     preamble       compiled code that runs before the program
     """
 
@@ -160,10 +160,10 @@ class ZygoteSetup:
     languages: dict[str, ModuleType]
 
 
-def prepare_syscalls(job: RunParams, setup: ZygoteSetup) -> list[linux.PreparedSyscall]:
-    """Prepare, in the zygote, the system calls with which a child becomes the program."""
-    # Otherwise kill(0, ...) would reach the zygote. Without a cgroup, a session, which is slower: the kernel divides
-    # processors between sessions, and the zygote would wait for seconds behind a hundred busy processes in its own.
+def prepare_syscalls(params: RunParams, setup: ZygoteSetup) -> list[linux.PreparedSyscall]:
+    """Prepare, in the zygote, the system calls that a child makes before it becomes the program."""
+    # A new process group, or kill(0, ...) would reach the zygote. Without a cgroup, a new session, which is slower: the
+    # scheduler balances sessions, so a hundred busy processes in the zygote's own session would delay it by seconds.
     prepared = [linux.prepare_setpgid() if setup.has_cgroup_limits else linux.prepare_setsid()]
     if setup.has_namespaces:
         prepared.append(setup.mount_proc)
@@ -173,87 +173,87 @@ def prepare_syscalls(job: RunParams, setup: ZygoteSetup) -> list[linux.PreparedS
             linux.prepare_capability_drop() if setup.owner_uid is None else linux.prepare_setuid(setup.owner_uid)
         )
         prepared.append(linux.prepare_prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL))
-    prepared.append(linux.prepare_prctl(linux.PR_SET_DUMPABLE, 1))  # otherwise its /proc/self would belong to root
-    cpu_seconds = int(job.cpu_seconds) + 1
+    prepared.append(linux.prepare_prctl(linux.PR_SET_DUMPABLE, 1))  # otherwise root would own its /proc/self
+    cpu_seconds = int(params.cpu_seconds) + 1
     prepared.append(linux.prepare_rlimit(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1))
-    prepared.append(linux.prepare_rlimit(resource.RLIMIT_FSIZE, job.output_bytes, job.output_bytes))
+    prepared.append(linux.prepare_rlimit(resource.RLIMIT_FSIZE, params.output_bytes, params.output_bytes))
     if not setup.has_cgroup_limits and not setup.counts_forks:
-        prepared.append(linux.prepare_rlimit(resource.RLIMIT_NPROC, job.processes, job.processes))
-    address_space = _ADDRESS_SPACE if setup.has_cgroup_limits else job.address_space
+        prepared.append(linux.prepare_rlimit(resource.RLIMIT_NPROC, params.processes, params.processes))
+    address_space = _MAX_ADDRESS_SPACE if setup.has_cgroup_limits else params.address_space
     prepared.append(linux.prepare_rlimit(resource.RLIMIT_AS, address_space, address_space))
     return prepared
 
 
 def exec_program(
-    job: RunParams,
+    params: RunParams,
     language: ModuleType,
     fds: RunDescriptors,
     enter_domain: linux.PreparedSyscall | None,
     prepared: list[linux.PreparedSyscall],
-    owner: int | None,
+    owner_uid: int | None,
     ready: mmap,
 ) -> NoReturn:
-    """Turn this freshly forked process, whose streams and directory are those of its run, into the program of `job`.
+    """Turn this freshly forked process, in its run's directory and with its run's streams, into the program.
 
     enter_domain  see ZygoteSetup
-    prepared      what `prepare_syscalls` returned
-    owner         uid and gid of the program's files; None: the zygote's
+    prepared      the calls from `prepare_syscalls`
+    owner_uid     uid and gid of the program's files; None for the zygote's
     ready         a page shared with the zygote: the program's start time, or the error that prevented its start. It is
-                  unmapped before the program starts, which could otherwise fake a failure of the sandbox
+                  unmapped before the program starts, which could otherwise forge a failure of the sandbox
     """
     status = 1
     try:
-        executable = job.op == "run" and language.EXECUTABLE
-        program = b"" if executable else _content(fds.artifact)
-        given = _content(fds.preamble) if fds.preamble >= 0 else b""
-        instructions = ChildParams.read(fds.child_params) if fds.child_params >= 0 else _NONE
+        is_executable = params.op == "run" and language.EXECUTABLE
+        program = b"" if is_executable else _read_content(fds.artifact)
+        preamble = _read_content(fds.preamble) if fds.preamble >= 0 else b""
+        child_params = ChildParams.read(fds.child_params) if fds.child_params >= 0 else _NO_CHILD_PARAMS
         if fds.packed_files >= 0:
-            files.extract(fds.packed_files, owner)
+            files.extract(fds.packed_files, owner_uid)
         if enter_domain is not None:
             enter_domain()  # before its ruleset is closed
-        kept = fds.artifact if executable else fds.result
-        if kept >= 0:
-            os.dup2(kept, RESULT_FD, inheritable=False)
-        os.closerange(RESULT_FD if kept < 0 else RESULT_FD + 1, _DESCRIPTORS)
-        for step in prepared:
-            step()
+        result_fd = fds.artifact if is_executable else fds.result
+        if result_fd >= 0:
+            os.dup2(result_fd, RESULT_FD, inheritable=False)
+        os.closerange(RESULT_FD if result_fd < 0 else RESULT_FD + 1, _MAX_DESCRIPTORS)
+        for syscall in prepared:
+            syscall()
         linux.destroy_key()
         START_TIME_STRUCT.pack_into(ready, 0, time.monotonic())
         ready.close()
-        if job.op == "compile":
+        if params.op == "compile":
             status = _compile(language, program)
-        elif job.op == "call" and instructions.cpu_seconds_budget:
-            status = language.call_each(program, instructions.entry_point, RESULT_FD, instructions.cpu_seconds_budget)
-        elif job.op == "call":
-            status = language.call(program, instructions.entry_point, RESULT_FD)
-        elif job.op == "evaluate":
-            status = language.evaluate(program, given, RESULT_FD)
-        elif job.op == "serve":
-            status = language.serve(program, given, instructions.arguments)
-        elif job.op == "examine":
-            names, classes = instructions.arguments, instructions.classes
-            status = language.run_tests(program, given, instructions.entry_point, names, classes, RESULT_FD)
+        elif params.op == "call" and child_params.cpu_seconds_budget:
+            status = language.call_each(program, child_params.entry_point, RESULT_FD, child_params.cpu_seconds_budget)
+        elif params.op == "call":
+            status = language.call(program, child_params.entry_point, RESULT_FD)
+        elif params.op == "evaluate":
+            status = language.evaluate(program, preamble, RESULT_FD)
+        elif params.op == "serve":
+            status = language.serve(program, preamble, child_params.arguments)
+        elif params.op == "examine":
+            names, classes = child_params.arguments, child_params.classes
+            status = language.run_tests(program, preamble, child_params.entry_point, names, classes, RESULT_FD)
         else:
-            status = language.run(RESULT_FD if executable else program, instructions.arguments)
+            status = language.run(RESULT_FD if is_executable else program, child_params.arguments)
     except BaseException as error:
-        if not ready.closed:  # for the zygote, which reports it as a failure of the sandbox
+        if not ready.closed:  # the zygote reports it as a failure of the sandbox
             message = f"{type(error).__name__}: {getattr(error, 'strerror', None)}".encode()[:1000]
             ready[START_TIME_STRUCT.size : START_TIME_STRUCT.size + len(message)] = message
     finally:
         os._exit(status)
 
 
-def pack_fetched_files(job: RunParams, fds: RunDescriptors) -> NoReturn:
-    """Pack the files to fetch from the directory of an ended run. Called in a fork."""
+def pack_fetched_files(params: RunParams, fds: RunDescriptors) -> NoReturn:
+    """Pack the files to return from the directory of an ended run. Called in a fork."""
     status = 1
     try:
-        files.collect(ChildParams.read(fds.child_params).fetch_files, job.output_bytes, fds.fetched_files)
+        files.collect(ChildParams.read(fds.child_params).fetch_files, params.output_bytes, fds.fetched_files)
         status = 0
     finally:
         os._exit(status)
 
 
-def _content(descriptor: int) -> bytes:
+def _read_content(descriptor: int) -> bytes:
     return os.pread(descriptor, os.lseek(descriptor, 0, os.SEEK_END), 0)
 
 

@@ -1,5 +1,5 @@
-"""A cache of compilations, keyed by the program's content: the latest in memory, slow ones also in a directory that all
-workers of a Sandbox share. Both are bounded in bytes, and the oldest are removed first.
+"""A cache of compilations, keyed by the program's content: recent ones in memory, slow ones also in a directory that
+all workers of a Sandbox share. Both are bounded in bytes, and evict the oldest entries first.
 """
 
 import contextlib
@@ -16,9 +16,10 @@ from typing import Protocol
 
 from sandbox.program import Program, RunResult
 
-_IN_MEMORY_BYTES, _AT_LEAST_IN_MEMORY = 64 << 20, 2 << 20  # two descriptors each
-_IN_DIRECTORY_BYTES, _AT_LEAST_IN_DIRECTORY = 512 << 20, 256 << 10  # eviction scans the directory
-_LONG_SECONDS = 0.1
+# The minimum charge of an entry bounds the number of descriptors, two for each, and of files, which eviction scans.
+_MAX_MEMORY_BYTES, _MIN_ENTRY_BYTES = 64 << 20, 2 << 20
+_MAX_DIRECTORY_BYTES, _MIN_FILE_BYTES = 512 << 20, 256 << 10
+_MIN_SHARED_SECONDS = 0.1  # CPU time of a compilation that is worth sharing
 _MFD_EXEC = 0x10
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
@@ -32,7 +33,7 @@ class CompiledProgram:
 
 
 class SharedStore(Protocol):
-    """Compilations that workers share, by name."""
+    """Compilations shared by workers, by name."""
 
     def fetch(self, name: str) -> bytes | None: ...
 
@@ -52,59 +53,59 @@ class SharedFolderStore:
         return None
 
     def store(self, name: str, content: bytes) -> None:
-        """Store the content if there is room, and remove the oldest files if all of them together are too large."""
-        half = self._path / f"{name}.{os.getpid()}.{threading.get_ident()}"
+        """Store the content if there is room, and evict the oldest files if the folder is too large."""
+        partial_path = self._path / f"{name}.{os.getpid()}.{threading.get_ident()}"
         try:
-            half.write_bytes(content)
-            half.rename(self._path / name)
-        except OSError:  # the disk is full, for example; the program is compiled again when needed
+            partial_path.write_bytes(content)
+            partial_path.rename(self._path / name)
+        except OSError:  # the disk is full, for example; other workers compile the program again
             with contextlib.suppress(OSError):
-                half.unlink()
+                partial_path.unlink()
         with contextlib.suppress(OSError):
-            _bound(self._path)
+            _evict_oldest(self._path)
 
 
 class CompileCache:
-    """The compilations that one worker keeps. shared: those of all workers of a Sandbox, or None."""
+    """The compilations of one worker. shared: those of all workers of a Sandbox, or None."""
 
     def __init__(self, shared: SharedStore | None) -> None:
         self._shared = shared
-        self._kept: OrderedDict[Program, CompiledProgram | RunResult] = OrderedDict()
+        self._entries: OrderedDict[Program, CompiledProgram | RunResult] = OrderedDict()
         self._bytes = 0
 
     def find(self, program: Program) -> CompiledProgram | RunResult | None:
-        """Return the compiled program, or the result of its failed compilation; None if neither is known."""
-        if program in self._kept:
-            self._kept.move_to_end(program)
-            return self._kept[program]
-        shared = self._shared.fetch(_name(program)) if self._shared is not None else None
-        return self._keep(program, shared) if shared is not None else None
+        """Return the compiled program, or the result of its failed compilation; None if neither is cached."""
+        if program in self._entries:
+            self._entries.move_to_end(program)
+            return self._entries[program]
+        shared = self._shared.fetch(_key(program)) if self._shared is not None else None
+        return self._add_artifact(program, shared) if shared is not None else None
 
     def add(self, program: Program, result: RunResult, artifact: bytes) -> CompiledProgram:
         """Cache a compilation. result: the result of the compiler's run."""
-        if self._shared is not None and result.cpu_seconds > _LONG_SECONDS:
-            self._shared.store(_name(program), artifact)
-        return self._keep(program, artifact)
+        if self._shared is not None and result.cpu_seconds > _MIN_SHARED_SECONDS:
+            self._shared.store(_key(program), artifact)
+        return self._add_artifact(program, artifact)
 
     def add_failure(self, program: Program, result: RunResult) -> RunResult:
-        self._remember(program, result)
+        self._set_entry(program, result)
         return result
 
-    def _keep(self, program: Program, artifact: bytes) -> CompiledProgram:
+    def _add_artifact(self, program: Program, artifact: bytes) -> CompiledProgram:
         source = make_memfd(program.source.encode("utf-8", "surrogatepass"))
         compiled = CompiledProgram(source, make_memfd(artifact, sealed=True))
-        self._remember(program, compiled)
+        self._set_entry(program, compiled)
         return compiled
 
-    def _remember(self, program: Program, compiled: CompiledProgram | RunResult) -> None:
-        self._forget(program)
-        self._kept[program] = compiled
+    def _set_entry(self, program: Program, compiled: CompiledProgram | RunResult) -> None:
+        self._evict(program)
+        self._entries[program] = compiled
         self._bytes += _size(program, compiled)
-        while self._bytes > _IN_MEMORY_BYTES and len(self._kept) > 1:
-            self._forget(next(iter(self._kept)))
+        while self._bytes > _MAX_MEMORY_BYTES and len(self._entries) > 1:
+            self._evict(next(iter(self._entries)))
 
-    def _forget(self, program: Program) -> None:
-        compiled = self._kept.pop(program, None)
+    def _evict(self, program: Program) -> None:
+        compiled = self._entries.pop(program, None)
         if compiled is None:
             return
         self._bytes -= _size(program, compiled)
@@ -114,15 +115,14 @@ class CompileCache:
 
 
 def make_memfd(data: bytes = b"", *, sealed: bool = False) -> int:
-    """Make a file in memory and return its descriptor. If sealed, it is immutable: programs can reach their own
-    executables."""
+    """Make a memfd and return its descriptor. If sealed, it is immutable, since programs can open their executables."""
     descriptor = _executable_memfd() if sealed else os.memfd_create("run")
     written = 0
     while written < len(data):
         written += os.pwrite(descriptor, data[written:] if written else data, written)
     if sealed:
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
-        os.fchmod(descriptor, 0o555)  # seals protect the content; but times and attributes could carry messages
+        os.fchmod(descriptor, 0o555)  # seals do not protect times and attributes, which could carry messages
     return descriptor
 
 
@@ -136,16 +136,16 @@ def _executable_memfd() -> int:
         return os.memfd_create("run", flags)
 
 
-def _bound(directory: Path) -> None:
-    """Remove the oldest files until the rest is small enough; other workers may do so at the same time."""
+def _evict_oldest(directory: Path) -> None:
+    """Evict the oldest files until the rest is small enough; other workers may do so concurrently."""
     files = []
     for entry in os.scandir(directory):
         with contextlib.suppress(FileNotFoundError):
             status = entry.stat(follow_symlinks=False)
-            files.append((status.st_mtime, max(status.st_size, _AT_LEAST_IN_DIRECTORY), entry.path))
+            files.append((status.st_mtime, max(status.st_size, _MIN_FILE_BYTES), entry.path))
     total = sum(size for _, size, _ in files)
     for _, size, path in sorted(files):
-        if total <= _IN_DIRECTORY_BYTES:
+        if total <= _MAX_DIRECTORY_BYTES:
             return
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
@@ -153,14 +153,14 @@ def _bound(directory: Path) -> None:
 
 
 def _size(program: Program, compiled: CompiledProgram | RunResult) -> int:
-    """Return the bytes of memory that an entry takes. The text is kept twice: once as the key of the entry."""
+    """Return the memory of an entry, in bytes. The text counts twice, since it is also in the key."""
     text = sys.getsizeof(program.source)
     if isinstance(compiled, RunResult):
-        return max(text + len(compiled.stderr), _AT_LEAST_IN_MEMORY)
+        return max(text + len(compiled.stderr), _MIN_ENTRY_BYTES)
     files = os.fstat(compiled.source_fd).st_size + os.fstat(compiled.artifact_fd).st_size
-    return max(text + files, _AT_LEAST_IN_MEMORY)
+    return max(text + files, _MIN_ENTRY_BYTES)
 
 
-def _name(program: Program) -> str:
+def _key(program: Program) -> str:
     text = f"{program.language}\n{program.source}".encode("utf-8", "surrogatepass")
     return hashlib.sha256(text).hexdigest()

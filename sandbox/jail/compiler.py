@@ -1,4 +1,4 @@
-"""Compiles programs, in the sandbox like any other run, and caches the results."""
+"""Compilation of programs, in the sandbox like any other run, with a cache."""
 
 import os
 from collections.abc import Callable
@@ -13,9 +13,9 @@ from sandbox.program import Limits, Outcome, Program, RunResult
 
 _LIMITS = Limits(wall_seconds=10, memory_mb=1024, output_kb=64 * 1024, disk_mb=256)
 _TRIVIAL_LIMITS = replace(_LIMITS, wall_seconds=120)
-_TIMES = 10  # compile time limit on a slow machine, as a multiple of a trivial program's compile time
-_MESSAGE_BYTES = 1 << 16  # kept of a compiler's messages
-_MAX_SOURCE = 16 << 20  # characters
+_COMPILE_TIME_FACTOR = 10  # compile time limit on a slow machine, as a multiple of a trivial program's compile time
+_MESSAGE_BYTES = 1 << 16  # maximum of a compiler's messages
+_MAX_SOURCE_CHARS = 16 << 20
 
 # Executes a run spec with an input. Raises ExecutionLost, or its subclass KilledExternally.
 ExecuteRun = Callable[[RunSpec, CompiledProgram, bytes], RunResult]
@@ -26,81 +26,79 @@ class Compiler:
 
     execute   executes a run spec
     seed      see Sandbox
-    shared    the compilations that the workers of a Sandbox share; None: this worker shares none
+    shared    the compilations shared by the workers of a Sandbox; None for none
     """
 
     def __init__(self, execute: ExecuteRun, seed: int | None, shared: SharedStore | None) -> None:
         self._execute = execute
         self._seed = seed
-        self._compilations = CompileCache(shared)
-        self._sound: set[str] = set()  # languages whose self-test has passed
+        self._cache = CompileCache(shared)
+        self._tested_languages: set[str] = set()  # languages whose self-test has passed
 
     def compile(self, program: Program) -> CompiledProgram | RunResult:
         """Return the compiled program, or the result of the failed compilation.
 
-        The program is cached, and so is a failure for which the machine cannot be the cause.
+        Caches programs, and failures that the machine cannot have caused.
 
         Raises ExecutionLost if the sandbox fails repeatedly, and BackendUnavailable if there is no compiler.
         """
-        if len(program.source) > _MAX_SOURCE:  # a result, not an error: the program's author chose its length
-            message = f"a program must be shorter than {_MAX_SOURCE >> 20} million characters".encode()
+        if len(program.source) > _MAX_SOURCE_CHARS:  # not an exception, since the program caused it
+            message = f"a program must be shorter than {_MAX_SOURCE_CHARS >> 20} million characters".encode()
             return RunResult(Outcome.NOT_COMPILED, 1, b"", message, 0, 0, 0)
-        known = self._compilations.find(program)
-        if known is not None:
-            return known
+        cached = self._cache.find(program)
+        if cached is not None:
+            return cached
         self._check_language(program.language)
         result = self._run_compiler(program, _LIMITS)
         if result.outcome is Outcome.TIMED_OUT:
             trivial = Program(languages.load(program.language).SELF_TEST, program.language)
-            wall_seconds = _TIMES * self._run_compiler(trivial, _TRIVIAL_LIMITS).wall_seconds
+            wall_seconds = _COMPILE_TIME_FACTOR * self._run_compiler(trivial, _TRIVIAL_LIMITS).wall_seconds
             if wall_seconds > _LIMITS.wall_seconds:  # the machine is slow
                 result = self._run_compiler(program, replace(_LIMITS, wall_seconds=wall_seconds))
         if result.outcome is Outcome.EXITED and result.exit_code == 0 and result.returned:
-            return self._compilations.add(program, result, result.returned)
+            return self._cache.add(program, result, result.returned)
         message = result.stderr[:_MESSAGE_BYTES] or f"the compiler ended: {result.outcome.value}".encode()
         failed = replace(result, outcome=Outcome.NOT_COMPILED, stdout=b"", stderr=message, returned=None)
         if result.outcome is Outcome.EXITED:  # otherwise the machine may be the cause
-            self._compilations.add_failure(program, failed)
+            self._cache.add_failure(program, failed)
         return failed
 
     def _run_compiler(self, program: Program, limits: Limits) -> RunResult:
-        """Run the compiler and return its result. Raises ExecutionLost if it failed for a reason other than the
-        program.
-        """
+        """Run the compiler and return its result. Raises ExecutionLost for a failure that the program did not cause."""
         source = make_memfd(program.source.encode("utf-8", "surrogatepass"))
         try:
-            order = make_run_spec("compile", program, limits, seed=self._seed)
-            result = self._execute(order, CompiledProgram(source, source), b"")
+            run_spec = make_run_spec("compile", program, limits, seed=self._seed)
+            result = self._execute(run_spec, CompiledProgram(source, source), b"")
         finally:
             os.close(source)
         if result.outcome is Outcome.EXITED and result.exit_code == COMPILER_KILLED:
-            # Not memory or time limits, which have other outcomes.
+            # Exceeded memory or time limits have other outcomes.
             raise KilledExternally(f"the compiler of {program.language}, or a part of it, was killed externally")
         if result.outcome is Outcome.EXITED and result.exit_code == COMPILER_BROKEN:
             raise ExecutionLost(f"the compiler of {program.language} did not start: {result.stderr.decode()}")
         return result
 
     def _check_language(self, name: str) -> None:
-        """Check once that compiled programs work here, so that a broken compiler is not the programs' fault.
+        """Check once that compiled programs run here, so that a broken compiler is not blamed on programs.
 
         Raises BackendUnavailable.
         """
         language = languages.load(name)
-        if name in self._sound:
+        if name in self._tested_languages:
             return
         try:
             if not language.toolchain():
                 return
         except LookupError as error:
             raise BackendUnavailable(f"cannot compile {name}: {error}") from error
-        self._sound.add(name)
+        self._tested_languages.add(name)
         try:
             result = self._self_test(Program(language.SELF_TEST, name))
             if result.outcome is not Outcome.EXITED or result.stdout.strip() != b"7":
-                words = result.stderr.decode("utf-8", "replace").strip()[:500]
-                raise BackendUnavailable(f"a trivial {name} program does not work: {result.outcome.value} {words}")
+                output = result.stderr.decode("utf-8", "replace").strip()[:500]
+                raise BackendUnavailable(f"a trivial {name} program does not work: {result.outcome.value} {output}")
         except BaseException:
-            self._sound.discard(name)
+            self._tested_languages.discard(name)
             raise
 
     def _self_test(self, program: Program) -> RunResult:

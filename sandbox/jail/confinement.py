@@ -1,11 +1,10 @@
-"""The directories of runs without namespaces and, if the warden is root, their own root directory.
+"""The directories of runs without namespaces and, if the warden is root, their root directories.
 
-Each zygote has one directory, which its runs use in turn. If the warden is root and may change roots and
-users, as in an ordinary container, programs get a user id of their own and a root that contains nothing but the image
-and that directory: hard links to the copy of the image. Otherwise they see the machine's root, and Landlock keeps them
-from opening what is there (landlock.py).
+The runs of a zygote use one directory in turn. If the warden is root and may change roots and users, as in an ordinary
+container, programs get their own uid and a root with only that directory and hard links to the image. Otherwise their
+root is the machine's, and Landlock denies them its files (landlock.py).
 
-A zygote that compiles keeps the machine's root, in which the compiler is.
+A zygote that compiles keeps the machine's root, which contains the compiler.
 """
 
 import contextlib
@@ -18,27 +17,25 @@ from sandbox.jail.child import PACKAGES, VISIBLE_WORK
 from sandbox.jail.spawn import ZygoteConfinement, ZygoteKind, program_uid
 from sandbox.jail.worker_config import LANDLOCK, WorkerConfig
 
-_FOR_OWN_UIDS = (linux.CAP_SETUID, linux.CAP_SETGID, linux.CAP_KILL, linux.CAP_CHOWN)
-_FOR_OWN_ROOTS = (*_FOR_OWN_UIDS, linux.CAP_SYS_CHROOT, linux.CAP_MKNOD)
+_UID_CAPABILITIES = (linux.CAP_SETUID, linux.CAP_SETGID, linux.CAP_KILL, linux.CAP_CHOWN)
+_ROOT_CAPABILITIES = (*_UID_CAPABILITIES, linux.CAP_SYS_CHROOT, linux.CAP_MKNOD)
 _DEVICES = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}  # minor numbers; the major number is 1
 
 
 class ConfinementManager:
-    """The directories and roots of one warden's zygotes. Raises OSError if Landlock should confine runs
-    and is missing.
-    """
+    """The directories and roots of one warden's zygotes. Raises OSError if Landlock is required but missing."""
 
     def __init__(self, configuration: WorkerConfig) -> None:
         self._level = configuration.level
         self._abi = min(landlock.abi(), configuration.max_landlock_abi) if configuration.level == LANDLOCK else 0
         if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
             raise FileNotFoundError("/proc does not list the children of a process (CONFIG_PROC_CHILDREN)")
-        linux.prctl(linux.PR_SET_DUMPABLE, 0)  # programs may have the same uid, and could read this process's memory
+        linux.prctl(linux.PR_SET_DUMPABLE, 0)  # otherwise programs with the same uid could read this process's memory
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
         self._folder = stale_resources.make_run_directory()
         capabilities = _capabilities()
-        self._has_own_uids = capabilities.issuperset(_FOR_OWN_UIDS)
-        self._has_own_roots = capabilities.issuperset(_FOR_OWN_ROOTS)
+        self._has_own_uids = capabilities.issuperset(_UID_CAPABILITIES)
+        self._has_own_roots = capabilities.issuperset(_ROOT_CAPABILITIES)
         copy = configuration.image_copy
         if not copy:
             copy = f"{self._folder}/image"

@@ -1,12 +1,12 @@
-"""Find the parent of new cgroups: one that is delegated to this process, so that the limits of the unit or container
-around it apply to runs, and no manager resets ours.
+"""The parent of new cgroups: one delegated to this process, so that the limits of the enclosing unit or container apply
+to runs, and no manager resets the limits of runs.
 
-On cgroup v2, ours is the cgroup that a container sees as the root, one that systemd has delegated (Delegate=yes), and
-our own where no systemd manages cgroups. From any other, a worker moves to a scope that systemd makes and delegates; it
-does not if limits are set for its unit, because the scope would be beside them. A cgroup that gives controllers to
-others must not hold processes (https://docs.kernel.org/admin-guide/cgroup-v2.html), so those in it move to a leaf.
+On cgroup v2, that is the root cgroup in a container, a cgroup that systemd has delegated (Delegate=yes) or, without
+systemd, the process's own cgroup. Elsewhere the worker is started in a scope that systemd creates and delegates, unless
+its unit has limits, which would not apply to the scope. A cgroup that enables controllers for its children must not
+hold processes (https://docs.kernel.org/admin-guide/cgroup-v2.html), so its processes move to a leaf.
 
-On cgroup v1, it is our own cgroup in each hierarchy.
+On cgroup v1, it is the process's own cgroup in each hierarchy.
 """
 
 import contextlib
@@ -23,12 +23,12 @@ from pathlib import Path
 from sandbox import machine
 from sandbox.jail import stale_resources
 
-_LEAF = "curate-others"  # child of a cgroup that is ours, for the processes that were in it
-_SCOPE = "curate-worker-"  # begins the names of our scopes
+_LEAF = "curate-others"  # child cgroup for the processes of a delegated cgroup
+_SCOPE_PREFIX = "curate-worker-"  # of the names of workers' scopes
 _REQUIRED_CONTROLLERS = {"memory", "pids"}
 _ATTRIBUTES = ("trusted.delegate", "user.delegate")  # set by systemd; the latter since version 252
 _LIMITS = {"memory.max": "MemoryMax", "memory.high": "MemoryHigh", "cpu.max": "CPUQuota"}
-_DEFAULT_TASKS = 0.15  # of the machine's tasks: systemd's default of TasksMax
+_DEFAULT_TASKS = 0.15  # systemd's default of TasksMax, as a fraction of the machine's maximum
 _SYSTEMD = Path("/run/systemd/system")  # exists if systemd runs as the system manager, see sd_booted(3)
 _REMEDY = "What to do: start it where /sys/fs/cgroup is writable (in a container: docker run --privileged)"
 _SCOPE_SECONDS = 20
@@ -37,9 +37,9 @@ _KILL_SECONDS = 2
 
 @dataclass(frozen=True, slots=True)
 class CgroupSubtree:
-    """The cgroups below which a process may make its own.
+    """The cgroups below which a process may create its own.
 
-    version  of the cgroup interface
+    version  of the cgroup interface, 1 or 2
     bases    controller -> directory; v2 has one directory for all controllers
     """
 
@@ -47,7 +47,7 @@ class CgroupSubtree:
     bases: dict[str, Path]
 
     def make(self, name: str) -> dict[str, Path]:
-        """Make a cgroup and return its directories by controller. Raises OSError."""
+        """Create a cgroup and return its directories by controller. Raises OSError."""
         directories = {controller: base / name for controller, base in self.bases.items()}
         try:
             for directory in dict.fromkeys(directories.values()):
@@ -59,7 +59,7 @@ class CgroupSubtree:
         return directories
 
     def sweep(self) -> None:
-        """Remove the cgroups that killed workers have left, with the processes in them, as far as possible."""
+        """Remove the stale cgroups of killed workers, and kill the processes in them. Ignores errors."""
         for base in set(self.bases.values()):
             with contextlib.suppress(OSError):
                 for name in filter(stale_resources.is_stale, os.listdir(base)):
@@ -67,44 +67,44 @@ class CgroupSubtree:
 
 
 def find_subtree(scope_failure: str = "") -> CgroupSubtree:
-    """Find the cgroups below which this process may make its own, and give their controllers to new ones.
+    """Find the cgroups below which this process may create its own, and enable the required controllers in them.
 
-    scope_failure  why systemd has made no scope for this process; "" if it has, or was not asked
+    scope_failure  why systemd created no scope for this process; "" if it did, or was not needed
 
     Raises OSError, with the reason and a remedy.
     """
-    own = _own()
-    if not _has_controllers(own):
-        return _version_1(own)
-    ours = _ours(own)
-    if ours is None:
-        raise PermissionError(scope_failure or f"systemd has not delegated {own['v2'][1]}")
+    memberships = _read_memberships()
+    if not _has_controllers(memberships):
+        return _v1_subtree(memberships)
+    cgroup = _delegated_cgroup(memberships)
+    if cgroup is None:
+        raise PermissionError(scope_failure or f"systemd has not delegated {memberships['v2'][1]}")
     try:
-        _divide(ours)
+        _enable_controllers(cgroup)
     except OSError as error:
         raise OSError(f"{error}. {_REMEDY}") from error
-    return CgroupSubtree(2, dict.fromkeys(sorted(_REQUIRED_CONTROLLERS), ours))
+    return CgroupSubtree(2, dict.fromkeys(sorted(_REQUIRED_CONTROLLERS), cgroup))
 
 
 def sweep() -> None:
-    """Remove the cgroups that killed workers have left around this process, as far as possible."""
+    """Remove the stale cgroups of killed workers below this process's parent cgroups. Ignores errors."""
     with contextlib.suppress(OSError):
-        own = _own()
-        if not _has_controllers(own):
-            _version_1(own).sweep()
-        elif (ours := _ours(own)) is not None:
-            CgroupSubtree(2, {"memory": ours}).sweep()
+        memberships = _read_memberships()
+        if not _has_controllers(memberships):
+            _v1_subtree(memberships).sweep()
+        elif (cgroup := _delegated_cgroup(memberships)) is not None:
+            CgroupSubtree(2, {"memory": cgroup}).sweep()
 
 
 def scope_command() -> list[str]:
-    """Return the command that starts another in a new scope, which systemd delegates; empty if none is needed.
+    """Return the command prefix that starts a process in a new, delegated scope; empty if no scope is needed.
 
-    Raises OSError, with the reason and a remedy, if one is needed but cannot be made.
+    Raises OSError, with the reason and a remedy, if a scope is needed but cannot be created.
     """
-    own = _own()
-    if not _has_controllers(own) or _ours(own) is not None:
+    memberships = _read_memberships()
+    if not _has_controllers(memberships) or _delegated_cgroup(memberships) is not None:
         return []
-    directory = own["v2"][1]
+    directory = memberships["v2"][1]
     _check_for_limits(directory)
     is_root = os.geteuid() == 0
     if shutil.which("systemd-run") is None:
@@ -120,16 +120,16 @@ def scope_command() -> list[str]:
         command.append("--user")
     elif slices:
         command.append(f"--slice={slices[0]}")
-    return [*command, f"--unit={_SCOPE}{uuid.uuid4()}", "--"]
+    return [*command, f"--unit={_SCOPE_PREFIX}{uuid.uuid4()}", "--"]
 
 
 def scope_environment() -> dict[str, str]:
-    """Return the variables by which systemd-run finds the manager of this user."""
+    """Return the environment variables by which systemd-run finds the user's manager."""
     return {"XDG_RUNTIME_DIR": f"/run/user/{os.geteuid()}"}
 
 
 def scope_failure_reason() -> str:
-    """Return why systemd makes no scope for this process, with a remedy; "" if it does, or none is needed."""
+    """Return why systemd cannot create a scope for this process, with a remedy; "" if it can, or none is needed."""
     try:
         command = scope_command()
         if not command:
@@ -147,7 +147,7 @@ def scope_failure_reason() -> str:
 
 
 def remove(directory: Path) -> None:
-    """Kill all processes in a cgroup and remove it, as far as possible."""
+    """Kill all processes in a cgroup and remove it. Ignores errors."""
     deadline = time.monotonic() + _KILL_SECONDS
     while True:
         try:
@@ -174,27 +174,27 @@ def _kill(directory: Path) -> None:
                     os.kill(pid, signal.SIGKILL)
 
 
-def _own() -> dict[str, tuple[Path, Path]]:
+def _read_memberships() -> dict[str, tuple[Path, Path]]:
     return machine.cgroups(*machine.memberships_and_mounts())
 
 
-def _has_controllers(own: dict[str, tuple[Path, Path]]) -> bool:
+def _has_controllers(memberships: dict[str, tuple[Path, Path]]) -> bool:
     """Return whether the unified hierarchy has the required controllers; in a hybrid setup, v1 has them."""
-    if "v2" in own:
+    if "v2" in memberships:
         with contextlib.suppress(OSError):  # it is hidden by another mount
-            return set((own["v2"][0] / "cgroup.controllers").read_text().split()) >= _REQUIRED_CONTROLLERS
+            return set((memberships["v2"][0] / "cgroup.controllers").read_text().split()) >= _REQUIRED_CONTROLLERS
     return False
 
 
-def _ours(own: dict[str, tuple[Path, Path]]) -> Path | None:
-    """Return the v2 cgroup below which this process may make others; None if there is none."""
-    point, directory = own["v2"]
-    ours = directory.parent if directory.name == _LEAF else directory
-    return ours if ours == point or not _SYSTEMD.exists() or _is_delegated(ours) else None
+def _delegated_cgroup(memberships: dict[str, tuple[Path, Path]]) -> Path | None:
+    """Return the v2 cgroup below which this process may create cgroups; None if there is none."""
+    point, directory = memberships["v2"]
+    cgroup = directory.parent if directory.name == _LEAF else directory
+    return cgroup if cgroup == point or not _SYSTEMD.exists() or _is_delegated(cgroup) else None
 
 
 def _is_delegated(directory: Path) -> bool:
-    if directory.name.startswith(_SCOPE):  # older versions of a user's systemd do not mark it
+    if directory.name.startswith(_SCOPE_PREFIX):  # older user managers do not set the attribute
         return True
     for name in _ATTRIBUTES:
         with contextlib.suppress(OSError):
@@ -202,43 +202,43 @@ def _is_delegated(directory: Path) -> bool:
     return False
 
 
-def _divide(ours: Path) -> None:
+def _enable_controllers(cgroup: Path) -> None:
     """Enable the controllers of a v2 cgroup for its children. Raises OSError."""
-    control = ours / "cgroup.subtree_control"
+    control = cgroup / "cgroup.subtree_control"
     for _ in range(10):  # processes may start new ones meanwhile
         try:
             control.write_text("+memory +pids")
             break
         except OSError as error:
             reason = error
-        _empty(ours)
+        _move_processes_to_leaf(cgroup)
     else:
         raise reason
     with contextlib.suppress(OSError):
         control.write_text("+cpu")
 
 
-def _empty(ours: Path) -> None:
+def _move_processes_to_leaf(cgroup: Path) -> None:
     """Move the processes of a v2 cgroup to a leaf. Raises OSError."""
-    leaf = ours / _LEAF
-    pids = (ours / "cgroup.procs").read_text().split()
+    leaf = cgroup / _LEAF
+    pids = (cgroup / "cgroup.procs").read_text().split()
     if "0" in pids:
-        raise PermissionError(f"{ours} holds processes of a pid namespace that this process does not see")
+        raise PermissionError(f"{cgroup} holds processes of a pid namespace that this process does not see")
     leaf.mkdir(exist_ok=True)
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             (leaf / "cgroup.procs").write_text(pid)
 
 
-def _version_1(own: dict[str, tuple[Path, Path]]) -> CgroupSubtree:
-    if not {"memory", "pids", "cpuacct"} <= own.keys():
+def _v1_subtree(memberships: dict[str, tuple[Path, Path]]) -> CgroupSubtree:
+    if not {"memory", "pids", "cpuacct"} <= memberships.keys():
         raise FileNotFoundError(f"no cgroup has the controllers memory and pids. {_REMEDY}")
-    names = [name for name in ("memory", "pids", "cpuacct", "cpu") if name in own]
-    return CgroupSubtree(1, {name: own[name][1] for name in names})
+    names = [name for name in ("memory", "pids", "cpuacct", "cpu") if name in memberships]
+    return CgroupSubtree(1, {name: memberships[name][1] for name in names})
 
 
 def _check_for_limits(directory: Path) -> None:
-    """Raise PermissionError if limits are set for the unit that a cgroup belongs to: a scope would be beside them."""
+    """Raise PermissionError if the unit of a cgroup has limits, which would not apply to a scope."""
     unit = next((each for each in (directory, *directory.parents) if each.name.endswith((".service", ".scope"))), None)
     limits = sorted(set(_limits(directory, unit))) if unit is not None else []
     if unit is not None and limits:
@@ -253,7 +253,7 @@ def _user_manager() -> Path:
 
 
 def _limits(directory: Path, unit: Path) -> Iterator[str]:
-    """Yield the settings that limit a unit, as a cgroup in it shows them."""
+    """Yield the settings that limit a unit, according to the files of its cgroups."""
     while True:
         for name, setting in _LIMITS.items():
             if _first_word(directory / name) not in ("", "max"):

@@ -1,18 +1,15 @@
-"""Empty directories of programs without following their links."""
+"""Removal of the contents of programs' directories, without following links."""
 
 import contextlib
 import os
 
 from sandbox.jail import linux
 
-OPEN_DIRECTORY_FLAGS = (
-    os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-)  # to open a directory, whatever its mode
+OPEN_DIRECTORY_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC  # work for any mode of the directory
 
 
 def empty_directory(directory: str) -> None:
-    """Remove everything in a directory, regardless of modes. Raises OSError, also if the directory has become a
-    link."""
+    """Remove everything in a directory, regardless of modes. Raises OSError, also if the directory is a link."""
     opened = os.open(directory, OPEN_DIRECTORY_FLAGS)
     try:
         empty_directory_fd(opened)
@@ -25,18 +22,18 @@ def empty_directory_fd(directory: int, proc: int | None = None) -> None:
 
     proc   descriptor of /proc, for callers that cannot open it
 
-    The subfolders of a folder are moved to the top before it is removed: a program can nest them deeper than the number
-    of descriptors. No path is walked, so no link is followed.
+    Moves the subfolders of a folder to the top before it removes the folder, since a program can nest folders more
+    deeply than there are descriptors. Walks no paths, and so follows no links.
     """
     opened = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY) if proc is None else os.dup(proc)
     try:
-        _Emptying(opened).empty(directory)
+        _Emptier(opened).empty(directory)
     finally:
         os.close(opened)
 
 
-class _Emptying:
-    """Empties directories. proc: descriptor of /proc, to reopen directories whose paths may change."""
+class _Emptier:
+    """Empties directories. proc: descriptor of /proc, by which directories are reopened without their paths."""
 
     def __init__(self, proc: int) -> None:
         self._proc = proc
@@ -51,18 +48,18 @@ class _Emptying:
             os.close(top)
 
     def _remove(self, name: str, top: int) -> None:
-        """Remove an entry of the directory `top`; the folders in it are moved to `top`."""
+        """Remove an entry of the directory `top`; move the folders in it to `top`."""
         with contextlib.suppress(IsADirectoryError):
             os.unlink(name, dir_fd=top)
             return
         folder = self._open_writable(name, top)
         try:
-            for below in os.listdir(folder):
+            for child in os.listdir(folder):
                 try:
-                    os.unlink(below, dir_fd=folder)
+                    os.unlink(child, dir_fd=folder)
                 except IsADirectoryError:
-                    os.close(self._open_writable(below, folder))  # only a folder that is writable may be moved
-                    os.rename(below, os.urandom(16).hex(), src_dir_fd=folder, dst_dir_fd=top)
+                    os.close(self._open_writable(child, folder))  # only a folder that is writable may be moved
+                    os.rename(child, os.urandom(16).hex(), src_dir_fd=folder, dst_dir_fd=top)
         finally:
             os.close(folder)
         os.rmdir(name, dir_fd=top)
@@ -76,6 +73,6 @@ class _Emptying:
 
     def _writable(self, directory: int) -> int:
         """Make a directory (opened with OPEN_DIRECTORY_FLAGS) writable, and return a descriptor to read it."""
-        itself = f"self/fd/{directory}"
-        linux.chmod(itself, 0o700, self._proc)
-        return os.open(itself, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._proc)
+        path = f"self/fd/{directory}"
+        linux.chmod(path, 0o700, self._proc)
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._proc)

@@ -1,5 +1,5 @@
-"""Files to and from a run's directory, packed in one memfd. A table of names and sizes precedes the contents on the way
-in, and follows them on the way out.
+"""Files to and from a run's directory, packed in one memfd. A table of names and sizes precedes the contents of files
+for the run, and follows those of files from it.
 
 The table is trusted; the contents, and the directory after the run, are not.
 """
@@ -9,18 +9,18 @@ import os
 import stat
 from collections.abc import Iterable, Mapping
 
-_SIZE = 8  # bytes that hold the length of the table
+_SIZE = 8  # bytes of the table's length
 _CHUNK_BYTES = 1 << 20
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
-    """Return the files as `extract` expects them: a table, then the contents."""
+    """Encode files for `extract`: the table, then the contents."""
     table = json.dumps([(name, len(content)) for name, content in files.items()]).encode()
     return b"".join([len(table).to_bytes(_SIZE, "little"), table, *files.values()])
 
 
 def unpack(collected: bytes) -> dict[str, bytes]:
-    """Return the files that `collect` has written."""
+    """Decode the files that `collect` has written."""
     end = len(collected) - _SIZE
     table = json.loads(collected[end - int.from_bytes(collected[end:], "little") : end])
     files, offset = {}, 0
@@ -63,22 +63,25 @@ def write(name: str, source: int, offset: int, size: int, owner: int | None) -> 
 
 
 def collect(names: Iterable[str], max_bytes: int, sink: int) -> None:
-    """Write the named files of the working directory to `sink` if they are plain files, truncated to `max_bytes` in
-    all. Called after the run: never follows a link and never blocks.
+    """Write the named plain files of the working directory to `sink`, truncated to `max_bytes` in total.
+
+    Called after the run: never follows a link and never blocks.
     """
     table: list[tuple[str, int]] = []
-    left = max_bytes
+    remaining_bytes = max_bytes
     for name in names:
         try:
             file = _open_beneath(name)
         except OSError:
             continue
         size = 0
-        while size < left and (copied := os.sendfile(sink, file, size, min(left - size, _CHUNK_BYTES))):
+        while size < remaining_bytes and (
+            copied := os.sendfile(sink, file, size, min(remaining_bytes - size, _CHUNK_BYTES))
+        ):
             size += copied
         os.close(file)
         table.append((name, size))
-        left -= size
+        remaining_bytes -= size
     encoded = json.dumps(table).encode()
     os.write(sink, encoded + len(encoded).to_bytes(_SIZE, "little"))
 

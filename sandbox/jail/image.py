@@ -1,19 +1,18 @@
-"""The file system that programs see, made once for a Sandbox: a copy in memory of the interpreter, its standard library
-and the shared libraries that these need, and nothing else of the machine.
+"""The file system of programs, made once per Sandbox: a copy in memory of the interpreter, its standard library, the
+shared libraries that these need, and nothing else of the machine.
 
-It is a copy because a shared file leaks more than its content: by watching, locking or evicting it, a program learns
-about other runs; the mount table reveals its path on the machine; and packages installed next to the library may hold
-expected outputs. The copy has its own file systems, read-only once they are filled:
+It is a copy because shared files leak more than their content: by watching, locking or evicting them, a program learns
+about other runs; the mount table reveals their paths on the machine; and packages installed next to the library may
+hold expected outputs. The copy has its own file systems, read-only once they are filled:
 
-    ROOT               the root of programs. The zygote's code is below RUN_ROOT, hidden by the workspace that each run
-                       mounts there
+    ROOT               the root of programs. The zygote's code is below RUN_ROOT, hidden by each run's workspace
     COMPILE_DIRECTORY  the same root with mount points for a compiler; also below RUN_ROOT
     PACKAGES           packages from outside the standard library, for programs that name them
 
-All of them are in a separate mount namespace, and disappear with the last process that uses it. The
-compilers of sandbox/languages, a hundred megabytes each, are not copied: a zygote that compiles sees the machine's.
+They are in a separate mount namespace, and exist until its last process exits. The compilers of sandbox/languages, a
+hundred megabytes each, are not copied; a zygote that compiles uses the machine's.
 
-Where there can be no mounts, the same copy is made in a plain folder (make_copy), for programs that Landlock confines.
+Where mounts are not possible, make_copy makes the same copy in a plain folder, for programs confined by Landlock.
 """
 
 import contextlib
@@ -35,25 +34,23 @@ from types import CodeType
 
 from sandbox import languages
 from sandbox.jail import linux
-from sandbox.jail.child import PACKAGES as SHOWN_PACKAGES
+from sandbox.jail.child import PACKAGES as VISIBLE_PACKAGES
 from sandbox.jail.child import RUN_ROOT
-from sandbox.jail.packages import EXCLUDED as LEFT_OUT_OF_PACKAGES
+from sandbox.jail.packages import EXCLUDED as EXCLUDED_FROM_PACKAGES
 from sandbox.jail.packages import JailPackages, listed_files
 
-MOUNT_ROOT = "/tmp"  # where the copies are mounted, in their namespace only; exists on every machine
+MOUNT_ROOT = "/tmp"  # mount point of the copies in their namespace; exists on every machine
 ROOT, PACKAGES = f"{MOUNT_ROOT}/root", f"{MOUNT_ROOT}/packages"
 COMPILE_DIRECTORY = f"{ROOT}{RUN_ROOT}/compiling"
-CODE, LIBRARIES = (
-    f"{RUN_ROOT}/code",
-    f"{RUN_ROOT}/lib",
-)  # below ROOT; LIBRARIES has those from outside the system's folders
+# Below ROOT; LIBRARIES has the libraries from outside the system's folders.
+CODE, LIBRARIES = f"{RUN_ROOT}/code", f"{RUN_ROOT}/lib"
 IMAGE_READY = b"made"
 _MESSAGE_BYTES = 1 << 18
 _PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 INTERPRETER = f"/usr/bin/{_PYTHON}"
 DEVICES = ("null", "zero", "full", "random", "urandom")
 _EXTENSIONS = "lib-dynload"
-_MOUNTED = {"proc": f"{RUN_ROOT}/proc", "tmp": f"{RUN_ROOT}/tmp"}  # links to what each run mounts
+_MOUNT_LINKS = {"proc": f"{RUN_ROOT}/proc", "tmp": f"{RUN_ROOT}/tmp"}  # links to each run's mounts
 _LINKS = {
     "dev/fd": "/proc/self/fd",
     "dev/stdin": "/proc/self/fd/0",
@@ -68,20 +65,20 @@ _EXCLUDED = re.compile(  # modules that no program can use here: GUIs, installer
     r"(site|dist)-packages|tests?|_test.*\.so|_xxtest.*|config-.*|.*\.opt-[12]\.pyc|.*\.a|_?tkinter.*|turtledemo|idlelib"
     r"|ensurepip|lib2to3|pydoc_data"
 )
-_EXCLUDED_DATA = re.compile(r"right|posix")  # second and third copies of the time zones
+_EXCLUDED_DATA = re.compile(r"right|posix")  # further copies of the time zones
 _DATA = ("/usr/share/zoneinfo", "/usr/lib/locale/C.utf8")
-_UNCHECKED = MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)  # header of a .pyc file without source
+_PYC_HEADER = MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)  # header of a .pyc file without source
 _SYSTEM_FOLDER = re.compile(r"(/usr)?/lib(32|64)?(/[^/]*-linux-[^/]*)?")
-# Not needed by extension modules, but by ending threads, C++ code under ctypes, and programs that use old names.
-_WANTED = "libgcc_s.so.1 libstdc++.so.6 libpthread.so.0 libdl.so.2 librt.so.1 libutil.so.1".split()
+# Not needed by extension modules, but by exiting threads, C++ code under ctypes, and programs that use old names.
+_EXTRA_LIBRARIES = "libgcc_s.so.1 libstdc++.so.6 libpthread.so.0 libdl.so.2 librt.so.1 libutil.so.1".split()
 
 
 def main(socket_fd: int, folder: str) -> None:
     """Make an image for the process at the other end of the socket.
 
-    folder   where to make a copy; "" for an image in namespaces, whose descriptors are then sent
+    folder   folder for a copy; "" for an image in namespaces, whose descriptors are sent with the response
 
-    The response is MADE, or a message that says why there is no image.
+    The response is IMAGE_READY, or the reason why there is no image.
     """
     channel = socket.socket(fileno=socket_fd)
     packages = JailPackages(**json.loads(channel.recv(_MESSAGE_BYTES)))
@@ -98,31 +95,30 @@ def main(socket_fd: int, folder: str) -> None:
 
 
 def enter(namespaces: Iterable[int]) -> None:
-    """Enter the namespaces of an image, in the order in which `main` has sent them. The process must have a single
-    thread. Raises OSError."""
+    """Enter the namespaces of an image, in the order from `main`, in a single-threaded process. Raises OSError."""
     for descriptor in namespaces:
         linux.setns(descriptor, 0)
         os.close(descriptor)
 
 
 def make(packages: JailPackages) -> bool:
-    """Make the image in a new mount namespace of the calling process, which must have a single thread.
+    """Make the image in a new mount namespace of the calling process, which must be single-threaded.
 
-    Returns whether that also took a new user namespace. Raises OSError.
+    Returns whether that required a new user namespace. Raises OSError.
     """
-    apart = _leave()
+    has_user_namespace = _enter_mount_namespace()
     linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
     content = _Content(packages)
     toolchains = _toolchains()
-    for place in (MOUNT_ROOT, ROOT, PACKAGES):
-        if place != MOUNT_ROOT:
-            os.mkdir(place, 0o755)
-        linux.mount("tmpfs", place, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
+    for location in (MOUNT_ROOT, ROOT, PACKAGES):
+        if location != MOUNT_ROOT:
+            os.mkdir(location, 0o755)
+        linux.mount("tmpfs", location, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
     content.copy(ROOT, PACKAGES)
-    for name, destination in _MOUNTED.items():
+    for name, destination in _MOUNT_LINKS.items():
         os.symlink(destination, f"{ROOT}/{name}")
     if toolchains:
-        link_folder(ROOT, COMPILE_DIRECTORY, left_out=COMPILE_DIRECTORY)
+        link_folder(ROOT, COMPILE_DIRECTORY, excluded=COMPILE_DIRECTORY)
     for path in toolchains:
         _make_mount_point(path)
     for root in [ROOT, COMPILE_DIRECTORY] if toolchains else [ROOT]:
@@ -131,14 +127,13 @@ def make(packages: JailPackages) -> bool:
             os.close(os.open(device, os.O_CREAT | os.O_WRONLY, 0o644))
             linux.mount(f"/dev/{name}", device, None, linux.MS_BIND)
             linux.make_readonly(device, nodev=False)
-    for place in (MOUNT_ROOT, ROOT, PACKAGES):
-        linux.mount(None, place, None, linux.MS_REMOUNT | linux.MS_RDONLY | linux.MS_NOSUID | linux.MS_NODEV)
-    return apart
+    for location in (MOUNT_ROOT, ROOT, PACKAGES):
+        linux.mount(None, location, None, linux.MS_REMOUNT | linux.MS_RDONLY | linux.MS_NOSUID | linux.MS_NODEV)
+    return has_user_namespace
 
 
 def make_copy(packages: JailPackages, folder: str) -> None:
-    """Make the same copy in a folder, which must be empty: its root, packages and our own code. All files in it are
-    read-only. Raises OSError."""
+    """Make the same copy, with read-only files, in an empty folder. Raises OSError."""
     os.umask(0o022)
     content = _Content(packages)
     copy = ImageCopy(folder)
@@ -148,13 +143,13 @@ def make_copy(packages: JailPackages, folder: str) -> None:
     content.link_libraries(copy.root)
     for path, _, names in os.walk(folder):
         for name in names:
-            if not os.path.islink(place := f"{path}/{name}"):
-                os.chmod(place, 0o555 if os.stat(place).st_mode & stat.S_IXUSR else 0o444)
+            if not os.path.islink(location := f"{path}/{name}"):
+                os.chmod(location, 0o555 if os.stat(location).st_mode & stat.S_IXUSR else 0o444)
 
 
 @dataclass(frozen=True, slots=True)
 class ImageCopy:
-    """The folders of a copy that make_copy has made."""
+    """The folders of a copy made by make_copy."""
 
     folder: str
 
@@ -168,12 +163,12 @@ class ImageCopy:
 
     @property
     def libraries(self) -> str:
-        """The folder in which a loader finds all libraries."""
+        """The folder with all libraries, for the loader."""
         return self.root + LIBRARIES
 
 
 def readable_paths(root: str) -> list[str]:
-    """Return the paths of a root that programs must read and execute: all but our own code, and folders of a run."""
+    """Return the paths of a root that programs must read and execute: all but the zygote's code and folders of runs."""
     folders = [
         entry for entry in os.scandir(root) if not entry.is_symlink() and entry.name not in (RUN_ROOT[1:], "tmp")
     ]
@@ -181,29 +176,29 @@ def readable_paths(root: str) -> list[str]:
 
 
 def loader_paths() -> list[str]:
-    """Return the paths of the loaders by which executables ask for them."""
+    """Return the paths of the dynamic loaders, as executables name them."""
     return glob("/lib*/ld-*.so*")
 
 
 class _Content:
-    """What an image consists of. All of it is opened at once: by the time it is copied, HOME may hide it."""
+    """The content of an image. Its sources are opened on construction, since the mounts of the image may hide them."""
 
     def __init__(self, packages: JailPackages) -> None:
         stdlib, target = os.path.dirname(os.__file__), f"/usr/{sys.platlibdir}/{_PYTHON}"
-        # An interpreter without extension modules has no such folder; where lib and lib64 differ, it lies apart.
+        # An interpreter without extension modules has no such folder; where lib and lib64 differ, it is elsewhere.
         extensions = [path for path in sys.path if os.path.basename(path) == _EXTENSIONS and os.path.isdir(path)]
-        apart_from_it = [path for path in extensions if os.path.dirname(path) != stdlib]
+        separate_extensions = [path for path in extensions if os.path.dirname(path) != stdlib]
         distributions = [_Distribution(path) for path in packages.distributions]
         self._libraries, self._foreign = _needed_libraries([*extensions, *packages.trees.values()], distributions)
         self._trees = [
             _Tree(stdlib, target, _EXCLUDED),
-            *(_Tree(path, f"{target}/{_EXTENSIONS}", _EXCLUDED) for path in apart_from_it),
+            *(_Tree(path, f"{target}/{_EXTENSIONS}", _EXCLUDED) for path in separate_extensions),
             _Tree(os.path.realpath(sys.executable), INTERPRETER, _EXCLUDED),
             *(_Tree(path, path, _EXCLUDED_DATA) for path in _DATA if os.path.isdir(path)),
             *(_Tree(source, target, _EXCLUDED) for target, source in self._libraries.items()),
         ]
-        self._beside: list[_Tree | _Distribution] = [
-            *(_Tree(path, f"/{name}", LEFT_OUT_OF_PACKAGES) for name, path in packages.trees.items()),
+        self._packages: list[_Tree | _Distribution] = [
+            *(_Tree(path, f"/{name}", EXCLUDED_FROM_PACKAGES) for name, path in packages.trees.items()),
             *distributions,
         ]
         self._sources = packages.sources
@@ -211,12 +206,12 @@ class _Content:
         self._links = {path: os.readlink(path) for path in ("/lib", "/lib64", "/bin") if os.path.islink(path)}
 
     def copy(self, root: str, packages: str) -> None:
-        """Copy everything to a root, and the packages to a folder beside it. Raises OSError."""
+        """Copy everything to a root folder, and the packages to another. Raises OSError."""
         for path, destination in self._links.items():
             os.symlink(destination, root + path)
         for folder in (
             "/dev",
-            SHOWN_PACKAGES,
+            VISIBLE_PACKAGES,
             "/var",
             f"{RUN_ROOT}/proc",
             f"{RUN_ROOT}/tmp",
@@ -228,24 +223,24 @@ class _Content:
                 os.makedirs(root + folder, 0o755, exist_ok=True)
         for tree in self._trees:
             tree.copy(root)
-        for package in self._beside:
+        for package in self._packages:
             package.copy(packages)
         for name, source in self._sources.items():
             Path(packages, f"{name}.py").write_text(source, "utf-8")
-        for path in self._foreign:  # the mounts of a compiler hide their original location
+        for path in self._foreign:  # a compiler's mounts hide their original location
             os.link(root + path, f"{root}{LIBRARIES}/{os.path.basename(path)}")
         for name, destination in _LINKS.items():
             os.symlink(destination, f"{root}/{name}")
-        _compile_ourselves(self._code, root)
+        _compile_package(self._code, root)
 
     def link_libraries(self, root: str) -> None:
-        """Link all libraries into one folder, for a loader whose root is not the copy."""
+        """Link all libraries into one folder, for loaders outside the copy's root."""
         for path in self._libraries:
             with contextlib.suppress(FileExistsError):
                 os.link(root + path, f"{root}{LIBRARIES}/{os.path.basename(path)}")
 
 
-def _leave() -> bool:
+def _enter_mount_namespace() -> bool:
     """Enter a new mount namespace; return whether that required a user namespace. Raises OSError."""
     try:
         linux.unshare(linux.CLONE_NEWNS)
@@ -260,15 +255,15 @@ def _leave() -> bool:
 
 
 class _Tree:
-    """A file or folder of the machine and its place in the image."""
+    """A file or folder of the machine, and its path in the image."""
 
-    def __init__(self, source: str, target: str, left_out: re.Pattern[str]) -> None:
+    def __init__(self, source: str, target: str, excluded: re.Pattern[str]) -> None:
         self._source = os.open(source, os.O_PATH)
         self._target = target
-        self._left_out = left_out
+        self._excluded = excluded
 
-    def copy(self, place: str) -> None:
-        target = place + self._target
+    def copy(self, location: str) -> None:
+        target = location + self._target
         os.makedirs(os.path.dirname(target), 0o755, exist_ok=True)
         source = f"/proc/self/fd/{self._source}"
         if os.path.isdir(source):
@@ -280,7 +275,7 @@ class _Tree:
     def _copy_folder(self, source: str, target: str) -> None:
         os.makedirs(target, 0o755, exist_ok=True)
         for entry in os.scandir(source):
-            if self._left_out.fullmatch(entry.name):
+            if self._excluded.fullmatch(entry.name):
                 continue
             if entry.is_dir():
                 self._copy_folder(entry.path, f"{target}/{entry.name}")
@@ -289,7 +284,7 @@ class _Tree:
 
 
 class _Distribution:
-    """The files of an installed distribution. Like that of a _Tree, its folder is opened immediately."""
+    """The files of an installed distribution."""
 
     def __init__(self, path: str) -> None:
         folder = os.path.dirname(path)
@@ -297,16 +292,16 @@ class _Distribution:
         self._names = listed_files(path)
         self.paths = [f"{folder}/{name}" for name in self._names]
 
-    def copy(self, place: str) -> None:
+    def copy(self, location: str) -> None:
         for name in self._names:
-            source, target = f"/proc/self/fd/{self._folder}/{name}", f"{place}/{name}"
+            source, target = f"/proc/self/fd/{self._folder}/{name}", f"{location}/{name}"
             os.makedirs(os.path.dirname(target), 0o755, exist_ok=True)
             _copy_file(source, target)
             if name.endswith(".py"):
                 compiled = cache_from_source(target)
                 os.makedirs(os.path.dirname(compiled), 0o755, exist_ok=True)
                 with contextlib.suppress(Exception):  # a template, or code for another Python version
-                    _write_compiled(source, compiled, f"{SHOWN_PACKAGES}/{name}")
+                    _write_compiled(source, compiled, f"{VISIBLE_PACKAGES}/{name}")
         os.close(self._folder)
 
 
@@ -319,7 +314,7 @@ def _copy_file(source: str, target: str) -> None:
         try:
             while os.sendfile(writer, reader, None, 1 << 30):
                 pass
-            os.fchmod(writer, mode)  # whatever the umask is
+            os.fchmod(writer, mode)  # regardless of the umask
             os.utime(writer, ns=(status.st_mtime_ns, status.st_mtime_ns))  # compiled modules are validated against it
         finally:
             os.close(writer)
@@ -327,9 +322,8 @@ def _copy_file(source: str, target: str) -> None:
         os.close(reader)
 
 
-def _compile_ourselves(package: int, root: str) -> None:
-    """Compile the modules of this package that a zygote imports into the image. package: descriptor of its
-    directory."""
+def _compile_package(package: int, root: str) -> None:
+    """Compile this package's modules for zygotes into the image. package: descriptor of its directory."""
     source = f"/proc/self/fd/{package}"
     names = ["__init__.py"]
     for folder in ("jail", "languages"):
@@ -340,47 +334,47 @@ def _compile_ourselves(package: int, root: str) -> None:
     os.close(package)
 
 
-def _write_compiled(source: str, target: str, shown: str) -> None:
-    """Compile a module as if it lay at the path `shown`. Raises SyntaxError or ValueError.
+def _write_compiled(source: str, target: str, visible_path: str) -> None:
+    """Compile a module as if it were at `visible_path`. Raises SyntaxError or ValueError.
 
-    A cached .pyc usually exists and loads ten times as fast, but contains the module's path on this machine.
+    Uses a cached .pyc if there is one, which is ten times as fast, and replaces the machine's path in it.
     """
-    code = SourceFileLoader(shown, source).get_code(shown)
+    code = SourceFileLoader(visible_path, source).get_code(visible_path)
     assert code is not None
     with open(target, "wb") as file:
-        file.write(_UNCHECKED + marshal.dumps(_moved(code, shown)))
+        file.write(_PYC_HEADER + marshal.dumps(_relocate(code, visible_path)))
 
 
-def _moved(code: CodeType, path: str) -> CodeType:
-    """Return the code as if it had been compiled from a file at this path."""
-    constants = tuple(_moved(each, path) if isinstance(each, CodeType) else each for each in code.co_consts)
+def _relocate(code: CodeType, path: str) -> CodeType:
+    """Return the code object with another file path."""
+    constants = tuple(_relocate(each, path) if isinstance(each, CodeType) else each for each in code.co_consts)
     return code.replace(co_filename=path, co_consts=constants)
 
 
-def link_folder(source: str, target: str, left_out: str = "") -> None:
-    """Copy a folder tree, except the folder `left_out`, with hard links to the same files."""
+def link_folder(source: str, target: str, excluded: str = "") -> None:
+    """Copy a folder tree by hard links, without the folder `excluded`."""
     entries = list(os.scandir(source))
     os.makedirs(target, 0o755, exist_ok=True)
     for entry in entries:
-        if entry.path == left_out:
+        if entry.path == excluded:
             continue
         if entry.is_dir(follow_symlinks=False):
-            link_folder(entry.path, f"{target}/{entry.name}", left_out)
+            link_folder(entry.path, f"{target}/{entry.name}", excluded)
         else:
             os.link(entry.path, f"{target}/{entry.name}", follow_symlinks=False)
 
 
 def _make_mount_point(path: str) -> None:
-    place = COMPILE_DIRECTORY + path
+    location = COMPILE_DIRECTORY + path
     if os.path.isdir(path):
-        os.makedirs(place, 0o755, exist_ok=True)
-    elif not os.path.exists(place):
-        os.makedirs(os.path.dirname(place), 0o755, exist_ok=True)
-        os.close(os.open(place, os.O_CREAT | os.O_WRONLY, 0o644))
+        os.makedirs(location, 0o755, exist_ok=True)
+    elif not os.path.exists(location):
+        os.makedirs(os.path.dirname(location), 0o755, exist_ok=True)
+        os.close(os.open(location, os.O_CREAT | os.O_WRONLY, 0o644))
 
 
 def _toolchains() -> list[str]:
-    """Return the host paths needed by the compilers of all languages that can be compiled here."""
+    """Return the host paths that the compilers installed here need."""
     paths: list[str] = []
     for name in languages.names():
         try:
@@ -393,12 +387,11 @@ def _toolchains() -> list[str]:
 def _needed_libraries(
     folders: Iterable[str], distributions: Iterable[_Distribution]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the shared libraries that programs need, path in the image -> path on the machine, and a list of those
-    paths in the image whose files come from outside the system's folders.
+    """Return the shared libraries that programs need, path in the image -> path on the machine, and a list of the
+    image paths of libraries from outside the system's folders.
 
-    These are the libraries that the interpreter and the extension modules below `folders` and of the distributions are
-    linked with, all that those need in turn, and the loader. To find them, a separate process loads them all and asks
-    the loader.
+    They are the transitive dependencies of the interpreter and of the extension modules in `folders` and in the
+    distributions, and the loader. A separate process loads all of them and lists its shared objects.
     """
     copied = [path for distribution in distributions for path in distribution.paths]
     reader, writer = os.pipe()
@@ -409,10 +402,10 @@ def _needed_libraries(
             for path in (*below, *(path for path in copied if path.endswith(".so"))):
                 if not _EXCLUDED.fullmatch(os.path.basename(path)):
                     _load(path)
-            for name in _WANTED:
+            for name in _EXTRA_LIBRARIES:
                 _load(name)
             with os.fdopen(writer, "w") as pipe:
-                json.dump(_loaded(), pipe)
+                json.dump(_list_loaded_objects(), pipe)
         finally:
             os._exit(0)
     os.close(writer)
@@ -422,20 +415,22 @@ def _needed_libraries(
     if not loaded:
         raise OSError("cannot determine which shared libraries the interpreter needs")
     roots = tuple(f"{folder}/" for folder in folders)
-    beside = set(map(os.path.realpath, copied))
+    package_files = set(map(os.path.realpath, copied))
     libraries = [
         name
         for name in loaded
-        if os.path.exists(name) and not name.startswith(roots) and os.path.realpath(name) not in beside
+        if os.path.exists(name) and not name.startswith(roots) and os.path.realpath(name) not in package_files
     ]
-    places = {name: f"{os.path.realpath(os.path.dirname(name))}/{os.path.basename(name)}" for name in libraries}
-    system = next(os.path.dirname(place) for place in places.values() if os.path.basename(place).startswith("libc.so"))
+    locations = {name: f"{os.path.realpath(os.path.dirname(name))}/{os.path.basename(name)}" for name in libraries}
+    system = next(
+        os.path.dirname(location) for location in locations.values() if os.path.basename(location).startswith("libc.so")
+    )
     sources: dict[str, str] = {}
     foreign: list[str] = []
-    for name, place in places.items():
-        if _SYSTEM_FOLDER.fullmatch(os.path.dirname(place)):
-            sources[place] = name
-        else:  # into a folder that the loader always searches
+    for name, location in locations.items():
+        if _SYSTEM_FOLDER.fullmatch(os.path.dirname(location)):
+            sources[location] = name
+        else:  # the loader always searches this folder
             sources[f"{system}/{os.path.basename(name)}"] = name
             foreign.append(os.path.basename(name))
     for loader in loader_paths():
@@ -456,16 +451,16 @@ class _Info(ctypes.Structure):
     _fields_ = [("address", ctypes.c_void_p), ("name", ctypes.c_char_p)]
 
 
-def _loaded() -> list[str]:
-    """Return the absolute paths of all shared objects in this process, with links unresolved."""
+def _list_loaded_objects() -> list[str]:
+    """Return the absolute paths of this process's shared objects, with links unresolved."""
     names: list[str] = []
 
-    def note(info: "ctypes._Pointer[_Info]", _size: int, _data: int) -> int:
+    def record(info: "ctypes._Pointer[_Info]", _size: int, _data: int) -> int:
         name = os.fsdecode(info.contents.name or b"")
         if name.startswith("/"):
             names.append(name)
         return 0
 
     kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Info), ctypes.c_size_t, ctypes.c_void_p)
-    ctypes.CDLL(None).dl_iterate_phdr(kind(note), None)
+    ctypes.CDLL(None).dl_iterate_phdr(kind(record), None)
     return names

@@ -1,4 +1,4 @@
-"""The settings of this machine that prevent a level of isolation: looked up, never guessed."""
+"""The settings of this machine that prevent a level of isolation."""
 
 import os
 from collections.abc import Iterator
@@ -7,30 +7,30 @@ from pathlib import Path
 from sandbox.jail.worker_config import LANDLOCK, NAMESPACES
 
 _CAP_SYS_ADMIN = 1 << 21
-# Settings that keep ordinary users from making user namespaces: name -> the value that does so.
-_SETTINGS = {"kernel.unprivileged_userns_clone": "0", "kernel.apparmor_restrict_unprivileged_userns": "1"}
+# Settings that can deny user namespaces to ordinary users: name -> the denying value.
+_USERNS_SETTINGS = {"kernel.unprivileged_userns_clone": "0", "kernel.apparmor_restrict_unprivileged_userns": "1"}
 
 
 def explain_refusal(level: str, error: str) -> str:
-    """Explain why this machine lacks a level of isolation: the failed call, and the settings behind it."""
-    found = list({NAMESPACES: _of_namespaces, LANDLOCK: _of_landlock}[level]())
+    """Explain why this machine lacks a level of isolation: the failed call, and the settings that may cause it."""
+    found = list({NAMESPACES: _namespace_obstacles, LANDLOCK: _landlock_obstacles}[level]())
     return f"{error} (found: {'; '.join(found)})" if found else error
 
 
-def _of_namespaces() -> Iterator[str]:
+def _namespace_obstacles() -> Iterator[str]:
     if _setting("user.max_user_namespaces") == "0":
         yield "user.max_user_namespaces is 0; type: sysctl user.max_user_namespaces=10000"
     if not _status("CapEff", 16) & _CAP_SYS_ADMIN:
-        for name, refuses in _SETTINGS.items():
+        for name, refuses in _USERNS_SETTINGS.items():
             if _setting(name) == refuses:
                 yield f"{name} is {refuses}; type: sysctl {name}={1 - int(refuses)}"
-    yield from _of_filters()
+    yield from _filter_obstacles()
     masked = [line.split()[4] for line in _read("/proc/self/mountinfo").splitlines() if " /proc/" in line]
     if masked:
         yield f"{masked[0]} and {len(masked) - 1} other places below /proc are hidden by mounts, as in a container"
 
 
-def _of_landlock() -> Iterator[str]:
+def _landlock_obstacles() -> Iterator[str]:
     modules = _read("/sys/kernel/security/lsm").strip()
     release = os.uname().release
     if tuple(int("".join(filter(str.isdigit, part)) or 0) for part in release.split(".")[:2]) < (5, 13):
@@ -38,10 +38,10 @@ def _of_landlock() -> Iterator[str]:
     elif modules and "landlock" not in modules.split(","):
         yield f"Landlock is not among the kernel's security modules: boot with lsm=landlock,{modules}"
     else:
-        yield from _of_filters()
+        yield from _filter_obstacles()
 
 
-def _of_filters() -> Iterator[str]:
+def _filter_obstacles() -> Iterator[str]:
     if _status("Seccomp", 10) == 2:
         yield "a filter of system calls around this process, as of a container"
 
@@ -52,7 +52,7 @@ def _setting(name: str) -> str:
 
 def _status(name: str, base: int) -> int:
     lines = (line.split() for line in _read("/proc/self/status").splitlines())
-    return next((int(words[1], base) for words in lines if words[0] == f"{name}:"), 0)
+    return next((int(fields[1], base) for fields in lines if fields[0] == f"{name}:"), 0)
 
 
 def _read(path: str) -> str:

@@ -1,7 +1,7 @@
-"""Landlock: a domain of file accesses, signals and sockets that a process enters for itself, without any privilege.
+"""Landlock rulesets: a process can irreversibly restrict its own file accesses, signals and sockets, unprivileged.
 
-Each run enters a domain of its own (child.py). Anything not granted is denied, including /proc. Processes in the domain
-cannot trace or, from ABI 6 on, signal a process outside it. The filter of system calls (seccomp.py) denies what the
+Each run enters its own domain (child.py). Anything not granted is denied, including /proc. Processes in the domain
+cannot trace or, from ABI 6 on, signal a process outside it. The seccomp filter (seccomp.py) denies accesses that the
 kernel's ABI does not cover.
 
     ABI   Linux   adds
@@ -23,35 +23,35 @@ from collections.abc import Iterable
 from sandbox.jail import linux
 
 _SYS_CREATE_RULESET, _SYS_ADD_RULE, SYS_RESTRICT_SELF = 444, 445, 446
-_ONLY_VERSION = 1  # flag of the first: return the ABI instead
+_VERSION_FLAG = 1  # flag of the first: return the ABI instead
 _PATH_BENEATH = 1
-_NO_LOG = 1  # flag of the last: denials are not reported to the audit log
+_NO_LOG_FLAG = 1  # flag of the last: denials are not reported to the audit log
 _EXECUTE, _WRITE, _READ_FILE, _READ_FOLDER = 0x1, 0x2, 0x4, 0x8
 _MAKE_DEVICES = 0x40 | 0x800
 _TRUNCATE, _DEVICE_REQUESTS = 0x4000, 0x8000
-_OF_FILES = _EXECUTE | _WRITE | _READ_FILE | _TRUNCATE  # rights that a rule for a single file may have
+_FILE_RULE_RIGHTS = _EXECUTE | _WRITE | _READ_FILE | _TRUNCATE  # rights that a rule for a single file may have
 _FILE_RIGHTS = (0x1FFF, 0x3FFF, 0x7FFF, 0x7FFF, 0xFFFF)  # all that ABI 1, 2, 3, 4, 5 and later know
 _TCP, _SCOPES = 0x3, 0x3
 _TCP_ABI, SIGNALS_ABI, _SILENT_ABI = 4, 6, 7
 TRUNCATING_ABI = 3
-_PLACES_WITHOUT_EFFECT = ("/dev/null", "/dev/zero", "/dev/full")
-_DEVICES = (*_PLACES_WITHOUT_EFFECT, "/dev/random", "/dev/urandom")
+_SINK_DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
+_DEVICES = (*_SINK_DEVICES, "/dev/random", "/dev/urandom")
 
 
 def abi() -> int:
-    """Return the version of Landlock that this kernel offers. Raises OSError if it offers none."""
+    """Return the kernel's Landlock ABI version. Raises OSError without Landlock."""
     try:
-        return linux.system_call(_SYS_CREATE_RULESET, 0, 0, _ONLY_VERSION)
+        return linux.system_call(_SYS_CREATE_RULESET, 0, 0, _VERSION_FLAG)
     except OSError as error:
         raise OSError(error.errno, f"landlock_create_ruleset: {error.strerror}") from None
 
 
 def make_ruleset(version: int, *, readable: Iterable[str], writable: str) -> int:
-    """Return the descriptor of a ruleset that grants these accesses and refuses all others. Raises OSError.
+    """Return the descriptor of a ruleset that grants these accesses and denies all others. Raises OSError.
 
-    version    the ABI to use, at most that of the kernel
+    version    the ABI to use, at most the kernel's
     readable   files and folders to read and execute
-    writable   folder in which everything may be done
+    writable   folder with all accesses
     """
     handled = _FILE_RIGHTS[min(version, len(_FILE_RIGHTS)) - 1]
     attributes = struct.pack("Q", handled)
@@ -67,7 +67,7 @@ def make_ruleset(version: int, *, readable: Iterable[str], writable: str) -> int
         _grant(ruleset, writable, handled & ~(_MAKE_DEVICES | _DEVICE_REQUESTS))
         for path in _DEVICES:
             with contextlib.suppress(FileNotFoundError):
-                writes = _WRITE | _TRUNCATE if path in _PLACES_WITHOUT_EFFECT else 0
+                writes = _WRITE | _TRUNCATE if path in _SINK_DEVICES else 0
                 _grant(ruleset, path, handled & (_READ_FILE | writes))
     except BaseException:
         os.close(ruleset)
@@ -79,12 +79,12 @@ def _grant(ruleset: int, path: str, rights: int) -> None:
     descriptor = os.open(path, os.O_PATH)
     try:
         if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            rights &= _OF_FILES
+            rights &= _FILE_RULE_RIGHTS
         linux.PreparedSyscall(_SYS_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, descriptor), 0)()
     finally:
         os.close(descriptor)
 
 
 def prepare_restrict_self(ruleset: int, version: int) -> linux.PreparedSyscall:
-    """Return the call by which a process enters a new domain with these rules."""
-    return linux.PreparedSyscall(SYS_RESTRICT_SELF, ruleset, _NO_LOG if version >= _SILENT_ABI else 0)
+    """Return the call that enters a new domain with these rules."""
+    return linux.PreparedSyscall(SYS_RESTRICT_SELF, ruleset, _NO_LOG_FLAG if version >= _SILENT_ABI else 0)

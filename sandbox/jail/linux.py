@@ -1,8 +1,7 @@
-"""The system calls that the standard library does not have, each as one function that raises OSError.
+"""Functions for system calls that the standard library lacks; each raises OSError.
 
-All go through ctypes.PyDLL, which keeps the interpreter lock: the callers are single-threaded and some of these calls
-return in a forked child, where taking the lock again would hang. Calls that the filter reserves for the zygote carry
-the key, once there is one (embed_syscall_key).
+They use ctypes.PyDLL, which holds the GIL: the callers are single-threaded, and some calls return in a forked child,
+where reacquiring the GIL would hang. Calls reserved for the zygote carry the key once embed_syscall_key was called.
 """
 
 import ctypes
@@ -79,78 +78,77 @@ _libc.syscall.restype = ctypes.c_long
 _fork = getattr(_libc, "_Fork", None)  # glibc >= 2.34: fork without at-fork handlers, at half the cost
 
 
-def _check(returned: int, what: str) -> int:
+def _check(returned: int, call_name: str) -> int:
     if returned < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, f"{call_name}: {os.strerror(number)}")
     return returned
 
 
-def _through_libc(number: int, *arguments: int) -> int:
+def _syscall_by_libc(number: int, *arguments: int) -> int:
     returned: int = _libc.syscall(ctypes.c_long(number), *map(ctypes.c_long, arguments))
     return returned if returned >= 0 else -ctypes.get_errno()
 
 
-_through: Callable[..., int] = _through_libc
+_syscall: Callable[..., int] = _syscall_by_libc
 _key: SyscallKey | None = None
 _keyed_fork: "PreparedSyscall | None" = None
 
 
 def embed_syscall_key(key: SyscallKey, *, forks: bool = False) -> None:
-    """Pass this key in all later calls that the filter reserves for the zygote. forks: whether forking is one of them.
-    Raises OSError."""
-    global _key, _through, _keyed_fork
-    _key, _through = key, key.call
+    """Pass this key in all later reserved calls. forks: whether forking is reserved. Raises OSError."""
+    global _key, _syscall, _keyed_fork
+    _key, _syscall = key, key.call
     if forks:
-        flags, place = CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | SIGCHLD, thread_id_address()
-        _keyed_fork = PreparedSyscall(_SYS_CLONE, flags, 0, 0, *((place, 0) if _X86 else (0, place)))
+        flags, address = CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | SIGCHLD, thread_id_address()
+        _keyed_fork = PreparedSyscall(_SYS_CLONE, flags, 0, 0, *((address, 0) if _X86 else (0, address)))
 
 
 def thread_id_address() -> int:
-    """Return the address of libc's id of the calling thread, which a fork must change. Raises OSError if the kernel was
-    built without CONFIG_CHECKPOINT_RESTORE."""
+    """Return the address of libc's id of the calling thread, which a fork must update. Raises OSError if the kernel
+    lacks CONFIG_CHECKPOINT_RESTORE."""
     address = ctypes.c_void_p()
     prctl(PR_GET_TID_ADDRESS, ctypes.addressof(address))
     return address.value or 0
 
 
 def destroy_key() -> None:
-    """Destroy the key in a child that becomes a program. Functions that carry it must not be called afterwards."""
+    """Destroy this process's copy of the key. Functions that use it must not be called afterwards."""
     if _key is not None:
-        _key.throw_away()
+        _key.destroy()
 
 
 def system_call(number: int, *arguments: int) -> int:
-    """Make a system call with up to five arguments, and return what the kernel returns. Raises OSError."""
-    returned = _through(number, *(*arguments, 0, 0, 0, 0, 0)[:5])
+    """Make a system call with up to five arguments; return the kernel's result. Raises OSError."""
+    returned = _syscall(number, *(*arguments, 0, 0, 0, 0, 0)[:5])
     if returned < 0:
         raise OSError(-returned, os.strerror(-returned))
     return returned
 
 
-def _named(what: str, number: int, *arguments: int) -> int:
+def _call_named(call_name: str, number: int, *arguments: int) -> int:
     try:
         return system_call(number, *arguments)
     except OSError as error:
-        raise OSError(error.errno, f"{what}: {error.strerror}") from None
+        raise OSError(error.errno, f"{call_name}: {error.strerror}") from None
 
 
 class PreparedSyscall:
-    """A system call prepared before a fork and made after it. Every page that the child writes to is copied, so the
-    child does as little as possible. Arguments of bytes are passed by their address."""
+    """A system call prepared before a fork and made after it, since a child should write to few copy-on-write pages.
+    Arguments of type bytes are passed by address."""
 
-    __slots__ = ("_arguments", "_kept", "_number")
+    __slots__ = ("_arguments", "_buffers", "_number")
 
     def __init__(self, number: int, *arguments: int | bytes) -> None:
         self._number = number
-        self._kept = [ctypes.create_string_buffer(given) for given in arguments if isinstance(given, bytes)]
-        places = iter([ctypes.addressof(buffer) for buffer in self._kept])
-        given = [next(places) if isinstance(argument, bytes) else argument for argument in arguments]
-        self._arguments = (*given, 0, 0, 0, 0, 0)[:5]
+        self._buffers = [ctypes.create_string_buffer(values) for values in arguments if isinstance(values, bytes)]
+        addresses = iter([ctypes.addressof(buffer) for buffer in self._buffers])
+        values = [next(addresses) if isinstance(argument, bytes) else argument for argument in arguments]
+        self._arguments = (*values, 0, 0, 0, 0, 0)[:5]
 
     def __call__(self) -> int:
-        """Make the call and return what the kernel returns. Raises OSError."""
-        returned = _through(self._number, *self._arguments)
+        """Make the call; return the kernel's result. Raises OSError."""
+        returned = _syscall(self._number, *self._arguments)
         if returned < 0:
             raise OSError(-returned, os.strerror(-returned))
         return returned
@@ -179,7 +177,7 @@ def prepare_setsid() -> PreparedSyscall:
 
 
 def prepare_setuid(number: int) -> list[PreparedSyscall]:
-    """Return the calls that change to this user and group. If the uid was 0, this drops all capabilities."""
+    """Return the calls that change to this user and group; from uid 0, this drops all capabilities."""
     return [PreparedSyscall(call, number, number, number) for call in (_SYS_SETRESGID, _SYS_SETRESUID)]
 
 
@@ -192,11 +190,11 @@ def prepare_capability_drop() -> list[PreparedSyscall]:
 
 
 def enable_malloc_trim() -> None:
-    """Make libc return freed memory to the kernel: its threshold would otherwise grow, up to 64 MB, once large blocks
-    are freed."""
+    """Fix malloc's trim threshold, so that libc returns freed memory to the kernel. Otherwise the threshold grows to up
+    to 64 MB when large blocks are freed."""
     mallopt = getattr(_libc, "mallopt", None)
     if mallopt is not None:  # only glibc has it
-        mallopt(_M_TRIM_THRESHOLD, 128 << 10)  # once set, the threshold no longer adapts
+        mallopt(_M_TRIM_THRESHOLD, 128 << 10)  # setting it disables its adaptation
 
 
 def fork() -> int:
@@ -207,7 +205,7 @@ def fork() -> int:
 
 
 def clone(flags: int) -> int:
-    """Fork into the new namespaces that `flags` name. Returns 0 in the child, its pid in the caller."""
+    """Fork into new namespaces. flags: CLONE_NEW*. Returns 0 in the child, its pid in the caller."""
     return _check(_libc.syscall(_SYS_CLONE, ctypes.c_ulong(flags | SIGCHLD), 0, 0, 0, 0), "clone")
 
 
@@ -217,7 +215,8 @@ _pause = ctypes.cast(_libc.pause, ctypes.c_void_p)
 
 def clone_stub() -> int:
     """Start a process that shares this one's memory and sleeps until it is killed; return its pid. It runs libc's
-    pause() on a static stack, so there can be one at a time. No page table is copied: ten times cheaper than a fork.
+    pause() on a static stack, so only one may exist at a time. It costs a tenth of a fork, since no page table is
+    copied.
     """
     top = (ctypes.addressof(_stub_stack) + len(_stub_stack)) & ~15
     if _keyed_fork is None:
@@ -227,80 +226,80 @@ def clone_stub() -> int:
 
 
 def unshare(flags: int) -> None:
-    _named("unshare", _SYS_UNSHARE, flags)
+    _call_named("unshare", _SYS_UNSHARE, flags)
 
 
 def setns(fd: int, kind: int) -> None:
-    _named("setns", _SYS_SETNS, fd, kind)
+    _call_named("setns", _SYS_SETNS, fd, kind)
 
 
 def mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
     texts = [ctypes.c_char_p(text if text is None else text.encode()) for text in (source, target, kind, data)]
-    places = [ctypes.cast(text, ctypes.c_void_p).value or 0 for text in texts]
-    _named(f"mount {target}", _SYS_MOUNT, *places[:3], flags, places[3])
+    addresses = [ctypes.cast(text, ctypes.c_void_p).value or 0 for text in texts]
+    _call_named(f"mount {target}", _SYS_MOUNT, *addresses[:3], flags, addresses[3])
 
 
 def unmount(target: str) -> None:
     text = ctypes.c_char_p(target.encode())
-    _named(f"umount {target}", _SYS_UMOUNT2, ctypes.cast(text, ctypes.c_void_p).value or 0, MNT_DETACH)
+    _call_named(f"umount {target}", _SYS_UMOUNT2, ctypes.cast(text, ctypes.c_void_p).value or 0, MNT_DETACH)
 
 
 def kill(pid: int, number: int) -> None:
-    """Do the same as os.kill, even where the filter forbids programs to do so."""
-    _named("kill", _SYS_KILL, pid, number)
+    """Do the same as os.kill; reserved by the filter."""
+    _call_named("kill", _SYS_KILL, pid, number)
 
 
 def pidfd_open(pid: int) -> int:
-    """Do the same as os.pidfd_open, even where the filter forbids programs to do so."""
-    return _named("pidfd_open", _SYS_PIDFD_OPEN, pid)
+    """Do the same as os.pidfd_open; reserved by the filter."""
+    return _call_named("pidfd_open", _SYS_PIDFD_OPEN, pid)
 
 
 def chmod(path: str, mode: int, folder: int) -> None:
-    """Do the same as os.chmod with dir_fd, even where the filter forbids programs to do so."""
+    """Do the same as os.chmod with dir_fd; reserved by the filter."""
     PreparedSyscall(_SYS_FCHMODAT, folder, path.encode(), mode)()
 
 
 def list_directory(descriptor: int, page: mmap.mmap) -> int:
-    """Read the next entries of an open directory (struct linux_dirent64) into a page; return their bytes, 0 at the
+    """Read the next entries of an open directory (struct linux_dirent64) into a page; return their size, 0 at the
     end."""
     start = ctypes.addressof(ctypes.c_char.from_buffer(page))
     return system_call(_SYS_GETDENTS64, descriptor, start, len(page))
 
 
 def set_fsuid_fsgid(number: int) -> None:
-    """Set the user and group of file accesses and new files. Needs CAP_SETUID and CAP_SETGID."""
+    """Set the user and group for file accesses. Needs CAP_SETUID and CAP_SETGID."""
     for call in (_SYS_SETFSGID, _SYS_SETFSUID):
         system_call(call, number)
 
 
 def set_nice(which: int, who: int, nice: int) -> None:
-    """Do the same as os.setpriority, even where the filter forbids it. which: os.PRIO_PROCESS or os.PRIO_USER."""
-    _named("setpriority", _SYS_SETPRIORITY, which, who, nice)
+    """Do the same as os.setpriority; reserved by the filter. which: os.PRIO_PROCESS or os.PRIO_USER."""
+    _call_named("setpriority", _SYS_SETPRIORITY, which, who, nice)
 
 
 def set_scheduler_slice(seconds: float) -> None:
-    """Set the scheduler slice of the calling thread, not of its forks: a short slice reduces its wakeup latency on a
-    busy machine. Has no effect before Linux 6.12. Raises OSError."""
+    """Set the scheduler slice of the calling thread, not of its forks. A short slice reduces wakeup latency on a busy
+    machine. Has no effect before Linux 6.12. Raises OSError."""
     nice, nanoseconds = os.getpriority(os.PRIO_PROCESS, 0), int(seconds * 1e9)
     size = struct.calcsize("IIQiIQQQ")
     data = struct.pack("IIQiIQQQ", size, _SCHED_OTHER, _SCHED_FLAG_RESET_ON_FORK, nice, 0, nanoseconds, 0, 0)
     buffer = ctypes.create_string_buffer(data, size)
-    _named("sched_setattr", _SYS_SCHED_SETATTR, 0, ctypes.addressof(buffer), 0)
+    _call_named("sched_setattr", _SYS_SCHED_SETATTR, 0, ctypes.addressof(buffer), 0)
 
 
 def make_readonly(target: str, *, nodev: bool) -> None:
-    """Make a bind mount and all mounts below it read-only, nosuid and, if asked, nodev."""
+    """Make a bind mount and all mounts below it read-only, nosuid and, optionally, nodev."""
     flags = MS_RDONLY | MS_NOSUID | (MS_NODEV if nodev else 0)  # the attribute bits have the same values
     attributes = struct.pack("QQQQ", flags, 0, 0, 0)
     if _libc.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, target.encode(), _AT_RECURSIVE, attributes, 32) == 0:
         return
-    # Before Linux 5.12. A user namespace may not clear what the source has: keep its flags (ST_* = MS_*).
+    # Before Linux 5.12. A user namespace may not clear flags of the source (ST_* = MS_*).
     kept = os.statvfs(target).f_flag & (MS_NODEV | MS_NOEXEC | MS_NOSUID)
     mount(None, target, None, MS_REMOUNT | MS_BIND | flags | kept)
 
 
 def pivot_root(new_root: str) -> None:
-    """Make `new_root`, a mount point, the root, and detach the old one."""
+    """Make the mount point `new_root` the root, and detach the old root."""
     os.chdir(new_root)
     _check(_libc.syscall(_SYS_PIVOT_ROOT, b".", b"."), "pivot_root")
     unmount(".")
@@ -308,11 +307,11 @@ def pivot_root(new_root: str) -> None:
 
 
 def prctl(option: int, *arguments: int) -> int:
-    return _named(f"prctl {option}", _SYS_PRCTL, option, *arguments)
+    return _call_named(f"prctl {option}", _SYS_PRCTL, option, *arguments)
 
 
 def capabilities() -> range:
-    """Return the numbers of all capabilities that this kernel knows."""
+    """Return the numbers of the kernel's capabilities."""
     count = 0
     while _libc.prctl(PR_CAPBSET_READ, ctypes.c_ulong(count), 0, 0, 0) >= 0:
         count += 1
@@ -320,18 +319,18 @@ def capabilities() -> range:
 
 
 def set_capabilities(mask: int, inheritable: int = 0, effective: int | None = None) -> None:
-    """Set the permitted capabilities of the calling process to `mask`, and the effective ones to `effective`, by
-    default the same."""
+    """Set the permitted capabilities of the calling process to `mask`, and the effective ones to `effective` (default:
+    the same)."""
     header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
     sets = (mask if effective is None else effective, mask, inheritable)
     data = b"".join(struct.pack("III", *(bits >> shift & 0xFFFFFFFF for bits in sets)) for shift in (0, 32))
     buffer = ctypes.create_string_buffer(header + data, len(header + data))
     start = ctypes.addressof(buffer)
-    _named("capset", _SYS_CAPSET, start, start + len(header))
+    _call_named("capset", _SYS_CAPSET, start, start + len(header))
 
 
 def make_capabilities_ambient() -> None:
-    """Make every capability of the calling process ambient, so that execve of a plain file keeps it."""
+    """Make every capability of the calling process ambient, so that execve preserves it."""
     everything = (1 << len(capabilities())) - 1
     set_capabilities(everything, everything)
     for capability in capabilities():

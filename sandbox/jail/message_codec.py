@@ -1,8 +1,8 @@
-"""Requests to a worker and its responses, as bytes.
+"""Encoding of requests to a worker, and of its responses.
 
-Requests are pickles: a worker trusts its caller. Responses are not: if a program has taken over the worker, it must not
-reach the caller, least of all out of a container. A response is numbers in a fixed layout, and strings with their
-lengths. It is decoded strictly as the expected type; any other bytes raise ValueError and have no other effect.
+Requests are pickles, since a worker trusts its caller. Responses are not: a program that has taken over its worker must
+not reach the caller, particularly from a container. A response consists of numbers in a fixed layout, and strings with
+their lengths. It is decoded strictly as the expected type; any other bytes raise ValueError.
 
     kind, size of the numbers, number of strings | size of each string | numbers | strings
 """
@@ -46,7 +46,7 @@ _ERRORS: dict[str, type[Exception]] = {
 
 
 class _EncodedSuites:
-    """Pickles of the latest suites, since many programs are judged by the same one. Any thread may use it."""
+    """Cache of pickled suites, since many programs share a suite. Thread-safe."""
 
     def __init__(self) -> None:
         self._entries: dict[int, tuple[Suite, bytes]] = {}  # by id, which is unique while the suite is referenced here
@@ -56,7 +56,7 @@ class _EncodedSuites:
         if entry := self._entries.get(id(suite)):
             return entry[1]
         encoded = pickle.dumps(suite, protocol=5)
-        # No lock, which a fork might leave locked; a race costs only another pickling.
+        # Without a lock, which a fork might leave locked; a race costs only another pickling.
         if self._n_bytes + len(encoded) > _MAX_CACHED_BYTES:
             self._entries, self._n_bytes = {}, 0
         if len(encoded) <= _MAX_CACHED_BYTES:
@@ -69,7 +69,7 @@ _suites = _EncodedSuites()
 
 
 def encode_request(request: Request[Any] | WorkerConfig) -> bytes:
-    """Return a request, or the configuration, as bytes. Raises what pickling raises."""
+    """Encode a request, or the configuration. Raises what pickling raises."""
     if isinstance(request, JudgeRequest):
         program, suite = request.program, _suites.get(request.suite)
         return pickle.dumps(
@@ -79,7 +79,7 @@ def encode_request(request: Request[Any] | WorkerConfig) -> bytes:
 
 
 def decode_request(data: bytes) -> Any:
-    """Return what `encode_request` has encoded."""
+    """Decode a request, or the configuration."""
     match pickle.loads(data):
         case str(source), language, suite, run_all, keep_outputs:
             return JudgeRequest(Program(source, language), pickle.loads(suite), run_all, keep_outputs)
@@ -88,7 +88,7 @@ def decode_request(data: bytes) -> Any:
 
 
 def encode_response(response: RunResult | Judgement | dict[str, str] | Exception) -> bytes:
-    """Return a response, the layers that isolate runs, or an error as bytes."""
+    """Encode a response, the isolation layers, or an error."""
     match response:
         case Judgement(verdict, cases, n_cases, outputs):
             numbers = [
@@ -112,14 +112,14 @@ def encode_response(response: RunResult | Judgement | dict[str, str] | Exception
 
 
 def decode_response(kind: type[Response], data: bytes) -> Response | Exception:
-    """Return the response of this type, or the error in its place. Raises ValueError."""
+    """Decode a response of this type, or an error. Raises ValueError."""
     decode: Callable[..., Any] = _decode_judgement if kind is Judgement else _decode_run_result
     response: Response | Exception = _decode(_KINDS.index(kind.__name__), decode, data)
     return response
 
 
 def decode_layers(data: bytes) -> dict[str, str] | Exception:
-    """Return the layers that isolate runs, or the error in their place. Raises ValueError."""
+    """Decode the isolation layers, or an error. Raises ValueError."""
     layers: dict[str, str] | Exception = _decode(_LAYERS, _decode_layers, data)
     return layers
 

@@ -7,18 +7,18 @@ from pathlib import Path
 
 NUMPY_PRELOADS = ("numpy", "numpy.linalg")  # preloaded for a program that imports no other package
 EXCLUDED = re.compile(r"tests?|include|.*\.(opt-[12]\.pyc|pyi|a|h)")
-_NO_USE_HERE = re.compile(r".*\.(pth|pyc|egg-link)")  # .pth has no effect here; .pyc contains its old path
-_OF_METADATA = ("METADATA", "entry_points.txt")  # other files reveal where and how it was installed
+_UNUSABLE_FILES = re.compile(r".*\.(pth|pyc|egg-link)")  # .pth files have no effect here; .pyc files contain old paths
+_METADATA_FILES = ("METADATA", "entry_points.txt")  # other files reveal details of the installation
 
 
 @dataclass(frozen=True, slots=True)
 class JailPackages:
     """The files copied for programs, and the modules that their zygote preloads.
 
-    trees              folders copied as a whole, such as numpy's if no packages are requested: name -> path
-    distributions      paths of the .dist-info folders of installed distributions, whose listed files are copied
-    modules            importable names: a program gets the packages if its source contains one of them
-    preloaded_modules  the modules loaded before the program starts
+    trees              folders copied completely, such as numpy's if no packages are requested: name -> path
+    distributions      paths of .dist-info folders of installed distributions, whose listed files are copied
+    modules            importable names; a program gets the packages if its source contains one of them
+    preloaded_modules  modules loaded before the program starts
     sources            the caller's own modules: name -> source
     """
 
@@ -41,9 +41,9 @@ class JailPackages:
 
 
 def listed_files(distribution: str) -> list[str]:
-    """Return the files of a distribution that programs get, as paths relative to the folder it is installed in.
+    """Return the files of a distribution for programs, as paths relative to its installation folder.
 
-    distribution: path of its .dist-info folder. If this folder does not list the files, the result is empty.
+    distribution: path of its .dist-info folder. The result is empty if this folder does not list the files.
     """
     from importlib.metadata import PathDistribution  # slow to import, and most workers never need it
 
@@ -54,8 +54,8 @@ def listed_files(distribution: str) -> list[str]:
 
 
 def _is_for_programs(parts: tuple[str, ...], metadata: str) -> bool:
-    if ".." in parts or parts[0] == "/" or _NO_USE_HERE.fullmatch(parts[-1]):
+    if ".." in parts or parts[0] == "/" or _UNUSABLE_FILES.fullmatch(parts[-1]):
         return False
     if parts[0] == metadata:
-        return len(parts) == 2 and parts[1] in _OF_METADATA
+        return len(parts) == 2 and parts[1] in _METADATA_FILES
     return not any(EXCLUDED.fullmatch(part) for part in parts)

@@ -1,4 +1,4 @@
-"""The processes of a run: their resource usage, and killing them all without a pid namespace."""
+"""The processes of a run: measures their resource usage, and kills them where there is no pid namespace."""
 
 import contextlib
 import mmap
@@ -11,24 +11,22 @@ from dataclasses import dataclass
 from sandbox.jail import linux
 from sandbox.jail.child import RunParams
 
-_TICKS = os.sysconf("SC_CLK_TCK")  # in a second
-_TICKS_SECONDS = 0.025  # the counters of a running thread change within this time
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_TICKS_SECONDS = 0.025  # time within which the counters of a running thread change
 _STAT_FIELDS = 22
 _USED_TICKS, _RESIDENT_PAGES = slice(11, 15), 21  # indices of these fields
-_MAX_WATCHED_THREADS = 4  # threads whose wait times can be read on a busy machine
+_MAX_WATCHED_THREADS = 4  # number of threads whose wait times can be read in time on a busy machine
 _NICE_THRESHOLD = 32  # processes and threads above which a run in a cgroup gets a lower priority than the zygote
 _NICE_INCREMENT = 10  # added to its niceness: a ninth of the zygote's weight
-_SLACK_MB = 16  # allowance for what the processes share with the zygote
-_MAX_SCAN_SECONDS = 1.0  # time limit of a scan of a run's processes
-_MAX_SCAN_CPU_SECONDS = 0.1  # its CPU time; on a busy machine, most of the wall time is waiting
-# Interval between measurements of shared memory, as a multiple of a measurement's CPU time.
-_REMEASURE_FACTOR = 10
+_SLACK_MB = 16  # allowance for memory shared with the zygote
+_MAX_SCAN_SECONDS = 1.0  # wall time limit of a scan of a run's processes
+_MAX_SCAN_CPU_SECONDS = 0.1  # its CPU time limit; on a busy machine, most of the wall time is waiting
+_REMEASURE_FACTOR = 10  # interval between measurements of shared memory, as a multiple of their CPU time
 
 
 @dataclass(frozen=True, slots=True)
 class CgroupCounterFds:
-    """Descriptors of the counters of the cgroup that the zygote and its run are in: CPU time, events, among them
-    processes killed for lack of memory, and the number of processes and threads."""
+    """Descriptors of the counters of the zygote's cgroup: CPU time, events such as OOM kills, and number of tasks."""
 
     cpu_usage: int
     events: int
@@ -38,69 +36,72 @@ class CgroupCounterFds:
 class ProcessTree:
     """The processes of the run in progress.
 
-    proc        descriptor of /proc
-    owns_namespace  whether the run is all other processes of the zygote's pid namespace; if not, it is all descendants
-                    of the zygote, a subreaper
-    uid         uid of exactly the visible processes of the run; None if there is no such uid
-    counters    of the cgroup of the zygote and the run; None without one
+    proc            descriptor of /proc
+    owns_namespace  whether the run consists of all other processes of the zygote's pid namespace; otherwise it consists
+                    of all descendants of the zygote, a subreaper
+    uid             the uid of exactly the run's processes; None if there is no such uid
+    counters        counters of the cgroup of the zygote and the run; None without one
 
-    No program-controlled data, such as process names, is kept in memory that later runs inherit.
+    Program-controlled data, such as process names, never enters memory that later runs inherit.
     """
 
     def __init__(self, proc: int, *, owns_namespace: bool, uid: int | None, counters: CgroupCounterFds | None) -> None:
-        self._owns_namespace = self._has_init = owns_namespace  # the init of a pid namespace only sleeps
+        self._owns_namespace = self._has_init = owns_namespace
         self._uid = uid
         self._proc = proc
         self._counters = counters
-        self._before = 0.0
-        self._kills_before = b""
+        self._initial_cpu_seconds = 0.0
+        self._initial_oom_kills = b""
         self._waits_unknown = False  # result of the last check
         self._last_check = 0.0  # its monotonic time
-        self._measured_again = 0.0  # earliest next measurement of shared memory, in monotonic seconds
-        self._own_waits = os.open("self/schedstat", os.O_RDONLY, dir_fd=proc)
+        self._next_measurement = 0.0  # earliest next measurement of shared memory, in monotonic seconds
+        self._schedstat_fd = os.open("self/schedstat", os.O_RDONLY, dir_fd=proc)
         self._own_wait_seconds = 0.0  # at the last response to a notification
         self._runnable_seconds = 0.0  # time with several processes, one of them runnable
-        self._response_seconds = 0.0  # since the last check, CPU waits of the zygote during system calls of the run
+        self._response_seconds = 0.0  # CPU waits of the zygote during the run's system calls, since the last check
         self._sum_response_seconds = 0.0  # their sum, except while the run was runnable
         self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._page.madvise(mmap.MADV_DONTFORK)
 
     def begin(self) -> None:
         """Start counting CPU time and OOM kills."""
-        self._before, self._kills_before = self._counted(), self._kills()
+        self._initial_cpu_seconds, self._initial_oom_kills = self._read_cpu_seconds(), self._read_oom_kills()
         self._waits_unknown, self._last_check, self._runnable_seconds = False, time.monotonic(), 0.0
-        self._measured_again = self._response_seconds = self._sum_response_seconds = 0.0
-        self._own_wait_seconds = self._own_wait()
+        self._next_measurement = self._response_seconds = self._sum_response_seconds = 0.0
+        self._own_wait_seconds = self._read_own_wait()
 
-    def exceeded_limit(self, job: RunParams, deadline: float) -> str:
-        """Return the limit that the run exceeds: memory, time, or "" if none.
+    def exceeded_limit(self, params: RunParams, deadline: float) -> str:
+        """Return the limit that the run exceeds: "memory", "time", or "" if none.
 
-        A run in a cgroup exceeds its memory once the OOM killer has killed one of its processes. Without a cgroup, the
-        scan stops at the deadline (monotonic seconds), since a hundred busy processes can take a minute.
+        A run in a cgroup exceeds its memory limit once the OOM killer has killed one of its processes. Without a
+        cgroup, a scan measures the processes until the deadline (monotonic seconds), since it can take a minute with a
+        hundred busy processes.
         """
         if self._counters is not None:
             if int(os.pread(self._counters.tasks, 32, 0)) > _NICE_THRESHOLD:
-                self._give_way()
+                self._lower_priority()
             now = time.monotonic()
             if self._owns_namespace and self._is_runnable():
                 self._runnable_seconds += now - self._last_check
             else:
                 self._sum_response_seconds += self._response_seconds
             self._last_check, self._response_seconds = now, 0.0
-            holds_too_much = self._kills() != self._kills_before
+            exceeds_memory = self._read_oom_kills() != self._initial_oom_kills
             used_seconds = self.cpu_seconds()
         else:
             deadline = min(deadline, time.monotonic() + _MAX_SCAN_SECONDS)
             pids = self._pids()
             self._waits_unknown = self._are_waits_unknown(pids)
-            # Parents before their children: one that ends meanwhile is not counted twice.
-            stats = [stat for stat in map(self._stat, _until(deadline, pids)) if stat]
-            used_seconds = sum(int(ticks) for stat in stats for ticks in stat[_USED_TICKS]) / _TICKS
+            # Parents before their children, so that the time of a child that exits meanwhile is not counted twice.
+            stats = [stat for stat in map(self._stat, _scan_until(deadline, pids)) if stat]
+            used_seconds = sum(int(ticks) for stat in stats for ticks in stat[_USED_TICKS]) / _TICKS_PER_SECOND
             resident_kb = sum(int(stat[_RESIDENT_PAGES]) for stat in stats) * mmap.PAGESIZE >> 10
-            holds_too_much = resident_kb > job.memory_mb << 10 and self._holds_more_than(job.memory_mb, pids, deadline)
-        if holds_too_much:
+            exceeds_memory = resident_kb > params.memory_mb << 10 and self._exceeds_memory(
+                params.memory_mb, pids, deadline
+            )
+        if exceeds_memory:
             return "memory"
-        return "time" if job.exceeds_cpu_limit(used_seconds) else ""
+        return "time" if params.exceeds_cpu_limit(used_seconds) else ""
 
     def _is_runnable(self) -> bool:
         """Return whether the run has several processes, one of them runnable."""
@@ -108,18 +109,19 @@ class ProcessTree:
         return len(pids) > 2 and any(self._stat(pid)[:1] == [b"R"] for pid in pids)  # the first is the run's init
 
     def record_syscall_response(self) -> None:
-        """Record how long the zygote waited for a processor while the run waited for its response to a system call."""
-        waited_before, self._own_wait_seconds = self._own_wait_seconds, self._own_wait()
+        """Record the zygote's wait for a processor while the run waited for its response to a system call."""
+        waited_before, self._own_wait_seconds = self._own_wait_seconds, self._read_own_wait()
         self._response_seconds += self._own_wait_seconds - waited_before
 
-    def _own_wait(self) -> float:
+    def _read_own_wait(self) -> float:
         """Return the seconds for which this process has waited for a processor since its start."""
-        return int(os.pread(self._own_waits, 64, 0).split()[1]) / 1e9
+        return int(os.pread(self._schedstat_fd, 64, 0).split()[1]) / 1e9
 
-    def _give_way(self) -> None:
-        """Lower the priority of the run's many threads, so that the zygote need not wait behind all of them.
+    def _lower_priority(self) -> None:
+        """Lower the priority of the run's threads below the zygote's.
 
-        The cgroup's share of the machine stays the same. Fails without CAP_SYS_NICE if programs have their own uid.
+        The cgroup's share of the machine stays the same. Has no effect without CAP_SYS_NICE if programs have their own
+        uid.
         """
         nice = os.getpriority(os.PRIO_PROCESS, 0) + _NICE_INCREMENT
         if self._uid is not None:
@@ -131,27 +133,29 @@ class ProcessTree:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     linux.set_nice(os.PRIO_PROCESS, int(thread), nice)
 
-    def _kills(self) -> bytes:
+    def _read_oom_kills(self) -> bytes:
         if self._counters is None:
             return b""
         return os.pread(self._counters.events, 4096, 0).partition(b"oom_kill ")[2]
 
     def cpu_seconds(self) -> float:
         """Return the CPU seconds of all processes of the run, including unreaped ones; 0 without a cgroup."""
-        return max(0.0, self._counted() - self._before)
+        return max(0.0, self._read_cpu_seconds() - self._initial_cpu_seconds)
 
-    def _counted(self) -> float:
+    def _read_cpu_seconds(self) -> float:
         if self._counters is None:
             return 0.0
-        words = os.pread(self._counters.cpu_usage, 64, 0).split()
-        seconds = int(words[1]) / 1e6 if words[0] == b"usage_usec" else int(words[0]) / 1e9
+        fields = os.pread(self._counters.cpu_usage, 64, 0).split()
+        seconds = int(fields[1]) / 1e6 if fields[0] == b"usage_usec" else int(fields[0]) / 1e9
         return seconds - time.process_time()
 
     def cpu_and_wait_seconds(self) -> tuple[float, float]:
-        """Return the CPU seconds used so far, and the seconds for which other load kept the run from a processor. The
-        latter is the longest wait of a thread, minus the time that it may have waited for threads of the same run. For
-        short-lived processes, whose waits are lost, it is an estimate: the time with a runnable process, minus the CPU
-        time. In a cgroup, it includes the zygote's delayed responses to the run's system calls.
+        """Return the run's CPU seconds, and the seconds for which other load delayed it.
+
+        The latter is the longest wait of a thread for a processor, minus the time that it may have waited for threads
+        of the same run. The waits of short-lived processes are lost; for these it is estimated as the time with a
+        runnable process, minus the CPU time. In a cgroup, it includes the zygote's delayed responses to the run's
+        system calls.
         """
         if self._waits_unknown:
             return 0.0, 0.0
@@ -160,12 +164,12 @@ class ProcessTree:
         used = max(self.cpu_seconds(), sum(on_cpu for on_cpu, _ in threads) / 1e9)
         if self._are_waits_unknown(pids):
             return used, 0.0
-        kept = max(((waited + on_cpu) / 1e9 - used for on_cpu, waited in threads), default=0.0)
-        return used, max(0.0, kept, self._runnable_seconds - used) + self._sum_response_seconds
+        external_wait = max(((waited + on_cpu) / 1e9 - used for on_cpu, waited in threads), default=0.0)
+        return used, max(0.0, external_wait, self._runnable_seconds - used) + self._sum_response_seconds
 
     def is_waiting_for_cpu(self) -> bool:
-        """Return whether a thread has been waiting for a processor for some milliseconds. The kernel counts a wait when
-        it ends, so `cpu_and_wait_seconds` lacks this one."""
+        """Return whether a thread has been waiting for a processor for some milliseconds. `cpu_and_wait_seconds` lacks
+        this wait, since the kernel counts a wait only when it ends."""
         if self._waits_unknown:
             return False
         pids = self._pids()
@@ -175,13 +179,13 @@ class ProcessTree:
         before = set(self._threads(pids))
         time.sleep(_TICKS_SECONDS)
         if self.cpu_seconds() - used > time.monotonic() - started:
-            return False  # its threads wait for one another
+            return False  # its threads compete with one another
         return any(thread in before and self._stat(thread[0])[:1] == [b"R"] for thread in self._threads(pids))
 
     def _are_waits_unknown(self, pids: list[int]) -> bool:
         """Return whether the run's waits for a processor cannot be attributed to other load. Without a cgroup, the CPU
-        time of ended children is unknown, and threads may have waited for them; and on a busy machine, scanning many
-        threads takes longer than the run's limit.
+        time of exited children is unknown, and threads may have waited for them. On a busy machine, scanning many
+        threads would take longer than the run's limit.
         """
         if self._counters is not None:
             return False
@@ -194,27 +198,27 @@ class ProcessTree:
             return 0
 
     def _threads(self, pids: list[int]) -> Iterator[tuple[int, int, int, int]]:
-        """Yield (thread id, nanoseconds on a processor, nanoseconds waiting for one, number of times it got one)."""
+        """Yield (thread id, nanoseconds on a processor, nanoseconds waiting for one, number of timeslices)."""
         for pid in pids:
             for thread in self._list(f"{pid}/task"):
                 fields = self._read(f"{pid}/task/{thread}/schedstat").split()
                 if len(fields) == 3:
                     yield int(thread), int(fields[0]), int(fields[1]), int(fields[2])
 
-    def _holds_more_than(self, memory_mb: int, pids: list[int], deadline: float) -> bool:
-        """Return whether the processes hold more memory; shared memory counts once, the zygote's pages do not. False
-        between two measurements, which are slow."""
-        if time.monotonic() < self._measured_again:
+    def _exceeds_memory(self, memory_mb: int, pids: list[int], deadline: float) -> bool:
+        """Return whether the processes use more memory than that. Shared memory counts once, the zygote's pages do not
+        count. Measures only occasionally, since that is slow, and returns False in between."""
+        if time.monotonic() < self._next_measurement:
             return False
         cpu_seconds_before = time.thread_time()
         proportional_kb = 0
-        for pid in _until(deadline, pids):
+        for pid in _scan_until(deadline, pids):
             share = self._read(f"{pid}/smaps_rollup").partition(b"\nPss:")[2].split()
-            proportional_kb += int(share[0]) if share else self._resident_kb(pid)  # unreadable, or gone
+            proportional_kb += int(share[0]) if share else self._resident_kb(pid)  # unreadable, or the process exited
             if proportional_kb > (memory_mb + _SLACK_MB) << 10:
                 return True
-        # CPU time: on a busy machine, a bound in wall time would come too late.
-        self._measured_again = time.monotonic() + _REMEASURE_FACTOR * (time.thread_time() - cpu_seconds_before)
+        # By CPU time, since an interval by wall time would be too long on a busy machine.
+        self._next_measurement = time.monotonic() + _REMEASURE_FACTOR * (time.thread_time() - cpu_seconds_before)
         return False
 
     def _resident_kb(self, pid: int) -> int:
@@ -233,7 +237,7 @@ class ProcessTree:
         """Kill and reap all processes of the run, and return their CPU seconds.
 
         Orphans become children of the zygote, so the run has ended when the zygote has no child. The run cannot fork
-        faster than it is killed, since its notifications (seccomp_notify.py) get no response meanwhile.
+        meanwhile, since its seccomp notifications get no response.
         """
         cpu_seconds, pause_seconds = 0.0, 0.001
         pids: list[int] = []
@@ -269,9 +273,9 @@ class ProcessTree:
         return [int(child) for children in lists for child in children.split()]
 
     def _stat(self, pid: int) -> list[bytes]:
-        """Return the fields of a thread's stat from its state to the CPU time of its children; empty if it is gone.
+        """Return the fields of a thread's stat, starting with its state; empty if it has exited.
 
-        The file is read into a page that forks do not inherit: its other fields, such as the process name and blocked
+        Reads the file into a page that forks do not inherit: other fields, such as the process name and blocked
         signals, are program-controlled and must not leak into later runs.
         """
         try:
@@ -290,7 +294,7 @@ class ProcessTree:
         return self._page[start:end].split()
 
     def _read(self, path: str) -> bytes:
-        """Return the content of a file below /proc; empty if its process has ended, or the kernel has no such file."""
+        """Return the content of a file below /proc; empty if its process has exited, or the kernel lacks the file."""
         try:
             descriptor = os.open(path, os.O_RDONLY, dir_fd=self._proc)
         except OSError:
@@ -315,8 +319,8 @@ class ProcessTree:
             os.close(descriptor)
 
 
-def _until(deadline: float, pids: Iterable[int]) -> Iterator[int]:
-    """Yield the pids, at least one, until the deadline (monotonic seconds) or until the scan has used its CPU time."""
+def _scan_until(deadline: float, pids: Iterable[int]) -> Iterator[int]:
+    """Yield the pids, at least one, until the deadline (monotonic seconds) or the CPU time limit of the scan."""
     cpu_deadline = time.thread_time() + _MAX_SCAN_CPU_SECONDS
     for pid in pids:
         yield pid
@@ -325,7 +329,7 @@ def _until(deadline: float, pids: Iterable[int]) -> Iterator[int]:
 
 
 def kill_children(except_pids: Collection[int]) -> None:
-    """Kill and reap all children of this process, which is a subreaper, except these."""
+    """Kill and reap all children of this subreaper except these."""
     tree = f"/proc/self/task/{os.getpid()}/children"
     while True:
         with open(tree) as file:

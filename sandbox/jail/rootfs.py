@@ -1,4 +1,4 @@
-"""Enter the image (image.py), the file system of programs."""
+"""Entering the image (image.py), the file system of programs."""
 
 import os
 
@@ -12,15 +12,15 @@ def enter(*, packages: bool, toolchain: list[str]) -> None:
     packages   whether to include the packages from outside the standard library
     toolchain  paths of the machine to bind at the same location
 
-    The caller has user, mount and pid namespaces of its own and was cloned from a process that is in the namespaces of
-    the image. It becomes uid 0 of its user namespace if that has one. Raises OSError.
+    The caller was cloned into new user, mount and pid namespaces from a process in the image's namespaces. It becomes
+    uid 0 of its user namespace if 0 is mapped. Raises OSError.
     """
     root = image.COMPILE_DIRECTORY if toolchain else image.ROOT
-    # Opened before the change of user, which may not walk the machine's directories; bound later by descriptor.
+    # Opened before the change of user, which may lack access to the machine's directories, and bound by descriptor.
     opened = {path: os.open(path, os.O_PATH) for path in toolchain}
     linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
     become_namespace_root()
-    linux.mount(root, root, None, linux.MS_BIND | linux.MS_REC)  # an inherited mount may not become the root
+    linux.mount(root, root, None, linux.MS_BIND | linux.MS_REC)  # pivot_root rejects an inherited mount
     if packages:
         linux.mount(image.PACKAGES, root + PACKAGES, None, linux.MS_BIND)
     for path, descriptor in opened.items():
@@ -33,7 +33,7 @@ def enter(*, packages: bool, toolchain: list[str]) -> None:
 
 
 def become_namespace_root() -> None:
-    """Take uid and gid 0 of the user namespace if the mapping has them; keep the capabilities."""
+    """Change to uid and gid 0 of the user namespace if they are mapped. Keeps the capabilities."""
     with open("/proc/self/uid_map") as file:
         if any(line.split()[0] == "0" for line in file):
             os.setresgid(0, 0, 0)

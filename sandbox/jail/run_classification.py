@@ -1,6 +1,6 @@
 """The outcome of a run, from measurements by the kernel and the sandbox only. A program controls its output, exit
-status and final signal. So text on stderr is no evidence of a memory failure, and a signal is attributed to a limit
-only if the limit was nearly used up.
+status and final signal. So stderr is no evidence of a memory failure, and a signal is attributed to a limit only if the
+limit was nearly used up.
 """
 
 import signal
@@ -18,8 +18,8 @@ class ZygoteReport:
     """The zygote's report of a run.
 
     status               the program's wait status
-    kill_reason          why the zygote ended the run: "time", "memory" or "starved"; "" if the program ended itself
-    killed               whether a SIGKILL ended the program that was not the zygote's
+    kill_reason          why the zygote killed the run: "time", "memory" or "starved"; "" if it did not
+    killed               whether a SIGKILL from another process ended the program
     killed_from_outside  whether that signal cannot have come from the run
     end_time             when the program ended, in monotonic seconds
     refused_memory       whether an allocation beyond the limit was denied
@@ -60,8 +60,8 @@ class MemoryUsage:
 class FinishedRun:
     """A classified run.
 
-    end_time    when it ended, in monotonic seconds
-    was_killed  whether an unexplained SIGKILL ended it
+    end_time    in monotonic seconds
+    was_killed  whether a SIGKILL that no limit explains ended it
     """
 
     result: RunResult
@@ -81,7 +81,7 @@ class LostRun:
 
 
 def find_loss(report: ZygoteReport, memory: MemoryUsage) -> LostRun | None:
-    """Return why a reported run is lost; None if it can be classified."""
+    """Return the reported run as lost, with the reason; None if it can be classified."""
     if report.loss_reason and not memory.limit_exceeded:
         return LostRun(report.loss_reason)
     if report.kill_reason == "starved":
@@ -90,25 +90,27 @@ def find_loss(report: ZygoteReport, memory: MemoryUsage) -> LostRun | None:
     return None
 
 
-def classify(job: RunParams, report: ZygoteReport, exit_code: int, longest_output: int, memory: MemoryUsage) -> Outcome:
+def classify(
+    params: RunParams, report: ZygoteReport, exit_code: int, longest_output: int, memory: MemoryUsage
+) -> Outcome:
     """Classify how a run ended.
 
-    exit_code        minus the number of the signal, if one ended the program
-    longest_output   bytes of stdout or stderr, whichever has more
+    exit_code        the exit status, or minus the signal number
+    longest_output   bytes of the longer of stdout and stderr
     """
     if memory.limit_exceeded:
         return Outcome.OUT_OF_MEMORY
-    if longest_output >= job.output_bytes:
+    if longest_output >= params.output_bytes:
         return Outcome.OUTPUT_LIMIT
-    if report.kill_reason == "time" or job.exceeds_cpu_limit(report.cpu_seconds):
+    if report.kill_reason == "time" or params.exceeds_cpu_limit(report.cpu_seconds):
         return Outcome.TIMED_OUT
-    # _NEARLY allows for a limit that counts differently.
-    if exit_code in (-signal.SIGXCPU, -signal.SIGKILL) and report.cpu_seconds > _NEARLY * job.cpu_seconds:
+    # _NEARLY allows for the kernel's different accounting.
+    if exit_code in (-signal.SIGXCPU, -signal.SIGKILL) and report.cpu_seconds > _NEARLY * params.cpu_seconds:
         return Outcome.TIMED_OUT
     if exit_code == -signal.SIGSYS:
         return Outcome.VIOLATION
     if exit_code != 0 and (
-        report.refused_memory or (memory.limit_reached and memory.peak_mb > _NEARLY * job.memory_mb)
+        report.refused_memory or (memory.limit_reached and memory.peak_mb > _NEARLY * params.memory_mb)
     ):
         return Outcome.OUT_OF_MEMORY
     return Outcome.SIGNALLED if exit_code < 0 else Outcome.EXITED

@@ -1,6 +1,6 @@
-"""The files of one run: opened before the run, handed to its zygote, read after the run, and closed.
+"""The files of one run. They are opened before the run, sent to its zygote, and read and closed after the run.
 
-The program gets reopened descriptors, which share the file with the judge but not its flags and offset.
+The program gets reopened descriptors, which share the file with the judge but not the flags and offset.
 """
 
 import os
@@ -11,12 +11,12 @@ from sandbox.jail import files
 from sandbox.jail.compile_cache import make_memfd
 from sandbox.jail.run_spec import RunSpec
 
-_ABSENT = -1  # stands for a missing descriptor
+_ABSENT = -1  # in place of a descriptor
 
 
 @dataclass(frozen=True, slots=True)
 class StdioPipes:
-    """The pipes of a program connected to another; closed here once its zygote has them."""
+    """A program's ends of the pipes to another program. RunFiles closes them once the zygote has them."""
 
     stdin: int
     stdout: int
@@ -25,37 +25,37 @@ class StdioPipes:
 class RunFiles:
     """The files of one run; a context manager that closes them all.
 
-    handed   the descriptors that go to the zygote, in the order in which it expects them (see child.RunParams)
+    zygote_fds   the descriptors for the zygote, in the order of child.RunParams
     """
 
-    def __init__(self, order: RunSpec, stdin: bytes | StdioPipes) -> None:
-        job = order.run_params
+    def __init__(self, run_spec: RunSpec, stdin: bytes | StdioPipes) -> None:
+        params = run_spec.run_params
         self._to_close: list[int] = []
-        self._to_close_when_handed: list[int] = []
-        self.handed: list[int] = []
+        self._pipe_ends: list[int] = []
+        self.zygote_fds: list[int] = []
         self._stdout = self._result = self._fetched = _ABSENT
         if isinstance(stdin, StdioPipes):
-            self.handed += [stdin.stdin, stdin.stdout]
-            self._to_close_when_handed += self.handed
+            self.zygote_fds += [stdin.stdin, stdin.stdout]
+            self._pipe_ends += self.zygote_fds
         else:
-            self._give(make_memfd(stdin), os.O_RDONLY)
-            self._stdout = self._give(make_memfd(), os.O_RDWR)
-        self._stderr = self._give(make_memfd(), os.O_RDWR)
-        if job.has_result:
-            self._result = self._give(make_memfd(), os.O_RDWR)
-        if job.has_child_params:
-            self._give(make_memfd(order.child_params.to_bytes()), os.O_RDONLY)
-        if job.has_files:
-            self._give(make_memfd(order.packed_files), os.O_RDONLY)
-        if job.fetches_files:
-            self._fetched = self._give(make_memfd(), os.O_RDWR)
-        if job.has_preamble:
-            self.handed.append(order.preamble_fd)
+            self._open_for_zygote(make_memfd(stdin), os.O_RDONLY)
+            self._stdout = self._open_for_zygote(make_memfd(), os.O_RDWR)
+        self._stderr = self._open_for_zygote(make_memfd(), os.O_RDWR)
+        if params.has_result:
+            self._result = self._open_for_zygote(make_memfd(), os.O_RDWR)
+        if params.has_child_params:
+            self._open_for_zygote(make_memfd(run_spec.child_params.to_bytes()), os.O_RDONLY)
+        if params.has_files:
+            self._open_for_zygote(make_memfd(run_spec.packed_files), os.O_RDONLY)
+        if params.fetches_files:
+            self._fetched = self._open_for_zygote(make_memfd(), os.O_RDWR)
+        if params.has_preamble:
+            self.zygote_fds.append(run_spec.preamble_fd)
 
-    def _give(self, descriptor: int, mode: int) -> int:
+    def _open_for_zygote(self, descriptor: int, mode: int) -> int:
         """Reopen the file for the zygote, and return the judge's descriptor of it."""
         self._close_later(descriptor)
-        self.handed.append(self._close_later(os.open(f"/proc/self/fd/{descriptor}", mode | os.O_CLOEXEC)))
+        self.zygote_fds.append(self._close_later(os.open(f"/proc/self/fd/{descriptor}", mode | os.O_CLOEXEC)))
         return descriptor
 
     def copy(self, descriptor: int) -> int:
@@ -67,16 +67,16 @@ class RunFiles:
         return descriptor
 
     def close_pipe_ends(self) -> None:
-        """Close the judge's ends of the pipes once the zygote has them; otherwise the peer would never get EOF."""
-        while self._to_close_when_handed:
-            os.close(self._to_close_when_handed.pop())
+        """Close the judge's copies of the pipe ends once the zygote has them; otherwise the peer would not get EOF."""
+        while self._pipe_ends:
+            os.close(self._pipe_ends.pop())
 
     def stdout(self) -> bytes:
-        """Return what the program has written to stdout; nothing if that was a pipe."""
+        """Return the program's stdout; empty if it was a pipe."""
         return read_whole(self._stdout) if self._stdout != _ABSENT else b""
 
     def stderr(self) -> bytes:
-        """Return what the program has written to stderr."""
+        """Return the program's stderr."""
         return read_whole(self._stderr)
 
     def result(self) -> bytes | None:
@@ -84,7 +84,7 @@ class RunFiles:
         return read_whole(self._result) if self._result != _ABSENT else None
 
     def fetched_files(self) -> Mapping[str, bytes]:
-        """Return the files that were fetched from the run's directory: name -> content."""
+        """Return the files from the run's directory: name -> content."""
         return files.unpack(read_whole(self._fetched)) if self._fetched != _ABSENT else {}
 
     def __enter__(self) -> "RunFiles":

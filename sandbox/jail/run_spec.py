@@ -1,4 +1,4 @@
-"""Run specs: what a zygote does with each input in turn."""
+"""The parameters of a program's runs, constant except for the input."""
 
 from dataclasses import dataclass, field, replace
 
@@ -10,15 +10,15 @@ from sandbox.program import Limits, Program
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """What a zygote does with each input.
+    """The parameters of a program's runs.
 
-    run_params       the zygote's parameters
-    child_params     parameters that only the child of the run may hold
-    packed_files     files that the run finds in its directory, see files.pack
+    run_params       parameters for the zygote
+    child_params     parameters that only the child of the run may read
+    packed_files     files for the run's directory, see files.pack
     is_referee       whether the program belongs to the suite; if so, it shares no zygote with submissions
-    preamble_fd      descriptor of compiled code that runs before the program; -1: none
-    preamble_source  the source of that code, and of other code that runs with the program
-    encoded_params   `run_params` as they are sent, encoded once for all cases of a suite
+    preamble_fd      descriptor of compiled code that runs before the program; -1 for none
+    preamble_source  source of that code, and of any other code that runs with the program
+    encoded_params   `run_params`, encoded once for all cases of a suite
     """
 
     program: Program
@@ -34,30 +34,26 @@ class RunSpec:
         object.__setattr__(self, "encoded_params", self.run_params.to_bytes())
 
     def with_time_limits(self, wall_seconds: float, cpu_seconds: float | None = None) -> "RunSpec":
-        """Return the run spec with other time limits; without cpu_seconds, that limit stays."""
+        """Return the run spec with other time limits. cpu_seconds: None keeps that limit."""
         cpu_seconds = cpu_seconds or self.run_params.cpu_seconds
         if (wall_seconds, cpu_seconds) == (self.run_params.wall_seconds, self.run_params.cpu_seconds):
             return self
         return replace(self, run_params=replace(self.run_params, wall_seconds=wall_seconds, cpu_seconds=cpu_seconds))
 
-    def with_child_params(self, instructions: ChildParams) -> "RunSpec":
+    def with_child_params(self, child_params: ChildParams) -> "RunSpec":
         """Return the run spec with these child parameters."""
-        if instructions == ChildParams():
+        if child_params == ChildParams():
             return self
-        job = replace(self.run_params, has_child_params=True, fetches_files=bool(instructions.fetch_files))
-        return replace(self, run_params=job, child_params=instructions)
+        params = replace(self.run_params, has_child_params=True, fetches_files=bool(child_params.fetch_files))
+        return replace(self, run_params=params, child_params=child_params)
 
     @property
     def sources(self) -> str:
-        """The source of the program and of the code that runs with it, searched for packages."""
+        """All source code of the run, which is searched for packages."""
         return f"{self.program.source}\n{self.preamble_source}" if self.preamble_source else self.program.source
 
     def with_preamble(self, preamble_fd: int, preamble_source: str) -> "RunSpec":
-        """Return the run spec with code that runs before the program.
-
-        preamble_fd      descriptor of the compiled code
-        preamble_source  its source, and that of what else runs with the program
-        """
+        """Return the run spec with code that runs before the program; see the fields of RunSpec."""
         return replace(
             self,
             run_params=replace(self.run_params, has_preamble=True),
@@ -66,11 +62,11 @@ class RunSpec:
         )
 
     def with_files(self, contents: dict[str, bytes]) -> "RunSpec":
-        """Return the run spec with these files in the run's directory, and with room for them."""
-        more_mb = 1 + sum(map(len, contents.values())) // 2**20 + len(contents) // 50  # including inodes
-        memory_mb, disk_mb = self.run_params.memory_mb + 2 * more_mb, self.run_params.disk_mb + more_mb
-        job = replace(self.run_params, has_files=True, memory_mb=memory_mb, disk_mb=disk_mb)
-        return replace(self, run_params=job, packed_files=files.pack(contents))
+        """Return the run spec with these files in the run's directory, and with limits raised by their size."""
+        extra_mb = 1 + sum(map(len, contents.values())) // 2**20 + len(contents) // 50  # including inodes
+        memory_mb, disk_mb = self.run_params.memory_mb + 2 * extra_mb, self.run_params.disk_mb + extra_mb
+        params = replace(self.run_params, has_files=True, memory_mb=memory_mb, disk_mb=disk_mb)
+        return replace(self, run_params=params, packed_files=files.pack(contents))
 
 
 def make_run_spec(
@@ -87,7 +83,7 @@ def make_run_spec(
         raise ValueError(f"tests in Python cannot call {program.language} programs; submit a Python program")
     if op == "call" and not languages.load(program.language).CALLABLE:
         raise ValueError(f"functions of {program.language} programs cannot be called; use a suite without entry_point")
-    job = RunParams(
+    params = RunParams(
         op=op,
         language=program.language,
         seed=seed,
@@ -98,4 +94,4 @@ def make_run_spec(
         output_bytes=limits.output_kb * 1024,
         disk_mb=limits.disk_mb + (4 * len(program.source) >> 20),
     )
-    return RunSpec(program, job, is_referee=referee).with_child_params(ChildParams(entry_point))
+    return RunSpec(program, params, is_referee=referee).with_child_params(ChildParams(entry_point))

@@ -1,8 +1,8 @@
-"""Runs programs in zygotes, one at a time.
+"""Execution of runs in zygotes, one at a time.
 
-run_spec.py            what a zygote does with an input
+run_spec.py            the parameters of a run
 compiler.py            compiles the program before its first run
-zygote_pool.py         the zygotes, and the cgroup around them
+zygote_pool.py         the zygotes, and their cgroup
 run_files.py           inputs and outputs of a run
 run_classification.py  the outcome of a run
 """
@@ -28,8 +28,8 @@ from sandbox.jail.zygote_pool import ZygotePool
 from sandbox.program import Limits, Outcome, Program, RunResult
 
 ATTEMPTS = 3  # attempts before a run is reported as lost
-_HANG_SECONDS = 30  # grace period after a run's maximum duration; then its zygote counts as hung
-_SOURCE_SHARE = 4  # a program's text, which is in the run's /tmp, may take a quarter of its memory
+_HANG_SECONDS = 30  # grace period after a run's maximum duration, before its zygote counts as hung
+_SOURCE_SHARE = 4  # inverse of the maximum share of a run's memory for its source, which is in its /tmp
 
 
 class Runner:
@@ -37,7 +37,7 @@ class Runner:
 
     def __init__(self, configuration: WorkerConfig, warden: WardenClient, zygotes: ZygotePool) -> None:
         self._seed = configuration.seed
-        self._has_wall = configuration.level != NONE
+        self._is_isolated = configuration.level != NONE
         self._compiler = Compiler(self.execute, self._seed, warden if configuration.shared else None)
         self._zygotes = zygotes
 
@@ -58,31 +58,31 @@ class Runner:
         return compiled if isinstance(compiled, RunResult) else self.execute(run_spec, compiled, stdin)
 
     def compile(self, program: Program) -> CompiledProgram | RunResult:
-        """Return the compiled program, or why there is none; see Compiler.compile."""
+        """Return the compiled program, or the result of the failed compilation; see Compiler.compile."""
         return self._compiler.compile(program)
 
     def execute(self, run_spec: RunSpec, compiled: CompiledProgram, stdin: bytes) -> RunResult:
-        """Run a compiled program, again if the sandbox lost the run. Raises ExecutionLost or KilledExternally."""
+        """Run a compiled program; retry lost runs. Raises ExecutionLost or KilledExternally."""
         lost, was_killed = LostRun(""), False
         for _ in range(ATTEMPTS):
             attempt = self.attempt(run_spec, compiled, stdin)
             if isinstance(attempt, LostRun):
                 lost = attempt
             elif attempt.was_killed and not was_killed:
-                was_killed = True  # by its own processes or externally: the next attempt shows which
+                was_killed = True  # by its own processes, or externally; the next attempt decides
             else:
                 return attempt.result
-        if lost.zygote_lost and not self._has_wall:
-            # Without isolation a program can kill its zygote, and this one has done so three times.
+        if lost.zygote_lost and not self._is_isolated:
+            # Without isolation a program can kill its zygote, and this one has lost it in the last attempt.
             return RunResult(Outcome.VIOLATION, -signal.SIGKILL, b"", lost.reason.encode(), 0, 0, 0)
         raise ExecutionLost(f"a run was lost {ATTEMPTS} times: {lost.reason}")
 
     def attempt(self, run_spec: RunSpec, compiled: CompiledProgram, stdin: bytes | StdioPipes) -> FinishedRun | LostRun:
-        """Try once to run a compiled program. Raises KilledExternally."""
+        """Run a compiled program once. Raises KilledExternally."""
         kind = self._zygotes.kind_for(run_spec)
         with RunFiles(run_spec, stdin) as run_files:
-            if _text_is_too_large(run_spec.run_params, compiled):
-                return _refuse_for_its_text(run_spec.run_params)
+            if _is_source_too_large(run_spec.run_params, compiled):
+                return _source_too_large_run(run_spec.run_params)
             try:
                 report = self._run_in_zygote(kind, run_spec, compiled, run_files)
             except ZygoteLost as error:
@@ -95,29 +95,26 @@ class Runner:
                 memory = self._zygotes.end_run(report)
             except OSError as error:
                 return LostRun(str(error))
-            return find_loss(report, memory) or _finish(run_spec.run_params, report, memory, run_files)
+            return find_loss(report, memory) or _to_finished_run(run_spec.run_params, report, memory, run_files)
 
     def _run_in_zygote(
-        self, kind: ZygoteKind, order: RunSpec, compiled: CompiledProgram, run_files: RunFiles
+        self, kind: ZygoteKind, run_spec: RunSpec, compiled: CompiledProgram, run_files: RunFiles
     ) -> ZygoteReport:
         """Run the program in a zygote, and wait for its report. Raises ZygoteLost and CgroupUnusable."""
-        job = order.run_params
-        zygote = self._zygotes.begin_run(kind, job)
+        params = run_spec.run_params
+        zygote = self._zygotes.begin_run(kind, params)
         artifact = compiled.artifact_fd
-        if zygote.shares_uid and job.op == "run" and languages.load(job.language).EXECUTABLE:
-            # The file's owner could leave messages for the next run in its attributes, so each run gets a copy.
+        if zygote.shares_uid and params.op == "run" and languages.load(params.language).EXECUTABLE:
+            # Each run gets a copy, since the file's owner could leave messages for the next run in its attributes.
             artifact = run_files.copy(artifact)
-        zygote.start_run(order.encoded_params, [compiled.source_fd, artifact, *run_files.handed])
+        zygote.start_run(run_spec.encoded_params, [compiled.source_fd, artifact, *run_files.zygote_fds])
         run_files.close_pipe_ends()
-        if not zygote.wait_for_end(job.wall_seconds):
+        if not zygote.wait_for_end(params.wall_seconds):
             self._zygotes.raise_weight()
-        return ZygoteReport.from_response(zygote.wait_for_run(job.max_seconds + _HANG_SECONDS))
+        return ZygoteReport.from_response(zygote.wait_for_run(params.max_seconds + _HANG_SECONDS))
 
     def prepare_zygote(self, run_spec: RunSpec) -> None:
-        """Start the zygote for the run spec, unless there is one with an idle cgroup.
-
-        Raises ZygoteLost.
-        """
+        """Start the zygote for the run spec if none is ready. Raises ZygoteLost."""
         try:
             self._zygotes.get_ready_zygote(self._zygotes.kind_for(run_spec))
         except cgroups.CgroupUnusable as error:
@@ -127,30 +124,30 @@ class Runner:
         self._zygotes.close()
 
 
-def _text_is_too_large(job: RunParams, compiled: CompiledProgram) -> bool:
+def _is_source_too_large(params: RunParams, compiled: CompiledProgram) -> bool:
     n_bytes = os.fstat(compiled.source_fd).st_size
-    return job.op != "compile" and n_bytes > (job.memory_mb << 20) // _SOURCE_SHARE
+    return params.op != "compile" and n_bytes > (params.memory_mb << 20) // _SOURCE_SHARE
 
 
-def _refuse_for_its_text(job: RunParams) -> FinishedRun:
+def _source_too_large_run(params: RunParams) -> FinishedRun:
     message = b"the program's text alone takes too much of its memory"
-    result = RunResult(Outcome.OUT_OF_MEMORY, -signal.SIGKILL, b"", message, 0, 0, job.memory_mb)
+    result = RunResult(Outcome.OUT_OF_MEMORY, -signal.SIGKILL, b"", message, 0, 0, params.memory_mb)
     return FinishedRun(result, time.monotonic())
 
 
-def _finish(job: RunParams, report: ZygoteReport, memory: MemoryUsage, run_files: RunFiles) -> FinishedRun:
+def _to_finished_run(params: RunParams, report: ZygoteReport, memory: MemoryUsage, run_files: RunFiles) -> FinishedRun:
     """Read the outputs of a run and classify it. Raises KilledExternally."""
-    printed, said = run_files.stdout(), run_files.stderr()
+    stdout, stderr = run_files.stdout(), run_files.stderr()
     exit_code = os.waitstatus_to_exitcode(report.status)
-    outcome = classify(job, report, exit_code, max(len(printed), len(said)), memory)
+    outcome = classify(params, report, exit_code, max(len(stdout), len(stderr)), memory)
     was_killed = outcome is Outcome.SIGNALLED and report.killed
     if was_killed and report.killed_from_outside:
         raise KilledExternally("a run was killed by SIGKILL, which came from outside")
     result = RunResult(
         outcome,
         exit_code,
-        printed,
-        said,
+        stdout,
+        stderr,
         report.cpu_seconds,
         report.wall_seconds,
         memory.peak_mb,

@@ -1,12 +1,11 @@
 """The seccomp filter: the allowed system calls, and conditions on their arguments.
 
-It is installed once in the zygote, and every run inherits it. Calls that only the zygote may make, and its children
-until they become programs, must carry a key (syscall_key.py).
+It is installed once in the zygote, and every run inherits it. Calls reserved for the zygote, and for its children until
+they become programs, must carry a key (syscall_key.py).
 
-A filter sees numbers and registers, never memory. Calls that depend on memory are always allowed, always denied, or
-decided by the zygote, which the kernel notifies first (seccomp_notify.py). With Landlock instead of namespaces
-(landlock.py), the filter also denies whatever Landlock leaves open to processes with the caller's user id that see the
-machine's files, processes and sockets.
+A filter reads call numbers and registers, never memory. Calls that depend on memory are always allowed, always denied,
+or decided by the zygote after a notification (seccomp_notify.py). With Landlock instead of namespaces (landlock.py),
+the filter also denies accesses to the machine's files, processes and sockets that Landlock cannot deny.
 """
 
 import ctypes
@@ -20,7 +19,7 @@ from sandbox.jail import landlock, linux, system_calls
 from sandbox.jail.syscall_key import SyscallKey
 
 _KILL, _ERRNO, _NOTIFY, _ALLOW = 0x80000000, 0x00050000, 0x7FC00000, 0x7FFF0000
-_NOTHING = _ERRNO  # succeed without doing anything
+_NO_OP = _ERRNO  # succeed without doing anything
 _EPERM, _EINVAL, _ENOMEM, _ENOTTY = (_ERRNO | e for e in (errno.EPERM, errno.EINVAL, errno.ENOMEM, errno.ENOTTY))
 _ENOSYS, _EOPNOTSUPP, _ENOPROTOOPT = (_ERRNO | e for e in (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOPROTOOPT))
 _ALL_BITS = 0xFFFFFFFF
@@ -30,12 +29,11 @@ _ALL_BITS = 0xFFFFFFFF
 class FilterSettings:
     """The settings of the filter.
 
-    allow_memfd  whether memfd_create is allowed; only a cgroup sees the memory of such files
-    notify       whether the zygote gets notifications (seccomp_notify.py); if not, their calls are denied, or allowed
-                 if honest programs need them
-    abi          the version of Landlock that confines runs; 0 if there are namespaces, or nothing in their place. With
-                 it, there must be notifications
-    has_own_uid  whether programs have a user id of their own
+    allow_memfd  whether memfd_create is allowed; only a cgroup limits the memory of such files
+    notify       whether the zygote gets notifications (seccomp_notify.py); without them, the calls concerned are
+                 denied, or allowed if honest programs need them
+    abi          the Landlock version that confines runs, which requires `notify`; 0 without Landlock
+    has_own_uid  whether the uid of programs differs from the caller's
     """
 
     allow_memfd: bool
@@ -46,7 +44,7 @@ class FilterSettings:
 
 @dataclass(frozen=True, slots=True)
 class _If:
-    """A condition: the low half of an argument, masked with `mask`, is one of these values."""
+    """A rule that depends on whether the low half of an argument, masked with `mask`, is one of these values."""
 
     argument: int
     values: tuple[int, ...]
@@ -57,20 +55,20 @@ class _If:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ours:
-    """Allowed for calls that carry the key."""
+class _WithKey:
+    """A rule that allows calls with the key."""
 
     otherwise: "_Rule"
 
 
-_Rule = int | _If | _Ours
+_Rule = int | _If | _WithKey
 
 
-def _unless(argument: int, forbidden_bits: int, refused: "_Rule", otherwise: "_Rule" = _ALLOW) -> _If:
+def _deny_bits(argument: int, forbidden_bits: int, refused: "_Rule", otherwise: "_Rule" = _ALLOW) -> _If:
     return _If(argument, (0,), otherwise, refused, mask=forbidden_bits)
 
 
-def _null(argument: int, then: "_Rule", otherwise: "_Rule") -> _If:
+def _if_null(argument: int, then: "_Rule", otherwise: "_Rule") -> _If:
     return _If(argument, (0,), _If(argument, (0,), then, otherwise, high=True), otherwise)
 
 
@@ -79,11 +77,11 @@ _STREAM, _SEQPACKET, _SOCKET_TYPES = 1, 5, 0xF
 _SOL_SOCKET = 1
 _REUSEADDR, _SNDBUF, _RCVBUF, _KEEPALIVE, _LINGER, _REUSEPORT, _PASSCRED = 2, 7, 8, 9, 13, 15, 16
 _SOCKET_TIMEOUTS = (20, 21, 66, 67)
-_MAIN = 2  # pid of the program in its namespace; 1 is the init
-_NEGATIVE = 0x80000000  # an int's, read as unsigned
-# The kernel sends these signals at violations of the filter or a limit: a program that sends itself one would choose
+_PROGRAM_PID = 2  # pid of the program in its namespace; 1 is the init
+_NEGATIVE = 0x80000000  # sign bit of an int
+# Signals that the kernel sends at violations of the filter or a limit; by sending one to itself, a program could choose
 # its verdict.
-_VERDICTS = (signal.SIGSYS, signal.SIGXCPU, signal.SIGXFSZ)
+_VERDICT_SIGNALS = (signal.SIGSYS, signal.SIGXCPU, signal.SIGXFSZ)
 _CSIGNAL, _CLONE_FILES, _CLONE_PTRACE, _CLONE_THREAD = 0xFF, 0x400, 0x2000, 0x10000
 _NAMESPACES = (
     linux.CLONE_NEWNS
@@ -103,61 +101,61 @@ _FIONCLEX, _FIOCLEX, _FICLONE, _FICLONERANGE = 0x5450, 0x5451, 0x40049409, 0x402
 _MAP_HUGETLB, _MFD_HUGETLB = 0x40000, 4
 _GIGABYTES = 0xC0000000  # bits of a length
 # normal random sequential dontneed free remove dontfork dofork hugepage nohugepage dontdump dodump wipeonfork
-# keeponfork populate_read populate_write guard_install guard_remove: of the process's own memory. Not: merging pages
-# with those of others, poisoning them, and having them put in place at once.
+# keeponfork populate_read populate_write guard_install guard_remove: these affect only the process's own memory.
+# Denied: merging pages with other processes, poisoning pages, and collapsing huge pages.
 _ADVICE = (0, 1, 2, 4, 8, 9, 10, 11, 14, 15, 16, 17, 18, 19, 22, 23, 102, 103)
 _IDLE_ADVICE = (3, 20, 21)  # willneed cold pageout: these affect the page cache of the machine
 _ARCH_SET_AND_GET = (0x1001, 0x1002, 0x1003, 0x1004)  # base of the thread's own segments
 _RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE = 0, 1, 4  # set by the child; the last one prevents core dump handlers
-_OUR_LIMITS = (_RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE)
+_FIXED_LIMITS = (_RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE)
 # pdeathsig get_pdeathsig get_dumpable dumpable get_keepcaps get_timing name get_name get_seccomp capbset_read get_tsc
 # get_securebits timerslack get_timerslack get_child_subreaper no_new_privs get_no_new_privs thp_disable
-# get_thp_disable get_speculation_ctrl. Not: names of mappings (0x53564d41), kernel memory that nobody is charged for.
+# get_thp_disable get_speculation_ctrl. Denied: names of mappings (0x53564d41), which are uncharged kernel memory.
 _PRCTL = (1, 2, 3, 4, 7, 13, 15, 16, 21, 23, 25, 27, 29, 30, 37, 38, 39, 41, 42, 52)
 
-_SETS_NO_LIMIT_OF_OURS = _If(1, _OUR_LIMITS, _EPERM, _ALLOW)
-# For the caller itself, without raising its priority: a no-op, since a thread could otherwise choose to wait for the
-# processor.
-_OF_ITSELF = _If(1, (0,), _unless(2, _NEGATIVE, _EPERM, _NOTHING), _EPERM)
+_UNLESS_FIXED_LIMIT = _If(1, _FIXED_LIMITS, _EPERM, _ALLOW)
+# A no-op for the caller itself, unless it raises the priority: with a lower one, a thread could extend its time limit.
+_OWN_PRIORITY = _If(1, (0,), _deny_bits(2, _NEGATIVE, _EPERM, _NO_OP), _EPERM)
 
 
-def _conditions(setting: FilterSettings) -> dict[str, _Rule]:
-    """Return the calls that are allowed under conditions: name -> rule."""
-    notified = _NOTIFY if setting.notify else _EPERM
-    forks = _NOTIFY if setting.notify else _ALLOW
-    # Other processes can be signalled, unless they are in another pid namespace or outside a Landlock domain that
-    # restricts signals.
-    others = _Ours(_NOTIFY) if 0 < setting.abi < landlock.SIGNALS_ABI else _ALLOW
+def _conditions(settings: FilterSettings) -> dict[str, _Rule]:
+    """Return the rules for calls with conditions, by name."""
+    notified = _NOTIFY if settings.notify else _EPERM
+    forks = _NOTIFY if settings.notify else _ALLOW
+    # Without a pid namespace, or a Landlock domain that restricts signals, processes outside the run can be signalled.
+    others = _WithKey(_NOTIFY) if 0 < settings.abi < landlock.SIGNALS_ABI else _ALLOW
 
     def sends(argument: int, kills: _Rule) -> _If:
-        """Return the rule for a call that sends a signal, whose number is in that argument."""
-        return _If(argument, (signal.SIGKILL,), kills, _If(argument, _VERDICTS, _EPERM, others))
+        """Return the rule for a call that sends a signal. argument: index of the signal number."""
+        return _If(argument, (signal.SIGKILL,), kills, _If(argument, _VERDICT_SIGNALS, _EPERM, others))
 
-    # A program not killed by its own run was killed externally, so the zygote is notified of every SIGKILL. Without
-    # notifications, the first process of the program cannot be killed.
-    kills = _Ours(_NOTIFY if setting.notify else _If(0, (0, _MAIN), _EPERM, _unless(0, _NEGATIVE, _EPERM)))
-    # Without a cgroup, address space is limited: the zygote records denied mappings.
-    counts_memory = setting.notify and not setting.allow_memfd
-    large = _If(1, (0,), _unless(1, _GIGABYTES, _NOTIFY), _NOTIFY, high=True) if counts_memory else _ALLOW
+    # The zygote is notified of every SIGKILL, to detect programs killed externally. Without notifications, a run cannot
+    # kill the first process of the program.
+    kills = _WithKey(
+        _NOTIFY if settings.notify else _If(0, (0, _PROGRAM_PID), _EPERM, _deny_bits(0, _NEGATIVE, _EPERM))
+    )
+    # Without a cgroup, address space is limited, and the zygote records denied mappings.
+    counts_memory = settings.notify and not settings.allow_memfd
+    large = _If(1, (0,), _deny_bits(1, _GIGABYTES, _NOTIFY), _NOTIFY, high=True) if counts_memory else _ALLOW
     own_files = _If(0, (_AF_UNIX,), _ALLOW, _EPERM)
-    known_flags = _If(5, (0,), _ALLOW, _EOPNOTSUPP)  # other flags reveal what is in the page cache
+    known_flags = _If(5, (0,), _ALLOW, _EOPNOTSUPP)  # other flags reveal the content of the page cache
     harmless = (_REUSEADDR, _KEEPALIVE, _LINGER, _REUSEPORT, _PASSCRED, *_SOCKET_TIMEOUTS)
     return {
         "socket": own_files,
         "socketpair": own_files,
-        # Not allowed: packet filters, which are uncharged kernel memory.
+        # Denied: packet filters, which are uncharged kernel memory.
         "setsockopt": _If(
             1,
             (_SOL_SOCKET,),
-            _If(2, harmless, _ALLOW, _If(2, (_SNDBUF, _RCVBUF), _NOTHING, _ENOPROTOOPT)),
+            _If(2, harmless, _ALLOW, _If(2, (_SNDBUF, _RCVBUF), _NO_OP, _ENOPROTOOPT)),
             _ENOPROTOOPT,
         ),
         "fork": forks,
         "vfork": forks,
-        # A sibling would be the zygote's child, not the run's; an exit signal would reach the parent unfiltered. A
-        # process that shares descriptors with another could change them while a lock is checked (seccomp_notify.py).
-        "clone": _Ours(
-            _unless(
+        # CLONE_PARENT would create a child of the zygote; an exit signal would reach the parent unfiltered. A process
+        # that shares descriptors with another could change them while a lock is checked (seccomp_notify.py).
+        "clone": _WithKey(
+            _deny_bits(
                 0,
                 _NAMESPACES | linux.CLONE_PARENT | _CLONE_PTRACE,
                 _EPERM,
@@ -184,7 +182,7 @@ def _conditions(setting: FilterSettings) -> dict[str, _Rule]:
             _If(
                 1,
                 (_F_SETFL,),
-                _unless(2, _O_ASYNC, _EPERM),
+                _deny_bits(2, _O_ASYNC, _EPERM),
                 _If(1, (_F_GETLK, _F_SETLK, _F_SETLKW), notified, _If(1, (_F_SETPIPE_SZ,), _EPERM, _EINVAL)),
             ),
         ),
@@ -192,64 +190,64 @@ def _conditions(setting: FilterSettings) -> dict[str, _Rule]:
             1,
             (_TCGETS, _TCGETS2, _TIOCGWINSZ, _FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX),
             _ALLOW,
-            _If(1, (_FICLONE, _FICLONERANGE), _EOPNOTSUPP, _Ours(_ENOTTY)),
+            _If(1, (_FICLONE, _FICLONERANGE), _EOPNOTSUPP, _WithKey(_ENOTTY)),
         ),
-        "mmap": _unless(3, _MAP_HUGETLB, _ENOMEM, large),  # of the host's huge pages, which are not counted per run
-        "memfd_create": _unless(1, _MFD_HUGETLB, _EINVAL) if setting.allow_memfd else _EPERM,
-        "madvise": _If(2, _ADVICE, _ALLOW, _If(2, _IDLE_ADVICE, _NOTHING, _EINVAL)),
+        "mmap": _deny_bits(3, _MAP_HUGETLB, _ENOMEM, large),  # the host's huge pages are not charged to the run
+        "memfd_create": _deny_bits(1, _MFD_HUGETLB, _EINVAL) if settings.allow_memfd else _EPERM,
+        "madvise": _If(2, _ADVICE, _ALLOW, _If(2, _IDLE_ADVICE, _NO_OP, _EINVAL)),
         "preadv2": known_flags,
         "pwritev2": known_flags,
-        "prctl": _If(0, _PRCTL, _ALLOW, _Ours(_EINVAL)),
+        "prctl": _If(0, _PRCTL, _ALLOW, _WithKey(_EINVAL)),
         "arch_prctl": _If(0, _ARCH_SET_AND_GET, _ALLOW, _EINVAL),
-        "prlimit64": _null(2, _ALLOW, _Ours(_If(0, (0,), _SETS_NO_LIMIT_OF_OURS, _EPERM))),
-        "setrlimit": _If(0, _OUR_LIMITS, _EPERM, _ALLOW),
-        "setpriority": _Ours(_OF_ITSELF),
-        "sched_setaffinity": _If(0, (0,), _NOTHING, _EPERM),
+        "prlimit64": _if_null(2, _ALLOW, _WithKey(_If(0, (0,), _UNLESS_FIXED_LIMIT, _EPERM))),
+        "setrlimit": _If(0, _FIXED_LIMITS, _EPERM, _ALLOW),
+        "setpriority": _WithKey(_OWN_PRIORITY),
+        "sched_setaffinity": _If(0, (0,), _NO_OP, _EPERM),
     }
 
 
 CONDITIONAL = frozenset(_conditions(FilterSettings(allow_memfd=True, notify=True)))  # names of calls
 
 
-def _beside_landlock(setting: FilterSettings) -> dict[str, _Rule]:
-    """Return the rules that differ where runs are in domains of Landlock, and in no namespaces: name -> rule."""
-    usual = _conditions(setting)
+def _landlock_rules(settings: FilterSettings) -> dict[str, _Rule]:
+    """Return the rules that differ for runs in Landlock domains instead of namespaces, by name."""
+    usual = _conditions(settings)
 
     def names(text: str, rule: _Rule) -> dict[str, _Rule]:
         return dict.fromkeys(text.split(), rule)
 
     rules = {
-        # Landlock does not restrict connecting to a named socket, whose owner may be anybody. So there are only pairs,
-        # and none of datagrams, since these can be sent to a name.
+        # Landlock does not restrict connections to named sockets of other processes. So only socket pairs are allowed,
+        # and no datagram sockets, which can send to names.
         **names("socket bind connect listen accept accept4", _EPERM),
         "socketpair": _If(0, (_AF_UNIX,), _If(1, (_STREAM, _SEQPACKET), _ALLOW, _EPERM, mask=_SOCKET_TYPES), _EPERM),
         # Descriptors and limits of processes outside the run.
-        "pidfd_open": _Ours(_ENOSYS),
-        "prlimit64": _If(0, (0,), usual["prlimit64"], _Ours(_EPERM)),
+        "pidfd_open": _WithKey(_ENOSYS),
+        "prlimit64": _If(0, (0,), usual["prlimit64"], _WithKey(_EPERM)),
         **names("getxattr lgetxattr listxattr llistxattr", _EOPNOTSUPP),
-        # Whoever may write to a file may set its times to now, those of a device, too.
+        # Write access to a file, or a device, permits setting its times to now.
         **names("utime utimes futimesat utimensat", _EPERM),
     }
-    if not setting.has_own_uid:  # files of the machine with the caller's uid could be changed by path
-        rules |= names("chmod fchmod fchmodat fchmodat2", _Ours(_NOTHING))
+    if not settings.has_own_uid:  # otherwise programs could change the machine's files of the caller's uid by path
+        rules |= names("chmod fchmod fchmodat fchmodat2", _WithKey(_NO_OP))
         rules |= names("chown lchown fchown fchownat", _EPERM)
-    if setting.abi < landlock.TRUNCATING_ABI:
+    if settings.abi < landlock.TRUNCATING_ABI:
         rules["truncate"] = _EPERM
-    if setting.abi < landlock.SIGNALS_ABI:
+    if settings.abi < landlock.SIGNALS_ABI:
         rules |= names("pidfd_send_signal tkill", _EPERM)
     return rules
 
 
-def _rules(machine: str, setting: FilterSettings) -> dict[int, _Rule]:
+def _rules(machine: str, settings: FilterSettings) -> dict[int, _Rule]:
     named: dict[str, _Rule] = dict.fromkeys(system_calls.ALLOWED, _ALLOW)
-    named |= dict.fromkeys(system_calls.ZYGOTE_ONLY, _Ours(_EPERM))
-    named |= dict.fromkeys(system_calls.NO_OP, _NOTHING)
+    named |= dict.fromkeys(system_calls.ZYGOTE_ONLY, _WithKey(_EPERM))
+    named |= dict.fromkeys(system_calls.NO_OP, _NO_OP)
     named |= dict.fromkeys(system_calls.DENIED, _EPERM)
     named |= dict.fromkeys(system_calls.NOT_SUPPORTED, _EOPNOTSUPP)
     named |= dict.fromkeys(system_calls.KILLED, _KILL)
-    named |= _conditions(setting)
-    if setting.abi:
-        named |= _beside_landlock(setting)
+    named |= _conditions(settings)
+    if settings.abi:
+        named |= _landlock_rules(settings)
     numbers = system_calls.NUMBERS[machine]
     return {numbers[name]: rule for name, rule in named.items() if name in numbers}
 
@@ -260,48 +258,48 @@ _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32_BIT = 0x40000000
 _LOAD, _EQUAL, _AT_LEAST, _JUMP, _AND, _RETURN = 0x20, 0x15, 0x35, 0x05, 0x54, 0x06
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
-_FARTHEST = 255  # maximum jump of a condition, in instructions
-_KEY_LOW, _KEY_HIGH = -1, -2  # operands that are replaced by the halves of the key
+_MAX_JUMP = 255  # maximum jump of a condition, in instructions
+_KEY_LOW, _KEY_HIGH = -1, -2  # placeholders for the halves of the key
 _Line = tuple[int, int, int, int]  # operation, jump if true, jump if false, operand
 
 
-def _compiled(rule: _Rule) -> list[_Line]:
-    """Return the code of a rule: it works at any position, and every path ends with a response."""
+def _compile_rule(rule: _Rule) -> list[_Line]:
+    """Return the position-independent code of a rule; every path of it returns."""
     if isinstance(rule, int):
         return [(_RETURN, 0, 0, rule)]
-    if isinstance(rule, _Ours):
+    if isinstance(rule, _WithKey):
         return [
             (_LOAD, 0, 0, _ARGUMENTS + 8 * 5),
             (_EQUAL, 0, 3, _KEY_LOW),
             (_LOAD, 0, 0, _ARGUMENTS + 8 * 5 + 4),
             (_EQUAL, 0, 1, _KEY_HIGH),
             (_RETURN, 0, 0, _ALLOW),
-            *_compiled(rule.otherwise),
+            *_compile_rule(rule.otherwise),
         ]
     code: list[_Line] = [(_LOAD, 0, 0, _ARGUMENTS + 8 * rule.argument + 4 * rule.high)]
     if rule.mask != _ALL_BITS:
         code.append((_AND, 0, 0, rule.mask))
-    otherwise, then = _compiled(rule.otherwise), _compiled(rule.then)
+    otherwise, then = _compile_rule(rule.otherwise), _compile_rule(rule.then)
     for index, value in enumerate(rule.values):
         code.append((_EQUAL, len(rule.values) - 1 - index + len(otherwise), 0, value))
     return code + otherwise + then
 
 
 def _decision_tree(ranges: list[tuple[int, _Rule]]) -> list[_Line]:
-    """Return a balanced tree of decisions on the call's number; each range begins at its number and ends at the next
-    range."""
+    """Return the code of a balanced decision tree on the call number. ranges: first number of each range, and its
+    rule."""
     if len(ranges) == 1:
-        return _compiled(ranges[0][1])
+        return _compile_rule(ranges[0][1])
     middle = len(ranges) // 2
     below, above = _decision_tree(ranges[:middle]), _decision_tree(ranges[middle:])
     first = ranges[middle][0]
-    if len(below) <= _FARTHEST:
+    if len(below) <= _MAX_JUMP:
         return [(_AT_LEAST, len(below), 0, first), *below, *above]
     return [(_AT_LEAST, 0, 1, first), (_JUMP, 0, 0, len(below)), *below, *above]
 
 
-def _lines(machine: str, setting: FilterSettings) -> list[_Line]:
-    rules = _rules(machine, setting)
+def _lines(machine: str, settings: FilterSettings) -> list[_Line]:
+    rules = _rules(machine, settings)
     ranges: list[tuple[int, _Rule]] = []
     for number in range(max(rules) + 2):
         rule = rules.get(number, _ENOSYS)
@@ -316,12 +314,12 @@ def _lines(machine: str, setting: FilterSettings) -> list[_Line]:
     ]
 
 
-def build_filter(machine: str, setting: FilterSettings) -> bytes:
+def build_filter(machine: str, settings: FilterSettings) -> bytes:
     """Return the filter as classic BPF, with zeros in place of the key.
 
-    Raises KeyError for a machine other than x86_64 and aarch64.
+    Raises KeyError for machines other than x86_64 and aarch64.
     """
-    lines = _lines(machine, setting)
+    lines = _lines(machine, settings)
     return b"".join(struct.pack("HBBI", *line[:3], max(0, line[3])) for line in lines)
 
 
@@ -329,38 +327,38 @@ _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
 _SECCOMP_SET_MODE_FILTER, _FLAG_NEW_LISTENER = 1, 8
 
 
-def install(setting: FilterSettings) -> int:
-    """Install the filter in the calling process and its forks; linux.py then makes its calls with the key.
+def install(settings: FilterSettings) -> int:
+    """Install the filter in the calling process and its forks; from then on, linux.py makes its calls with the key.
 
-    Returns the descriptor at which notifications arrive; -1 if there are none: not requested, Linux before 5.5 or
-    without CONFIG_CHECKPOINT_RESTORE, or an outer filter has a listener. Raises OSError if the kernel has no seccomp,
-    or if Landlock confines runs and there are no notifications, and KeyError for an unknown machine.
+    Returns the descriptor for notifications; -1 if they are not requested or not available (Linux before 5.5 or without
+    CONFIG_CHECKPOINT_RESTORE, or an outer filter has a listener). Raises OSError without seccomp, or if Landlock
+    confines runs and notifications are not available, and KeyError for an unknown machine.
     """
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     key = SyscallKey()
-    if setting.notify and _kernel() >= (5, 5):
+    if settings.notify and _kernel_version() >= (5, 5):
         try:
-            linux.thread_id_address()  # raises OSError if this process could not fork with the filter
-            listener = _install(key, setting)
+            linux.thread_id_address()  # raises OSError if forks under the filter would fail
+            listener = _install(key, settings)
         except OSError:  # an outer filter, such as a container's, may have a listener
-            if setting.abi:
+            if settings.abi:
                 raise
-            listener = _install(key, replace(setting, notify=False))
+            listener = _install(key, replace(settings, notify=False))
     else:
-        listener = _install(key, replace(setting, notify=False))
+        listener = _install(key, replace(settings, notify=False))
     linux.embed_syscall_key(key, forks=listener >= 0)
     return listener
 
 
-def _install(key: SyscallKey, setting: FilterSettings) -> int:
+def _install(key: SyscallKey, settings: FilterSettings) -> int:
     machine = os.uname().machine
-    lines = _lines(machine, setting)
+    lines = _lines(machine, settings)
     halves = [(8 * index + 4, -1 - line[3]) for index, line in enumerate(lines) if line[3] < 0]
-    memory, start = key.embed(build_filter(machine, setting), halves)
+    memory, start = key.embed(build_filter(machine, settings), halves)
     try:
         pointer = struct.pack("HxxxxxxP", len(lines), start)
         holder = ctypes.create_string_buffer(pointer, len(pointer))
-        if setting.notify:
+        if settings.notify:
             number = system_calls.NUMBERS[machine]["seccomp"]
             return linux.system_call(number, _SECCOMP_SET_MODE_FILTER, _FLAG_NEW_LISTENER, ctypes.addressof(holder))
         linux.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(holder))
@@ -369,6 +367,6 @@ def _install(key: SyscallKey, setting: FilterSettings) -> int:
         memory.close()
 
 
-def _kernel() -> tuple[int, ...]:
+def _kernel_version() -> tuple[int, ...]:
     release = os.uname().release.split(".")
     return tuple(int("".join(filter(str.isdigit, part.split("-")[0]))) for part in release[:2])

@@ -1,10 +1,10 @@
 """The zygote's responses to seccomp user notifications of programs' system calls.
 
-Record locks are uncharged kernel memory, and on shared files could carry messages: a run gets a limited number, on its
-own files. Another thread can change a descriptor between this check and the kernel's, so in a process with several
-threads a lock is a no-op that reports success: the threads would share the lock anyway. Without a cgroup, the zygote
-denies mappings that exceed the run's address space, as the kernel would, and records this: a program that then fails
-has run out of memory. It also records the use of SIGKILL: a program killed by SIGKILL without having used it was killed
+Record locks are uncharged kernel memory, and on shared files could carry messages, so a run may take a limited number,
+on its own files. In a multi-threaded process, another thread could change the descriptor after the zygote's check. So a
+lock there is a no-op that reports success; the threads would share the lock anyway. Without a cgroup, the zygote denies
+mappings that exceed the run's address space, as the kernel would, and records this: a program that then fails has run
+out of memory. It also records uses of SIGKILL: a program killed by SIGKILL in a run without such a use was killed
 externally.
 """
 
@@ -18,9 +18,9 @@ import struct
 from sandbox.jail import linux, system_calls
 from sandbox.jail.process_tree import ProcessTree
 
-_MAX_LOCKS = 10_000  # calls of one run, of up to two locks of some 200 bytes each; a SQLite transaction takes eight
-_NOTICE = struct.Struct("QI4xi12xi4xQ")  # id, pid, number, first two arguments; the rest is ignored
-_NOTICE_BYTES = 80
+_MAX_LOCKS = 10_000  # lock calls of one run, up to 400 bytes each; a SQLite transaction takes eight
+_NOTIFICATION = struct.Struct("QI4xi12xi4xQ")  # id, pid, call number, first two arguments; the rest is ignored
+_NOTIFICATION_BYTES = 80
 _RESPONSE = struct.Struct("QqiI")  # id, value, error, flags
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101  # requests of ioctl
 _CONTINUE = 1  # flag of a response: the kernel executes the call
@@ -30,12 +30,12 @@ _F_GETLK = 5
 class SeccompSupervisor:
     """Handles the notifications of one run at a time.
 
-    descriptor  what seccomp.install has returned; readable if a call is pending. -1: there are no notifications
+    descriptor  result of seccomp.install; readable while a call is pending; -1 without notifications
     tree        the processes of the run
     proc        descriptor of /proc
-    directory   the directory on whose file system locks may be taken; "" allows any file system
-    shared      whether that file system also has files of others, all read-only for the run
-    only_own    whether signals may only go to processes of the run
+    directory   the directory on whose file system locks are allowed; "" for any file system
+    shared      whether that file system also holds foreign files, which the run can only read
+    only_own    whether to deny signals to processes outside the run
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class SeccompSupervisor:
         numbers = system_calls.NUMBERS.get(os.uname().machine, {})
         self._ioctl, self._fcntl, self._mmap = (numbers.get(name, -1) for name in ("ioctl", "fcntl", "mmap"))
         self._forks = {numbers.get(name, -1) for name in ("fork", "vfork", "clone")}
-        # Later runs must not find the registers of earlier programs: a fork does not inherit this page.
+        # Forks do not inherit this page, so that later runs cannot read the registers of earlier programs.
         self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._page.madvise(mmap.MADV_DONTFORK)
         self._start = ctypes.addressof(ctypes.c_char.from_buffer(self._page))
@@ -65,17 +65,21 @@ class SeccompSupervisor:
         self.has_used_sigkill = self.has_refused_fork = self.has_refused_memory = False
 
     def begin(self, processes: int, address_space: int) -> None:
-        """Reset for the next run, with its maximum of processes and threads, and of bytes per mapping."""
+        """Reset for the next run.
+
+        processes      maximum number of processes and threads
+        address_space  maximum bytes per mapping
+        """
         self._locks, self._max_bytes = 0, address_space
         self.has_used_sigkill = self.has_refused_fork = self.has_refused_memory = False
         self._threads, self._max_threads = 1, processes
 
     def handle_notification(self) -> None:
-        """Handle one notification. Has no effect if the calling process has ended."""
-        ctypes.memset(self._start, 0, _NOTICE_BYTES)
+        """Handle one notification. Has no effect if the calling process has exited."""
+        ctypes.memset(self._start, 0, _NOTIFICATION_BYTES)
         try:
-            self._exchange(_RECEIVE)
-            identity, pid, number, first, second = _NOTICE.unpack_from(self._page)
+            self._call_ioctl(_RECEIVE)
+            identity, pid, number, first, second = _NOTIFICATION.unpack_from(self._page)
             error, flags = 0, _CONTINUE
             if number == self._fcntl:
                 error, flags = self._response_for_lock(pid, first, second & 0xFFFFFFFF)
@@ -88,7 +92,7 @@ class SeccompSupervisor:
                 if self._only_own and not self._tree.contains(first):
                     error, flags = errno.EPERM, 0
             _RESPONSE.pack_into(self._page, 0, identity, 0, -error, flags)
-            self._exchange(_SEND)
+            self._call_ioctl(_SEND)
             self._tree.record_syscall_response()
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.EINTR):
@@ -97,7 +101,7 @@ class SeccompSupervisor:
     def _response_for_fork(self) -> tuple[int, int]:
         """Return (error, flags) of the response to a fork or clone."""
         if self._threads >= self._max_threads:
-            self._threads = self._tree.count_threads()  # without ended ones
+            self._threads = self._tree.count_threads()  # without exited ones
         if self._threads >= self._max_threads:
             self.has_refused_fork = True
             return errno.EAGAIN, 0
@@ -114,40 +118,39 @@ class SeccompSupervisor:
     def _response_for_lock(self, pid: int, descriptor: int, command: int) -> tuple[int, int]:
         """Return (error, flags) of the response to a lock request."""
         self._locks += 1
-        if self._locks > _MAX_LOCKS or not self._is_its_own(pid, descriptor):
+        if self._locks > _MAX_LOCKS or not self._is_in_workspace(pid, descriptor):
             return errno.ENOLCK, 0
-        if self._is_alone(pid):
+        if self._is_single_threaded(pid):
             return 0, _CONTINUE
         return (errno.ENOLCK if command == _F_GETLK else 0), 0
 
-    def _is_alone(self, pid: int) -> bool:
-        """Return whether a process has one thread. If so, nothing else can change its descriptors, which only threads
-        may share (seccomp.py)."""
+    def _is_single_threaded(self, pid: int) -> bool:
+        """Return whether a process has one thread, so that nothing else can change its descriptors (seccomp.py)."""
         try:
             return os.stat(f"{pid}/task", dir_fd=self._proc).st_nlink == 3  # itself, its parent and one folder below
         except OSError:
             return False
 
-    def _is_its_own(self, pid: int, descriptor: int) -> bool:
-        """Return whether an open file is in the workspace of its run: a lock on any other file would be visible to
-        other runs."""
+    def _is_in_workspace(self, pid: int, descriptor: int) -> bool:
+        """Return whether an open file is in the workspace of its run. Locks on other files would be visible to other
+        runs."""
         try:
             if self._directory and _device(f"{pid}/fd/{descriptor}", self._proc) != _device(self._directory):
                 return False
             return not self._shared or self._is_writable(pid, descriptor)
-        except OSError:  # the process is gone, or the file is closed
+        except OSError:  # the process has exited, or the file is closed
             return False
 
     def _is_writable(self, pid: int, descriptor: int) -> bool:
-        """Return whether a program's open file is open for writing, and no device. Raises OSError."""
-        place = f"{pid}/fd/{descriptor}"
-        opened = os.stat(place, dir_fd=self._proc, follow_symlinks=False)  # its mode tells how the file was opened
-        return bool(opened.st_mode & stat.S_IWUSR) and stat.S_ISREG(os.stat(place, dir_fd=self._proc).st_mode)
+        """Return whether a regular file is open for writing. Raises OSError."""
+        fd_path = f"{pid}/fd/{descriptor}"
+        opened = os.stat(fd_path, dir_fd=self._proc, follow_symlinks=False)  # the link's mode is the open mode
+        return bool(opened.st_mode & stat.S_IWUSR) and stat.S_ISREG(os.stat(fd_path, dir_fd=self._proc).st_mode)
 
-    def _exchange(self, request: int) -> None:
+    def _call_ioctl(self, request: int) -> None:
         linux.system_call(self._ioctl, self.descriptor, request, self._start)
 
 
 def _device(path: str, folder: int | None = None) -> int:
-    """Return the number of the file system on which a file lies."""
+    """Return the device number of a file's file system."""
     return os.stat(path, dir_fd=folder).st_dev

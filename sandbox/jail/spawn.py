@@ -1,4 +1,4 @@
-"""Start a zygote in its namespaces, and end it: the warden's side of zygote.py."""
+"""Start and end of zygotes in their namespaces: the warden's side of zygote.py."""
 
 import contextlib
 import json
@@ -25,21 +25,21 @@ _NAMESPACES = (
     | linux.CLONE_NEWIPC
     | linux.CLONE_NEWUTS
 )
-_FIRST_UID = 1 << 30  # first host uid for judges and programs; far from those of users and containers
-_UIDS = 64  # host uids for each worker
-_STACK = 1 << 30  # bytes; must be set before exec, which lays out the address space around it
-_FIRST_MAPPED_UID = 20_000  # used if the former is not mapped, as in a container with a user namespace
-_WORKERS = 600  # number of workers with such uids
-# To change to the uid of programs, to kill them, and to open their directory.
-_OF_ZYGOTES = (linux.CAP_SETUID, linux.CAP_SETGID, linux.CAP_KILL, linux.CAP_DAC_OVERRIDE)
+_FIRST_UID = 1 << 30  # first host uid for judges and programs; far from the uids of users and containers
+_UIDS = 64  # host uids per worker
+_STACK = 1 << 30  # bytes; set before exec, which lays out the address space accordingly
+_FIRST_CONTAINER_UID = 20_000  # used if _FIRST_UID is not mapped, as in a container with a user namespace
+_WORKERS = 600  # number of workers with uids from _FIRST_CONTAINER_UID
+# For changing to the uid of programs, killing them, and opening their directory.
+_ZYGOTE_CAPABILITIES = (linux.CAP_SETUID, linux.CAP_SETGID, linux.CAP_KILL, linux.CAP_DAC_OVERRIDE)
 _STREAMS = 3
-_ASIDE = 200  # above all open descriptors of a warden
+_FIRST_SPARE_FD = 200  # above a warden's open descriptors
 _ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
     "HOME": "/tmp",
     "LANG": "C.UTF-8",
     "PYTHONIOENCODING": "utf-8:strict",
-    "OPENBLAS_NUM_THREADS": "1",  # threads would not survive the fork
+    "OPENBLAS_NUM_THREADS": "1",  # forks have no other threads
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
 }
@@ -49,9 +49,9 @@ _ENVIRONMENT = {
 class ZygoteKind:
     """The purpose of a zygote.
 
-    compiler_language  the language whose compiler its children become; "" if they run programs
-    preloaded_modules  the modules from outside the standard library that it loads; if empty, it lacks these packages
-    is_referee         whether it is for referees; then it never runs submissions
+    compiler_language  the language whose compiler its children run; "" if they run programs
+    preloaded_modules  modules from outside the standard library to preload; if empty, it lacks these packages
+    is_referee         whether it runs only referees
     """
 
     compiler_language: str = ""
@@ -64,11 +64,11 @@ class ZygoteConfinement:
     """The isolation level, directories and user of a zygote's runs.
 
     level           see WorkerConfig
-    work_directory  without namespaces, the directory of its runs, as the zygote sees it
-    image_copy      without namespaces, the folders of the image, as the zygote sees them
-    root            the folder that becomes the root; "" if it stays that of the machine
-    owner_uid       without namespaces, the user and group of programs; None: the caller's
-    landlock_abi    the version of Landlock that confines runs; 0 if none does
+    work_directory  without namespaces, the zygote's path of the directory of its runs
+    image_copy      without namespaces, the zygote's paths of the image
+    root            the zygote's root folder; "" for the machine's root
+    owner_uid       without namespaces, uid and gid of programs; None for the caller's
+    landlock_abi    the Landlock version that confines runs; 0 for none
     """
 
     level: str
@@ -79,7 +79,7 @@ class ZygoteConfinement:
     landlock_abi: int = 0
 
     def readable_paths(self, kind: ZygoteKind, toolchain: list[str]) -> list[str]:
-        """Return the paths that the runs of such a zygote may read and execute, as the zygote sees them."""
+        """Return the zygote's paths of everything that its runs may read and execute."""
         if self.root:
             return [path.removeprefix(self.root) for path in image.readable_paths(self.root)]
         packages = [self.image_copy.packages] if kind.preloaded_modules else []
@@ -87,65 +87,71 @@ class ZygoteConfinement:
 
 
 class ZygoteProcess:
-    """A started zygote; `channel` leads to it, and its first message reports readiness or failure.
+    """A started zygote. `channel` is the connection to it; the first message reports readiness or failure.
 
-    seed    determines the hash seed of programs; None leaves it random
-    cgroup  the cgroup that it joins; None for none
-    turn    distinguishes the zygotes of one worker
+    seed           determines the hash seed of programs; None for a random one
+    cgroup         the cgroup to join; None for none
+    zygote_number  unique among the zygotes of one worker
 
-    Raises OSError, and CgroupJoinError if the cgroup refuses it.
+    Raises OSError, and CgroupJoinError if it cannot join the cgroup.
     """
 
     def __init__(
-        self, kind: ZygoteKind, place: ZygoteConfinement, *, seed: int | None, cgroup: Cgroup | None, turn: int
+        self,
+        kind: ZygoteKind,
+        confinement: ZygoteConfinement,
+        *,
+        seed: int | None,
+        cgroup: Cgroup | None,
+        zygote_number: int,
     ) -> None:
-        self._place = place
-        namespaces = place.level == NAMESPACES
+        self._confinement = confinement
+        namespaces = confinement.level == NAMESPACES
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.stderr = os.memfd_create("zygote")  # of the interpreter, if it fails
-        self.shares_uid = place.owner_uid is None
-        self.user = _user_without_namespaces(place.owner_uid)
+        self.shares_uid = confinement.owner_uid is None
+        self.user = _user_without_namespaces(confinement.owner_uid)
         toolchain = languages.load(kind.compiler_language).toolchain() if kind.compiler_language else []
         environment = dict(_ENVIRONMENT)
         if seed is not None:
             environment["PYTHONHASHSEED"] = str(seed % 2**32)
         if namespaces and toolchain:
-            environment["LD_LIBRARY_PATH"] = image.LIBRARIES  # the interpreter's own may be hidden by the compiler's
-        readable = [] if namespaces else place.readable_paths(kind, toolchain)
-        if not namespaces and not place.root:
+            environment["LD_LIBRARY_PATH"] = image.LIBRARIES  # the compiler's mounts may hide the interpreter's
+        readable = [] if namespaces else confinement.readable_paths(kind, toolchain)
+        if not namespaces and not confinement.root:
             environment |= {
-                "HOME": place.work_directory,
-                "TMPDIR": place.work_directory,
-                "LD_LIBRARY_PATH": place.image_copy.libraries,
+                "HOME": confinement.work_directory,
+                "TMPDIR": confinement.work_directory,
+                "LD_LIBRARY_PATH": confinement.image_copy.libraries,
             }
         inherited = [theirs.fileno()] + (cgroup.counter_fds if cgroup is not None else [])
         proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
-        if place.root:
+        if confinement.root:
             inherited.append(proc)
         configuration = {
-            "level": place.level,
-            "work": place.work_directory,
-            "packages": PACKAGES if namespaces or place.root else place.image_copy.packages,
+            "level": confinement.level,
+            "work": confinement.work_directory,
+            "packages": PACKAGES if namespaces or confinement.root else confinement.image_copy.packages,
             "readable": readable,
-            "owner": place.owner_uid,
-            "abi": place.landlock_abi,
+            "owner": confinement.owner_uid,
+            "abi": confinement.landlock_abi,
             "loaded": kind.preloaded_modules,
             "referee": kind.is_referee,
             "cgroup": cgroup is not None,
-            "proc": _STREAMS + len(inherited) - 1 if place.root else -1,
+            "proc": _STREAMS + len(inherited) - 1 if confinement.root else -1,
             "parent": os.getpid(),
         }
         gate, opener = os.pipe()
         self.pid = linux.clone(_NAMESPACES) if namespaces else linux.fork()
         if self.pid == 0:
             os.close(opener)
-            self._become(kind, toolchain, environment, inherited, gate)
+            self._exec_interpreter(kind, toolchain, environment, inherited, gate)
         os.close(proc)
         theirs.close()
         os.close(gate)
         try:
             if namespaces:
-                self.user, self.shares_uid = _map_ids(self.pid, turn)
+                self.user, self.shares_uid = _map_ids(self.pid, zygote_number)
             if cgroup is not None:
                 cgroup.add(self.pid)
             self.channel.send(json.dumps(configuration).encode())
@@ -156,7 +162,7 @@ class ZygoteProcess:
         finally:
             os.close(opener)
 
-    def _become(
+    def _exec_interpreter(
         self,
         kind: ZygoteKind,
         toolchain: list[str],
@@ -164,35 +170,38 @@ class ZygoteProcess:
         inherited: list[int],
         gate: int,
     ) -> NoReturn:
-        """Exec a fresh interpreter that inherits only the descriptors `inherited`, numbered from 3 on. Its command
-        line, which programs may read, reveals nothing about this machine.
+        """Exec a fresh interpreter that inherits only the streams and the descriptors `inherited`, numbered from 3 on.
+        Its command line, which programs can read, reveals nothing about this machine.
         """
         stderr = self.stderr
         try:
             if os.read(gate, 2) != b"go":
-                raise EOFError("the warden gave up")
-            if self._place.level == NAMESPACES:
-                linux.unshare(linux.CLONE_NEWCGROUP)  # after the cgroup is joined: hides its path
-            # The streams are files, as in the runs, which inherit the interpreter's stream objects.
+                raise EOFError("the warden aborted the start")
+            if self._confinement.level == NAMESPACES:
+                linux.unshare(linux.CLONE_NEWCGROUP)  # after joining the cgroup: hides its path
+            # Files, like the streams of runs, which inherit the interpreter's stream objects.
             streams = [os.memfd_create("std"), os.memfd_create("std"), self.stderr]
             hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
             stack = _STACK if hard == resource.RLIM_INFINITY else min(_STACK, hard)
             resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
             interpreter, code = image.INTERPRETER, image.CODE
-            if self._place.level == NAMESPACES:
+            if self._confinement.level == NAMESPACES:
                 rootfs.enter(packages=bool(kind.preloaded_modules), toolchain=toolchain)
                 linux.make_capabilities_ambient()
-            elif self._place.root:
-                os.chroot(self._place.root)
+            elif self._confinement.root:
+                os.chroot(self._confinement.root)
                 os.chdir("/")
             else:
-                interpreter, code = self._place.image_copy.root + interpreter, self._place.image_copy.root + code
-            if self._place.level != NAMESPACES and os.geteuid() == 0:
-                _keep_capabilities(() if self._place.owner_uid is None else _OF_ZYGOTES)
+                interpreter, code = (
+                    self._confinement.image_copy.root + interpreter,
+                    self._confinement.image_copy.root + code,
+                )
+            if self._confinement.level != NAMESPACES and os.geteuid() == 0:
+                _keep_capabilities(() if self._confinement.owner_uid is None else _ZYGOTE_CAPABILITIES)
             for number, descriptor in enumerate(streams + inherited):
-                os.dup2(descriptor, _ASIDE + number, inheritable=False)
+                os.dup2(descriptor, _FIRST_SPARE_FD + number, inheritable=False)
             for number in range(len(streams + inherited)):
-                os.dup2(_ASIDE + number, number)
+                os.dup2(_FIRST_SPARE_FD + number, number)
             stderr = streams.index(self.stderr)
             linux.close_range(len(streams + inherited))
             start = f"import sys; sys.path.insert(0, {code!r}); from sandbox.jail.zygote import main; main()"
@@ -217,19 +226,19 @@ class ZygoteProcess:
             os.close(self.stderr)
 
 
-def _keep_capabilities(kept: Collection[int]) -> None:
-    """Drop all other capabilities from the bounding set, for an interpreter executed by root. Raises OSError."""
+def _keep_capabilities(retained: Collection[int]) -> None:
+    """Drop all other capabilities from the bounding set, before root executes the interpreter. Raises OSError."""
     with contextlib.suppress(PermissionError):
         os.setgroups([])
-    for capability in set(linux.capabilities()).difference(kept):
+    for capability in set(linux.capabilities()).difference(retained):
         with contextlib.suppress(PermissionError):  # CAP_SETPCAP is missing
             linux.prctl(linux.PR_CAPBSET_DROP, capability)
 
 
 def judge_uid() -> int:
-    """Return a host uid for the judge of this warden. No file or process of the machine belongs to it."""
+    """Return a host uid, unused elsewhere on the machine, for the judge of this warden."""
     uid = _FIRST_UID + _UIDS * os.getpid()
-    return uid if _is_mapped(uid) else _FIRST_MAPPED_UID + _UIDS * (os.getpid() % _WORKERS)
+    return uid if _is_mapped(uid) else _FIRST_CONTAINER_UID + _UIDS * (os.getpid() % _WORKERS)
 
 
 def _is_mapped(uid: int) -> bool:
@@ -253,12 +262,13 @@ def warden_uid() -> int:
     return judge_uid() + 1
 
 
-def _map_ids(pid: int, turn: int) -> tuple[str, bool]:
-    """Map two dedicated host ids into the user namespace of `pid` or, for an ordinary user, that user's id. Inside, 0
-    is the zygote and 1000 the programs. Returns a description of this layer, and whether programs share the caller's
-    id. Raises OSError.
+def _map_ids(pid: int, zygote_number: int) -> tuple[str, bool]:
+    """Map ids into the user namespace of `pid`: two dedicated host ids to 0, the zygote, and 1000, its programs; or,
+    without privileges, the caller's id to 1000 for both.
+
+    Returns a description of this layer, and whether programs have the caller's id. Raises OSError.
     """
-    first = judge_uid() + 2 + 2 * (turn % (_UIDS // 2 - 1))
+    first = judge_uid() + 2 + 2 * (zygote_number % (_UIDS // 2 - 1))
     two_ids = f"0 {first} 1\n1000 {first + 1} 1\n"
     try:
         Path(f"/proc/{pid}/gid_map").write_text(two_ids)

@@ -1,6 +1,7 @@
 """Names that identify the owning process of a cgroup or directory, so that resources of killed owners can be removed.
-Others may plant such names in shared directories. So only entries of this user whose owner has ended are removed,
-through descriptors: no link is followed, and no entry can be swapped after the check.
+
+Other users may plant such names in shared directories. So only this user's entries are removed, and through
+descriptors: no link is followed, and no entry can be swapped after the check.
 """
 
 import contextlib
@@ -16,12 +17,12 @@ _PF_EXITING = 4  # of the kernel's include/linux/sched.h
 
 
 def owner_tag() -> str:
-    """Return the name for a resource owned by this process."""
+    """Return the name prefix of this process's resources."""
     return f"{PREFIX}{os.getpid()}-{_start_time(os.getpid())}-{_pid_namespace()}"
 
 
 def is_stale(name: str) -> bool:
-    """Return whether the owner in this name has ended. False if the owner is in another pid namespace."""
+    """Return whether the owner named in a resource's name has exited. False if it is in another pid namespace."""
     parts = name.removeprefix(PREFIX).split("-")
     if not name.startswith(PREFIX) or len(parts) < 3 or not parts[0].isdecimal() or parts[2] != _pid_namespace():
         return False
@@ -32,7 +33,7 @@ def is_stale(name: str) -> bool:
 
 
 def is_ending(state: int) -> bool:
-    """Return whether a process has ended or is exiting: its sockets close before its pidfd becomes readable.
+    """Return whether a process has exited or is exiting, since its sockets close before its pidfd becomes readable.
 
     state    descriptor of its /proc/PID/stat
     """
@@ -44,12 +45,12 @@ def is_ending(state: int) -> bool:
 
 
 def make_run_directory() -> str:
-    """Make an empty directory that this process owns, and return its path."""
+    """Make an empty directory owned by this process, and return its path."""
     return tempfile.mkdtemp(prefix=f"{owner_tag()}-")
 
 
 def sweep_directories() -> None:
-    """Remove the directories of killed processes, as far as possible."""
+    """Remove the stale directories of killed processes. Ignores errors."""
     with contextlib.suppress(OSError):
         folder = os.open(tempfile.gettempdir(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -61,7 +62,7 @@ def sweep_directories() -> None:
 
 
 def _remove(folder: int, name: str) -> None:
-    """Remove a directory of this user. Raises OSError."""
+    """Remove a directory if this user owns it. Raises OSError."""
     directory = os.open(name, directories.OPEN_DIRECTORY_FLAGS, dir_fd=folder)
     try:
         status = os.fstat(directory)
@@ -79,8 +80,8 @@ def _pid_namespace() -> str:
 
 
 def _start_time(pid: int) -> str:
-    """Return the start time of a process, which distinguishes it from a later one with the same pid; "" if there is
-    none or it has ended. Raises OSError if this cannot be read."""
+    """Return the start time of a process, which distinguishes it from a later one with the same pid; "" if it has
+    exited. Raises OSError if it cannot be read."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except (FileNotFoundError, ProcessLookupError):

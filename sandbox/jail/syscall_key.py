@@ -1,8 +1,10 @@
-"""The key to the system calls that the filter reserves for the zygote. The zygote, and its children until they become
-programs, make calls that programs must not: mount, set limits, kill a whole run. A second filter for programs would
-cost each run 0.2 ms. So the one filter allows such calls if they carry a random number in the sixth register, which the
-kernel ignores. The number exists only in the machine code that makes the calls, on a page that a child unmaps before it
-becomes a program. It is never a Python object and never on the stack, so no copy is left in the program's memory.
+"""The key for system calls that the seccomp filter reserves for the zygote.
+
+The zygote, and its children until they become programs, make calls that are denied to programs: they mount, set limits,
+and kill a whole run. A second filter for programs would cost each run 0.2 ms. So a single filter allows such calls if
+they carry a random number in the sixth register, which the kernel ignores. The number exists only in the machine code
+that makes the calls, on a page that a child unmaps before it becomes a program. It is never in a Python object or on
+the stack, so the program's memory contains no copy.
 """
 
 import ctypes
@@ -16,8 +18,8 @@ _libc.getrandom.restype = ctypes.c_ssize_t
 _Call = ctypes.PYFUNCTYPE(ctypes.c_long, *[ctypes.c_long] * 6)
 
 BYTES = 8
-# The code of long call(long number, long a, long b, long c, long d, long e) before the key, and after it. In a clone
-# with a new stack, it returns to the address on that stack.
+# Machine code of long call(long number, long a, long b, long c, long d, long e), before and after the key. In a clone
+# with a new stack, it returns to the address on top of that stack.
 _CODE = {
     "x86_64": (
         "4889f8"  # mov rax, rdi
@@ -52,18 +54,18 @@ _CODE = {
 }
 
 
-def _map(length: int) -> tuple[mmap.mmap, int]:
-    """Return new memory and its address."""
+def _map_memory(length: int) -> tuple[mmap.mmap, int]:
+    """Map anonymous memory; return it and its address."""
     memory = mmap.mmap(-1, length, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return memory, ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
 class SyscallKey:
-    """A new key. Raises OSError, and KeyError for a machine other than x86_64 and aarch64."""
+    """A new key. Raises OSError, and KeyError for machines other than x86_64 and aarch64."""
 
     def __init__(self) -> None:
         before, after = (bytes.fromhex(code) for code in _CODE[os.uname().machine])
-        page, start = _map(mmap.PAGESIZE)
+        page, start = _map_memory(mmap.PAGESIZE)
         self._address = start + len(before)
         ctypes.memmove(start, before, len(before))
         ctypes.memmove(self._address + BYTES, after, len(after))
@@ -71,18 +73,17 @@ class SyscallKey:
             raise OSError(ctypes.get_errno(), "getrandom")
         if _libc.mprotect(start, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC) != 0:
             raise OSError(ctypes.get_errno(), "mprotect")
-        # Makes a system call that carries the key: its number and five arguments; returns what the kernel returns,
-        # errors as negative numbers.
+        # Makes a system call with the key, given its number and five arguments; returns the kernel's result, a negative
+        # errno for errors.
         self.call = _Call(start)
-        self.throw_away = page.close  # called by a child before it becomes a program
+        self.destroy = page.close  # called by a child before it becomes a program
 
     def embed(self, code: bytes, halves: list[tuple[int, int]]) -> tuple[mmap.mmap, int]:
-        """Return memory that holds `code` with the key in it, and its address. Close the memory soon.
+        """Return memory with `code` and the key in it, and its address. The caller must close it soon.
 
-        Each of `halves` is the offset of a word in the code, and 0 or 1 for the lower or upper half of the key, which
-        is written there.
+        halves   for each half of the key in the code, its offset, and 0 for the lower or 1 for the upper half
         """
-        memory, start = _map(len(code))
+        memory, start = _map_memory(len(code))
         memory[:] = code
         for offset, half in halves:
             ctypes.memmove(start + offset, self._address + 4 * half, 4)

@@ -1,94 +1,94 @@
-"""The system calls that programs may make, with reasons.
+"""The allowed and denied system calls, with reasons.
 
-The lists come from tracing Python with its standard library, numpy, g++ and what it compiles, and the zygote. They also
-contain older and newer variants of these calls, for other versions of libc. A call not listed here fails with ENOSYS,
-upon which libraries use a fallback. Calls with conditions are in seccomp.py. tests/sandbox/jail/test_system_calls.py
-tries every number.
+The lists come from traces of Python with its standard library, numpy, g++ and compiled programs, and the zygote. They
+also contain older and newer variants of these calls, for other versions of libc. Any other call fails with ENOSYS, for
+which libraries have fallbacks. Calls with conditions are in seccomp.py. tests/sandbox/jail/test_system_calls.py tries
+every number.
 """
 
 # Allowed without conditions.
 ALLOWED = frozenset(
     (
-        # Bytes in and out of open files, pipes and sockets.
+        # Reads and writes on open files, pipes and sockets.
         "read write readv writev pread64 pwrite64 preadv pwritev lseek sendfile copy_file_range close close_range dup "
         "dup2 dup3 pipe pipe2 "
-        # Files by their name: the mount namespace decides what may be seen and written.
+        # Files by path: the mount namespace limits the visible and writable ones.
         "open openat creat stat lstat fstat newfstatat statx statfs fstatfs access faccessat faccessat2 readlink "
         "readlinkat mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat symlink symlinkat mknod "
         "mknodat chmod fchmod fchmodat fchmodat2 chown lchown fchown fchownat utime utimes futimesat utimensat umask "
         "getcwd chdir fchdir getdents getdents64 truncate ftruncate fallocate getxattr lgetxattr fgetxattr listxattr "
         "llistxattr flistxattr "
-        # Memory of the process itself; all of it is charged to its cgroup.
+        # Memory of the process itself, charged to its cgroup.
         "munmap mremap mprotect brk "
-        # To wait for one of several descriptors, events or times: select, asyncio, threads that share an eventfd.
+        # Waiting for descriptors, events and timers: select, asyncio, eventfd.
         "poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 eventfd "
         "eventfd2 timerfd_create timerfd_settime timerfd_gettime signalfd signalfd4 pidfd_open "
-        # To start, execute, end and collect processes: os.fork, subprocess, multiprocessing.
+        # Process creation, exec, exit and reaping: os.fork, subprocess, multiprocessing.
         "execve execveat exit exit_group wait4 waitid getpid getppid getpgid setpgid getpgrp getsid setsid "
-        # What libc builds threads and locks from. rseq and the newer futex calls come with newer versions of it.
+        # Threads and locks of libc; newer versions use rseq and the newer futex calls.
         "gettid set_tid_address set_robust_list rseq futex futex_waitv futex_wake futex_wait futex_requeue "
         "sched_yield getcpu "
-        # To ask how and where a thread is scheduled, not to change it.
+        # Queries about scheduling; no changes.
         "sched_getaffinity sched_getparam sched_getscheduler sched_getattr sched_get_priority_max "
         "sched_get_priority_min sched_rr_get_interval getpriority "
-        # Ids of users and groups; a program can only set its current ones.
+        # User and group ids; a program can only set its current ones.
         "getuid geteuid getgid getegid getresuid getresgid getgroups setuid setgid setreuid setregid setresuid "
         "setresgid "
-        # To handle, mask and wait for signals, including those of timers.
+        # Handling, masking and waiting for signals, including those of timers.
         "rt_sigaction rt_sigprocmask rt_sigpending rt_sigtimedwait rt_sigsuspend rt_sigreturn sigaltstack pause alarm "
         "setitimer getitimer restart_syscall "
-        # To ask for the time, and to sleep.
+        # Clocks and sleeping.
         "nanosleep clock_nanosleep clock_gettime clock_getres gettimeofday time times getrusage "
-        # Name and size of the machine, random numbers, limits.
+        # System information, random numbers, limits.
         "uname sysinfo getrandom getrlimit "
-        # Between processes of one run: socket and socketpair cannot make one that leads elsewhere.
+        # Sockets between processes of one run; socket and socketpair cannot create others.
         "bind listen accept accept4 connect getsockname getpeername getsockopt shutdown sendto recvfrom sendmsg "
         "recvmsg sendmmsg recvmmsg "
     ).split()
 )
 
-# Only for the zygote, and for its children until they become programs; a program gets EPERM, as it does from a kernel
-# if it lacks the capability.
+# Only for the zygote, and for its children until they become programs; programs get EPERM, as for a missing capability.
 ZYGOTE_ONLY = frozenset("mount umount2 unshare setns capset seccomp landlock_restrict_self".split())
 
-# No-ops that report success. Programs write only to memory, so nothing has to reach a disk; and readahead or dropping
-# pages would affect the page cache, visibly to other runs.
+# No-ops that report success. Programs write only to memory, so there is nothing to flush. readahead, and dropping
+# pages, would change the page cache, which other runs can observe.
 NO_OP = frozenset("fsync fdatasync msync sync syncfs sync_file_range fadvise64 readahead".split())
 
-# They fail with EPERM, as privileged calls do and programs expect.
+# They fail with EPERM, as programs expect of privileged calls.
 DENIED = frozenset(
     (
-        # Settings of the whole machine, and of memory that must stay in one place.
+        # Settings of the whole machine, and memory locking and placement.
         "pivot_root chroot sethostname setdomainname acct quotactl swapon swapoff reboot vhangup syslog settimeofday "
         "clock_settime adjtimex clock_adjtime mlock mlock2 munlock mlockall munlockall set_mempolicy mbind "
         "migrate_pages move_pages "
-        # A thread with a lower priority waits longer for a processor, and such waits do not count as its time.
+        # A lower priority lengthens a thread's waits for a processor, which do not count as its time.
         "sched_setparam sched_setscheduler sched_setattr ioprio_set "
-        # All runs share the files of the library: by watching or locking them, a program would learn about other runs.
+        # Runs share the library's files: watching or locking these would reveal activity of other runs.
         "inotify_init inotify_init1 fanotify_init name_to_handle_at flock "
-        # The signal of a timer is passed in memory, which a filter cannot read; it could be a forbidden one.
+        # A timer's signal number is in memory, which a filter cannot read, and could be a forbidden one.
         "timer_create "
         # Descriptors of other processes, and the identity of the process.
         "kcmp pidfd_getfd setgroups personality "
     ).split()
 )
 
-# They fail with ENOTSUP, which shutil ignores: attributes are kernel memory, and could carry messages to a later run.
+# They fail with ENOTSUP, which shutil ignores. Extended attributes are kernel memory, and could carry messages to a
+# later run.
 NOT_SUPPORTED = frozenset("setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr".split())
 
-# Only attacks make these calls: the process is killed, and its verdict is sandbox_violation.
+# Only attacks make these calls. They kill the process; the verdict is sandbox_violation.
 KILLED = frozenset(
     (
         # Access to the memory of other processes.
         "ptrace process_vm_readv process_vm_writev "
-        # The parts of the kernel with the worst record.
+        # Kernel interfaces with a bad security record.
         "bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register add_key request_key keyctl "
-        # To change the kernel itself, and past the permissions of files and devices.
+        # Changes of the kernel itself, and accesses that bypass file and device permissions.
         "kexec_load kexec_file_load init_module finit_module delete_module open_by_handle_at iopl ioperm modify_ldt "
     ).split()
 )
 
-# Name, number on x86-64, number on arm64; `-` if the machine has no such call. Includes calls with conditions.
+# Name, number on x86-64, number on arm64; `-` if the machine lacks the call. Includes calls with conditions.
 _TABLE = """
     accept 43 202  accept4 288 242  access 21 -  acct 163 89  add_key 248 217  adjtimex 159 171  alarm 37 -
     arch_prctl 158 -  bind 49 200  bpf 321 280  brk 12 214  capset 126 91  chdir 80 49  chmod 90 -  chown 92 -
@@ -148,4 +148,4 @@ def _numbers(column: int) -> dict[str, int]:
     return {name: int(number) for name, number in pairs if number != "-"}
 
 
-NUMBERS = {"x86_64": _numbers(1), "aarch64": _numbers(2)}  # machine, as in uname -> name -> number
+NUMBERS = {"x86_64": _numbers(1), "aarch64": _numbers(2)}  # machine (as in uname) -> name -> number

@@ -1,9 +1,9 @@
-"""The warden: the half of a worker that has its caller's privileges.
+"""The warden: the privileged process of a worker.
 
-A worker is two processes. The judge (worker.py) holds the suite, and reads and compares the outputs of programs; if its
-caller is root, it runs as a separate ordinary user. So does the warden, except for a few capabilities, effective only
-while it handles a request. The warden starts and ends zygotes, owns their cgroups, and stores shared compilations. It
-interprets no data of programs: requests are a few fields, and descriptors whose content it does not read.
+A worker is two processes. The judge (worker.py) holds the suite, and reads and compares the outputs of programs; if the
+caller is root, it runs as an ordinary user. So does the warden, except for a few capabilities, effective only while it
+handles a request. The warden starts and ends zygotes, owns their cgroups, and stores shared compilations. It interprets
+no data of programs: requests consist of a few fields, and of descriptors whose content it does not parse.
 """
 
 import array
@@ -32,36 +32,39 @@ from sandbox.jail.zygote_client import ZygoteClient
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 _MESSAGE_BYTES = 1 << 16
-# To make user namespaces where ordinary users may not, map ids into them, kill processes with other ids, and use the
-# caller's cgroups and shared folders.
-_NEEDED = (
+# For creating user namespaces where ordinary users may not, mapping ids into them, killing processes with other uids,
+# and using the caller's cgroups and shared folders.
+_CAPABILITIES = (
     linux.CAP_SYS_ADMIN,
     linux.CAP_SETUID,
     linux.CAP_SETGID,
     linux.CAP_KILL,
     linux.CAP_DAC_OVERRIDE,
-    linux.CAP_FOWNER,  # to remove files of a killed caller in a world-writable folder
+    linux.CAP_FOWNER,  # for removing files of a killed caller from a world-writable folder
 )
 
 
 class WardenExited(EOFError):
-    """The warden has ended, so nothing can run any more: the judge exits, and its caller starts a new worker."""
+    """The warden has exited, so no run is possible: the judge exits, and its caller starts a new worker."""
 
 
 class WardenClient:
-    """The judge's connection to its warden, safe for any number of threads. Raises WardenExited if it has ended."""
+    """The judge's connection to its warden. Thread-safe. Raises WardenExited if it has exited."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._lock = threading.Lock()
 
     def fileno(self) -> int:
-        """Return the descriptor of the connection, which hangs up when the warden ends."""
+        """Return the descriptor of the connection, for which poll reports POLLHUP when the warden exits."""
         return self._channel.fileno()
 
     def start(self, kind: ZygoteKind, runner: int) -> ZygoteClient:
-        """Return a new zygote that is ready for runs. Raises BackendUnavailable if it cannot be made, CgroupJoinError
-        if the cgroup refuses it, and ZygoteLost if it ends while it starts."""
+        """Start a zygote and wait until it is ready.
+
+        Raises BackendUnavailable if it cannot be created, CgroupJoinError if it cannot join the cgroup, and ZygoteLost
+        if it exits during its start.
+        """
         response, descriptors = self._request({"start": asdict(kind), "runner": runner})
         match response:
             case {"cannot_join": reason}:
@@ -83,14 +86,14 @@ class WardenClient:
             self._request({"end": number})
 
     def replace_cgroup(self, runner: int) -> Cgroup:
-        """Return a new cgroup for a runner whose zygotes have ended. Raises OSError if none can be made."""
+        """Create a new cgroup for a runner whose zygotes have exited. Raises OSError."""
         response, descriptors = self._request({"renew": runner})
         if "refused" in response:
             raise OSError(response["refused"])
         return Cgroup(response["version"], dict(zip(response["files"], descriptors, strict=True)))
 
     def fetch(self, name: str) -> bytes | None:
-        """Return a shared compilation; None if there is none of that name."""
+        """Return a shared compilation; None if there is none with that name."""
         _, descriptors = self._request({"fetch": name})
         for descriptor in descriptors:
             with open(descriptor, "rb") as file:
@@ -125,7 +128,7 @@ def _send(channel: socket.socket, message: dict[str, Any], descriptors: list[int
 
 
 def _receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """Return the next message and its descriptors; None if the peer is gone."""
+    """Return the next message and its descriptors; None if the peer has exited."""
     data, descriptors, _, _ = socket.recv_fds(channel, _MESSAGE_BYTES, 16)
     return (json.loads(data), descriptors) if data else None
 
@@ -137,33 +140,36 @@ def run_warden(
     groups: list[Cgroup | None],
     configuration: WorkerConfig,
 ) -> int:
-    """Run the warden until the judge exits; return the judge's exit status. Enters the image, or builds it first. The
-    judge is the child of this process or, in a container, its parent. subtree: the parent of new cgroups; None if there
-    can be none; groups: a cgroup for each runner; None for none.
+    """Run the warden until the judge exits; return the judge's exit status. Enters the image, or builds it first.
+
+    judge     pid of the judge, a child of this process or, in a container, its parent
+    channel   the connection to the judge
+    subtree   the parent of new cgroups; None if there can be none
+    groups    a cgroup for each runner; None for none
     """
     with contextlib.suppress(ValueError):  # the hard limit is lower
-        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))  # with 0, a core handler that is a pipe would be started
-    gone = os.pidfd_open(judge)
-    keeper = _WardenServer(judge, subtree, groups, configuration)
+        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))  # a limit of 0 would not disable a piped core handler
+    judge_pidfd = os.pidfd_open(judge)
+    server = _WardenServer(judge, subtree, groups, configuration)
     poll = select.poll()
-    poll.register(gone, select.POLLIN)
+    poll.register(judge_pidfd, select.POLLIN)
     poll.register(channel, select.POLLIN)
     try:
-        while all(descriptor != gone for descriptor, _ in poll.poll()):
+        while all(descriptor != judge_pidfd for descriptor, _ in poll.poll()):
             received = _receive(channel)
             if received is None:
                 break
-            with keeper.privileges():
-                response, given = keeper.handle(*received)
+            with server.privileges():
+                response, response_fds = server.handle(*received)
             with contextlib.suppress(OSError):  # the judge has exited, which the next poll reports
-                _send(channel, response, given)
-            for descriptor in (*received[1], *given):
+                _send(channel, response, response_fds)
+            for descriptor in (*received[1], *response_fds):
                 os.close(descriptor)
     finally:
-        keeper.regain_privileges()  # permanently: only cleanup is left
+        server.regain_privileges()  # permanently: only cleanup is left
         with contextlib.suppress(ProcessLookupError):
-            os.kill(judge, signal.SIGKILL)  # it may still work for a caller that has exited
-        keeper.close()
+            os.kill(judge, signal.SIGKILL)  # it may still execute a request of a caller that has exited
+        server.close()
     return os.waitstatus_to_exitcode(os.waitpid(judge, 0)[1]) if os.getppid() != judge else 0
 
 
@@ -179,37 +185,37 @@ class _WardenServer:
         self._level = configuration.level
         self._seed = configuration.seed
         self._zygotes: dict[int, spawn.ZygoteProcess] = {}
-        self._turn = self._renewals = 0
-        self._privileges = 0  # capabilities that are only effective while a request is answered
+        self._zygote_number = self._n_replacements = 0
+        self._privileges = 0  # mask of capabilities that are effective only while a request is handled
         self._shares_any = bool(configuration.shared)
         folder = os.open(configuration.shared or "/", os.O_RDONLY | os.O_DIRECTORY)  # before the image hides it
         self._shared = SharedFolderStore(f"/proc/self/fd/{folder}")
-        self._places: ConfinementManager | None = None  # without namespaces
-        self._no_image = ""  # why there is no image
+        self._confinements: ConfinementManager | None = None  # without namespaces
+        self._image_failure = ""  # why there is no image
         try:
             if configuration.level != NAMESPACES:
-                self._places = ConfinementManager(configuration)
+                self._confinements = ConfinementManager(configuration)
             elif configuration.image_fds:
                 image.enter(configuration.image_fds)
             else:
                 image.make(configuration.packages)
         except OSError as error:
-            self._no_image = str(error)
-        if self._no_image or self._places is not None:
+            self._image_failure = str(error)
+        if self._image_failure or self._confinements is not None:
             return
         if os.geteuid() == 0:
             with contextlib.suppress(OSError):  # in a user namespace with a single user
                 self._drop_privileges()
 
     def _drop_privileges(self) -> None:
-        """Become an ordinary user with a few capabilities, which are not effective for now. Raises OSError."""
+        """Become an ordinary user with a few capabilities, not effective for now. Raises OSError."""
         uid = spawn.warden_uid()
         linux.prctl(linux.PR_SET_KEEPCAPS, 1)
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-        linux.prctl(linux.PR_SET_DUMPABLE, 1)  # otherwise the /proc entries of its clones would belong to root
-        self._privileges = sum(1 << capability for capability in _NEEDED)
+        linux.prctl(linux.PR_SET_DUMPABLE, 1)  # otherwise root would own the /proc entries of its clones
+        self._privileges = sum(1 << capability for capability in _CAPABILITIES)
         linux.set_capabilities(self._privileges, effective=0)
 
     def regain_privileges(self) -> None:
@@ -218,24 +224,24 @@ class _WardenServer:
 
     @contextlib.contextmanager
     def privileges(self) -> Iterator[None]:
-        """Make the warden's capabilities effective while this context is open."""
+        """Make the warden's capabilities effective within the block."""
         self.regain_privileges()
         yield
         if self._privileges:
             linux.set_capabilities(self._privileges, effective=0)
 
     def handle(self, request: dict[str, Any], descriptors: list[int]) -> tuple[dict[str, Any], list[int]]:
-        """Execute a request; return the response and its descriptors, to be closed once they are sent."""
+        """Execute a request; return the response and its descriptors, which the caller closes after sending them."""
         match request:
             case {"start": dict(kind), "runner": int(runner)}:
                 return self._start(ZygoteKind(**kind), runner)
             case {"end": int(number)} if number in self._zygotes:
                 self._zygotes.pop(number).close()
-                if self._places is not None:
+                if self._confinements is not None:
                     self._end_orphans()
-                    self._places.remove(number)
+                    self._confinements.remove(number)
             case {"renew": int(runner)}:
-                return self._renew(runner)
+                return self._replace_cgroup(runner)
             case {"fetch": str(name)} if self._shares(name):
                 content = self._shared.fetch(name)
                 return {}, [] if content is None else [make_memfd(content)]
@@ -247,13 +253,19 @@ class _WardenServer:
         return self._shares_any and _NAME.fullmatch(name) is not None
 
     def _start(self, kind: ZygoteKind, runner: int) -> tuple[dict[str, Any], list[int]]:
-        self._turn += 1
+        self._zygote_number += 1
         cgroup = self._cgroups[runner]
-        if self._no_image:
-            return {"unavailable": self._no_image}, []
+        if self._image_failure:
+            return {"unavailable": self._image_failure}, []
         try:
-            place = self._places.make(kind, self._turn) if self._places is not None else ZygoteConfinement(NAMESPACES)
-            zygote = spawn.ZygoteProcess(kind, place, seed=self._seed, cgroup=cgroup, turn=self._turn)
+            confinement = (
+                self._confinements.make(kind, self._zygote_number)
+                if self._confinements is not None
+                else ZygoteConfinement(NAMESPACES)
+            )
+            zygote = spawn.ZygoteProcess(
+                kind, confinement, seed=self._seed, cgroup=cgroup, zygote_number=self._zygote_number
+            )
         except CgroupJoinError as error:
             assert cgroup is not None
             cgroup.remove()
@@ -261,32 +273,36 @@ class _WardenServer:
             return {"cannot_join": str(error)}, []
         except (OSError, LookupError) as error:
             return {"unavailable": str(error)}, []
-        self._zygotes[self._turn] = zygote
-        return {"number": self._turn, "user": zygote.user, "shares_uid": zygote.shares_uid}, zygote.detach_descriptors()
+        self._zygotes[self._zygote_number] = zygote
+        return {
+            "number": self._zygote_number,
+            "user": zygote.user,
+            "shares_uid": zygote.shares_uid,
+        }, zygote.detach_descriptors()
 
-    def _renew(self, runner: int) -> tuple[dict[str, Any], list[int]]:
-        former = self._cgroups[runner]
-        self._renewals += 1
+    def _replace_cgroup(self, runner: int) -> tuple[dict[str, Any], list[int]]:
+        old_cgroup = self._cgroups[runner]
+        self._n_replacements += 1
         assert self._subtree is not None
         try:
-            cgroup = self._cgroups[runner] = cgroups.create(self._subtree, f"{runner + 1}.{self._renewals}")
+            cgroup = self._cgroups[runner] = cgroups.create(self._subtree, f"{runner + 1}.{self._n_replacements}")
         except OSError as error:
             return {"refused": str(error)}, []
-        if former is not None:
-            former.remove()
+        if old_cgroup is not None:
+            old_cgroup.remove()
         return {"version": cgroup.version, "files": list(cgroup.files)}, list(map(os.dup, cgroup.files.values()))
 
     def _end_orphans(self) -> None:
-        """Kill the orphans of an ended zygote. Without a pid namespace they become children of this
-        subreaper. They cannot fork, since their notifications (seccomp_notify.py) get no response."""
+        """Kill the orphans of an exited zygote, which without a pid namespace become children of this subreaper. They
+        cannot fork, since their seccomp notifications get no response."""
         process_tree.kill_children({self._judge, *(zygote.pid for zygote in self._zygotes.values())})
 
     def close(self) -> None:
         while self._zygotes:
             self._zygotes.popitem()[1].close()
-        if self._places is not None:
+        if self._confinements is not None:
             self._end_orphans()
-            self._places.close()
+            self._confinements.close()
         for cgroup in self._cgroups:
             if cgroup is not None:
                 cgroup.remove()

@@ -6,25 +6,25 @@ from sandbox.jail.packages import JailPackages
 
 # The levels of isolation, from the strongest to the weakest; see docs/concepts/isolation.md.
 NAMESPACES, LANDLOCK, NONE = "namespaces", "landlock", "none"
-CONFINING_LEVELS = (NAMESPACES, LANDLOCK)  # those that isolate programs from one another and from expected outputs
+CONFINING_LEVELS = (NAMESPACES, LANDLOCK)  # levels that isolate programs from one another and from expected outputs
 
-NEWEST_ABI = 7  # of Landlock that landlock.py supports
+NEWEST_ABI = 7  # newest Landlock version that landlock.py supports
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """The configuration that a worker gets at its start.
+    """The configuration of a worker, sent at its start.
 
     level             "namespaces", "landlock" or "none"
     seed              see Sandbox
-    packages          the packages that programs can import besides the standard library
-    image_fds         descriptors of the namespaces of an image (image.py); empty if the worker makes its own
-    image_copy        the folder that holds the image for Landlock (image.py); "" if the worker makes its own
-    max_landlock_abi  the highest version of Landlock to use
-    refusal_reason    why there is no stronger level; "" if there is
-    scope_failure     why systemd has not made a scope for the worker; "" if it has, or none is needed
-    shared            directory in which the workers of a Sandbox share results of long compilations; "" for none
-    has_own_cgroup    whether only the worker and its runs are in its cgroup, as in a container of its own
+    packages          packages for programs, besides the standard library
+    image_fds         descriptors of the namespaces of an image (image.py); empty to make a new image
+    image_copy        folder of the image for Landlock (image.py); "" to make a new one
+    max_landlock_abi  the highest Landlock version to use
+    refusal_reason    why stronger levels are not available; "" for the strongest level
+    scope_failure     why systemd created no scope for the worker; "" if it did, or none is needed
+    shared            directory in which the workers of a Sandbox share slow compilations; "" for none
+    has_own_cgroup    whether the worker and its runs are alone in their cgroup, as in their own container
     """
 
     level: str

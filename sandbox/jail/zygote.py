@@ -1,9 +1,8 @@
-"""The warm, trusted process inside the isolated environment: it forks one child for each run, times it and reaps its
-tree.
+"""The warm, trusted process inside the isolated environment: forks, times and reaps one child for each run.
 
 The warden starts it as a fresh interpreter (`python -S -s -P -B -c ...`). Descriptor 3 is the channel to the judge; 4,
-5 and 6, if there is a cgroup, are its counters (process_tree.CgroupCounterFds); the last one is /proc, if it cannot be
-opened. It never sees an expected output or a verdict. No input or output of a run passes through its memory, which all
+5 and 6 are the counters of its cgroup, if any (process_tree.CgroupCounterFds); the last one is /proc, if its root lacks
+it. It never sees an expected output or a verdict. No input or output of a run passes through its memory, which all
 later runs inherit: only the forked child reads programs, inputs, arguments and file names.
 """
 
@@ -41,24 +40,24 @@ from sandbox.jail.worker_config import NAMESPACES, NONE
 from sandbox.jail.workspace import Workspace, prepare_proc_mount
 from sandbox.languages import names as language_names
 
-# Preloaded for programs: modules that half of all solutions import, and those for printing a traceback.
+# Modules that at least half of all solutions import, and those for printing a traceback.
 PRELOADED_MODULES = (
     "array bisect collections collections.abc contextlib copy dataclasses datetime decimal fractions functools"
     " heapq io itertools json linecache math operator queue random re statistics string textwrap threading time"
     " traceback types typing"
 ).split()
 _NOT_READY = bytes(mmap.PAGESIZE)
-_OURS: dict[str, object] = {}  # the modules of this package, referenced but hidden from programs
+_HIDDEN_MODULES: dict[str, object] = {}  # the modules of this package, kept alive but hidden from programs
 
-_LITTLE = 1 << 20  # bytes of files that may be removed after the response
+_MAX_DEFERRED_BYTES = 1 << 20  # maximum size of files that are removed after the response
 _SLICE_SECONDS = 0.0001  # the scheduler's minimum
 _POLL_SECONDS = 0.05  # interval of usage checks
-_SLACK_MB = 16  # allowance for resident memory other than the program's
-_FIRST_PID_AFTER_THE_PROGRAM = 3  # in a run's pid namespace, where 1 is its init and 2 the program
+_SLACK_MB = 16  # allowance for resident memory that is not the program's
+_FIRST_PID_AFTER_THE_PROGRAM = 3  # in a run's pid namespace; 1 is its init and 2 the program
 
 
 def main() -> None:
-    """Run a zygote. The first message is JSON: loaded, referee, cgroup, parent, and spawn.ZygoteConfinement."""
+    """Run a zygote. Its first message is the JSON configuration from spawn.ZygoteProcess."""
     channel = socket.socket(fileno=3)
     config = json.loads(channel.recv(1 << 16))
     layers: dict[str, str] = {}
@@ -71,23 +70,23 @@ def main() -> None:
     _serve(channel, launcher)
 
 
-def _filter_calls(setting: seccomp.FilterSettings, *, required: bool) -> tuple[str, int]:
-    """Install the filter of system calls; return a description for people, and the descriptor of notifications."""
+def _install_filter(settings: seccomp.FilterSettings, *, required: bool) -> tuple[str, int]:
+    """Install the seccomp filter; return a description for people, and the descriptor of notifications."""
     try:
-        listener = seccomp.install(setting)
+        listener = seccomp.install(settings)
     except (OSError, KeyError) as error:
         if required:
             raise
         return f"none: {error}", -1
-    missing = "" if listener >= 0 else "; no locks on ranges of files, which need Linux 5.5"
-    return f"list of allowed system calls{missing}", listener
+    restriction = "" if listener >= 0 else "; no locks on ranges of files, which need Linux 5.5"
+    return f"list of allowed system calls{restriction}", listener
 
 
 def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     """Prepare this process for forking runs. Raises OSError, which names the failed call."""
     with contextlib.suppress(OSError):
-        linux.set_scheduler_slice(_SLICE_SECONDS)  # otherwise a run with a hundred busy processes would end late
-    library = sys.path[1:]  # the first entry is this package's, set by the warden
+        linux.set_scheduler_slice(_SLICE_SECONDS)  # otherwise a run with a hundred busy processes is killed late
+    library = sys.path[1:]  # without this package's folder, set by the warden
     for name in PRELOADED_MODULES:
         import_module(name)
     languages = {name: import_module(f"sandbox.languages.{name}") for name in language_names()}
@@ -102,9 +101,9 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     linux.set_default_thread_stack(8 << 20)  # otherwise each thread gets the huge size of the main stack
     level, owner, abi = config["level"], config["owner"], config["abi"]
     has_namespaces = level == NAMESPACES
-    work = shown = config["work"]
+    work = visible_work = config["work"]
     if has_namespaces:
-        work, shown = WORK_DIRECTORY, VISIBLE_WORK
+        work, visible_work = WORK_DIRECTORY, VISIBLE_WORK
         if os.getuid() == 0:
             os.setgroups([])
     else:
@@ -124,8 +123,8 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
         linux.set_fsuid_fsgid(owner)  # the owner of the run's files and /proc entries
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
-    setting = seccomp.FilterSettings(allow_memfd=config["cgroup"], notify=True, abi=abi, has_own_uid=owner is not None)
-    layers["seccomp"], listener = _filter_calls(setting, required=level != NONE)
+    settings = seccomp.FilterSettings(allow_memfd=config["cgroup"], notify=True, abi=abi, has_own_uid=owner is not None)
+    layers["seccomp"], listener = _install_filter(settings, required=level != NONE)
     if listener >= 0 and not config["cgroup"]:
         layers["number of processes"] = "counted at each fork"
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -156,46 +155,45 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     )
     launcher = _RunLauncher(setup, workspace, notifications, tree)
     for name in [name for name in sys.modules if name.split(".")[0] == "sandbox"]:
-        _OURS[name] = sys.modules.pop(name)  # a program's `import sandbox` finds nothing
+        _HIDDEN_MODULES[name] = sys.modules.pop(name)  # a program's `import sandbox` finds nothing
     gc.collect()
     gc.freeze()  # so that no collection in a child writes to shared pages
     for language in languages.values():
-        language.prepare(f"{shown}/{language.SOURCE_FILE}")  # after the freeze: a child must be able to free it
+        language.prepare(f"{visible_work}/{language.SOURCE_FILE}")  # after the freeze: a child must be able to free it
     if config["referee"]:  # bounds the time to parse an output of a million digits
         sys.set_int_max_str_digits(sys.int_info.default_max_str_digits)
     return launcher
 
 
 def _serve(channel: socket.socket, launcher: "_RunLauncher") -> None:
-    """Execute jobs until the judge exits. An OSError ends the zygote; the judge starts another one."""
-    last, job = b"", None
+    """Execute runs until the judge exits. An OSError ends the zygote; the judge then starts another one."""
+    last_message, params = b"", None
     while True:
         message, descriptors, _, _ = socket.recv_fds(channel, 1 << 17, 16)
         if not message:
             return
-        if message != last or job is None:  # usually equal: the cases of a suite differ only in their files
-            last, job = message, RunParams.from_bytes(message)
-        response = json.dumps(launcher.run(job, descriptors)).encode()
-        at_once = (
-            launcher.needs_early_cleanup()
-        )  # otherwise charged to the next run, as the judge starts its counters now
-        if at_once:
+        if message != last_message or params is None:  # usually equal, since a suite's cases differ only in their files
+            last_message, params = message, RunParams.from_bytes(message)
+        response = json.dumps(launcher.run(params, descriptors)).encode()
+        # Large files would count for the next run, since the judge resets its counters after the response.
+        cleans_early = launcher.needs_early_cleanup()
+        if cleans_early:
             launcher.clean_up()
         channel.send(response)
-        if not at_once:
+        if not cleans_early:
             launcher.clean_up()  # while the judge processes the response
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _run_descriptors(job: RunParams, artifact: int, others: list[int]) -> RunDescriptors:
-    sent = [job.has_result, job.has_child_params, job.has_files, job.fetches_files, job.has_preamble]
+def _run_descriptors(params: RunParams, artifact: int, others: list[int]) -> RunDescriptors:
+    sent = [params.has_result, params.has_child_params, params.has_files, params.fetches_files, params.has_preamble]
     following = iter(others)
     return RunDescriptors(artifact, *(next(following) if is_sent else -1 for is_sent in sent))
 
 
 def _was_killed(pid: int) -> bool:
-    """Return whether a child that has ended was killed by SIGKILL."""
+    """Return whether an exited child was killed by SIGKILL."""
     ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | linux.WAIT_ALL)
     return ended is not None and (ended.si_code, ended.si_status) == (os.CLD_KILLED, signal.SIGKILL)
 
@@ -213,45 +211,45 @@ class _RunLauncher:
         self._setup = setup
         self._notifications = notifications
         self._workspace = workspace
-        self._job: RunParams | None = None  # the latest
-        self._steps: list[linux.PreparedSyscall] = []  # of its child
+        self._params: RunParams | None = None  # the latest
+        self._prepared: list[linux.PreparedSyscall] = []  # of its child
         self._ready = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the child, which unmaps it before the program starts
-        self._own_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        self._zygote_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         self._null = os.open("/dev/null", os.O_RDWR)
         self._tree = tree
 
-    def run(self, job: RunParams, descriptors: list[int]) -> dict[str, Any]:
+    def run(self, params: RunParams, descriptors: list[int]) -> dict[str, Any]:
         """Execute one run; return the fields of its ZygoteReport. Raises OSError."""
         source, artifact, *streams = descriptors
         for number, descriptor in enumerate(streams[:3]):
             os.dup2(descriptor, number)  # the zygote does not use its own streams
-        fds = _run_descriptors(job, artifact, streams[3:])
-        language = self._setup.languages[job.language]
-        if job is not self._job:
-            self._job, self._steps = job, prepare_syscalls(job, self._setup)
+        fds = _run_descriptors(params, artifact, streams[3:])
+        language = self._setup.languages[params.language]
+        if params is not self._params:
+            self._params, self._prepared = params, prepare_syscalls(params, self._setup)
         owner = UID if self._setup.has_namespaces else None
-        random.seed(job.seed)  # otherwise the children of one zygote would share its random state
+        random.seed(params.seed)  # otherwise the children of one zygote would share its random state
         if "numpy" in sys.modules:
-            sys.modules["numpy"].random.seed(job.seed)
+            sys.modules["numpy"].random.seed(params.seed)
         self._tree.begin()
-        self._notifications.begin(job.processes, job.address_space)
-        init = self._workspace.enter(job, source, language.SOURCE_FILE)
+        self._notifications.begin(params.processes, params.address_space)
+        init = self._workspace.enter(params, source, language.SOURCE_FILE)
         pid = linux.fork()
         if pid == 0:
-            exec_program(job, language, fds, self._setup.enter_domain, self._steps, owner, self._ready)
+            exec_program(params, language, fds, self._setup.enter_domain, self._prepared, owner, self._ready)
         self._workspace.restore_oom_score()
-        # As little as possible until the child's end: pages written to are copied meanwhile.
-        ended_by = self._wait(pid, job)
+        # As little as possible until the child exits, since each modified page is copied.
+        kill_reason = self._wait(pid, params)
         ended = time.monotonic()
-        killed = not ended_by and _was_killed(pid)
+        killed = not kill_reason and _was_killed(pid)
         from_outside = killed and (init != 0 or self._setup.counts_forks) and not self._has_killed()
         status, cpu_seconds, resident_mb = self._reap(pid, init)
-        if not self._setup.has_cgroup_limits and resident_mb > job.memory_mb + self._own_mb + _SLACK_MB:
-            ended_by = ended_by or "memory"  # exceeded between two checks
-        start_time = self._began()
+        if not self._setup.has_cgroup_limits and resident_mb > params.memory_mb + self._zygote_mb + _SLACK_MB:
+            kill_reason = kill_reason or "memory"  # exceeded between two checks
+        start_time = self._start_time()
         response = {
             "status": status,
-            "kill_reason": ended_by,
+            "kill_reason": kill_reason,
             "killed": killed,
             "killed_from_outside": from_outside,
             "cpu_seconds": max(cpu_seconds, self._tree.cpu_seconds()),
@@ -260,7 +258,7 @@ class _RunLauncher:
             "max_resident_mb": resident_mb,
             "refused_memory": self._notifications.has_refused_memory,
         }
-        if job.fetches_files and self._collect(job, fds) == -signal.SIGKILL:
+        if params.fetches_files and self._pack_files(params, fds) == -signal.SIGKILL:
             response["kill_reason"] = "memory"  # its outputs and files together exceed the limit
         if not start_time:
             message = self._ready[START_TIME_STRUCT.size :].split(b"\0")[0].decode("utf-8", "replace")
@@ -268,48 +266,50 @@ class _RunLauncher:
         return response
 
     def _has_killed(self) -> bool:
-        """Return whether the run may have sent a SIGKILL. Without notifications (seccomp_notify.py), return whether it
-        ever had a second process or thread: the program cannot kill its own pid (seccomp.py), and a pid namespace
-        assigns pids in order.
+        """Return whether the run may have sent a SIGKILL.
+
+        Without notifications (seccomp_notify.py), return whether it ever had a second process or thread, since the
+        program cannot kill its own pid (seccomp.py). A pid namespace assigns pids in order, so the pid of a new fork
+        shows that.
         """
         if self._notifications.descriptor >= 0:
             return self._notifications.has_used_sigkill
         try:
             pid = linux.fork()
-        except OSError:  # init has ended too, which no process of the run can kill
+        except OSError:  # init, which no process of the run can kill, has exited too
             return False
         if pid == 0:
             os._exit(os.getpid() != _FIRST_PID_AFTER_THE_PROGRAM)
         return os.waitpid(pid, 0)[1] != 0
 
-    def _collect(self, job: RunParams, fds: RunDescriptors) -> int:
-        """Pack the files to fetch in a fork; return 0, or minus the signal that ended it."""
+    def _pack_files(self, params: RunParams, fds: RunDescriptors) -> int:
+        """Pack the files to return in a fork; return its exit status, or minus the signal number."""
         self._workspace.leave_pid_namespace()  # fork fails in a pid namespace without init
         self._workspace.maximize_oom_score()
         pid = linux.fork()
         if pid == 0:
-            pack_fetched_files(job, fds)
+            pack_fetched_files(params, fds)
         self._workspace.restore_oom_score()
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     def needs_early_cleanup(self) -> bool:
         """Return whether the run's files must be removed before the response is sent."""
-        return self._workspace.used_bytes() > _LITTLE
+        return self._workspace.used_bytes() > _MAX_DEFERRED_BYTES
 
     def clean_up(self) -> None:
-        """Clean up after a run, and be ready for the next one."""
+        """Clean up after a run."""
         self._workspace.remove()
         self._ready[:] = _NOT_READY
         for number in range(3):
             os.dup2(self._null, number)
 
-    def _began(self) -> float:
-        """Return the program's start in monotonic seconds; 0 if it has not started."""
+    def _start_time(self) -> float:
+        """Return the program's start time in monotonic seconds; 0 if it has not started."""
         start_time: float = START_TIME_STRUCT.unpack_from(self._ready)[0]
         return start_time
 
-    def _wait(self, pid: int, job: RunParams) -> str:
-        """Wait until the program ends or must be killed; return the reason: "" (it ended), time, memory or starved."""
+    def _wait(self, pid: int, params: RunParams) -> str:
+        """Wait until the program exits or must be killed; return the kill reason: "time", "memory", "starved" or ""."""
         descriptor = linux.pidfd_open(pid)
         try:
             poll, poll_program = select.poll(), select.poll()
@@ -318,51 +318,55 @@ class _RunLauncher:
             if self._notifications.descriptor >= 0:
                 poll.register(self._notifications.descriptor, select.POLLIN)
             forked = time.monotonic()
-            deadline, check = forked + job.wall_seconds, forked + _POLL_SECONDS
+            deadline, check = forked + params.wall_seconds, forked + _POLL_SECONDS
             while True:
-                left = min(deadline, check) - time.monotonic()
-                # After a denied fork, further forks wait for the next check: a fork bomb would keep this process busy.
-                either = poll_program if self._notifications.has_refused_fork else poll
-                ready = [number for number, _ in either.poll(max(0.0, left) * 1000 + 1)]
+                timeout_seconds = min(deadline, check) - time.monotonic()
+                # After a denied fork, further forks wait for the next check, so that a fork bomb cannot keep this
+                # process busy.
+                active_poll = poll_program if self._notifications.has_refused_fork else poll
+                ready = [number for number, _ in active_poll.poll(max(0.0, timeout_seconds) * 1000 + 1)]
                 if descriptor in ready:
                     return ""
                 if ready:
                     self._notifications.handle_notification()
                 now = time.monotonic()
                 if now >= check:
-                    exceeded = self._tree.exceeded_limit(job, deadline)
+                    exceeded = self._tree.exceeded_limit(params, deadline)
                     if exceeded:
                         return "" if descriptor in dict(poll_program.poll(0)) else exceeded
-                    if self._workspace.exceeds_disk_limit(job.disk_mb):
+                    if self._workspace.exceeds_disk_limit(params.disk_mb):
                         return "memory"
                     self._notifications.has_refused_fork = False
                     check = time.monotonic() + _POLL_SECONDS
                 if now < deadline:
                     continue
                 # Extend the deadline by the time without a processor.
-                elapsed = now - (self._began() or now)
-                cpu_seconds, kept_seconds = self._tree.cpu_and_wait_seconds()
-                late = cpu_seconds >= job.cpu_seconds
-                if not late and elapsed - kept_seconds >= job.wall_seconds and not self._tree.is_waiting_for_cpu():
-                    late = (
-                        elapsed - self._tree.cpu_and_wait_seconds()[1] >= job.wall_seconds
-                    )  # by now, the kernel has counted all its waits
-                if late:
+                elapsed = now - (self._start_time() or now)
+                cpu_seconds, wait_seconds = self._tree.cpu_and_wait_seconds()
+                is_late = cpu_seconds >= params.cpu_seconds
+                if (
+                    not is_late
+                    and elapsed - wait_seconds >= params.wall_seconds
+                    and not self._tree.is_waiting_for_cpu()
+                ):
+                    # By now, the kernel has counted all its waits.
+                    is_late = elapsed - self._tree.cpu_and_wait_seconds()[1] >= params.wall_seconds
+                if is_late:
                     return "" if descriptor in dict(poll_program.poll(0)) else "time"
-                if job.is_starved(cpu_seconds, now - forked):
+                if params.is_starved(cpu_seconds, now - forked):
                     return "starved"
-                deadline = now + max(0.01, job.wall_seconds - (elapsed - kept_seconds))
+                deadline = now + max(0.01, params.wall_seconds - (elapsed - wait_seconds))
         finally:
             os.close(descriptor)
 
     def _reap(self, pid: int, init: int) -> tuple[int, float, float]:
-        """Kill what is left of the run and reap it; return wait status, CPU seconds and peak resident MB."""
+        """Kill and reap the rest of the run; return wait status, CPU seconds and peak resident MB."""
         cpu_seconds, status, resident_mb = 0.0, 0, 0.0
         linux.kill(init or pid, signal.SIGKILL)  # killing init kills its pid namespace
-        missing = {pid, init} - {0}
-        while missing:  # init ends when the last process of the run is gone
+        remaining = {pid, init} - {0}
+        while remaining:  # init exits after the last process of the run
             ended, wait_status, usage = os.wait4(-1, linux.WAIT_ALL)
-            missing.discard(ended)
+            remaining.discard(ended)
             cpu_seconds += usage.ru_utime + usage.ru_stime
             if ended == pid:
                 status, resident_mb = wait_status, usage.ru_maxrss / 1024

@@ -1,4 +1,4 @@
-"""The judge's connection to a zygote: sends jobs and receives reports."""
+"""The judge's connection to a zygote: sends run parameters and receives reports."""
 
 import contextlib
 import json
@@ -20,8 +20,8 @@ class ZygoteLost(Exception):
 class ZygoteClient:
     """The judge's connection to a zygote.
 
-    channel  the socket that leads to it
-    stderr   descriptor of the file with its interpreter's error output
+    channel  the connected socket
+    stderr   descriptor of the file with its interpreter's stderr
     end      function that kills it
     """
 
@@ -34,34 +34,34 @@ class ZygoteClient:
         self.shares_uid = True  # whether programs may have the uid that owns the judge's files
 
     def wait_until_ready(self, user: str, *, shares_uid: bool) -> None:
-        """Wait until the zygote is ready. Raises BackendUnavailable if it reports a reason why not, and ZygoteLost."""
+        """Wait until the zygote is ready. Raises BackendUnavailable if it reports a failure, and ZygoteLost."""
         response = self._receive(_START_SECONDS)
         if "unavailable" in response:
             raise BackendUnavailable(response["unavailable"])
         self.layers = {"user": user, **response["layers"]}
         self.shares_uid = shares_uid
 
-    def start_run(self, job: bytes, files: list[int]) -> None:
-        """Send the zygote one job. Raises ZygoteLost."""
+    def start_run(self, params: bytes, files: list[int]) -> None:
+        """Start a run. params: encoded RunParams. files: descriptors for it. Raises ZygoteLost."""
         try:
-            socket.send_fds(self._channel, [job], files)
+            socket.send_fds(self._channel, [params], files)
         except OSError as error:
             raise ZygoteLost(str(error)) from error
 
     def wait_for_end(self, seconds: float) -> bool:
-        """Wait up to `seconds` for the end of the job; return whether it has ended."""
+        """Wait up to `seconds` for the end of the run; return whether it has ended."""
         return bool(self._events(seconds))
 
     def wait_for_run(self, timeout_seconds: float) -> dict[str, Any]:
-        """Wait for the end of the job and return its report. Raises ZygoteLost."""
+        """Wait for the end of the run and return its report. Raises ZygoteLost."""
         return self._receive(timeout_seconds)
 
     def set_shutdown_events(self, shutdown_events: dict[int, int]) -> None:
-        """Set the events that end waiting with SystemExit: descriptor -> poll mask."""
+        """Set the events at which waiting raises SystemExit: descriptor -> poll mask."""
         self._shutdown_events = shutdown_events
 
-    def _receive(self, patience_seconds: float) -> dict[str, Any]:
-        events = self._events(patience_seconds)
+    def _receive(self, timeout_seconds: float) -> dict[str, Any]:
+        events = self._events(timeout_seconds)
         if any(descriptor in self._shutdown_events for descriptor, _ in events):
             raise SystemExit(0)
         data, end = b"", "it ended" if events else "it did not respond"

@@ -1,7 +1,7 @@
-"""The zygotes of one runner, and the cgroup that they and their runs are in.
+"""The zygotes of one runner, and the cgroup for them and their runs.
 
-There are several kinds of zygote: plain, with numpy loaded, with the requested packages loaded, the same three for
-referees, and one for each compiler, whose files it sees. Each is started on first use.
+There are several kinds of zygotes: plain, with numpy preloaded, with the requested packages preloaded, the same three
+for referees, and one for each compiler. Each is started on first use.
 """
 
 import contextlib
@@ -20,10 +20,10 @@ from sandbox.jail.zygote_client import ZygoteClient, ZygoteLost
 
 log = logging.getLogger(__name__)
 
-_STARTS = 3  # failed starts of the first zygote after which the machine counts as unable to isolate
-_PARALLEL_SECONDS = 0.05  # CPU time beyond wall time; with less, a run cannot have exhausted a period of 0.1 s
-_OF_WALL = ("processes", "files", "network", "ipc", "host name")
-_HOW = {
+_MAX_LOST_STARTS = 3  # lost starts of the first zygote after which the machine counts as unable to isolate
+_PARALLEL_SECONDS = 0.05  # excess of CPU time over wall time with which a run may have exhausted a 0.1 s CPU quota
+_ISOLATION_LAYERS = ("processes", "files", "network", "ipc", "host name")
+_LAYER_DESCRIPTIONS = {
     NAMESPACES: (
         "pid namespace for each run; the whole tree is killed and reaped",
         "read-only copy of the standard library in memory; fresh /tmp and /proc for each run",
@@ -40,7 +40,7 @@ _HOW = {
     ),
     NONE: (),
 }
-_WITHOUT_CGROUP = (
+_LIMITS_WITHOUT_CGROUP = (
     "resident memory of the tree, looked at 20 times a second, and the address space of each process; not what the"
     " kernel holds for them, such as the buffers of sockets and pipes",
     "RLIMIT_NPROC, which counts all processes of the same user together",
@@ -51,9 +51,9 @@ _WITHOUT_CGROUP = (
 class ZygotePool:
     """The zygotes of one runner.
 
-    cgroup           the cgroup of the zygotes and their runs, or why there is none
-    place            the runner's number at the warden
-    shutdown_events  events that end a run in progress: descriptor -> poll mask
+    cgroup           the cgroup for the zygotes and their runs, or the reason why there is none
+    runner_number    the runner's number at the warden
+    shutdown_events  events that abort a run in progress: descriptor -> poll mask
 
     Raises BackendUnavailable if the machine cannot isolate as configured.
     """
@@ -63,20 +63,20 @@ class ZygotePool:
         configuration: WorkerConfig,
         warden: WardenClient,
         cgroup: cgroups.Cgroup | str,
-        place: int,
+        runner_number: int,
         shutdown_events: dict[int, int],
     ) -> None:
         self._configuration = configuration
         self._warden = warden
-        self._place = place
+        self._runner_number = runner_number
         self._shutdown_events = shutdown_events
         self._zygotes: dict[ZygoteKind, ZygoteClient] = {}
         self._cgroup = None if isinstance(cgroup, str) else cgroup
-        self._no_cgroup = cgroup if isinstance(cgroup, str) else ""
-        self._surroundings: cgroups.EnclosingCgroup | None = None
+        self._cgroup_failure = cgroup if isinstance(cgroup, str) else ""
+        self._enclosing_cgroup: cgroups.EnclosingCgroup | None = None
         if configuration.has_own_cgroup:
             with contextlib.suppress(OSError):
-                self._surroundings = cgroups.EnclosingCgroup()
+                self._enclosing_cgroup = cgroups.EnclosingCgroup()
         try:
             self._start_first()
         except BaseException:
@@ -84,17 +84,17 @@ class ZygotePool:
             raise
 
     def _start_first(self) -> None:
-        """Start the first zygote, with a cgroup if it can join one."""
-        lost = 0
+        """Start the first zygote, in the cgroup if it can join it."""
+        n_lost = 0
         while not self._zygotes:
             try:
                 self._zygote(ZygoteKind())
             except cgroups.CgroupJoinError as error:
-                self._cgroup, self._no_cgroup = None, str(error)
-            except ZygoteLost as error:  # killed during its start, so the machine may be sound
-                lost += 1
-                if lost == _STARTS:
-                    reason = f"a zygote ended {lost} times while it started: {error}"
+                self._cgroup, self._cgroup_failure = None, str(error)
+            except ZygoteLost as error:  # killed during its start, which does not prove that the machine cannot isolate
+                n_lost += 1
+                if n_lost == _MAX_LOST_STARTS:
+                    reason = f"a zygote ended {n_lost} times while it started: {error}"
                     raise self._cannot_isolate(reason) from error
             except (BackendUnavailable, OSError) as error:
                 raise self._cannot_isolate(str(error)) from error
@@ -111,21 +111,27 @@ class ZygotePool:
     def layers(self) -> dict[str, str]:
         """The layers that isolate a run: name -> how."""
         level, refused = self._configuration.level, self._configuration.refusal_reason
-        of_wall = dict(zip(_OF_WALL, _HOW[level] or (f"none: {refused}",) * len(_OF_WALL), strict=True))
-        memory, processes, processors = (f"best-effort: {how}" for how in _WITHOUT_CGROUP)
-        memory = f"{memory}. No cgroup: {self._no_cgroup}"
+        isolation = dict(
+            zip(
+                _ISOLATION_LAYERS,
+                _LAYER_DESCRIPTIONS[level] or (f"none: {refused}",) * len(_ISOLATION_LAYERS),
+                strict=True,
+            )
+        )
+        memory, processes, processors = (f"best-effort: {how}" for how in _LIMITS_WITHOUT_CGROUP)
+        memory = f"{memory}. No cgroup: {self._cgroup_failure}"
         if self._cgroup:
             memory = processes = processors = f"cgroup v{self._cgroup.version}"
             if not self._cgroup.bounds_cpu:
-                processors = f"best-effort: {_WITHOUT_CGROUP[2]}: the cgroup has no cpu controller"
-        elif self._surroundings is not None:  # each worker has its own container with limits
-            memory, processes, processors = (f"the container's bounds; {how}" for how in _WITHOUT_CGROUP)
+                processors = f"best-effort: {_LIMITS_WITHOUT_CGROUP[2]}: the cgroup has no cpu controller"
+        elif self._enclosing_cgroup is not None:  # each worker has its own container with limits
+            memory, processes, processors = (f"the container's bounds; {how}" for how in _LIMITS_WITHOUT_CGROUP)
         packages = self._configuration.packages
         return {
             "level": level,
             **({"stronger levels": f"refused: {refused}"} if refused else {}),
             "user": "",
-            **of_wall,
+            **isolation,
             "privileges": "no new privileges, scrubbed environment, three descriptors",
             "seccomp": "",
             "memory": memory,
@@ -145,9 +151,9 @@ class ZygotePool:
         return ZygoteKind(preloaded_modules=loaded, is_referee=run_spec.is_referee)
 
     def get_ready_zygote(self, kind: ZygoteKind) -> ZygoteClient:
-        """Return a zygote whose cgroup is idle; if necessary, a new one in a new cgroup.
+        """Return a zygote whose cgroup is idle, in a new cgroup if necessary.
 
-        Raises ZygoteLost, and CgroupUnusable if even a new cgroup does not help.
+        Raises ZygoteLost, and CgroupUnusable if the new cgroup is unusable, too.
         """
         try:
             zygote = self._zygote(kind)
@@ -159,13 +165,13 @@ class ZygotePool:
             self.replace_all()
             return self._zygote(kind)
 
-    def begin_run(self, kind: ZygoteKind, job: RunParams) -> ZygoteClient:
-        """Set the counters and limits of a run; return the zygote for it. Raises as get_ready_zygote does."""
+    def begin_run(self, kind: ZygoteKind, params: RunParams) -> ZygoteClient:
+        """Set the limits of a run and reset its counters; return a zygote for it. Raises as get_ready_zygote does."""
         zygote = self.get_ready_zygote(kind)
         if self._cgroup is not None:
-            self._cgroup.begin_run(job.memory_mb, job.processes)
-        elif self._surroundings is not None:
-            self._surroundings.begin()
+            self._cgroup.begin_run(params.memory_mb, params.processes)
+        elif self._enclosing_cgroup is not None:
+            self._enclosing_cgroup.begin()
         return zygote
 
     def raise_weight(self) -> None:
@@ -176,7 +182,7 @@ class ZygotePool:
     def end_run(self, report: ZygoteReport) -> MemoryUsage:
         """Return the memory usage of the run that has just ended.
 
-        Raises OSError if it was killed because of memory that others use.
+        Raises OSError if it was killed because memory ran out outside its cgroup.
         """
         exceeded = report.kill_reason == "memory"
         if self._cgroup is not None:
@@ -184,11 +190,10 @@ class ZygotePool:
             used = self._cgroup.end_run(was_parallel=parallel)
             peak_mb = report.max_resident_mb if used.peak_mb is None else used.peak_mb
             return MemoryUsage(peak_mb, exceeded or used.oom_killed, used.limit_reached)
-        if self._surroundings is not None:
-            exceeded = self._surroundings.end() or exceeded
-        return MemoryUsage(
-            report.max_resident_mb, exceeded, limit_reached=True
-        )  # exhaustion of address space is not observable
+        if self._enclosing_cgroup is not None:
+            exceeded = self._enclosing_cgroup.end() or exceeded
+        # Exhaustion of the address space cannot be observed.
+        return MemoryUsage(report.max_resident_mb, exceeded, limit_reached=True)
 
     def discard(self, kind: ZygoteKind) -> None:
         """Drop a lost zygote. Raises as replace_all does."""
@@ -198,18 +203,18 @@ class ZygotePool:
             self._zygotes.pop(kind).close()
 
     def replace_all(self) -> None:
-        """Replace all zygotes and their cgroup. Raises OSError if none can be made."""
+        """End all zygotes and replace their cgroup. Raises OSError if it cannot be created."""
         assert self._cgroup is not None
         while self._zygotes:
             self._zygotes.popitem()[1].close()
         self._cgroup.close()
-        self._cgroup = self._warden.replace_cgroup(self._place)
+        self._cgroup = self._warden.replace_cgroup(self._runner_number)
 
     def _zygote(self, kind: ZygoteKind) -> ZygoteClient:
         if kind not in self._zygotes:
             if self._cgroup is not None:
                 self._cgroup.prepare_for_zygote()
-            zygote = self._warden.start(kind, self._place)
+            zygote = self._warden.start(kind, self._runner_number)
             zygote.set_shutdown_events(self._shutdown_events)
             if self._cgroup is not None:
                 self._cgroup.measure_baseline()

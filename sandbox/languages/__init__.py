@@ -1,34 +1,35 @@
 """Languages, one file each (python, cpp). The file's name is the language's name in Program.
 
 The interface of a language:
-    SOURCE_FILE                                     name of the file in which a program finds its text
+    SOURCE_FILE                                     name of a program's source file
     SELF_TEST                                       a program that reads two integers and prints their sum
-    EXECUTABLE                                      whether the artifact is a file to execute, not one to interpret
+    EXECUTABLE                                      whether the artifact is an executable, not one to interpret
     CALLABLE                                        whether single functions of its programs can be called
-    toolchain() -> list of str                      host paths that compiling needs and running does not; raises
+    toolchain() -> list of str                      host paths needed for compilation but not for execution; raises
                                                     LookupError, naming the package, if a compiler is missing
     may_share_process(artifact) -> bool             if CALLABLE: whether calls of a compiled program, by its descriptor,
                                                     may share a process
 Functions that run inside the jail: warm and prepare in the zygote, before any program; the others in a child forked
 for one run, never in a trusted process.
-    warm()                                          once; makes what all programs share
-    prepare(path)                                   once; programs will find their text at `path`
-    compile_source(source, path) -> artifact        once for a submission; raises SyntaxError or ValueError, or
+    warm()                                          called once; initializes the state shared by all programs
+    prepare(path)                                   called once; `path` is the source file of later programs
+    compile_source(source, path) -> artifact        called once per submission; raises SyntaxError or ValueError, or
                                                     SystemExit if the compiler's error is on stderr
     run(artifact, arguments) -> int                 becomes the program; returns its exit status. The artifact of an
                                                     EXECUTABLE language is a descriptor
-    call(artifact, entry_point, result_fd) -> int   if CALLABLE: calls one function of it with the arguments on stdin
-                                                    and writes the encoded value to descriptor `result_fd`
+    call(artifact, entry_point, result_fd) -> int   if CALLABLE: calls a function with the arguments on stdin, and
+                                                    writes the encoded value to descriptor `result_fd`
     call_each(artifact, entry_point, result_fd, max_seconds) -> int
-                                                    if CALLABLE: calls it once for each list of arguments on stdin, for
-                                                    about max_seconds at most
-    evaluate(artifact, preamble, result_fd) -> int  if CALLABLE: the same with the text of a call on stdin; `preamble`
+                                                    if CALLABLE: calls it for each list of arguments on stdin, for about
+                                                    max_seconds at most
+    evaluate(artifact, preamble, result_fd) -> int  if CALLABLE: the same for the source of a call on stdin; `preamble`
                                                     is the artifact of code that runs first
-    serve(artifact, preamble, names) -> int         if CALLABLE: serves requests of the tests at the other end of its
-                                                    streams
+    serve(artifact, preamble, names) -> int         if CALLABLE: serves requests of connected tests on stdin and stdout
     run_tests(artifact, preamble, statements, names, classes, report) -> int
-                                                    if CALLABLE: runs tests of the program at the other end
-    warm_for_tests()                                if CALLABLE: once, in a zygote for referees; preloads for tests
+                                                    if CALLABLE: runs tests of a submission connected to stdin and
+                                                    stdout
+    warm_for_tests()                                if CALLABLE: called once, in a zygote for referees; preloads modules
+                                                    for tests
 """
 
 import os

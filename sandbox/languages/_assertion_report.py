@@ -1,4 +1,4 @@
-"""The report of the tests' process: the stages that it reached, and its verdict."""
+"""The report of the tests' process: the reached stages and the verdict."""
 
 import json
 import os
@@ -8,9 +8,9 @@ _MAX_DETAIL_CHARS = 1000
 
 
 class AssertionReportWriter:
-    """Writer of the report, to a file that no other process holds.
+    """Writer of the report, to a file that no other process can open.
 
-    Each record is a line of ASCII JSON, so no text of a submission can end it; see sandbox/jail/assertion_runner.py.
+    Each record is a line of ASCII JSON, which no text of a submission can terminate; see jail/assertion_runner.py.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -24,7 +24,7 @@ class AssertionReportWriter:
             self._write({"stage": stage})
 
     def write_verdict(self, verdict: str, detail: str = "") -> NoReturn:
-        """Record the verdict and exit, without running any cleanup of this process."""
+        """Record the verdict and exit immediately, without cleanup."""
         self._write(
             {"verdict": verdict, "detail": detail[:_MAX_DETAIL_CHARS].encode("utf-8", "backslashreplace").decode()}
         )

@@ -1,4 +1,4 @@
-"""The claims of an object that may serve as data: its length, its items and what iteration yields."""
+"""The claims of an object that may serve as data: its length, its items and its iteration."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -11,11 +11,11 @@ class Claims:
 
     Data does not change between two reads, and its length is the number of its items. An object of the submission could
     claim one length and yield other items, or other items each time, and so pass a test that reads it in several ways.
-    So each claim is asked for once, and one that contradicts another ends the test.
+    So each claim is requested once, and a contradiction between claims fails the test.
 
-    ask         asks the object for its "len", or for "getitem" with a key
+    ask         requests the object's "len", or its "getitem" with a key
     pull        starts an iteration
-    is_ordered  whether a slice is one of the items that iteration yields
+    is_ordered  whether a slice must match the items of the iteration
     fail_test   fails the test
     """
 
@@ -29,7 +29,7 @@ class Claims:
         self._ask, self._pull, self._is_ordered, self._fail_test = ask, pull, is_ordered, fail_test
         self._length: int | None = None
         self._keyed: dict[Any, Any] = {}  # items by (type of the key, key)
-        self._items: list[Any] = []  # those that iteration has yielded so far
+        self._items: list[Any] = []  # items that the iteration has yielded so far
         self._iterator: Iterator[Any] | None = None
         self._is_complete = False
 
@@ -37,13 +37,13 @@ class Claims:
         if self._length is None:
             length = self._ask("len")
             if type(length) is not int:
-                raise TypeError(f"the submission has answered with {type(length).__name__}, not int")
+                raise TypeError(f"the submission returned {type(length).__name__}, not int")
             self._length = length
             self._check_length()
         return self._length
 
     def items(self) -> Iterator[Any]:
-        """Yield the items. The iteration happens once."""
+        """Yield the items. The object is iterated only once."""
         if self._iterator is None:
             self._iterator = self._pull()
         index = 0
@@ -83,4 +83,4 @@ class Claims:
     def _check(self, one: Any, other: Any) -> None:
         is_data = not (hasattr(type(one), "__kind__") or hasattr(type(other), "__kind__"))  # proxies never equal data
         if is_data and not (one is other or one != one or (type(one) is type(other) and one == other)):
-            self._fail_test("an object has another item at an index than it yielded there")
+            self._fail_test("the item of an object at an index differs from the one that its iteration yielded")

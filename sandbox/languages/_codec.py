@@ -1,10 +1,10 @@
-"""The JSON encoding of the values that a submission's process and its tests exchange. Nothing is pickled.
+"""The JSON encoding of values exchanged between a submission's process and its tests. Nothing is pickled.
 
-    atoms          None, bool, str, and numbers that JSON can hold, as they are
+    atoms          None, bool, str, and JSON-compatible numbers, unchanged
     [tag, ...]     any other value with its parts; each tag names one supported type
-    ["node", 3]    a mutable object, whose content is the fourth node of the exchange: this preserves sharing and cycles
+    ["node", 3]    a mutable object, whose content is the fourth node of the exchange; this preserves sharing and cycles
 
-What is not data is encoded and decoded by `References`, see _peer.py.
+Objects that are not data are encoded and decoded by `References`, see _peer.py.
 """
 
 import json
@@ -22,19 +22,19 @@ from typing import Any, NamedTuple
 
 Frame = dict[str, Any]
 
-_HEADER_BYTES = 8  # of the length before each frame
-_CHUNK_BYTES = 1 << 16  # the capacity of a pipe
+_HEADER_BYTES = 8  # length before each frame
+_CHUNK_BYTES = 1 << 16  # capacity of a pipe
 _MAX_BYTES = 64 << 20  # of a frame
-_MAX_MARKS = 4_000_000  # brackets and commas in a frame: a bound for the objects that it decodes to
-_SMALL = 1 << 63  # larger integers are written in hexadecimal, since decimal takes quadratic time
+_MAX_MARKS = 4_000_000  # brackets and commas in a frame, which bound the number of decoded objects
+_MAX_DECIMAL = 1 << 63  # larger integers are encoded in hexadecimal, since decimal takes quadratic time
 
 
 class ProtocolError(Exception):
-    """The peer has sent a malformed frame, or one with invalid values."""
+    """The peer sent a malformed frame, or one with invalid values."""
 
 
 class PeerDisconnected(Exception):
-    """The peer has closed the connection."""
+    """The peer closed the connection."""
 
 
 class FrameStream:
@@ -43,10 +43,10 @@ class FrameStream:
     def __init__(self, source: int, sink: int) -> None:
         self._source, self._sink = source, sink
         self._received = bytearray()
-        # Looked up before the program runs, so that its patches, even honest ones, have no effect here.
+        # Looked up before the program runs, so that patches of the program, even honest ones, have no effect here.
         self._read, self._write = os.read, os.write
         self._to_text = json.JSONEncoder(check_circular=False, separators=(",", ":"), allow_nan=False).encode
-        self._from_text = json.JSONDecoder(parse_constant=_refuse).decode
+        self._from_text = json.JSONDecoder(parse_constant=_reject_constant).decode
 
     def send(self, frame: Frame) -> None:
         """Send a frame. Raises PeerDisconnected."""
@@ -76,25 +76,25 @@ class FrameStream:
 
     def _take(self, count: int) -> bytearray:
         while len(self._received) < count:
-            piece = self._read(self._source, _CHUNK_BYTES)
-            if not piece:
+            chunk = self._read(self._source, _CHUNK_BYTES)
+            if not chunk:
                 raise PeerDisconnected
-            self._received += piece
+            self._received += chunk
         taken = self._received[:count]
         del self._received[:count]
         return taken
 
 
-def _refuse(name: str) -> None:
+def _reject_constant(name: str) -> None:
     raise ValueError(name)
 
 
-def _viewed(kind: type, view: Any) -> list[Any]:
+def _view_parts(kind: type, view: Any) -> list[Any]:
     return [kind(view.mapping)]
 
 
 class _Value(NamedTuple):
-    """An immutable type: its parts, how a value is made of them, and the one type that all parts have, if any."""
+    """An immutable type: functions to split and build a value, and the type of all parts, if they have the same."""
 
     parts: Callable[[Any], list[Any]]
     make: Callable[..., Any]
@@ -119,7 +119,7 @@ _VALUES: dict[type, _Value] = {
     timedelta: _Value(lambda v: [v.days, v.seconds, v.microseconds], timedelta, int),
     **{kind: _Value(lambda v: [str(v)], kind, str) for kind in (PosixPath, PurePosixPath, PureWindowsPath)},
     **{
-        type(getattr(kind(), name)()): _Value(partial(_viewed, kind), getattr(kind, name), kind)
+        type(getattr(kind(), name)()): _Value(partial(_view_parts, kind), getattr(kind, name), kind)
         for kind in (dict, OrderedDict)
         for name in ("keys", "values", "items")
     },
@@ -129,7 +129,7 @@ _VALUES: dict[type, _Value] = {
 
 
 class Phase(IntEnum):
-    """The order in which nodes get their contents: first those that may be keys or decide whether keys are equal."""
+    """The order in which nodes are filled: first those that may be keys, or that determine the equality of keys."""
 
     INSTANCES = 0
     SEQUENCES = 1
@@ -146,26 +146,26 @@ _PHASE_ORDER = tuple(Phase)
 _VALUE_OF_TAG = {kind.__name__: value for kind, value in _VALUES.items()}
 _CONTAINER_OF_TAG = {kind.__name__: kind for kind in _PHASES}
 _ATOMS = frozenset([str, bool, type(None)])
-# Instances of classes with these bases are not made of attributes alone.
+# Bases of classes whose instances have state besides attributes.
 _NOT_OF_ATTRIBUTES = (list, dict, set, frozenset, tuple, str, bytes, bytearray, int, float, complex, BaseException)
 
 
 class References(ABC):
-    """The encoding of the objects of one side that are not data.
+    """The encoding of one side's objects that are not data.
 
-    shared   the classes whose instances travel by value
+    shared   the classes whose instances are passed by value
     """
 
     def __init__(self) -> None:
         self.shared: dict[str, type] = {}
 
     def name_of(self, kind: type) -> str | None:
-        """Return the name of a class whose instances travel by value; None for other classes."""
+        """Return the name of a class whose instances are passed by value; None for other classes."""
         name = kind.__name__
         return name if self.shared.get(name) is kind else None
 
     def class_of(self, name: str) -> type:
-        """Return the class of this name. Raises ProtocolError."""
+        """Return the shared class with this name. Raises ProtocolError."""
         kind = self.shared.get(name)
         if kind is None:
             raise ProtocolError(f"there is no class {name[:80]!r}")
@@ -177,14 +177,14 @@ class References(ABC):
 
     @abstractmethod
     def decode(self, graph: "ObjectGraph", tag: str, parts: list[Any]) -> Any:
-        """Return the object that the peer's `encode` has described. Raises ProtocolError."""
+        """Decode an object from the peer's `encode`. Raises ProtocolError."""
 
-    def check_attribute(self, value: Any) -> None:  # noqa: B027  # the submission's side takes any
-        """Raise ProtocolError if an attribute of data must not have this value."""
+    def check_attribute(self, value: Any) -> None:  # noqa: B027  # the submission's side accepts any value
+        """Raise ProtocolError if this value is not permitted as an attribute of data."""
 
 
 class ObjectGraph:
-    """The nodes of one exchange: those of a request, and after them those of its reply.
+    """The nodes of one exchange: those of the request, followed by those of the reply.
 
     objects   the mutable objects
     bodies    their encoded contents
@@ -201,7 +201,7 @@ class ObjectGraph:
         kind = type(value)
         if (
             kind in _ATOMS
-            or (kind is int and -_SMALL < value < _SMALL)
+            or (kind is int and -_MAX_DECIMAL < value < _MAX_DECIMAL)
             or (kind is float and value - value == 0)  # finite
         ):
             return value
@@ -226,7 +226,7 @@ class ObjectGraph:
         return ["node", index]
 
     def truncate(self, n_nodes: int) -> None:
-        """Drop all but the first nodes, after an encoding that failed halfway."""
+        """Drop all but the first nodes, after a failed encoding."""
         for value in self.objects[n_nodes:]:
             self._indices.pop(id(value), None)
         del self.objects[n_nodes:], self.bodies[n_nodes:]
@@ -260,7 +260,7 @@ class ObjectGraph:
                 self.fill(index, self.bodies[index])
 
     def _make(self, body: Any) -> tuple[Any, Phase]:
-        """Return an empty object for a node, and its phase."""
+        """Create an empty object for a node; return it and its phase."""
         try:
             match body:
                 case ["instance", str(name), *_]:
@@ -289,7 +289,7 @@ class ObjectGraph:
                     (value[:],) = parts
                 case deque():
                     value.clear()
-                    value.extend(parts[1:])  # the first is its maximal length
+                    value.extend(parts[1:])  # the first part is its maxlen
                 case set():
                     value.clear()
                     value.update(parts)
@@ -305,7 +305,7 @@ class ObjectGraph:
             raise ProtocolError(f"it has an impossible node: {error}"[:200]) from None
 
     def decode(self, raw: Any) -> Any:
-        """Return a value from its JSON. Raises ProtocolError."""
+        """Decode a value. Raises ProtocolError."""
         kind = type(raw)
         if kind in _ATOMS or kind is int or kind is float:
             return raw
@@ -335,19 +335,21 @@ def _member(kind: type, value: Any) -> Any:
 
 
 def get_attributes(value: Any) -> list[tuple[str, Any]]:
-    """Return the attributes of an instance, from its __dict__ and its slots."""
-    held = list(getattr(value, "__dict__", {}).items())
+    """Return the attributes of an instance, in its __dict__ and slots."""
+    attributes = list(getattr(value, "__dict__", {}).items())
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             if not name.startswith("__") and hasattr(value, name):
-                held.append((name, getattr(value, name)))
-    return held
+                attributes.append((name, getattr(value, name)))
+    return attributes
 
 
 def set_attributes(value: Any, parts: list[Any], check: Callable[[Any], None]) -> None:
-    """Make these the only attributes of an instance: names and values alternate. Raises TypeError for a name that
-    hides a part of its class, and what `check` raises for a value."""
+    """Replace the attributes of an instance. parts: alternating names and values.
+
+    Raises TypeError for a name that would hide a part of the class, and any exception of `check` for a value.
+    """
     getattr(value, "__dict__", {}).clear()
     for name, part in zip(parts[::2], parts[1::2], strict=True):
         check(part)

@@ -1,19 +1,19 @@
-"""Proxies that stand for the submission's objects in the tests' process, and the operations that they forward.
+"""Proxies of the submission's objects in the tests' process, and the policies by which they forward operations.
 
-A proxy never tells the submission what the test expects. Attributes, items, lengths, numbers, texts and the results of
-calls without arguments are claims: they do not depend on what is expected, so they are as good as a returned value.
-`==`, `in`, `count(3)`, `equals(frame)` or `x - 3.5` would disclose it, and the submission could answer accordingly.
-POLICIES lists, for each operation, the objects for which a proxy forwards it, and the fallback for all others:
+A proxy never reveals expected values to the submission. Attributes, items, lengths, numbers, texts and results of calls
+without arguments are claims: they cannot depend on expected values, so they are as trustworthy as return values. `==`,
+`in`, `count(3)`, `equals(frame)` or `x - 3.5` would reveal the expected value, and the result could depend on it.
+POLICIES defines, for each operation, the objects for which a proxy forwards it, and the fallback for all others:
 
-    named      an object whose class, or a base of it, is one of the names that the suite tests
-    tested     a class that the suite itself names as a class. Under another name it may stand in place of a function,
-               whose results are compared with what is expected
-    subject    an object that the test itself has made, by calling a tested class. Once the submission
-               returns it, it no longer is one: it may stand where the test expects data, as after
-               `def f(self): return self`. Calls whose result the test discards are an exception
+    named      an object whose class, or a base of it, is among the names that the suite tests
+    tested     a class that the suite declares as a class. Otherwise it may be in place of a function, whose results are
+               compared with expected values
+    subject    an object that the test itself has created by calling a tested class, until the submission returns it.
+               A returned object may be where the test expects data, as after `def f(self): return self`. Results of
+               calls that the test discards are an exception
 
 A method gets arguments under the same policy as `+`, or if the test discards the result, as in `tree.insert(5)`. Any
-other operation fails the test at once; raising an exception would not, since the test may expect one.
+other operation fails the test immediately, not by an exception, since the test may expect one.
 """
 
 import dis
@@ -41,17 +41,17 @@ _CACHE, _POP = dis.opmap["CACHE"], dis.opmap["POP_TOP"]
 class Scope(Enum):
     """The objects for which an operation is forwarded to the submission."""
 
-    ANY = auto()  # reveals nothing, or calls what can only be a function
+    ANY = auto()  # for operations that reveal nothing, or that call a function
     NAMED = auto()
     SUBJECT = auto()
-    PAIR = auto()  # a subject with any argument, or named objects only: their class is under test
+    PAIR = auto()  # a subject with any argument, or only named objects, whose class is under test
 
 
 @dataclass(eq=False, slots=True)
 class RemoteKind:
-    """A class of the submission, as the tests' process sees it.
+    """The tests' information about a class of the submission.
 
-    has       the special methods that it has
+    has       its special methods
     methods   its other methods
     """
 
@@ -64,10 +64,10 @@ class RemoteKind:
 
 @dataclass(eq=False, slots=True)
 class RemoteState:
-    """An object of the submission, as the tests' process sees it.
+    """The tests' information about an object of the submission.
 
-    n_mentions  how often the submission has sent it
-    n_harmless  how many of these were the call that made a subject, and calls whose result can be nothing else
+    n_mentions  number of times that the submission has sent it
+    n_harmless  number of these that keep it a subject: its creation, and calls whose result is never used as data
     """
 
     number: int
@@ -81,18 +81,18 @@ class Guard:
 
     def __init__(self, peer: Peer, report: AssertionReportWriter) -> None:
         self._peer, self._report = peer, report
-        self._turn = threading.RLock()  # tests may start threads
+        self._lock = threading.RLock()  # tests may start threads
         self._claims: dict[Any, Claims] = {}
 
     def fail_test(self, reason: str) -> NoReturn:
-        """End the test: it has failed."""
+        """End the test as failed."""
         self._report.write_verdict("failed", reason)
 
     def ask(self, operation: str, owner: Any, /, *arguments: Any, **named: Any) -> Any:
-        """Have the submission carry out an operation; return its result or raise its exception."""
+        """Execute an operation in the submission's process; return its result or raise its exception."""
         policy = POLICIES[operation]
         self._report.mark_stage("called")
-        with self._turn:
+        with self._lock:
             if not policy.is_reading:
                 self._claims.clear()
             may_return_itself = policy.may_return_itself and isinstance(owner, RemoteObject) and is_subject(owner)
@@ -106,8 +106,8 @@ class Guard:
                 self._report.write_verdict("unreadable", str(unreadable))
             except PeerDisconnected:
                 self._report.write_verdict("gone")
-            except RequestRefused as refused:  # not an exception: the test would take it for the submission's
-                self.fail_test(f"the submission cannot be asked this: {refused}")
+            except RequestRefused as refused:  # not raised, since the test could attribute it to the submission
+                self.fail_test(f"the submission cannot decode a request of the test: {refused}")
             if may_return_itself and result is owner:
                 owner.__reference__.n_harmless += 1
             return result
@@ -125,7 +125,7 @@ class Guard:
 
 
 class RemoteClass(type):
-    """The class of the classes of the submission. See `make_remote_class` for how they are made."""
+    """The metaclass of proxy classes; see `make_remote_class`."""
 
     __kind__: RemoteKind
 
@@ -165,7 +165,7 @@ class RemoteClass(type):
         return _claimed_item(cls, key)
 
     def __contains__(cls, item: Any) -> bool:
-        return _is_among(cls, item)
+        return _contains_item(cls, item)
 
 
 def kind_of(remote: Any) -> RemoteKind:
@@ -197,13 +197,13 @@ def _is_named(value: Any) -> bool:
 
 
 def _refuse(owner: Any, operation: str, *_: Any) -> NoReturn:
-    words = f"{operation} is not asked of an object of type {type(owner).__name__}"
-    kind_of(owner).guard.fail_test(f"{words}: the test did not make it")
+    message = f"{operation} is not forwarded to an object of type {type(owner).__name__}"
+    kind_of(owner).guard.fail_test(f"{message}: the test did not create it")
 
 
 def _claims_of(owner: Any, operation: str) -> Claims:
     if not isinstance(owner, RemoteClass) and "next" in kind_of(owner).has:
-        _refuse(owner, operation)  # as data, an iterator has no length and no items at indices
+        _refuse(owner, operation)  # an iterator has no length and no items by index
     return kind_of(owner).guard.claims(owner)
 
 
@@ -219,8 +219,8 @@ def _claimed_reverse(owner: Any, *_: Any) -> Iterator[Any]:
     return iter(list(iterate(owner))[::-1])
 
 
-def _is_among(owner: Any, *arguments: Any) -> bool:
-    """Return whether an object yields an item. All its items are read: one that yields everything has no end."""
+def _contains_item(owner: Any, *arguments: Any) -> bool:
+    """Return whether an object yields an item. Reads all items, so an object that yields everything never passes."""
     if not isinstance(owner, RemoteClass) and "iter" not in kind_of(owner).has:
         _refuse(owner, "in")
     return any(member is arguments[-1] or member == arguments[-1] for member in list(iterate(owner)))
@@ -236,9 +236,9 @@ class OperationPolicy:
 
     scope              the objects for which it is forwarded
     fallback           computes the result for all other objects
-    result_type        the exact type of the result; bool: anything but True is False
-    needs_method       whether it is forwarded only if the class defines the method, since all proxies do
-    is_reading         whether it changes nothing; any other operation invalidates all claims
+    result_type        the exact type of the result; for bool, anything but True counts as False
+    needs_method       whether it is forwarded only if the submission's class defines the method, as all proxies do
+    is_reading         whether it changes nothing; other operations invalidate all claims
     may_return_itself  whether a subject that returns itself stays a subject, since the result is never data
     """
 
@@ -250,7 +250,7 @@ class OperationPolicy:
     may_return_itself: bool = False
 
 
-def _each(operations: str, policy: OperationPolicy) -> dict[str, OperationPolicy]:
+def _for_each(operations: str, policy: OperationPolicy) -> dict[str, OperationPolicy]:
     return dict.fromkeys(operations.split(), policy)
 
 
@@ -258,26 +258,26 @@ _CHANGING = OperationPolicy()
 _READING = OperationPolicy(is_reading=True)
 _OPERATORS = "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift"
 POLICIES: dict[str, OperationPolicy] = {
-    **_each("call set del setitem delitem exit", _CHANGING),
-    **_each("statement enter", replace(_CHANGING, may_return_itself=True)),
-    **_each("get next", _READING),
+    **_for_each("call set del setitem delitem exit", _CHANGING),
+    **_for_each("statement enter", replace(_CHANGING, may_return_itself=True)),
+    **_for_each("get next", _READING),
     "reversed": OperationPolicy(Scope.SUBJECT, _claimed_reverse, is_reading=True),
     "iter": replace(_READING, may_return_itself=True),
-    **_each("str repr format", replace(_READING, result_type=str)),
+    **_for_each("str repr format", replace(_READING, result_type=str)),
     "method": OperationPolicy(Scope.PAIR),
-    **_each(_OPERATORS, OperationPolicy(Scope.PAIR)),
-    **_each("iadd isub imul itruediv iand ior ixor", OperationPolicy(Scope.PAIR, may_return_itself=True)),
-    **_each("lt le gt ge", replace(_READING, scope=Scope.PAIR, result_type=bool)),
+    **_for_each(_OPERATORS, OperationPolicy(Scope.PAIR)),
+    **_for_each("iadd isub imul itruediv iand ior ixor", OperationPolicy(Scope.PAIR, may_return_itself=True)),
+    **_for_each("lt le gt ge", replace(_READING, scope=Scope.PAIR, result_type=bool)),
     "eq": OperationPolicy(Scope.PAIR, lambda owner, _, other: owner is other, bool, needs_method=True, is_reading=True),
     "bool": OperationPolicy(Scope.NAMED, lambda *_: True, bool, needs_method=True, is_reading=True),
     "hash": OperationPolicy(Scope.NAMED, _own_hash, int, needs_method=True, is_reading=True),
-    **_each("neg pos abs invert round", replace(_READING, scope=Scope.NAMED)),
-    **_each("int index", replace(_READING, scope=Scope.NAMED, result_type=int)),
+    **_for_each("neg pos abs invert round", replace(_READING, scope=Scope.NAMED)),
+    **_for_each("int index", replace(_READING, scope=Scope.NAMED, result_type=int)),
     "float": replace(_READING, scope=Scope.NAMED, result_type=float),
     "complex": replace(_READING, scope=Scope.NAMED, result_type=complex),
     "len": OperationPolicy(Scope.SUBJECT, _claimed_length, int, is_reading=True),
     "getitem": OperationPolicy(Scope.SUBJECT, _claimed_item, is_reading=True),
-    "contains": OperationPolicy(Scope.SUBJECT, _is_among, bool, is_reading=True),
+    "contains": OperationPolicy(Scope.SUBJECT, _contains_item, bool, is_reading=True),
 }
 
 
@@ -290,24 +290,24 @@ def _special(operation: str, *, is_reflected: bool = False) -> Callable[..., Any
         is_missing = policy.needs_method and operation not in kind.has
         if is_missing or not _is_in_scope(policy.scope, self, arguments):
             return policy.fallback(self, operation, *arguments)
-        both = (*arguments, self) if is_reflected else (self, *arguments)
-        result = kind.guard.ask(operation, *both, **named)
+        operands = (*arguments, self) if is_reflected else (self, *arguments)
+        result = kind.guard.ask(operation, *operands, **named)
         if policy.result_type is bool:
             return result is True
-        return result if policy.result_type is None else exactly(policy.result_type, result)
+        return result if policy.result_type is None else require_type(policy.result_type, result)
 
     return special
 
 
-def exactly(kind: type[Plain], value: Any) -> Plain:
+def require_type(kind: type[Plain], value: Any) -> Plain:
     """Return the value if it has exactly this type. Raises TypeError."""
     if type(value) is not kind:
-        raise TypeError(f"the submission has answered with {type(value).__name__}, not {kind.__name__}")
+        raise TypeError(f"the submission returned {type(value).__name__}, not {kind.__name__}")
     return value
 
 
 class RemoteProxy(metaclass=RemoteClass):
-    """A proxy."""
+    """A proxy of an object of the submission."""
 
     __slots__ = ()
     __reference__: RemoteState
@@ -339,13 +339,13 @@ class RemoteProxy(metaclass=RemoteClass):
 
 
 class RemoteObject(RemoteProxy):
-    """An object other than an exception."""
+    """A proxy of an object other than an exception."""
 
     __slots__ = ("__reference__",)
 
 
 class RemoteError(RemoteProxy):
-    """An exception. It has the arguments and the text of the submission's exception."""
+    """A proxy of an exception, with its arguments and text."""
 
     __slots__ = ()
     __text__ = ""
@@ -360,10 +360,10 @@ class RemoteError(RemoteProxy):
 def _attribute(owner: Any, name: str) -> Any:
     """Return an attribute of an object or a class of the submission: a claim, or a method.
 
-    A callable claim counts as a method, or `equals = lambda other: True` would evade the policy of methods.
+    A callable claim counts as a method; otherwise `equals = lambda other: True` would evade the policy for methods.
     """
     if name in ("__reference__", "__kind__") or name.startswith("__array"):
-        raise AttributeError(name)  # numpy would read memory at an address that the submission chooses
+        raise AttributeError(name)  # numpy would read memory at an address chosen by the submission
     kind = kind_of(owner)
     if name in kind.methods:
         return _Method(owner, name)
@@ -382,28 +382,28 @@ class _Method:
         is_forwarded = _is_in_scope(POLICIES["method"].scope, owner, [*arguments, *named.values()])
         if _is_discarded(sys._getframe(1)):
             result = guard.ask("statement", owner, self.__name__, *arguments, **named)
-            # The caller may be C code in the same statement, such as `map`, which does not drop the result.
+            # The caller may be C code in the same statement, such as `map`, which does not discard the result.
             return result if is_forwarded and result is not owner else None
         if not is_forwarded:
             kind = owner if isinstance(owner, RemoteClass) else type(owner)
-            words = f"{self.__name__} of type {kind.__name__} gets no arguments"
-            guard.fail_test(f"{words}: it belongs to an object that the test did not make")
+            message = f"{self.__name__} of type {kind.__name__} gets no arguments"
+            guard.fail_test(f"{message}: it belongs to an object that the test did not create")
         return guard.ask("method", owner, self.__name__, *arguments, **named)
 
 
 def _is_discarded(frame: types.FrameType) -> bool:
-    """Return whether a frame is in a call whose result it drops, as in a statement that is nothing but a call."""
-    code, place = frame.f_code.co_code, frame.f_lasti
-    if code[place] not in _CALLS:
+    """Return whether a frame is in a call whose result it discards, as in an expression statement."""
+    code, offset = frame.f_code.co_code, frame.f_lasti
+    if code[offset] not in _CALLS:
         return False
-    place += 2
-    while code[place] == _CACHE:
-        place += 2
-    return code[place] == _POP
+    offset += 2
+    while code[offset] == _CACHE:
+        offset += 2
+    return code[offset] == _POP
 
 
 def iterate(remote: Any) -> Iterator[Any]:
-    """Yield the items of an iterable of the submission, each when it is requested."""
+    """Yield the items of an iterable of the submission, lazily."""
     guard = kind_of(remote).guard
     if isinstance(remote, RemoteClass):
         return guard.claims(remote).items()
@@ -428,7 +428,7 @@ def _pull(remote: Any) -> Iterator[Any]:
 
 
 def _next(iterator: Any) -> Any:
-    """Return the next item of an iterator; once exhausted, it stays exhausted."""
+    """Return the next item of an iterator. An exhausted iterator stays exhausted."""
     reference = iterator.__reference__
     if reference.is_exhausted:
         raise StopIteration
@@ -441,14 +441,15 @@ def _next(iterator: Any) -> Any:
 
 def _exit(self: Any, kind: Any, error: Any, trace: types.TracebackType | None) -> bool:
     is_failure = error is not None and (isinstance(error, AssertionError) or not isinstance(error, Exception))
-    told = (AssertionError, AssertionError()) if is_failure else (kind, error)  # its text may reveal the expected value
-    suppresses = kind_of(self).guard.ask("exit", self, *told, None) is True
-    # Otherwise a context manager could hide any failure of the test.
+    # The text of an AssertionError may reveal the expected value.
+    reported = (AssertionError, AssertionError()) if is_failure else (kind, error)
+    suppresses = kind_of(self).guard.ask("exit", self, *reported, None) is True
+    # Otherwise a context manager could suppress failures of the test.
     return suppresses and not is_failure and _is_raised_by_the_test(trace)
 
 
 def _is_raised_by_the_test(trace: types.TracebackType | None) -> bool:
-    """Return whether a `raise` in the block itself raised the exception, not a function that it called."""
+    """Return whether a `raise` statement in the block itself raised the exception."""
     return trace is not None and trace.tb_next is None and trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
 
 
@@ -462,7 +463,7 @@ _SPECIAL_METHODS: dict[str, Callable[..., Any]] = {
 
 
 def make_remote_class(kind: RemoteKind, name: str, bases: tuple[type, ...]) -> RemoteClass:
-    """Return a class for the proxies of a class of the submission, with the special methods that it has."""
+    """Return a proxy class for a class of the submission, with the same special methods."""
     kind.has |= {"bool"} if "len" in kind.has else set()
     kind.has |= {"iter"} if "getitem" in kind.has else set()  # otherwise Python would fetch items one by one
     content: dict[str, Any] = {"__module__": "solution", "__kind__": kind}

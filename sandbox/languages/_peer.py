@@ -1,16 +1,16 @@
-"""One end of the connection between a submission and its tests. Both ends exchange the same two kinds of frames:
+"""One end of the connection between a submission and its tests. Both ends exchange two kinds of frames:
 
     request   {"ask": operation, "arguments": ..., "number": ..., "nodes": ..., "classes": ..., "shared": ...}
     reply     {"number": ..., "value" | "raised" | "refused": ..., "changed": ..., "nodes": ..., "classes": ...}
 
-While a side waits for a reply, it serves the requests of the other. Values of types that both sides have travel by
-value (_codec.py). Anything else stays in the sender's table of exported objects and is named by its number there:
+While a side waits for a reply, it serves requests of the other. Values of types that both sides have are passed by
+value (_codec.py). Any other object stays in the sender's table of exported objects, and is passed by its number there:
 
     ["mine", 3, ...]        an object of the sender, and its description
     ["yours", 3]            an object of the receiver
-    ["library", "math.pi"]  a class or builtin function that both sides have
-    ["shared", "Node"]      a class of the suite, whose instances travel by value; `shared` names all that were used
-    ["error", ...]          an exception: its place, class, arguments, attributes and text
+    ["library", "math.pow"] a class or builtin function that both sides have
+    ["shared", "Node"]      a class of the suite, whose instances are passed by value; `shared` lists those in use
+    ["error", ...]          an exception: its number, class, arguments, attributes and text
     ["record", ...]         a named tuple
 """
 
@@ -29,11 +29,11 @@ from sandbox.languages._codec import Frame, FrameStream, ObjectGraph, ProtocolEr
 
 _MAX_TEXT_CHARS = 10_000  # of an exception
 _MAX_REFUSAL_CHARS = 1000
-WRAPPER_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__")  # what functools.wraps copies
-_LEVELS = 200_000  # of recursion: linked structures may have many thousand nodes, and each takes a few
+WRAPPER_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__")  # as copied by functools.wraps
+_RECURSION_LIMIT = 200_000  # linked structures may have many thousand nodes, which take a few levels each
 _LIBRARY = {"builtins": builtins, "math": math, "operator": operator}
-# Modules of the standard library whose exceptions both sides have; loading one of them has no effects.
-_OF_ERRORS = frozenset(
+# Modules of the standard library whose exceptions both sides have; importing them has no side effects.
+_ERROR_MODULES = frozenset(
     "_csv _queue argparse asyncio.exceptions binascii calendar concurrent.futures concurrent.futures._base configparser"
     " copy dataclasses decimal email.errors fractions getopt graphlib ipaddress json.decoder queue re shutil sqlite3"
     " statistics struct subprocess threading unicodedata urllib.error xml.etree.ElementTree zipfile zlib".split()
@@ -52,7 +52,7 @@ _PLAIN_BASES: dict[type, Callable[[Any], Any]] = {
 
 
 class RequestRefused(Exception):
-    """The peer lacks the object that a request names."""
+    """The peer could not decode a request."""
 
 
 class Peer(References):
@@ -65,11 +65,11 @@ class Peer(References):
         self._export_numbers: dict[int, int] = {}  # by id
         self._imported: dict[int, Any] = {}  # stand-ins for the peer's objects
         self._import_numbers: dict[int, int] = {}  # by id
-        self._class_news: list[Any] = []  # descriptions of classes for the next frame
+        self._new_classes: list[Any] = []  # class descriptions for the next frame
         self._n_requests = 0
 
     def ask(self, operation: str, /, *arguments: Any, **named: Any) -> Any:
-        """Have the peer execute an operation; return its result or raise its exception.
+        """Execute an operation at the peer; return its result or raise its exception.
 
         Raises RequestRefused, ProtocolError, and PeerDisconnected.
         """
@@ -110,12 +110,12 @@ class Peer(References):
         graph = ObjectGraph(self)
         reply: Frame = {"number": request.get("number")}
         limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(_LEVELS)
+        sys.setrecursionlimit(_RECURSION_LIMIT)
         try:
             self._read(graph, request)
             arguments, named = graph.decode(request.get("arguments"))
         except Exception as error:
-            self._stream.send({**reply, "refused": self.refusal(error)})
+            self._stream.send({**reply, "refused": self.describe_refusal(error)})
             return
         finally:
             sys.setrecursionlimit(limit)
@@ -124,8 +124,8 @@ class Peer(References):
             result, outcome = self.perform(request.get("ask"), arguments, named), "value"
         except Exception as error:
             result, outcome = error, "raised"
-        limit = sys.getrecursionlimit()  # which the program may have changed
-        sys.setrecursionlimit(_LEVELS)
+        limit = sys.getrecursionlimit()  # the program may have changed it
+        sys.setrecursionlimit(_RECURSION_LIMIT)
         try:
             reply[outcome] = graph.encode(result)
         except Exception as error:
@@ -137,21 +137,21 @@ class Peer(References):
         sys.setrecursionlimit(limit)
 
     def _send(self, frame: Frame, graph: ObjectGraph, n_received: int) -> None:
-        self._stream.send({**frame, "nodes": graph.bodies[n_received:], "classes": self._class_news})
-        self._class_news = []
+        self._stream.send({**frame, "nodes": graph.bodies[n_received:], "classes": self._new_classes})
+        self._new_classes = []
 
     def _read(self, graph: ObjectGraph, frame: Frame) -> None:
-        self.learn(as_list(frame.get("classes")), as_list(frame.get("shared", [])))
+        self.register_classes(as_list(frame.get("classes")), as_list(frame.get("shared", [])))
         graph.add(frame.get("nodes"))
 
     def export(self, value: Any) -> int:
-        """Return the number of an object of this side."""
+        """Return the number of an object of this side, after adding it to the table of exported objects."""
         number = self._export_numbers.setdefault(id(value), len(self._exported))
         if number == len(self._exported):
             self._exported.append(value)
         return number
 
-    def stand_for(self, number: int, stand_in: Any) -> Any:
+    def register_stand_in(self, number: int, stand_in: Any) -> Any:
         """Register the stand-in for an object of the peer, and return it."""
         self._imported[number] = stand_in
         self._import_numbers[id(stand_in)] = number
@@ -172,7 +172,7 @@ class Peer(References):
             case "yours", [int(number)] if 0 <= number < len(self._exported):
                 return self._exported[number]
             case "mine", [int(number), *description]:
-                return self.stand_in(number, *description)
+                return self.make_stand_in(number, *description)
             case "library", [str(name)]:
                 return self.library_object(name)
             case "error", [int(number), list(), list(), list(), str()]:
@@ -195,7 +195,7 @@ class Peer(References):
             text = str(error)[:_MAX_TEXT_CHARS]
             arguments = [graph.encode(argument) for argument in error.args]
             attributes = [[name, graph.encode(part)] for name, part in vars(error).items()]
-        except Exception:  # the class is untrusted, and its __str__ can raise anything
+        except Exception:  # __str__ of an untrusted class can raise anything
             graph.truncate(n_nodes)
             arguments, attributes = [text], []
         return ["error", self.export(error), self.encode_class(type(error), is_base=True), arguments, attributes, text]
@@ -217,32 +217,32 @@ class Peer(References):
                     error.__dict__[name] = value
         except (TypeError, ValueError, AttributeError) as impossible:
             raise ProtocolError(f"it has an impossible exception: {impossible}"[:200]) from None
-        return self.stand_in_error(number, error, text)
+        return self.make_error_stand_in(number, error, text)
 
-    # How the sides differ.
+    # Differences between the two sides.
 
     @abstractmethod
     def perform(self, operation: Any, arguments: Any, named: Any) -> Any:
-        """Carry out a request."""
+        """Execute a request."""
 
     @abstractmethod
     def encode_object(self, graph: ObjectGraph, value: Any) -> Any:
-        """Return the encoding of an object that is neither data, nor a class or an exception."""
+        """Encode an object that is not data, a class or an exception."""
 
     @abstractmethod
     def encode_class(self, kind: type, *, is_base: bool = False) -> list[Any]:
-        """Return the encoding of a class. is_base: it is the class of an exception, or the base of a class."""
+        """Encode a class. is_base: whether it is the class of an exception, or the base of a class."""
 
     @abstractmethod
-    def stand_in(self, number: int, *description: Any) -> Any:
-        """Make the stand-in for an object of the peer. Raises ProtocolError."""
+    def make_stand_in(self, number: int, *description: Any) -> Any:
+        """Create the stand-in for an object of the peer. Raises ProtocolError."""
 
-    def stand_in_error(self, number: int, error: Exception, text: str) -> Exception:
-        """Make the stand-in for an exception of the peer."""
+    def make_error_stand_in(self, number: int, error: Exception, text: str) -> Exception:
+        """Create the stand-in for an exception of the peer."""
         return error
 
     def decode_class(self, raw: list[Any]) -> type:
-        """Return the class of an exception or the base of a class. Raises ProtocolError."""
+        """Decode the class of an exception, or the base of a class. Raises ProtocolError."""
         match raw:
             case ["library", str(name)] if isinstance(kind := self.library_object(name), type):
                 return kind
@@ -251,24 +251,24 @@ class Peer(References):
         raise ProtocolError("it has an unknown class")
 
     def library_object(self, name: str) -> Any:
-        """Return the object that `library_name` has named. Raises ProtocolError."""
+        """Return the object with a name from `library_name`. Raises ProtocolError."""
         module, _, attribute = name.rpartition(".")
-        content = import_module(module) if module in _OF_ERRORS else _LIBRARY.get(module)
+        content = import_module(module) if module in _ERROR_MODULES else _LIBRARY.get(module)
         value = getattr(content, attribute, None)
         if not isinstance(value, type | types.BuiltinFunctionType):
             raise ProtocolError(f"there is no {name[:80]!r}")
         return value
 
-    def learn(self, classes: list[Any], shared: list[Any]) -> None:
-        """Register the descriptions of classes, and the names of those whose instances travel by value."""
+    def register_classes(self, classes: list[Any], shared: list[Any]) -> None:
+        """Register descriptions of classes, and the names of classes whose instances are passed by value."""
 
-    def refusal(self, error: Exception) -> str:
-        """Return why a request that could not be read is not carried out, or raise ProtocolError."""
+    def describe_refusal(self, error: Exception) -> str:
+        """Return the reason why a request could not be decoded, or raise ProtocolError."""
         return f"{type(error).__name__}: {error}"[:_MAX_REFUSAL_CHARS]
 
 
 def library_name(value: Any) -> str | None:
-    """Return the name, with its module, of a class or function that both sides have; None for others."""
+    """Return the qualified name of a class or function that both sides have; None for others."""
     if not isinstance(value, type | types.BuiltinFunctionType):
         return None
     name = value.__name__
@@ -276,18 +276,18 @@ def library_name(value: Any) -> str | None:
         if getattr(content, name, None) is value:
             return f"{module}.{name}"
     module = value.__module__
-    is_error = module in _OF_ERRORS and isinstance(value, type) and issubclass(value, Exception)
+    is_error = module in _ERROR_MODULES and isinstance(value, type) and issubclass(value, Exception)
     return f"{module}.{name}" if is_error and getattr(sys.modules.get(module), name, None) is value else None
 
 
 def is_data_type(kind: Any) -> bool:
-    """Return whether the tests' side may use a library class by name. Functions are excluded: the test could call one
-    with an object of the submission, which it might execute."""
+    """Return whether the tests' side may receive a library object by name: only classes of data. A test could call a
+    function with an object of the submission, which might then execute code."""
     return isinstance(kind, type) and (any(kind is known for known in _DATA_TYPES) or issubclass(kind, Exception))
 
 
 def encode_plain(graph: ObjectGraph, value: Any) -> Any:
-    """Return the encoding of a value of numpy or of a subclass of a plain type; None for any other value."""
+    """Encode a numpy value, or an instance of a subclass of a plain type; return None for any other value."""
     kind = type(value)
     if kind.__module__ == "numpy" and hasattr(value, "tolist"):
         return graph.encode(value.tolist())

@@ -1,4 +1,4 @@
-"""The names that a program may use if its calls are to share a process; see _purity.py."""
+"""The names that a program may use for its calls to share a process; see _purity.py."""
 
 import bisect
 import functools
@@ -21,8 +21,8 @@ _BUILTINS = set(
     " KeyError LookupError NotImplementedError OverflowError RecursionError RuntimeError StopIteration TypeError"
     " ValueError ZeroDivisionError __name__".split()
 )
-_PYTHON_CODE = {"merge", "nlargest", "nsmallest"}  # functions of heapq that are Python; the others are C
-# Names of objects that nobody can change, and from which nothing else can be reached.
+_PYTHON_CODE = {"merge", "nlargest", "nsmallest"}  # functions of heapq written in Python; the others are in C
+# Names of immutable objects, from which nothing else can be reached.
 IMMUTABLE_NAMES = frozenset(
     _BUILTINS
     | _public(math)
@@ -57,15 +57,15 @@ METHODS = frozenset(
     " seconds weekday isoweekday total_seconds cache_clear from_iterable value args send close setter _replace _asdict"
     " _fields __init__".split()
 )
-# Of library objects that a program can hold; they lead to other library objects or to its caches.
+# Attributes of library objects that lead to other library objects or to the library's caches.
 ESCAPING_ATTRIBUTES = frozenset(
     name
     for kind in (type, functools.cache(len), namedtuple("_Pair", ()))
     for name in dir(kind)
     if not name.startswith("__")
 ) - METHODS | {"obj", "strptime"}
-# The special methods that a class may define. Others get classes of exceptions, change how an object is copied, or run
-# when it is collected.
+# The special methods that a class may define. Others get exception classes as arguments, change the copying of an
+# object, or run when it is collected.
 SPECIAL_METHODS = frozenset(
     f"__{name}__"
     for name in "init post_init repr str len iter next reversed contains getitem setitem delitem missing call bool hash"

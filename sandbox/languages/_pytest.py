@@ -1,4 +1,4 @@
-"""A stand-in for pytest, with what tests use of it: raises, approx, fail and marks that do nothing."""
+"""A minimal pytest for tests of submissions: raises, approx, fail, skip, and fixtures and marks without effect."""
 
 import math
 import re
@@ -45,7 +45,7 @@ class _Raises:
 
 
 def raises(expected_exception: Any, *arguments: Any, match: Any = None, **named: Any) -> Any:
-    """Expect an exception of a `with` block, or of a function that is called with the arguments."""
+    """Expect an exception in a `with` block, or from a function called with the arguments."""
     expectation = _Raises(expected_exception, match)
     if not arguments:
         return expectation
@@ -115,7 +115,7 @@ def param(*values: Any, **_: Any) -> Any:
 
 
 class _Marks:
-    """Decorators that leave a function as it is; `parametrize` notes its arguments on it."""
+    """Decorators without effect."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def mark(*arguments: Any, **_: Any) -> Any:

@@ -27,8 +27,8 @@ def names_bound_in_scope(body: Iterable[ast.AST]) -> set[str]:
 
 
 def walk_scope(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Yield the nodes of the scope of these statements. Those of functions and classes have scopes of their own, and so
-    have those of comprehensions, but for the names that they assign by `:=`."""
+    """Yield the nodes in the scope of these statements, without the scopes of functions, classes and comprehensions,
+    except for names that comprehensions assign by `:=`."""
     pending = [(node, False) for node in body]
     while pending:
         node, is_inner = pending.pop()

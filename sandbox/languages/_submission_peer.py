@@ -1,6 +1,6 @@
 """The submission's side of statement tests: executes the requests of the tests' process.
 
-This runs in the submission's process, which may have replaced any part of it: every reply is a mere claim.
+This runs in the submission's process, which may have replaced any part of it, so replies are untrusted.
 """
 
 import builtins
@@ -14,7 +14,7 @@ from typing import Any
 from sandbox.languages._codec import FrameStream, ObjectGraph, PeerDisconnected
 from sandbox.languages._peer import WRAPPER_ATTRIBUTES, Peer, encode_plain, is_data_type, library_name
 
-# By the names of their policies, see _guard.py; looked up before a program can replace them.
+# Named as in POLICIES of _guard.py; looked up before a program can replace them.
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     **vars(builtins),
     **vars(operator),
@@ -33,14 +33,14 @@ _FRAMES_OF_CALLBACK = 10  # frames of this module between a function of the test
 
 
 class _Foreign:
-    """An object of the tests' side that is neither data nor a function: it can be kept and given back."""
+    """An opaque object of the tests' side, neither data nor a function; the submission can only pass it back."""
 
 
 class SubmissionPeer(Peer):
-    """The end of the connection in the process of the submission.
+    """The end of the connection in the submission's process.
 
-    namespace   the namespace of the program
-    names       the names that the tests use of it
+    namespace   the program's namespace
+    names       the names in it that the tests use
     """
 
     def __init__(self, stream: FrameStream, namespace: dict[str, Any], names: tuple[str, ...]) -> None:
@@ -50,7 +50,7 @@ class SubmissionPeer(Peer):
         self._class_numbers: dict[type, int] = {}  # of classes that were described
 
     def serve(self) -> None:
-        """Serve until the other side ends. SystemExit and the like end the process, as they would end the program."""
+        """Serve until the other side disconnects. SystemExit ends the process, as it would end the program."""
         with contextlib.suppress(PeerDisconnected):
             self.serve_until(lambda frame: False)
 
@@ -59,7 +59,7 @@ class SubmissionPeer(Peer):
             return {name: self._namespace[name] for name in self._names if name in self._namespace}
         return _OPERATIONS[operation](*arguments, **named)
 
-    def learn(self, classes: list[Any], shared: list[Any]) -> None:
+    def register_classes(self, classes: list[Any], shared: list[Any]) -> None:
         known = {name: self._namespace.get(name) for name in shared if name not in self._names}
         self.shared = {name: kind for name, kind in known.items() if isinstance(kind, type)}
 
@@ -80,15 +80,15 @@ class SubmissionPeer(Peer):
         return ["mine", self._class_number(kind)]
 
     def _class_number(self, kind: type) -> int:
-        """Return the number of a class; a new class is described to the tests' side with the next frame."""
+        """Return the number of a class. The next frame describes new classes to the tests' side."""
         if kind not in self._class_numbers:
             bases = [self.encode_class(base, is_base=True) for base in kind.__bases__ if base is not object]
-            defined = {name: _looked_up(kind, name) for name in dir(kind)}
+            defined = {name: _find_attribute(kind, name) for name in dir(kind)}
             own = [name for name in defined if defined[name] is not vars(object).get(name)]
             has = [name.strip("_") for name in own if name.startswith("__")]
             methods = [name for name in own if not name.startswith("__") and isinstance(defined[name], _ROUTINES)]
             self._class_numbers[kind] = self.export(kind)
-            self._class_news.append([self._class_numbers[kind], kind.__name__, bases, has, methods])
+            self._new_classes.append([self._class_numbers[kind], kind.__name__, bases, has, methods])
         return self._class_numbers[kind]
 
     def decode(self, graph: ObjectGraph, tag: str, parts: list[Any]) -> Any:
@@ -96,12 +96,12 @@ class SubmissionPeer(Peer):
             return iter([graph.decode(part) for part in parts])
         return self.class_of(parts[0]) if tag == "shared" else super().decode(graph, tag, parts)
 
-    def stand_in(self, number: int, *description: Any) -> Any:
-        """Make a callable that forwards to a function of the tests' side, if the description is one of a function."""
+    def make_stand_in(self, number: int, *description: Any) -> Any:
+        """Create the stand-in for an object of the tests' side: for a function, a callable that forwards to it."""
         if number in self._imported:
             return self._imported[number]
         if not description:
-            return self.stand_for(number, _Foreign())
+            return self.register_stand_in(number, _Foreign())
 
         def callback(*arguments: Any, **named: Any) -> Any:
             limit = sys.getrecursionlimit()
@@ -114,8 +114,8 @@ class SubmissionPeer(Peer):
         for name, text in zip(WRAPPER_ATTRIBUTES, description, strict=True):
             if text is not None or name == "__doc__":
                 setattr(callback, name, text)
-        return self.stand_for(number, callback)
+        return self.register_stand_in(number, callback)
 
 
-def _looked_up(kind: type, name: str) -> Any:
+def _find_attribute(kind: type, name: str) -> Any:
     return next((base.__dict__[name] for base in kind.__mro__ if name in base.__dict__), None)

@@ -1,7 +1,7 @@
-"""The tests' side of tests that are statements: it runs them, and asks the submission's process for what they use.
+"""The tests' side of statement tests: runs them, and forwards operations to the submission's process.
 
-This process belongs to the suite. It holds the tests, which the submission must not see, and reads what the submission
-sends, which may be anything.
+This process belongs to the suite. It holds the tests, which the submission must not see, and parses untrusted frames of
+the submission.
 """
 
 import sys
@@ -27,16 +27,16 @@ from sandbox.languages._peer import WRAPPER_ATTRIBUTES, Peer, encode_plain, is_d
 MODULE = "tests"  # the name of the module in which the tests run
 FILE = "<test>"  # the name of the file that holds a test
 _MAX_ITERATOR = 1_000_000  # items of an iterator that is passed as an argument
-_LEVELS = 200_000
+_RECURSION_LIMIT = 200_000
 _MAX_CLASSES = 10_000
 
 
 class TestsPeer(Peer):
-    """The end of the connection in the process of the tests.
+    """The end of the connection in the tests' process.
 
-    report      receives the tests' progress
-    namespace   the namespace of the tests
-    names       the names that the tests use of the submission
+    report      the report of the tests
+    namespace   the tests' namespace
+    names       the submission's names that the tests use
     """
 
     def __init__(
@@ -54,25 +54,25 @@ class TestsPeer(Peer):
                 try:
                     return function(*others, **named)
                 except (AssertionError, _pytest.Failed) as error:  # the submission could catch it
-                    self._guard.fail_test(_told(error))
+                    self._guard.fail_test(_describe_error(error))
         self._report.write_verdict("unreadable", "it calls a function that it was not given")
 
-    def refusal(self, error: Exception) -> str:
+    def describe_refusal(self, error: Exception) -> str:
         raise ProtocolError(str(error)) from None
 
     def fetch_objects(self, classes: tuple[str, ...]) -> dict[str, Any]:
         """Return the submission's objects that the tests use: name -> proxy. Raises ProtocolError.
 
-        classes   the names of classes that are tested
+        classes   the names of tested classes
         """
-        for value in list(self._namespace.values()):  # classes of the preamble, which the submission has too
+        for value in list(self._namespace.values()):  # classes of the preamble, which the submission has, too
             if isinstance(value, type):
                 self.name_of(value)
         found = self.ask("names")
         if type(found) is not dict or not set(self._names).issuperset(found):
             raise ProtocolError("it does not list its names")
         likely = classes or [name for name in found if name[:1].isupper()]  # a suite need not list its classes
-        for kind in self._classes.values():  # bases come before the classes that inherit them
+        for kind in self._classes.values():  # bases precede their subclasses
             names = {name for name, value in found.items() if value is kind}
             # A class that also serves as a function counts as a function.
             kind.__kind__.is_tested = bool(names) and names.issubset(classes)
@@ -113,7 +113,7 @@ class TestsPeer(Peer):
             return ["library", "builtins.Exception"]
         return ["mine", self.export(kind), kind.__name__, kind.__qualname__, kind.__module__, None]
 
-    def stand_in(self, number: int, *description: Any) -> Any:
+    def make_stand_in(self, number: int, *description: Any) -> Any:
         known = self._imported.get(number)
         match description:
             case () if isinstance(known, RemoteClass):
@@ -126,22 +126,22 @@ class TestsPeer(Peer):
                 if known is None and issubclass(kind, RemoteObject):
                     proxy = object.__new__(kind)
                     proxy.__reference__ = RemoteState(number)
-                    return self.stand_for(number, proxy)
+                    return self.register_stand_in(number, proxy)
         raise ProtocolError("it has an object of an unknown class")
 
-    def stand_in_error(self, number: int, error: Exception, text: str) -> Exception:
+    def make_error_stand_in(self, number: int, error: Exception, text: str) -> Exception:
         if isinstance(error, RemoteProxy):
             if number in self._imported:
                 raise ProtocolError("it has an exception where none is allowed")
             object.__setattr__(error, "__reference__", RemoteState(number))
             object.__setattr__(error, "__text__", text)
-            self.stand_for(number, error)
+            self.register_stand_in(number, error)
         return error
 
     def decode(self, graph: ObjectGraph, tag: str, parts: list[Any]) -> Any:
         value = super().decode(graph, tag, parts)
         if tag == "library" and issubclass(AssertionError, value):
-            self._guard.fail_test(f"{value.__name__} is a class of which failures of tests are instances")
+            self._guard.fail_test(f"{value.__name__} is a base class of test failures")
         return value
 
     def decode_class(self, raw: list[Any]) -> type:
@@ -160,14 +160,14 @@ class TestsPeer(Peer):
         if callable(value):
             raise ProtocolError("it has an attribute that would act as a method")
 
-    def learn(self, classes: list[Any], shared: list[Any]) -> None:
+    def register_classes(self, classes: list[Any], shared: list[Any]) -> None:
         for description in classes:
             match description:
                 case [int(number), str(name), list(bases), list(has), list(methods)] if (
                     number not in self._imported and len(self._classes) < _MAX_CLASSES
                 ):
                     kind = RemoteKind(self._guard, _texts(has), _texts(methods))
-                    self._classes[number] = self.stand_for(number, self._make_class(kind, name, bases))
+                    self._classes[number] = self.register_stand_in(number, self._make_class(kind, name, bases))
                 case _:
                     raise ProtocolError("it describes a class in an unknown way")
 
@@ -201,24 +201,25 @@ def run(
     names: tuple[str, ...],
     classes: tuple[str, ...],
     report_fd: int,
-    wire: FrameStream,
+    stream: FrameStream,
 ) -> NoReturn:
     """Run the tests, and end this process.
 
-    given, setup   code that runs before the tests, in this order
-    statements     the tests
-    names          the names that the tests use of the submission
-    classes        those of the names that are classes
-    report_fd      the descriptor of the file for the report
-    wire           the connection to the submission's process
+    setup       code that runs before the tests, after `preamble`
+    preamble    code that runs first
+    statements  the tests
+    names       the submission's names that the tests use
+    classes     the classes among `names`
+    report_fd   descriptor of the report's file
+    stream      the connection to the submission's process
     """
     report = AssertionReportWriter(report_fd)
     module = types.ModuleType(MODULE)
     namespace = vars(module)
     solution = _Solution(names, report)
     sys.modules |= {MODULE: module, "solution": solution, "pytest": _pytest}
-    submission = TestsPeer(wire, report, namespace, names)
-    sys.setrecursionlimit(_LEVELS)  # for linked structures of many thousand nodes
+    submission = TestsPeer(stream, report, namespace, names)
+    sys.setrecursionlimit(_RECURSION_LIMIT)  # for linked structures of many thousand nodes
     stage = "its given code"
     try:
         code = compile(statements, FILE, "exec", dont_inherit=True)
@@ -226,7 +227,9 @@ def run(
         report.mark_stage("given")
         known = submission.fetch_objects(classes)
         report.mark_stage("met")
-        if len(known) < len(names) or not all(_is_as_named(value, name in classes) for name, value in known.items()):
+        if len(known) < len(names) or not all(
+            _has_expected_kind(value, name in classes) for name, value in known.items()
+        ):
             report.mark_stage("called")  # from here on, failures are the submission's
         vars(solution).update(known, __all__=list(known))
         namespace.update(known)
@@ -240,12 +243,14 @@ def run(
     except ProtocolError as unreadable:
         report.write_verdict("unreadable", str(unreadable))
     except BaseException as error:
-        report.write_verdict("failed", f"{stage}: {_told(error)}" if stage != "a test" else _told(error, statements))
+        report.write_verdict(
+            "failed", f"{stage}: {_describe_error(error)}" if stage != "a test" else _describe_error(error, statements)
+        )
     report.write_verdict("passed")
 
 
-def _is_as_named(value: Any, must_be_class: bool) -> bool:
-    """Return whether the submission's object is of the kind that a setup may expect."""
+def _has_expected_kind(value: Any, must_be_class: bool) -> bool:
+    """Return whether an object of the submission is a class, or a callable that need not be a class."""
     return isinstance(value, RemoteClass) or (isinstance(value, RemoteProxy) and callable(value) and not must_be_class)
 
 
@@ -262,14 +267,14 @@ class _Solution(types.ModuleType):
         raise AttributeError(f"the submission has no {name!r}")
 
 
-def _told(error: BaseException, source: str = "") -> str:
-    """Return the type and the text of an exception, with the line of the test that raised it."""
+def _describe_error(error: BaseException, source: str = "") -> str:
+    """Return the type and text of an exception, with the line of the test that raised it."""
     try:
-        words = "".join(traceback.format_exception_only(error)).strip()
-    except Exception:  # __str__ of an exception is the test's own code, which can raise anything
-        words = type(error).__name__
+        text = "".join(traceback.format_exception_only(error)).strip()
+    except Exception:  # __str__ can be the test's own code, and raise anything
+        text = type(error).__name__
     lines = source.split("\n")
     numbers = [number for frame, number in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == FILE]
     if not numbers or not 0 < numbers[-1] <= len(lines):
-        return words
-    return f"{words} in line {numbers[-1]}: {lines[numbers[-1] - 1].strip()}"
+        return text
+    return f"{text} in line {numbers[-1]}: {lines[numbers[-1] - 1].strip()}"

@@ -1,5 +1,5 @@
-"""C++17, compiled by g++ inside the sandbox. The artifact is a static executable: it starts twice as fast as a dynamic
-one and needs no libraries in the programs' file system.
+"""C++17, compiled by g++ inside the sandbox. The artifact is a static executable, which starts twice as fast as a
+dynamic one and needs no libraries in the programs' file system.
 """
 
 import os
@@ -16,7 +16,7 @@ EXECUTABLE = True
 CALLABLE = False
 
 _COMPILER = "/usr/bin/g++"
-# TESTSYS: with it, checkers that use testlib.h report partial scores by exit codes of their own.
+# With TESTSYS, checkers that use testlib.h report partial credit by their exit status.
 _OPTIONS = "-std=c++17 -O2 -static -pipe -fmax-errors=20 -DONLINE_JUDGE -DTESTSYS -fno-use-linker-plugin".split()
 _TOOLS = "g++ as ld".split()
 _FOLDERS = "/usr/include /usr/local/include /usr/lib/gcc /usr/libexec/gcc /usr/lib/*-linux-gnu* /usr/lib64".split()
@@ -37,11 +37,11 @@ def toolchain() -> list[str]:
 
 
 def warm() -> None:
-    """Do nothing: programs share nothing with the zygote."""
+    """Do nothing, since programs share nothing with the zygote."""
 
 
 def prepare(path: str) -> None:
-    """Do nothing: the compiler and the programs are processes of their own."""
+    """Do nothing, since the compiler and programs are separate executables."""
 
 
 def compile_source(source: bytes, path: str) -> bytes:
@@ -64,8 +64,8 @@ def compile_source(source: bytes, path: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The commands that g++ would execute. This module runs them itself, for the exit status of each: g++ reports it
-    only as text, which a program can forge in a compiler message."""
+    """The commands that g++ would execute. This module runs them itself to get their exit statuses, which g++ reports
+    only as text that a program can forge in a compiler message."""
 
     compiler: list[str]
     assembler: list[str]
@@ -73,7 +73,7 @@ class _Plan:
 
 
 def _plan(path: str) -> _Plan:
-    """Return the commands with which g++ would compile the file. Raises OSError if they are not the usual three."""
+    """Return the commands that g++ would execute for this file. Raises OSError if they are not the usual three."""
     with open(_PLAN_FILE, "wb+") as plan:
         _wait_for(_start([_COMPILER, "-###", *_OPTIONS, path, "-o", _EXECUTABLE_FILE], {2: plan.fileno()}))
         plan.seek(0)
@@ -91,13 +91,14 @@ def _plan(path: str) -> _Plan:
 
 
 def _start(command: list[str], streams: dict[int, int]) -> int:
-    """Start a command and return its pid. streams: descriptor in the process -> descriptor here."""
+    """Start a command and return its pid. streams: descriptor in the new process -> descriptor in this one."""
     actions = [(os.POSIX_SPAWN_DUP2, here, there) for there, here in streams.items()]
     return os.posix_spawn(command[0], command, os.environ, file_actions=actions)
 
 
 def _wait_for(*processes: int) -> None:
-    """Wait for processes to end. Raises ChildProcessError if one of them was killed, and SystemExit if one failed."""
+    """Wait until the processes exit. Raises ChildProcessError if one was killed by SIGKILL, and SystemExit if one
+    failed."""
     ends = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes]
     if -signal.SIGKILL in ends:
         raise ChildProcessError("a part of the compiler was killed")
@@ -109,11 +110,11 @@ def _wait_for(*processes: int) -> None:
 
 
 def run(artifact: int, arguments: list[str]) -> int:
-    """Become the program. Returns an exit status only if that fails; stderr then says why."""
+    """Become the program. Returns an exit status only if that fails, with the reason on stderr."""
     hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
     if hard == resource.RLIM_INFINITY:  # otherwise each thread's stack is as large as the main thread's limit
         resource.setrlimit(resource.RLIMIT_STACK, (hard, hard))
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it: a flood of output would go on until the timeout
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it, and unlimited output would run until the timeout
     try:
         os.execve(artifact, [_EXECUTABLE_FILE, *arguments], os.environ)
     except OSError as error:

@@ -1,29 +1,28 @@
-"""A Sandbox over HTTP: what `curate serve` runs.
+"""A Sandbox over HTTP, for `curate serve`.
 
-Front ends are processes that speak HTTP. One dispatcher, in the main process, has the queue and the Sandbox; it never
-sees JSON.
+Front ends are processes that serve HTTP. The main process has the dispatcher, with the queue and the Sandbox; it never
+parses JSON.
 
     settings.py           the operator's settings
     server.py             the main process: starts and replaces front ends, and drains
     dispatcher.py         the Sandbox and its queue, shared by all front ends
-    fair_queue.py         the order of waiting requests, and the rejection of others
+    fair_queue.py         the order of queued requests, and rejections if the queue is full
     prometheus.py         GET /metrics
     link.py               the connection between the dispatcher and a front end
     dispatcher_client.py  a front end's connection to the dispatcher
-    front_end.py          a process that speaks HTTP
-    listener.py           the sockets that clients connect to
-    app.py                the paths, the token, the description of the service, and POST /run_code, /run and
-                          /judge_suite
-    allowed_hosts.py      the host names and web pages from which requests are accepted
-    request_body.py       one request: its body, and whether its client is still connected
-    rate_limit.py         the processor time of a front end per client
+    front_end.py          a process that serves HTTP
+    listener.py           listening sockets
+    app.py                the routes, the token, and POST /run_code, /run and /judge_suite
+    allowed_hosts.py      the accepted values of the headers Host and Origin
+    request_body.py       one request: its body, and its client's disconnection
+    rate_limit.py         a limit on the processor time per client in a front end
     request_bounds.py     the bounds of a request
-    request_codec.py      from JSON to requests for the Sandbox, and from its results to JSON
-    judge_routes.py       POST /judge: records as `curate judge` reads them
+    request_codec.py      decoding of requests for the Sandbox, and encoding of its results
+    judge_routes.py       POST /judge, for records of `curate judge`
     sandboxfusion.py      the requests and responses of SandboxFusion, for /run_code
     responses.py          responses in JSON and JSON Lines
     service_errors.py     the error responses
     openapi.py            GET /openapi.json
 
-A proxy must shield it from clients that send or read slowly; see docs/guides/serve.md.
+A proxy must shield it from slow clients; see docs/guides/serve.md.
 """

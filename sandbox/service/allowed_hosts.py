@@ -1,6 +1,5 @@
-"""The host names under which the service may be called. By DNS rebinding, a web page in a user's browser can make its
-own host name resolve to this machine and send same-origin requests. It cannot forge the Host and Origin headers, so
-these are checked.
+"""Checks of the headers Host and Origin, against DNS rebinding: a web page in a user's browser can make its own host
+name resolve to this machine and send same-origin requests, but cannot forge these headers.
 """
 
 import ipaddress
@@ -9,18 +8,18 @@ import re
 from sandbox.service.service_errors import CrossOriginRequest, MisdirectedRequest
 
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]++\]|[^][:/?#@\s]++)(?::\d*+)?\Z")
-_OURS = {"localhost", "127.0.0.1", "::1"}
+_LOOPBACK_NAMES = {"localhost", "127.0.0.1", "::1"}
 
 
 class AllowedHosts:
-    """The accepted host names: with a token all of them, since other sites' pages lack the token.
+    """The accepted host names; with a token all names, since pages of other sites lack the token.
 
-    bound   the name or address that the service is bound to
+    bound   the service's bind address, or its name
     token   whether clients must send a token
     """
 
     def __init__(self, bound: str, *, token: bool) -> None:
-        self._names = None if token else _OURS | {bound.strip("[]").lower()} - {""}
+        self._names = None if token else _LOOPBACK_NAMES | {bound.strip("[]").lower()} - {""}
 
     def check(self, headers: list[tuple[bytes, bytes]]) -> None:
         """Check the headers Host and Origin. Raises MisdirectedRequest and CrossOriginRequest."""
@@ -37,13 +36,13 @@ class AllowedHosts:
                 )
 
     def _is_same_origin(self, origin: str, hosts: list[str]) -> bool:
-        """Return whether the page belongs to this service: its origin is the Host and port of the request."""
+        """Return whether the origin is the host and port of the request."""
         scheme, _, host = origin.lower().partition("://")
         return scheme in ("http", "https") and host in [name.lower() for name in hosts]
 
 
 def _name(host: str) -> str:
-    """Return the name or address without the port; "" if the header holds no valid name."""
+    """Return the name or address without the port; "" if it is invalid."""
     match = _HOST.match(host.lower())
     if match is None:
         return ""

@@ -35,8 +35,8 @@ from sandbox.service.service_errors import (
 from sandbox.service.settings import ServiceSettings
 
 NAME = "curate"
-_OPEN = {"/v1/ping", "/health"}  # paths that need no token: orchestrators probe them
-_CLIENT_CLOSED_REQUEST = 499  # status for a disconnected client, for the metrics only
+_OPEN = {"/v1/ping", "/health"}  # paths without a token, for orchestrators' probes
+_CLIENT_CLOSED_REQUEST = 499  # status for a disconnected client, only for the metrics
 
 Handler = Callable[[DispatcherClient, IncomingRequest, Request], Awaitable[Response]]
 
@@ -73,7 +73,7 @@ class ServiceApp:
             for path, handler in post_handlers.items()
         ]
         routes += [Route(path, endpoint) for path, endpoint in get_endpoints.items()]
-        handlers = {ServiceError: _refused, ClientDisconnected: _gone, HTTPException: _http_error}
+        handlers = {ServiceError: _error_response, ClientDisconnected: _disconnect_response, HTTPException: _http_error}
         self._app = Starlette(routes=routes, exception_handlers=handlers)
         self._app.router.redirect_slashes = False
         self._paths = {*post_handlers, *get_endpoints}
@@ -90,8 +90,8 @@ class ServiceApp:
             self._hosts.check(scope["headers"])
             if path not in self._open and not self._has_token(scope):
                 raise Unauthorized("the token is missing or wrong; send the header Authorization: Bearer TOKEN")
-        except (MisdirectedRequest, CrossOriginRequest, Unauthorized) as refusal:
-            await _refused(Request(scope), refusal)(scope, receive, count_and_send)
+        except (MisdirectedRequest, CrossOriginRequest, Unauthorized) as error:
+            await _error_response(Request(scope), error)(scope, receive, count_and_send)
         else:
             await self._app(scope, receive, count_and_send)
 
@@ -99,7 +99,7 @@ class ServiceApp:
         if self._token is None:
             return True
         kind, _, sent = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
-        if kind.lower() == b"basic":  # sent by clients that were given http://anyone:TOKEN@host
+        if kind.lower() == b"basic":  # from clients with http://anyone:TOKEN@host
             try:
                 sent = base64.b64decode(sent, validate=True).partition(b":")[2]
             except ValueError:
@@ -116,7 +116,7 @@ class ServiceApp:
             "status": "draining" if self.draining else "serving",
             "authorized": authorized,
         }
-        if authorized:  # reveals nothing about the machine to others
+        if authorized:  # others get no information about the machine
             about |= {"version": self._version, "most": bounds_by_name(self._bounds.max_limits)}
             about |= await self._dispatcher.describe()
         return _json(about, 503 if self.draining else 200)
@@ -146,26 +146,26 @@ class _Endpoint:
 async def _run_code(dispatcher: DispatcherClient, incoming: IncomingRequest, request: Request) -> Response:
     try:
         return await _respond(dispatcher, incoming, incoming.settings.queue_timeout_seconds)
-    except (SandboxFailed, ShuttingDown) as refusal:
-        refusal.status = HTTPStatus.GATEWAY_TIMEOUT  # see sandboxfusion.py
+    except (SandboxFailed, ShuttingDown) as error:
+        error.status = HTTPStatus.GATEWAY_TIMEOUT  # see sandboxfusion.py
         raise
 
 
 async def _run(dispatcher: DispatcherClient, incoming: IncomingRequest, request: Request) -> Response:
-    """Handle /run and /judge_suite; the parsed request has the type of either."""
+    """Handle /run and /judge_suite; parsing determines the type of the request."""
     return await _respond(dispatcher, incoming)
 
 
 async def _respond(
-    dispatcher: DispatcherClient, incoming: IncomingRequest, patience_seconds: float | None = None
+    dispatcher: DispatcherClient, incoming: IncomingRequest, timeout_seconds: float | None = None
 ) -> Response:
     parsed = await incoming.read()
     assert not isinstance(parsed, JudgeBatch)
-    result: Any = await dispatcher.execute(incoming, parsed, patience_seconds=patience_seconds)
+    result: Any = await dispatcher.execute(incoming, parsed, timeout_seconds=timeout_seconds)
     return json_response(request_codec.encode(incoming.path, None, parsed, result))
 
 
-def _refused(request: Request, error: Exception) -> Response:
+def _error_response(request: Request, error: Exception) -> Response:
     assert isinstance(error, ServiceError)
     headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
     if isinstance(error, Unauthorized):
@@ -173,7 +173,7 @@ def _refused(request: Request, error: Exception) -> Response:
     return _json({"detail": str(error), "error": error.error}, error.status, headers)
 
 
-def _gone(request: Request, error: Exception) -> Response:
+def _disconnect_response(request: Request, error: Exception) -> Response:
     return Response(status_code=_CLIENT_CLOSED_REQUEST)
 
 

@@ -1,6 +1,7 @@
-"""The Sandbox and its queue, shared by all front ends. Everything here happens in one event loop. A front end calls the
-methods of its Session; see link.py. It numbers its requests; each number gets one call of `respond`, unless the front
-end cancels it first.
+"""The Sandbox and its queue, shared by all front ends, in one event loop.
+
+A front end calls the methods of its Session; see link.py. It numbers its requests; the dispatcher calls `respond` once
+for each number, unless the front end cancels it first.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ from sandbox.service.settings import ServiceSettings
 
 log = logging.getLogger(__name__)
 
-_PREFETCH = 2  # turns beyond the number of workers (at most doubling it), so that no worker is idle
+_PREFETCH = 2  # turns beyond the number of workers (at most twice that number), so that no worker is idle
 
 
 @dataclass(eq=False, slots=True)
@@ -41,62 +42,61 @@ class _Job(Turn):
     session: "Session" = field(kw_only=True)
     number: int = field(kw_only=True)
     request: Request[Any] = field(kw_only=True)
-    arrived: float = field(default_factory=time.monotonic)
+    arrival_time: float = field(default_factory=time.monotonic)
     deadline: asyncio.TimerHandle | None = None
     cancel: Callable[[], None] | None = None
 
     def respond(self, response: Any) -> None:
-        self.forget_deadline()
+        self.cancel_deadline()
         if self.session.jobs.pop(self.number, None) is not None:
             self.session.link.call("respond", self.number, response)
 
-    def forget_deadline(self) -> None:
+    def cancel_deadline(self) -> None:
         if self.deadline is not None:
             self.deadline.cancel()
 
 
 class ServiceDispatcher:
-    """Passes the requests of all front ends to the Sandbox, each at its turn, and updates the metrics."""
+    """Schedules the requests of all front ends on the Sandbox, and updates the metrics."""
 
     def __init__(self, box: Sandbox, settings: ServiceSettings) -> None:
         self.box = box
         self.queue = FairQueue[_Job](box.workers + min(_PREFETCH, box.workers), settings.max_queued_requests)
         self.metrics = ServiceMetrics(self.queue, box.workers)
-        self.held = HeldBytes(settings.max_held_bytes)
+        self.byte_budget = ByteBudget(settings.max_buffered_bytes)
         self.loop = asyncio.get_running_loop()
         self._responses: deque[tuple[_Job, Any]] = deque()  # from the threads of the Sandbox
-        self._collecting = False
+        self._is_scheduled = False
 
     def make_room(self, client: str) -> None:
-        """Make room in the queue for a request of this client. Raises TooManyRequests and ShuttingDown, see
-        FairQueue."""
+        """Make room in the queue for a request of this client; see FairQueue. Raises TooManyRequests, ShuttingDown."""
         if (job := self.queue.make_room(client)) is not None:
             job.respond(TooManyRequests(self.queue.retry_after_seconds()))
 
-    def enter(self, job: _Job, patience_seconds: float | None) -> None:
+    def enter(self, job: _Job, timeout_seconds: float | None) -> None:
         """Start or queue a request. Raises as make_room does."""
         if not job.admitted:
             self.make_room(job.client)
         if self.queue.enter(job):
             self._begin(job)
-        elif patience_seconds is not None:
-            job.deadline = self.loop.call_later(patience_seconds, self._expire, job)
+        elif timeout_seconds is not None:
+            job.deadline = self.loop.call_later(timeout_seconds, self._time_out, job)
 
     def leave(self, job: _Job) -> None:
         """Kill the program of a request, or remove it from the queue."""
-        job.forget_deadline()
-        if not job.began:
+        job.cancel_deadline()
+        if not job.start_time:
             self.queue.leave(job)
         elif job.cancel is not None:
             job.cancel()
 
-    def _expire(self, job: _Job) -> None:
+    def _time_out(self, job: _Job) -> None:
         self.queue.leave(job)
         job.respond(QueueTimeout(self.queue.retry_after_seconds()))
 
     def _begin(self, job: _Job) -> None:
-        job.forget_deadline()
-        self.metrics.queue_seconds.observe(job.began - job.arrived)
+        job.cancel_deadline()
+        self.metrics.queue_seconds.observe(job.start_time - job.arrival_time)
         try:
             job.cancel = self.box.submit(job.request, partial(self._take_response, job))
         except Exception as error:
@@ -105,27 +105,27 @@ class ServiceDispatcher:
     def _take_response(self, job: _Job, response: Any) -> None:
         """Accept a response, from any thread."""
         self._responses.append((job, response))
-        if not self._collecting:
-            self._collecting = True
-            self.loop.call_soon_threadsafe(self._pass_on_responses)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self.loop.call_soon_threadsafe(self._deliver_responses)
 
-    def _pass_on_responses(self) -> None:
-        self._collecting = False
+    def _deliver_responses(self) -> None:
+        self._is_scheduled = False
         while self._responses:
             job, response = self._responses.popleft()
-            seconds = time.monotonic() - job.began
+            seconds = time.monotonic() - job.start_time
             following = self.queue.end(job)
             if following is not None:
                 self._begin(following)
-            job.respond(self._checked(response, seconds))
+            job.respond(self._to_response(response, seconds))
 
-    def _checked(self, response: Any, seconds: float) -> Any:
+    def _to_response(self, response: Any, seconds: float) -> Any:
         """Record a response in the metrics; return it, or the ServiceError for an exception."""
         match response:
             case Cancelled():
                 self.metrics.cancelled.inc()
-                return ShuttingDown()  # only after the Sandbox was closed: the client of a cancelled request is gone
-            case SandboxError() if self.queue.draining:  # the box was closed by give_up()
+                return ShuttingDown()  # sent only if the Sandbox was closed; otherwise the client has disconnected
+            case SandboxError() if self.queue.draining:  # abort_requests() has closed the Sandbox
                 return ShuttingDown()
             case SandboxError():
                 self.metrics.failures.inc()
@@ -139,8 +139,8 @@ class ServiceDispatcher:
         self.metrics.count(response, seconds)
         return response
 
-    def give_up(self) -> bool:
-        """Fail all requests: reject the waiting ones, and kill the programs of the others; return whether there were
+    def abort_requests(self) -> bool:
+        """Fail all requests: reject the queued ones, and kill the programs of the others. Return whether there were
         any."""
         waiting = self.queue.drop_waiting()
         for job in waiting:
@@ -157,14 +157,14 @@ class Session:
     ) -> None:
         self.jobs: dict[int, _Job] = {}
         self._dispatcher = dispatcher
-        self._held: dict[int, tuple[str, int]] = {}
+        self._reservations: dict[int, tuple[str, int]] = {}
         self._on_end = on_end
         methods: dict[str, Callable[..., object]] = {
             "ready": on_ready,
             "execute": self._execute,
             "cancel": self._cancel,
             "make_room": self._make_room,
-            "hold": self._hold,
+            "reserve": self._reserve,
             "release": self._release,
             "count": self._count,
             "describe": self._describe,
@@ -173,16 +173,16 @@ class Session:
         self.link = Link(methods, self._end)
 
     def _execute(
-        self, number: int, client: str, request: Request[Any], patience_seconds: float | None, admitted: bool
+        self, number: int, client: str, request: Request[Any], timeout_seconds: float | None, admitted: bool
     ) -> None:
         """Respond with the result, or a ServiceError.
 
-        patience_seconds  maximum wait for a turn
-        admitted          see Turn
+        timeout_seconds  maximum time in the queue; None for no limit
+        admitted         see Turn
         """
         job = self.jobs[number] = _Job(client, admitted, session=self, number=number, request=request)
         try:
-            self._dispatcher.enter(job, patience_seconds)
+            self._dispatcher.enter(job, timeout_seconds)
         except ServiceError as refusal:
             job.respond(refusal)
 
@@ -192,21 +192,21 @@ class Session:
             self._dispatcher.leave(job)
 
     def _make_room(self, number: int, client: str) -> None:
-        """Respond with None, or a ServiceError if a request of this client may not wait now."""
+        """Respond with None, or a ServiceError if the queue has no room for this client."""
         self._respond(number, lambda: self._dispatcher.make_room(client))
 
-    def _hold(self, number: int, client: str, n_bytes: int) -> None:
-        """Count the bytes of a body until `release`; respond with None, or TooManyRequests."""
+    def _reserve(self, number: int, client: str, n_bytes: int) -> None:
+        """Reserve bytes for a body until `release`; respond with None, or TooManyRequests."""
 
         def acquire() -> None:
-            self._dispatcher.held.acquire(client, n_bytes)
-            self._held[number] = client, n_bytes
+            self._dispatcher.byte_budget.acquire(client, n_bytes)
+            self._reservations[number] = client, n_bytes
 
         self._respond(number, acquire)
 
     def _release(self, number: int) -> None:
-        if number in self._held:
-            self._dispatcher.held.release(*self._held.pop(number))
+        if number in self._reservations:
+            self._dispatcher.byte_budget.release(*self._reservations.pop(number))
 
     def _count(self, path: str, status: int) -> None:
         self._dispatcher.metrics.responses.labels(path, status).inc()
@@ -239,27 +239,27 @@ class Session:
     def _end(self) -> None:
         for number in list(self.jobs):
             self._cancel(number)
-        for number in list(self._held):
+        for number in list(self._reservations):
             self._release(number)
         self._on_end()
 
 
-class HeldBytes:
-    """Bytes of large bodies of open requests; one client may hold half of `max_bytes`."""
+class ByteBudget:
+    """A budget for the bytes of large bodies of open requests; one client may use half of `max_bytes`."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._by_client = Counter[str]()
 
     def acquire(self, client: str, n_bytes: int) -> None:
-        """Hold more bytes. Raises TooManyRequests if that exceeds the bound, unless nothing else is held."""
+        """Reserve bytes. Raises TooManyRequests if that exceeds the budget, unless nothing else is reserved."""
         total, own = self._by_client.total() + n_bytes, self._by_client[client] + n_bytes
         if total > n_bytes and (total > self._max_bytes or own > self._max_bytes // 2):
-            raise TooManyRequests(1, "the service holds too many bytes of requests that have not been answered")
+            raise TooManyRequests(1, "the service holds too many bytes of open requests")
         self._by_client[client] = own
 
     def release(self, client: str, n_bytes: int) -> None:
-        """Release bytes that were acquired for this client."""
+        """Release bytes that this client has reserved."""
         self._by_client[client] -= n_bytes
         if not self._by_client[client]:
             del self._by_client[client]

@@ -22,9 +22,9 @@ class Client(Protocol):
 class DispatcherClient:
     """Sends requests to the dispatcher; see dispatcher.Session.
 
-    workers   number of programs that it can run at once
-    on_drain  is called when the service starts to drain
-    on_end    is called when the dispatcher has exited
+    workers   number of concurrent programs
+    on_drain  called when the service starts to drain
+    on_end    called when the dispatcher has exited
     """
 
     def __init__(self, workers: int, on_drain: Callable[[], object], on_end: Callable[[], object]) -> None:
@@ -42,42 +42,42 @@ class DispatcherClient:
         requester: Client,
         request: Request[Response],
         *,
-        patience_seconds: float | None = None,
+        timeout_seconds: float | None = None,
         admitted: bool = False,
     ) -> Response:
-        """Return the response to a request. If its client disconnects, its program is killed.
+        """Execute a request and return the response. If its client disconnects, cancel it, which kills its program.
 
         Raises a ServiceError, or ClientDisconnected.
         """
-        number, answered = self._ask("execute", requester.client, request, patience_seconds, admitted)
-        gone = requester.disconnect_future()
+        number, response_future = self._call("execute", requester.client, request, timeout_seconds, admitted)
+        disconnect = requester.disconnect_future()
         try:
-            await asyncio.wait((answered, gone), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((response_future, disconnect), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            if not answered.done():
+            if not response_future.done():
                 del self._open[number]
                 self.link.call("cancel", number)
-        if not answered.done():
+        if not response_future.done():
             raise ClientDisconnected
-        result: Response = _result(answered.result())
+        result: Response = _result(response_future.result())
         return result
 
     async def make_room(self, client: str) -> None:
         """Make room in the queue for a request of this client. Raises TooManyRequests, or ShuttingDown."""
-        _result(await self._ask("make_room", client)[1])
+        _result(await self._call("make_room", client)[1])
 
-    async def hold(self, client: str, n_bytes: int) -> int:
-        """Count the bytes of a body; return the number for `release`. Raises TooManyRequests."""
-        number, answered = self._ask("hold", client, n_bytes)
+    async def reserve(self, client: str, n_bytes: int) -> int:
+        """Reserve bytes for a body; return the number for `release`. Raises TooManyRequests."""
+        number, response_future = self._call("reserve", client, n_bytes)
         try:
-            _result(await answered)
+            _result(await response_future)
         except BaseException:
             self.release(number)
             raise
         return number
 
     def release(self, number: int) -> None:
-        """Stop counting the bytes."""
+        """Release reserved bytes."""
         self.link.call("release", number)
 
     def count(self, path: str, status: int) -> None:
@@ -87,24 +87,24 @@ class DispatcherClient:
 
     async def describe(self) -> dict[str, Any]:
         """Return the properties of the dispatcher's Sandbox, and its load."""
-        about: dict[str, Any] = await self._ask("describe")[1]
+        about: dict[str, Any] = await self._call("describe")[1]
         return about
 
     async def metrics(self) -> bytes:
         """Return the metrics of the service in the text format of Prometheus."""
-        text: bytes = await self._ask("report")[1]
+        text: bytes = await self._call("report")[1]
         return text
 
-    def _ask(self, method: str, *arguments: Any) -> "tuple[int, asyncio.Future[Any]]":
+    def _call(self, method: str, *arguments: Any) -> "tuple[int, asyncio.Future[Any]]":
         number = next(self._numbers)
-        answered = self._open[number] = asyncio.get_running_loop().create_future()
+        response_future = self._open[number] = asyncio.get_running_loop().create_future()
         self.link.call(method, number, *arguments)
-        return number, answered
+        return number, response_future
 
     def _complete(self, number: int, response: Any) -> None:
-        answered = self._open.pop(number, None)
-        if answered is not None and not answered.done():
-            answered.set_result(response)
+        response_future = self._open.pop(number, None)
+        if response_future is not None and not response_future.done():
+            response_future.set_result(response)
 
 
 def _result(response: Any) -> Any:

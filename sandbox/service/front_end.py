@@ -1,4 +1,4 @@
-"""A process that serves HTTP: it checks requests, parses their JSON, and forwards them to the dispatcher."""
+"""A process that serves HTTP: checks requests, parses their JSON, and forwards them to the dispatcher."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ _START_POLL_SECONDS = 0.01
 class FrontEndConfig:
     """The configuration of a front end, sent to its standard input.
 
-    workers   number of programs that run at once
+    workers   number of concurrent programs
     """
 
     settings: ServiceSettings
@@ -34,7 +34,7 @@ class FrontEndConfig:
 
 
 def main(link: int, listener: int) -> None:
-    """Serve with these two sockets (descriptors) until the dispatcher closes the link."""
+    """Serve until the dispatcher closes the link. link, listener: descriptors of sockets."""
     raise_descriptor_limit()
     linux.enable_malloc_trim()  # returns the memory of large bodies and responses
     config: FrontEndConfig = pickle.load(sys.stdin.buffer)

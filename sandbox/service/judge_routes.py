@@ -1,8 +1,8 @@
-"""POST /judge: records as `curate judge` reads them, verdicts as it writes them.
+"""POST /judge: the records and verdicts of `curate judge`.
 
-The response to one record is one verdict; to an array of records, or {"records": [...]}, an array in the same order or,
-if the client accepts JSON Lines, a stream of verdicts. In a batch, a malformed record, or one that the sandbox failed
-to judge, gets an object with `error` and `index` instead of a verdict.
+The response to one record is one verdict. The response to an array of records, or {"records": [...]}, is an array in
+the same order or, if the client accepts JSON Lines, a stream. In a batch, a malformed record, or one that the sandbox
+failed to judge, gets an object with `error` and `index` instead of a verdict.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from sandbox.service.responses import JSON_LINES, JsonLinesResponse, json_respon
 from sandbox.service.service_errors import ClientDisconnected, MalformedRequest, ServiceError
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-_PREFETCH = 2  # records of one batch in the queue per worker; a bound, so that other requests get turns
+_PREFETCH = 2  # maximum records per worker that one batch has in the queue, so that other requests get turns
 
 
 async def judge(dispatcher: DispatcherClient, incoming: IncomingRequest, request: Request) -> Response:

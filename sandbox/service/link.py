@@ -1,6 +1,7 @@
-"""The connection between the dispatcher and a front end: a Unix socket, over which each calls methods of the other. A
-call is the name of a method and its arguments; it returns nothing. The calls of one iteration of the event loop are
-sent as one length-prefixed pickle: both ends are processes of one service, and trust each other.
+"""The connection between the dispatcher and a front end: a Unix socket, over which each calls methods of the other.
+
+A call consists of the name of a method and its arguments; it returns nothing. The calls of one iteration of the event
+loop are sent as one length-prefixed pickle, since both ends are processes of one service and trust each other.
 """
 
 import asyncio
@@ -14,8 +15,8 @@ _LENGTH_BYTES = 8
 class Link(asyncio.Protocol):
     """One end of the connection.
 
-    methods  methods that the peer may call: name -> method
-    on_end   is called when the peer has exited
+    methods  methods for the peer: name -> method
+    on_end   called when the peer has exited
     """
 
     def __init__(self, methods: dict[str, Callable[..., object]], on_end: Callable[[], object]) -> None:

@@ -1,16 +1,16 @@
-"""The sockets that servers of this project listen on."""
+"""Listening sockets, for all servers of this project."""
 
 import resource
 import socket
 
 MAX_CONNECTIONS = 8192  # of one process
-_KEEPALIVE_SECONDS = 60  # time after which a silent peer counts as gone
+_KEEPALIVE_SECONDS = 60  # time after which a silent peer counts as dead
 
 
 def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
     """Return a listening socket; port 0 takes a free port. Raises OSError.
 
-    shared  whether others may listen on the same port; the kernel distributes connections among them
+    shared  whether to share the port by SO_REUSEPORT; the kernel then distributes connections
     """
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     listener = socket.socket(family, kind, protocol)
@@ -31,7 +31,7 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
 
 
 def listen_many(host: str, port: int, count: int) -> list[socket.socket]:
-    """Return sockets that listen on the same port, which was free. Raises OSError."""
+    """Return several sockets that listen on the same, previously free port. Raises OSError."""
     first = listen(host, port)
     if count == 1:
         return [first]
@@ -41,7 +41,7 @@ def listen_many(host: str, port: int, count: int) -> list[socket.socket]:
 
 
 def raise_descriptor_limit() -> int:
-    """Let this process open as many files and connections as it may, up to twice MAX_CONNECTIONS; return the limit."""
+    """Raise RLIMIT_NOFILE to its hard limit, but at most to 2 * MAX_CONNECTIONS; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2 * MAX_CONNECTIONS if hard == resource.RLIM_INFINITY else min(hard, 2 * MAX_CONNECTIONS)
     if 0 <= soft < wanted:

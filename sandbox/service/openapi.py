@@ -43,10 +43,10 @@ _REFUSALS = {
     "413": "the body is too large",
     "421": "the header Host does not name this service",
     "415": "the body is not declared as JSON",
-    "422": "the body is malformed, or asks for something that is not possible",
+    "422": "the body is malformed, or requests something that is not possible",
     "429": "the queue is full; retry after the seconds in Retry-After",
     "503": "the service is stopping, or the sandbox failed: nothing is known about the program",
-    "504": "/run_code only: no worker came free in time, or the sandbox failed; try again",
+    "504": "/run_code only: no worker was free in time, or the sandbox failed; try again",
 }
 
 

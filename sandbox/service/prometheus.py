@@ -1,4 +1,4 @@
-"""GET /metrics: the metrics of one service for Prometheus, in a registry of its own."""
+"""GET /metrics: the metrics of one service for Prometheus, in their own registry."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ class ServiceMetrics:
         )
 
     def count(self, result: RunResult | Judgement, seconds: float) -> None:
-        """Count a run or a judgement that took so many seconds."""
+        """Count a run or a judgement. seconds: its duration."""
         if isinstance(result, Judgement):
             self._verdicts.labels(result.verdict.value).inc()
             self._work_seconds.labels("judge").observe(seconds)

@@ -1,5 +1,5 @@
-"""Reading a request, with bounds on its size and duration, and detecting its client's disconnection. The project's
-other servers use `read_body`, too.
+"""Reading of request bodies, with bounds on size and duration, and detection of disconnections. The project's other
+servers also use `read_body`.
 """
 
 import asyncio
@@ -38,11 +38,11 @@ async def read_body(
     advice: str = "",
     reserve: Callable[[int], Awaitable[None]] | None = None,
 ) -> bytes:
-    """Return the body of a request; b"" if it is not to be kept.
+    """Return the body of a request; b"" unless `keep`.
 
     seconds  time limit for the whole body
     advice   a remedy, for the message of PayloadTooLarge
-    reserve  is awaited once with the size of a large body, before most of it is read
+    reserve  awaited once with the size of a large body, before most of it is read
 
     Raises PayloadTooLarge, RequestTimeout, and MalformedRequest if the client disconnects.
     """
@@ -77,7 +77,7 @@ class RequestReader:
         self.dispatcher = dispatcher
         self.settings = settings
         self.bounds = bounds
-        self.pace = RateLimiter()
+        self.rate_limiter = RateLimiter()
 
 
 class IncomingRequest:
@@ -87,23 +87,25 @@ class IncomingRequest:
         self.settings = reader.settings
         self._request = request
         self._reader = reader
-        self._held: int | None = None
-        self._departure: asyncio.Task[None] | None = None
+        self._reservation: int | None = None
+        self._disconnect: asyncio.Task[None] | None = None
         self.path: str = request.scope["path"]
         self.client = client_key(request.client.host if request.client is not None else "")
 
     async def read(self) -> "request_codec.Request | JudgeBatch":
         """Read the body and parse it. Raises a ServiceError, or ClientDisconnected."""
-        # A web page may send other content types to a service on the same machine without a preflight request.
+        # Web pages can send other content types to a local service without a CORS preflight request.
         if self._request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise UnsupportedMediaType("the body must be JSON; send the header content-type: application/json")
-        settings, pace = self.settings, self._reader.pace
-        await pace.wait(self.client)
-        pace.charge(self.client, int(self._request.headers.get("content-length", 0)) * rate_limit.SECONDS_PER_BYTE)
+        settings, rate_limiter = self.settings, self._reader.rate_limiter
+        await rate_limiter.wait(self.client)
+        rate_limiter.charge(
+            self.client, int(self._request.headers.get("content-length", 0)) * rate_limit.SECONDS_PER_BYTE
+        )
         advice = "; `curate serve --max-body-mb N` allows more"
         try:
             body = await read_body(
-                self._request, settings.max_body, settings.body_seconds, advice=advice, reserve=self._hold
+                self._request, settings.max_body_bytes, settings.body_seconds, advice=advice, reserve=self._reserve
             )
         except MalformedRequest:
             raise ClientDisconnected from None
@@ -111,33 +113,33 @@ class IncomingRequest:
         try:
             return request_codec.parse(self.path, body, self._reader.bounds)
         except ServiceError:
-            pace.charge(self.client, rate_limit.REFUSAL_SECONDS)
+            rate_limiter.charge(self.client, rate_limit.REFUSAL_SECONDS)
             raise
         finally:
-            pace.charge(self.client, time.monotonic() - start_time)
+            rate_limiter.charge(self.client, time.monotonic() - start_time)
 
-    async def _hold(self, n_bytes: int) -> None:
-        self._held = await self._reader.dispatcher.hold(self.client, n_bytes)
+    async def _reserve(self, n_bytes: int) -> None:
+        self._reservation = await self._reader.dispatcher.reserve(self.client, n_bytes)
 
     def disconnect_future(self) -> "asyncio.Future[None]":
         """Return a future that completes when the client disconnects. Call it after reading the body."""
-        if self._departure is None:
-            self._departure = asyncio.ensure_future(self._watch())
-        return self._departure
+        if self._disconnect is None:
+            self._disconnect = asyncio.ensure_future(self._watch())
+        return self._disconnect
 
     async def _watch(self) -> None:
         while (await self._request.receive())["type"] != "http.disconnect":
             pass
 
     def __enter__(self) -> Self:
-        self._reader.pace.enter(self.client)
+        self._reader.rate_limiter.enter(self.client)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._reader.pace.leave(self.client)
-        if self._held is not None:
-            self._reader.dispatcher.release(self._held)
-        if self._departure is not None:
-            self._departure.cancel()
+        self._reader.rate_limiter.leave(self.client)
+        if self._reservation is not None:
+            self._reader.dispatcher.release(self._reservation)
+        if self._disconnect is not None:
+            self._disconnect.cancel()

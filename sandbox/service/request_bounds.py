@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sandbox import limit_bounds, machine
 from sandbox.program import Limits
 
-# Limit -> the option of `curate serve` that sets its bound. The other limits have no option.
+# Limit -> the option of `curate serve` for its bound. Other limits have no option.
 OPTIONS = {
     "wall_seconds": "--most-wall-seconds",
     "memory_mb": "--most-memory-mb",
@@ -14,7 +14,7 @@ OPTIONS = {
     "output_kb": "--most-output-kb",
     "disk_mb": "--most-disk-mb",
 }
-_WHOLE_MB = 4096  # memory that a run may always have, up to the machine's, however many workers share it
+_MIN_SHARE_MB = 4096  # minimum bound of a run's memory, for any number of workers, unless the machine has less
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class RequestBounds:
 
 
 def default_max_limits(workers: int) -> Limits:
-    """Return the default bounds. The memory of a run may be a worker's share, or _WHOLE_MB if the machine has that."""
+    """Return the default bounds. The memory bound is a worker's share, at least _MIN_SHARE_MB if the machine has it."""
     machine_mb = machine.available_memory_mb()
-    max_mb = max(machine_mb // workers, min(machine_mb, _WHOLE_MB))
+    max_mb = max(machine_mb // workers, min(machine_mb, _MIN_SHARE_MB))
     return Limits(
         wall_seconds=3600,
         cpu_seconds=3600,
@@ -49,16 +49,16 @@ def default_max_limits(workers: int) -> Limits:
 
 
 def clamp_limits(limits: Limits, requested: Mapping[str, str], max_limits: Limits) -> Limits:
-    """Return the limits of a run, with default values lowered to the bounds.
+    """Return the limits of a run, with default values clamped to the bounds.
 
-    requested   the limits that the request sets itself: limit -> field of the request
+    requested   the limits that the request sets explicitly: limit -> field of the request
 
-    Raises ValueError if one of these exceeds its bound.
+    Raises ValueError if an explicit limit exceeds its bound.
     """
     bounds = limit_bounds.bounds_by_name(max_limits)
     for name, bound in limit_bounds.exceeded_bounds(limits, bounds).items():
         if name in requested:
             option = f"; `curate serve {OPTIONS[name]}` allows more" if name in OPTIONS else ""
-            words = f"must be at most {bound:,} on this service, not {getattr(limits, name):,}{option}"
-            raise ValueError(f"field {requested[name]!r} {words}")
+            message = f"must be at most {bound:,} on this service, not {getattr(limits, name):,}{option}"
+            raise ValueError(f"field {requested[name]!r} {message}")
     return limit_bounds.clamp(limits, bounds)

@@ -1,7 +1,4 @@
-"""JSON to requests for the Sandbox, and results to JSON.
-
-A request is a RunRequest or a JudgeRequest.
-"""
+"""Decoding of requests for the Sandbox (RunRequest, JudgeRequest) from JSON, and encoding of results."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,12 +14,12 @@ from sandbox.service.service_errors import MalformedRequest, translate_parse_err
 
 Request = RunRequest | JudgeRequest
 
-_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
-    """One record of a batch: its request, or the error message of a malformed one."""
+    """A record of a batch: its request, or the error message if it is malformed."""
 
     record_id: str | int | None
     request: JudgeRequest | str
@@ -30,7 +27,7 @@ class BatchRecord:
 
 @dataclass(frozen=True, slots=True)
 class JudgeBatch:
-    """The records sent to POST /judge. is_single: a single record, whose response is a single verdict."""
+    """The records of a POST /judge. is_single: whether the body is a single record."""
 
     records: tuple[BatchRecord, ...]
     is_single: bool
@@ -73,10 +70,10 @@ def encode(path: str, record_id: str | int | None, request: Request, result: Run
 
 
 def _check_size(body: bytes, bound: RequestBounds) -> None:
-    """Check the number of values and levels of a body before it is parsed. Raises MalformedRequest. Scans only the
+    """Check the number of values and levels of a body before parsing it. Raises MalformedRequest. Scans only the
     characters between strings, which is cheap for any body.
     """
-    if body.count(b'"') > 4 * bound.max_values:  # two for a value, and two for its name
+    if body.count(b'"') > 4 * bound.max_values:  # two quotes per value, and two per name
         raise _too_many_values(bound)
     plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     between = b"".join(plain.split(b'"')[::2])
@@ -84,7 +81,7 @@ def _check_size(body: bytes, bound: RequestBounds) -> None:
     if between.count(b",") + opening + 1 > bound.max_values:
         raise _too_many_values(bound)
     depth = 0
-    for bracket in between.translate(None, _BRACKETS):
+    for bracket in between.translate(None, _NOT_BRACKETS):
         depth += 1 if bracket in b"[{" else -1
         if depth > bound.max_depth:
             raise MalformedRequest(
@@ -101,7 +98,7 @@ def _batch(raw: Any, bound: RequestBounds) -> JudgeBatch:
     if isinstance(raw, dict) and "records" in raw:
         if unknown := [name for name in raw if name != "records"]:
             raise MalformedRequest(
-                f"unknown field {unknown[0][:80]!r} beside 'records'; put it into the records, or leave it out"
+                f"unknown field {unknown[0][:80]!r} next to 'records'; move it into the records, or remove it"
             )
         records = raw["records"]
     if isinstance(records, dict):
@@ -137,6 +134,6 @@ def _object(raw: Any) -> dict[str, Any]:
     return raw
 
 
-def _limit_fields(raw: Any, place: str) -> dict[str, str]:
-    """Return the limits that a JSON object sets. place: the field of the request that holds them."""
-    return {name: f"{place}.{name}" for name in raw.get("limits", ())}
+def _limit_fields(raw: Any, field: str) -> dict[str, str]:
+    """Return the limits that a JSON object sets: limit -> field of the request. field: the field with the limits."""
+    return {name: f"{field}.{name}" for name in raw.get("limits", ())}

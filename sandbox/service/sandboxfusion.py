@@ -1,12 +1,12 @@
-"""The requests and responses of SandboxFusion for POST /run_code, so that its clients, verl among them, need no change.
+"""The requests and responses of SandboxFusion for POST /run_code, compatible with its clients, such as verl.
 
 As in SandboxFusion's server: a program that ended, successfully or not, is `Finished` and has its exit status, and
 one that timed out is `TimeLimitExceeded` and has none; a Python program that does not compile is a run that failed with
-status 1; a memory limit counts if it is above zero; unknown fields are ignored. Unlike SandboxFusion's server:
-    - stdout is complete or the run has failed: it is not truncated at 1 MB. Bytes that are not UTF-8 are replaced.
+status 1; only a memory limit above zero applies; unknown fields are ignored. Unlike SandboxFusion's server:
+    - stdout is complete or the run has failed: it is not truncated at 1 MB. Invalid UTF-8 is replaced.
     - a run that exceeds its memory or output limit, or makes a forbidden system call, has a return code other than 0,
-      whatever the program's own exit status, and the reason as the last line of stderr.
-    - compile_timeout is ignored: the compiler has limits of its own.
+      regardless of the program's exit status, and the reason as the last line of stderr.
+    - compile_timeout is ignored, since the compiler has its own limits.
     - a failure of the sandbox is not reported as a response: the request gets 504, which makes verl and the PyPI client
       retry. A 200 with `SandboxError` would count as a failure of the program in verl.
 """
@@ -21,7 +21,7 @@ from sandbox import json_codec
 from sandbox.program import BadLimit, Invocation, Limits, Outcome, Program, RunResult
 
 LIMIT_FIELDS = {"wall_seconds": "run_timeout", "memory_mb": "memory_limit_MB"}  # limit -> the field that sets it
-MEMORY_MB = 1024  # if the request sets no limit; the same as verl sets
+MEMORY_MB = 1024  # the default, as set by verl
 _KILLED = -9  # return code of a run that exceeded a limit but has exit status 0
 _INTERPRETED = {"python"}
 _REASONS = {
@@ -85,7 +85,7 @@ def parse(raw: dict[str, Any]) -> tuple[Program, Invocation, Limits, Mapping[str
 
 
 def make_response(program: Program, limits: Limits, result: RunResult) -> RunCodeResponse:
-    """Return the result of a run as SandboxFusion reports it."""
+    """Return the response for a run, as in SandboxFusion."""
     compiled = program.language not in _INTERPRETED
     if result.outcome is Outcome.NOT_COMPILED:
         failed = CommandRunResult("Finished", result.wall_seconds, result.exit_code or 1, "", _text(result.stderr))

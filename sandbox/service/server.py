@@ -1,4 +1,4 @@
-"""The service's main process: holds the dispatcher, starts the front ends, and shuts down gracefully."""
+"""The service's main process: has the dispatcher, starts the front ends, and shuts down gracefully."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ from sandbox.service.settings import ServiceSettings
 
 log = logging.getLogger(__name__)
 
-_SHUTDOWN_SECONDS = 5  # time to send the last responses after all runs were killed
+_SHUTDOWN_SECONDS = 5  # maximum time for the last responses after all runs were killed
 _RESTART_SECONDS = 1  # pause before the replacement of a front end that failed to start
 _PROJECT = str(Path(__file__).parents[2])
 
@@ -33,11 +33,11 @@ _PROJECT = str(Path(__file__).parents[2])
 def serve(
     box: Sandbox, settings: ServiceSettings, listeners: Sequence[socket.socket], on_ready: Callable[[], object]
 ) -> bool:
-    """Serve until SIGTERM or SIGINT, with a front end for each of the listening sockets; then close them and the box.
+    """Serve until SIGTERM or SIGINT, with a front end for each listening socket; then close the sockets and the box.
 
-    The first signal lets accepted requests finish, for at most settings.drain_seconds; a second one stops at once.
-    `on_ready` is called once requests can be answered. Returns whether every accepted request has been answered.
-    Raises SandboxError if a front end does not start.
+    After the first signal, drain for at most settings.drain_seconds; a second signal aborts all requests. `on_ready` is
+    called once the service is ready. Returns whether every accepted request got a response. Raises SandboxError if a
+    front end does not start.
     """
     raise_descriptor_limit()
     linux.enable_malloc_trim()  # returns the memory of large requests and responses
@@ -46,7 +46,7 @@ def serve(
         try:
             return await _Service(box, settings, listeners).run(on_ready)
         finally:
-            await asyncio.to_thread(box.close)  # before the loop closes: workers may still respond
+            await asyncio.to_thread(box.close)  # before the loop closes, since workers may still respond
 
     with asyncio.Runner(loop_factory=uvicorn.Config("").get_loop_factory()) as runner:
         return runner.run(run())
@@ -62,7 +62,7 @@ class _FrontEnd:
         self.session: Session | None = None
 
     def start(self, config: bytes) -> socket.socket:
-        """Start the process; return the socket that connects it."""
+        """Start the process; return the socket connected to it."""
         ours, theirs = socket.socketpair()
         with theirs:
             descriptors = theirs.fileno(), self.listener.fileno()
@@ -72,7 +72,7 @@ class _FrontEnd:
                 pass_fds=descriptors,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C must not reach it: it ends with its dispatcher
+                start_new_session=True,  # without Ctrl-C; it exits with its dispatcher
             )
         assert self.process.stdin is not None
         with suppress(BrokenPipeError), self.process.stdin as stdin:  # it may have ended already
@@ -100,7 +100,7 @@ class _Service:
         self._all_answered = True
 
     async def run(self, on_ready: Callable[[], object]) -> bool:
-        """Serve; return whether every accepted request has been answered."""
+        """Serve; return whether every accepted request got a response."""
         for number in (signal.SIGINT, signal.SIGTERM):
             self._loop.add_signal_handler(number, self._stop)
         try:
@@ -140,18 +140,18 @@ class _Service:
         front_end.kill()
         front_end.session = None
         if self._is_draining:
-            self._end_if_alone()
+            self._end_if_unused()
         elif not self._started.is_set():
             self._started.set()
         else:
-            log.warning("a front end has ended, and with it its requests; another one replaces it")
+            log.warning("a front end has exited, and its requests failed; starting another one")
             pause = 0 if front_end.is_ready else _RESTART_SECONDS
             self._loop.call_later(pause, lambda: asyncio.ensure_future(self._start(front_end)))
 
     def _stop(self) -> None:
         queue = self._dispatcher.queue
         if queue.draining:
-            self._give_up()
+            self._abort()
             return
         log.info("stopping: %d requests are running, %d waiting", queue.n_running, queue.waiting)
         queue.draining = True  # reject new requests
@@ -160,18 +160,18 @@ class _Service:
             if front_end.session is not None:
                 front_end.session.link.call("drain")
         self._started.set()
-        self._end_if_alone()
-        self._loop.call_later(self._drain_seconds, self._give_up)
+        self._end_if_unused()
+        self._loop.call_later(self._drain_seconds, self._abort)
 
-    def _give_up(self) -> None:
-        if self._dispatcher.give_up():
+    def _abort(self) -> None:
+        if self._dispatcher.abort_requests():
             self._all_answered = False
-        self._loop.call_later(_SHUTDOWN_SECONDS, self._abandon)
+        self._loop.call_later(_SHUTDOWN_SECONDS, self._force_end)
 
-    def _abandon(self) -> None:
+    def _force_end(self) -> None:
         self._all_answered = False  # a front end that is still running has unsent responses
         self._ended.set()
 
-    def _end_if_alone(self) -> None:
+    def _end_if_unused(self) -> None:
         if not any(front_end.session for front_end in self._front_ends):
             self._ended.set()

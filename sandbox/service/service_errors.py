@@ -1,6 +1,6 @@
-"""The error responses of the service. None of them is a verdict on the program. A client may retry after 429, 502, 503
-or 504, unless the `error` in the response, such as "ExecutionLost", means that the sandbox has already retried. All
-other errors are caused by the request.
+"""The error responses of the service, none of them a verdict. A client may retry after 429, 502, 503 or 504, unless the
+`error` in the response, such as "ExecutionLost", means that the sandbox has already retried. The request causes all
+other errors.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ class Unauthorized(ServiceError):
 
 
 class MisdirectedRequest(ServiceError):
-    """The request was sent to a name that is not the service's."""
+    """The request was sent to a host name that is not the service's."""
 
     code = "Misdirected"
     status = HTTPStatus.MISDIRECTED_REQUEST
@@ -93,7 +93,7 @@ class QueueTimeout(ServiceError):
     status = HTTPStatus.GATEWAY_TIMEOUT
 
     def __init__(self, retry_after: int) -> None:
-        super().__init__(f"no worker came free in time; try again in {retry_after} s", retry_after=retry_after)
+        super().__init__(f"no worker was free in time; try again in {retry_after} s", retry_after=retry_after)
 
 
 class ClientDisconnected(Exception):
@@ -102,7 +102,7 @@ class ClientDisconnected(Exception):
 
 @contextmanager
 def translate_parse_errors() -> Iterator[None]:
-    """Raise MalformedRequest for the exceptions that a request's content causes."""
+    """Convert exceptions that a request's content causes to MalformedRequest."""
     try:
         yield
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:

@@ -9,20 +9,20 @@ from sandbox.program import Limits
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """The operator's choices.
+    """The operator's settings.
 
-    max_queued_requests    number of requests that may wait for a worker; further ones get 429
-    max_body_mb            size of one request's body; all requests together may hold MAX_HELD_BODIES times as much
+    max_queued_requests    maximum number of queued requests; further ones get 429
+    max_body_mb            maximum size of a request's body; all bodies together may have MAX_BUFFERED_BODIES times that
     token                  the token that clients must send as `Authorization: Bearer TOKEN`, or as the password of
-                           http://anyone:TOKEN@host; None: no token required
-    open_metrics           whether /metrics needs no token, as /health never does
-    host                   the name or address that the service is bound to and that clients use
-    max_limits             upper bounds for the limits of one run; None derives them from the machine
+                           http://anyone:TOKEN@host; None if no token is required
+    open_metrics           whether /metrics is open without the token, like /health
+    host                   the bind address, or its name, as used by clients
+    max_limits             upper bounds for the limits of one run; None for the machine's
                            (request_bounds.default_max_limits)
-    body_seconds           time within which the body of a request must arrive
-    queue_timeout_seconds  time that a /run_code request waits for a worker before it gets 504, which verl retries. verl
-                           itself times out 10 s after the program's limits and counts that as the program's failure
-    drain_seconds          time for accepted requests to finish after SIGTERM; less than Kubernetes' 30 s before SIGKILL
+    body_seconds           time limit for receiving the body of a request
+    queue_timeout_seconds  maximum time of a /run_code request in the queue, before it gets 504, which verl retries.
+                           verl times out 10 s after the program's limits and counts that as the program's failure
+    drain_seconds          maximum time for accepted requests after SIGTERM; less than Kubernetes' 30 s before SIGKILL
     """
 
     max_queued_requests: int = 1024
@@ -36,20 +36,20 @@ class ServiceSettings:
     drain_seconds: float = 25
 
     @property
-    def max_body(self) -> int:
-        """Bytes that the body of one request may have."""
+    def max_body_bytes(self) -> int:
+        """Maximum size of the body of one request."""
         return int(self.max_body_mb * 2**20)
 
     @property
-    def max_held_bytes(self) -> int:
-        """Bytes that the bodies of all requests together may have."""
-        return MAX_HELD_BODIES * self.max_body
+    def max_buffered_bytes(self) -> int:
+        """Maximum size of the bodies of all requests together."""
+        return MAX_BUFFERED_BODIES * self.max_body_bytes
 
 
-MAX_HELD_BODIES = 32  # bodies of maximum size that may be held at once
+MAX_BUFFERED_BODIES = 32  # maximum number of bodies of maximum size in memory
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a service bound to `host`. Raises OSError for an unknown name."""
+    """Return whether `host` is a loopback address, or resolves to one. Raises OSError for an unknown name."""
     addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in addresses)

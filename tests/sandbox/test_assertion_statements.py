@@ -285,7 +285,7 @@ def test_objects_that_are_not_data_can_be_kept_and_given_back(box: Sandbox) -> N
     local = "class Local: pass\nimport pytest\nwith pytest.raises(Exception): f(Local())"
     case = first(box, "def f(x): return x", suite_of(local))
     assert case.verdict is Verdict.WRONG_ANSWER
-    assert "cannot be asked this" in case.detail
+    assert "cannot decode a request of the test" in case.detail
 
 
 def test_unittest_and_other_libraries_can_be_used(box: Sandbox) -> None:

@@ -9,7 +9,7 @@ from sandbox import Case, Limits, Outcome, Program, RunResult, Sandbox, Suite, V
 from sandbox.jail import call_runner
 from sandbox.languages import _purity, python
 
-_purity.set_library_names(python._builtins_of_calls())
+_purity.set_library_names(python._make_call_builtins())
 
 # Each gets hold of an object of the library, changes it, and returns "first" if it finds the object unchanged.
 MESSAGES = {

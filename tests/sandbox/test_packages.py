@@ -208,5 +208,5 @@ def test_modules_that_no_backend_can_take_are_refused() -> None:
         Sandbox(workers=1, modules={"a-b": ""})
     with pytest.raises(ValueError, match="less than 100,000 bytes of JSON, not 100,"):
         Sandbox(workers=1, modules={"large": "#" * 100_000})
-    with pytest.raises(ValueError, match="for the backends local and docker, not for http"):
+    with pytest.raises(ValueError, match="only with the backends local and docker, not http"):
         Sandbox(backend="http", url="http://127.0.0.1:1", modules={"a": ""})

@@ -83,8 +83,8 @@ ON_THE_WIRE: dict[str, tuple[tuple[str, str], str]] = {
          "try: f(3)\nexcept KeyError as e: assert e.equals(77)"), "has no attribute 'equals'"),
     "an exception in the place of an object": (
         (f"{REPLY}class E(Exception): pass\ndef f(x):\n    peer = side()[0]\n    n = peer._class_number(E)\n"
-         "    reply(raised=['error', number_of(f), ['mine', n], [], [], ''], classes=peer._class_news)", RAISES), "an exception where none is allowed"),
-    "an object that is refused": ((f"{REPLY}def f(x): reply(refused='TypeError: no')", "import pytest\nwith pytest.raises(Exception): f(3)"), "cannot be asked this"),
+         "    reply(raised=['error', number_of(f), ['mine', n], [], [], ''], classes=peer._new_classes)", RAISES), "an exception where none is allowed"),
+    "an object that is refused": ((f"{REPLY}def f(x): reply(refused='TypeError: no')", "import pytest\nwith pytest.raises(Exception): f(3)"), "cannot decode a request of the test"),
     "the answer to a later question": ((f"{REPLY}def f(x): side()[0]._stream.send({NOTHING} | {{'number': 9, 'value': 7}}) or reply(value=7)", "assert f(1) == 7"), "another request"),
     "an answer without a number": ((f"{REPLY}def f(x): side()[0]._stream.send({NOTHING} | {{'value': 7}}) or reply(value=7)", "assert f(1) == 7"), "another request"),
     "a class that is described again": (

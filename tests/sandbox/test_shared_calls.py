@@ -13,7 +13,7 @@ from sandbox import Case, Judgement, Limits, Program, Sandbox, Suite, Verdict
 from sandbox.languages import _pure_names, _purity, python
 
 LIMITS = Limits(wall_seconds=2, memory_mb=256)
-_purity.set_library_names(python._builtins_of_calls())
+_purity.set_library_names(python._make_call_builtins())
 
 
 def judged(
@@ -161,7 +161,7 @@ def test_an_ordinary_solution_shares(source: str) -> None:
 
 
 # Looked up before any test: packages that other tests import may replace a builtin.
-PASSED_ON = {**vars(datetime), **vars(functools), **python._builtins_of_calls()}
+PASSED_ON = {**vars(datetime), **vars(functools), **python._make_call_builtins()}
 
 
 @pytest.mark.parametrize("name", sorted(_pure_names.IMMUTABLE_NAMES - {"__name__"}))

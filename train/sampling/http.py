@@ -32,7 +32,7 @@ from train.sampling.protocol import Prompt, SampledCompletion, SamplingParams, S
 from train.sampling.text import NO_ARGUMENTS, truncate_at_stop
 
 try:
-    from sandbox.http_client import HttpClient, HttpReply, ServerUnreachable
+    from sandbox.http_client import HttpClient, HttpResponse, ServerUnreachable
 except ImportError as error:
     raise SamplerError(f"cannot call a server: {error}. Type: {install_command('http')}") from error
 
@@ -130,7 +130,7 @@ def is_transient(status: int) -> bool:
     return status in _RETRYABLE_STATUSES or (status >= 500 and status not in _PERMANENT_SERVER_ERRORS)
 
 
-def get_with_retries(client: HttpClient, path: str, max_seconds: float) -> HttpReply:
+def get_with_retries(client: HttpClient, path: str, max_seconds: float) -> HttpResponse:
     """Send a GET, with a few retries. Raises ServerUnreachable."""
     attempt = 0
     while True:
@@ -288,7 +288,7 @@ class HttpSampler:
             )
         raise self._permanent_error(status, reply)
 
-    def _permanent_error(self, status: int, reply: HttpReply) -> SamplerError:
+    def _permanent_error(self, status: int, reply: HttpResponse) -> SamplerError:
         return SamplerError(f"the server at {self._url} answered {status}, {_reason(reply)}.{_ADVICE.get(status, '')}")
 
     def _request(self, prompt: Prompt, max_tokens: int) -> tuple[str, dict[str, Any]]:
@@ -373,5 +373,5 @@ def _wants_new_limit(error: _Error) -> bool:
     return is_unsupported or _NEW_LIMIT in (error.message or "")
 
 
-def _reason(reply: HttpReply) -> str:
+def _reason(reply: HttpResponse) -> str:
     return " ".join(reply.message().split()).rstrip(".")

@@ -123,7 +123,7 @@ class HttpSource:
     def _request(self, version: int, file: WeightFile, path: Path, size: int) -> None:
         """Send one request. Raises ServerUnreachable if interrupted, and TransferError for a missing file."""
         url, headers = f"/weights/{version}/{file.name}", {"range": f"bytes={size}-"}
-        with self._client.open_reply("GET", url, read_seconds=_READ_SECONDS, headers=headers, unpack=False) as reply:
+        with self._client.open_response("GET", url, read_seconds=_READ_SECONDS, headers=headers, unpack=False) as reply:
             if reply.status in _RETRYABLE_STATUSES:
                 raise ServerUnreachable(f"the answer is {reply.status}")
             if reply.status not in (200, 206):

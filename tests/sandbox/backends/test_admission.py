@@ -97,7 +97,7 @@ def test_limits_above_the_maximum_are_lowered_and_logged_once(caplog: pytest.Log
         assert box.judge(ECHO, ONE).accepted
     words = [record.getMessage() for record in caplog.records]
     assert len(words) == len({each.split()[0] for each in words}) >= 4
-    assert any("memory_mb of 4000 was asked for; programs get 200 at most" in each for each in words)
+    assert any("memory_mb of 4000 was requested; programs get at most 200" in each for each in words)
 
 
 def test_a_row_with_excessive_limits_is_judged(box: Sandbox) -> None:

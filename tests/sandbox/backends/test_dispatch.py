@@ -44,7 +44,7 @@ class Scripted(Lane):
     def answers(self, *answers: Any) -> None:
         """Answer the oldest requests."""
         jobs, self.got = self.got[: len(answers)], self.got[len(answers) :]
-        self.dispatcher.settle((self, job, answer) for job, answer in zip(jobs, answers, strict=True))
+        self.dispatcher.deliver((self, job, answer) for job, answer in zip(jobs, answers, strict=True))
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def submit(dispatcher: RequestDispatcher, count: int = 1) -> list["Future[Any]"]
 
 def lose(lane: Scripted, why: str = "gone") -> None:
     """Lose a lane, and wait until others have its requests."""
-    lane.dispatcher.lose(lane, why)
+    lane.dispatcher.drop_lane(lane, why)
     wait_for_helpers(lane.dispatcher)
 
 

@@ -350,7 +350,7 @@ def test_an_image_of_another_version_is_an_error_that_says_what_to_type(engine: 
 @leaves_sockets
 def test_a_missing_engine_is_an_error_that_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
-    with pytest.raises(BackendUnavailable, match="no Docker engine answers.*docker.io"):
+    with pytest.raises(BackendUnavailable, match="no Docker engine responds.*docker.io"):
         Sandbox(backend="docker")
 
 

@@ -297,7 +297,7 @@ def test_without_a_cluster_the_error_says_what_to_type() -> None:
     refused, nonsense, no_answer = said.splitlines()
     assert "refused" in refused, errors
     assert "nonsense" in nonsense
-    assert "no answer in 3 s" in no_answer
+    assert "no response in 3 s" in no_answer
     for line in (refused, nonsense, no_answer):
         assert 'Start one with "ray start --head", or give the address' in line
 

@@ -197,8 +197,8 @@ def test_long_texts_are_split_lazily(name: str, end: str) -> None:
 def test_long_lines_are_the_same_as_short_ones(
     name: str, blank: str, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_text, "_BLOCK", 1 << 13)
-    monkeypatch.setattr(_text, "_ROOM", 1 << 13)
+    monkeypatch.setattr(_text, "_BLOCK_CHARS", 1 << 13)
+    monkeypatch.setattr(_text, "_LENGTH_SLACK", 1 << 13)
     same = checkers.load(name).same_output
     numbers = [f"{number}.5" for number in range(3000)]
     assert same(blank.join(numbers) + end, " ".join(numbers))

@@ -157,7 +157,7 @@ def test_an_existing_file_is_replaced_only_if_asked_for(records: Path, tmp_path:
     out.write_text("mine")
     refused = judge(records, out)
     assert (refused.exit_code, out.read_text()) == (1, "mine")
-    assert refused.output == f"Error: {out} exists. Give --overwrite to replace it, or choose another --out.\n"
+    assert refused.output == f"Error: {out} exists. Pass --overwrite to replace it, or choose another --out.\n"
     assert judge(records, out, "--overwrite").exit_code == 0
     assert len(verdicts(out)) == 3
 
@@ -219,7 +219,7 @@ def test_a_full_disk_is_noticed_before_the_work_and_the_work_continues_when_ther
     assert done.returncode == 0, done.stderr + done.stdout
     assert "Traceback" not in done.stderr
     before, during = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
-    assert before.startswith(f"Error: the disk of {disk} is full: 40 verdicts take at least ")
+    assert before.startswith(f"Error: not enough disk space in {disk}: 40 verdicts need at least ")
     assert before.endswith("Nothing has been judged.")
     assert "No space left on device" in during
     assert during.endswith("the same command continues.")

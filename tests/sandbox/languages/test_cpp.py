@@ -143,8 +143,8 @@ def test_slow_compilations_are_shared_by_the_workers(tmp_path: Path) -> None:
 @pytest.fixture
 def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the bounds of compilations to an eighth."""
-    monkeypatch.setattr(compile_cache, "_IN_MEMORY_BYTES", 8 << 20)
-    monkeypatch.setattr(compile_cache, "_IN_DIRECTORY_BYTES", 64 << 20)
+    monkeypatch.setattr(compile_cache, "_MAX_MEMORY_BYTES", 8 << 20)
+    monkeypatch.setattr(compile_cache, "_MAX_DIRECTORY_BYTES", 64 << 20)
 
 
 @pytest.mark.usefixtures("small_bounds")

@@ -23,7 +23,7 @@ from sandbox.program import Limits
 from sandbox.request import RunRequest
 from sandbox.service import request_codec
 from sandbox.service.allowed_hosts import AllowedHosts
-from sandbox.service.dispatcher import HeldBytes
+from sandbox.service.dispatcher import ByteBudget
 from sandbox.service.fair_queue import client_key
 from sandbox.service.request_bounds import RequestBounds
 from sandbox.service.service_errors import MalformedRequest, TooManyRequests
@@ -273,7 +273,7 @@ def test_a_slow_reader_gets_the_whole_answer(impatient: Service) -> None:
 
 
 def test_held_bytes_are_bounded_and_one_client_gets_at_most_half() -> None:
-    held = HeldBytes(1_000_000)
+    held = ByteBudget(1_000_000)
     held.acquire("a", 400_000)
     with pytest.raises(TooManyRequests):
         held.acquire("a", 200_000)

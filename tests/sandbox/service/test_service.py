@@ -135,7 +135,7 @@ def test_a_misspelt_field_is_refused_in_the_words_of_curate_judge(service: Servi
 @pytest.mark.parametrize(
     ("path", "content", "words"),
     [
-        ("/judge", {"records": [RECORD], "run_all": True}, "unknown field 'run_all' beside 'records'"),
+        ("/judge", {"records": [RECORD], "run_all": True}, "unknown field 'run_all' next to 'records'"),
         ("/judge?runall=true", RECORD, "unknown parameter 'runall' in the query"),
         ("/judge?run_all=yes", RECORD, "parameter 'run_all' must be true or false, not 'yes'"),
         ("/judge", {**RECORD, "time_limit_s": 4000}, "field 'time_limit_s' must be at most 3,600"),

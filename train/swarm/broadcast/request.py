@@ -66,7 +66,7 @@ def get(
     try:
         with (
             client.open_interrupt(interrupt),
-            client.open_reply(
+            client.open_response(
                 "GET", f"/{path}", read_seconds=max(seconds, 0.001), headers=headers, unpack=False
             ) as reply,
         ):
