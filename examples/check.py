@@ -2,8 +2,8 @@
 
     .venv/bin/python examples/check.py
 
-This runs the samples' solutions without isolation, the slow ones up to their time limit, in about a minute. It is
-independent of the pipeline: it uses the marks of the samples, and shares no code with curate/.
+It runs the samples' solutions without isolation, the slow ones up to their time limit, in about a minute. It is
+independent of the pipeline: it uses the verdicts that the samples state, and shares no code with curate/.
 """
 
 import json
@@ -25,7 +25,7 @@ def seconds_allowed(sample: Sample) -> float:
     return min(max(5 * sample.settings.get("seconds", 1.0), 6), 12)
 
 
-def same(printed: Any, expected: Any) -> bool:
+def is_equal(printed: Any, expected: Any) -> bool:
     if isinstance(printed, str) and isinstance(expected, str):
         return [line.split() for line in printed.split("\n")] == [line.split() for line in expected.split("\n")]
     return printed == expected
@@ -39,13 +39,13 @@ def outcome(solution: Solution, sample: Sample, hash_seed: int = 0) -> str:
             return "slow"
         except subprocess.CalledProcessError as error:
             return "foreign" if b"SyntaxError" in error.stderr.encode() else "crash"
-        if not same(printed, expected):
+        if not is_equal(printed, expected):
             return "wrong"
     return "accepted"
 
 
 def verdict(solution: Solution, sample: Sample) -> str:
-    """Return the mark that the solution should have."""
+    """Return the verdict that the sample should state for the solution."""
     if solution.language != "python":
         return "foreign"
     first = outcome(solution, sample)
@@ -58,7 +58,7 @@ def verdicts_of(sample: Sample) -> dict[Solution, str]:
     return {solution: verdict(solution, sample) for solution in sample.solutions}
 
 
-def fate(sample: Sample, text: str, verdicts: dict[Solution, str]) -> str:
+def decide(sample: Sample, text: str, verdicts: dict[Solution, str]) -> str:
     """Return `keep`, or the first reason for rejection in the order of the pipeline. Duplicates are not considered."""
     gold = [verdicts[solution] for solution in sample.gold]
     has_references = sample.source != "livecodebench"
@@ -69,7 +69,7 @@ def fate(sample: Sample, text: str, verdicts: dict[Solution, str]) -> str:
         return "unparsable"
     if has_references and not gold:
         return "no_reference"
-    if has_references and all(mark == "foreign" for mark in gold):
+    if has_references and all(each == "foreign" for each in gold):
         return "wrong_language"
     if len(distinct) < 5:
         return "few_tests"
@@ -100,7 +100,7 @@ def rank(sample: Sample) -> tuple[bool, int, int, str]:
     return sample.source == "livecodebench", -len(distinct), sources.index(sample.source), sample.row_id
 
 
-def mistakes() -> list[str]:
+def find_mistakes() -> list[str]:
     """Return a message for each false claim of the samples."""
     samples = encode.read_samples()
     messages = []
@@ -113,7 +113,7 @@ def mistakes() -> list[str]:
                 messages.append(f"{place}: a solution marked {solution.verdict} is {seen}")
 
     texts = {place: encode.statement(sample, samples) for place, sample in samples.items()}
-    fates = {place: fate(sample, texts[place], verdicts[place]) for place, sample in samples.items()}
+    fates = {place: decide(sample, texts[place], verdicts[place]) for place, sample in samples.items()}
     words = {place: shingles(text) for place, text in texts.items()}
     for a, b in combinations(samples, 2):
         similarity = jaccard(words[a], words[b])
@@ -137,7 +137,7 @@ def mistakes() -> list[str]:
 
 
 def main() -> int:
-    messages = mistakes()
+    messages = find_mistakes()
     for message in messages:
         print(message, file=sys.stderr)
     return 1 if messages else 0

@@ -56,7 +56,7 @@ class Solution:
 class Sample:
     """One row to be rendered. Tests are (input, output) pairs: texts, or a list of arguments and a value."""
 
-    place: str  # taco/00-ferry-queue: the source and the name of the file
+    place: str  # such as taco/00-ferry-queue: source and file name
     settings: dict[str, Any]
     title: str
     statement: str

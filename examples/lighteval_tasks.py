@@ -151,7 +151,7 @@ class SolveRateMetric(SamplingMetric, SampleLevelComputation):
 
 
 def mean_judged_share(shares: Sequence[float]) -> float:
-    """Return the mean of the known shares; NaN if there are none."""
+    """Return the mean of the shares of problems with a verdict; NaN if there are none."""
     known = [share for share in shares if not math.isnan(share)]
     return sum(known) / len(known) if known else math.nan
 

@@ -17,17 +17,17 @@ RAW = Path(__file__).parent / "raw" / "taco"
 
 
 class ShortStatements(ProblemStage[int]):
-    """Rejects problems whose statement has more than `most` words. The record of a problem is the number of words."""
+    """Rejects problems with statements of more than `max_words` words. The record of a problem is their number."""
 
     name = "short statements"
     record_type = int
 
-    def __init__(self, *, most: int) -> None:
-        self._most = most
+    def __init__(self, *, max_words: int) -> None:
+        self._max_words = max_words
 
     @property
     def options(self) -> Mapping[str, Any]:
-        return {"max_words": self._most}
+        return {"max_words": self._max_words}
 
     def key(self, row: BuildRow) -> str:
         """Return a fingerprint of the statement, the only input of the number of words."""
@@ -39,7 +39,7 @@ class ShortStatements(ProblemStage[int]):
 
     def apply(self, row: BuildRow, record: int) -> BuildRow:
         """Reject the problem if its statement has too many words."""
-        if record <= self._most:
+        if record <= self._max_words:
             return row
         return row.reject(self.name, "long_statement", f"{record} words")
 
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     options = BuildOptions(mutants=0, cross_checks=0)
-    stages = [*default_stages(options), ShortStatements(most=arguments.max_words)]
+    stages = [*default_stages(options), ShortStatements(max_words=arguments.max_words)]
     manifest = build([("taco", str(RAW))], arguments.out, options, stages=stages)
     rejected = sum(count.rejected_in(ShortStatements.name) for count in manifest.counts.values())
     print(f"{manifest.n_kept} problems in {arguments.out}; {rejected} statements were too long")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from cast import Cast, free_ports
+from processes import ProcessGroup, free_ports
 
 from train.errors import ControllerUnreachable, RunError
 from train.swarm.client import SignedClient
@@ -19,12 +19,12 @@ from train.swarm.signatures import public_key_bytes, read_key
 class Swarm:
     """A swarm in one folder: run/, coordinator/, relays, keys and logs.
 
-    tell  called with the name of a process and a line of its output
+    report  called with the name of a process and a line of its output
     """
 
-    def __init__(self, folder: Path, tell: Callable[[str, str], None] = lambda name, line: None) -> None:
+    def __init__(self, folder: Path, report: Callable[[str, str], None] = lambda name, line: None) -> None:
         self.folder, self.run = folder, folder / "run"
-        self.cast = Cast(folder / "logs", tell)
+        self.processes = ProcessGroup(folder / "logs", report)
         self._ports = free_ports(4)
         self._client: SignedClient | None = None
 
@@ -32,35 +32,35 @@ class Swarm:
         """Start `curate train`, whose only worker is the swarm's coordinator."""
         settings = [*changes, "workers.local=false", f"workers.listen={self._address(0)}"]
         words = [word for change in settings for word in ("--set", change)]
-        self.cast.curate("trainer", "train", str(config), "--out", str(self.run), "--resume", *words)
-        self.cast.wait_for("trainer", "workers can join")
+        self.processes.curate("trainer", "train", str(config), "--out", str(self.run), "--resume", *words)
+        self.processes.wait_for("trainer", "workers can join")
 
     def start_coordinator(self, *options: str) -> None:
         """Start the coordinator, and the two relays named in invites."""
         relays = [word for number in (2, 3) for word in ("--relay", f"http://{self._address(number)}")]
-        self.cast.curate(
+        self.processes.curate(
             "coordinator", "coordinator", str(self.folder / "coordinator"), "--controller",
             f"http://{self._address(0)}", "--listen", self._address(1), *relays, *options,
         )  # fmt: skip
-        self.cast.wait_for("coordinator", "listening on")
+        self.processes.wait_for("coordinator", "listening on")
         for number in (2, 3):
             name = f"relay-{number - 1}"
-            self.cast.curate(
+            self.processes.curate(
                 name, "relay", "--invite", self._invite(), "--folder", str(self.folder / name), "--listen",
                 self._address(number),
             )  # fmt: skip
 
     def start_verifier(self) -> None:
-        self.cast.curate("verifier", "verifier", self._invite("verifier"), "--key", str(self._key("verifier")))
+        self.processes.curate("verifier", "verifier", self._invite("verifier"), "--key", str(self._key("verifier")))
 
     def start_node(self, name: str, cheat: str = "") -> None:
         """Start a node, which may cheat in one of the ways of cheats.py."""
         invite, key = self._invite(), str(self._key(name))
         if cheat:
             script = str(Path(__file__).parent / "cheats.py")
-            self.cast.start(name, sys.executable, "-W", "ignore", script, cheat, invite, key)
+            self.processes.start(name, sys.executable, "-W", "ignore", script, cheat, invite, key)
         else:
-            self.cast.curate(name, "rollout", "--join", invite, "--key", key)
+            self.processes.curate(name, "rollout", "--join", invite, "--key", key)
 
     def steps(self) -> int:
         """Return the number of steps completed by the trainer."""

@@ -17,8 +17,8 @@ import time
 import tomllib
 from pathlib import Path
 
-from cast import run
 from parts import Swarm
+from processes import run
 
 from train.run.model_card import MODEL_FOLDER, weights_digest
 from train.swarm.messages import SwarmStatus
@@ -28,32 +28,32 @@ CHEATS = {"quentin": "quantised", "greta": "greedy", "drew": "dropping"}  # kind
 HONEST = ("ann", "bea")
 JOINS_AT, LEAVES_AT = 0.35, 0.6  # share of the steps after which bea joins, and ann leaves
 MIN_LEASE_SECONDS = 20.0
-_WORTH_TELLING = re.compile(r"^step |joined|rejected|refuses|has left|run is over|published|Error")
+_REPORTED_LINES = re.compile(r"^step |joined|rejected|refuses|has left|run is over|published|Error")
 
 
 def main(folder: Path) -> None:
     """Run the example, and print its result. Exits with 1 if it is not the expected one."""
     began = time.monotonic()
-    settings, lease_seconds = _prepared(folder)
+    settings, lease_seconds = _prepare(folder)
     config = HERE / "swarm.toml"
-    swarm = Swarm(folder / "swarm", lambda name, line: _tell(name, line, began))
-    with swarm.cast:
+    swarm = Swarm(folder / "swarm", lambda name, line: _report(name, line, began))
+    with swarm.processes:
         swarm.start_trainer(config, *settings)
         swarm.start_coordinator("--bars", str(folder / "bars.toml"), "--lease-seconds", f"{lease_seconds:.0f}")
         swarm.start_verifier()
         for name, cheat in CHEATS.items():
             swarm.start_node(name, cheat)
-        status, thrown_out = _play(swarm)
+        status, thrown_out = _run_nodes(swarm)
     replay = run("train", str(swarm.run), "--replay", "--out", str(folder / "replay"), "--overwrite")
-    _say("replay", replay.strip().splitlines()[-1], began)
+    _print_line("replay", replay.strip().splitlines()[-1], began)
     trusted = ["workers.local=true", 'workers.listen=""', *settings]
     run("train", str(config), "--out", str(folder / "trusted"), "--overwrite", *_changes(trusted))
-    _table(swarm, status, folder, time.monotonic() - began)
-    if faults := _faults(swarm, status, thrown_out, folder / "replay"):
+    _print_table(swarm, status, folder, time.monotonic() - began)
+    if faults := _find_faults(swarm, status, thrown_out, folder / "replay"):
         sys.exit("\n".join(f"Error: {fault}" for fault in faults))
 
 
-def _prepared(folder: Path) -> tuple[list[str], float]:
+def _prepare(folder: Path) -> tuple[list[str], float]:
     """Write problems and model, calibrate the thresholds, and return the run's settings and the time for a lease."""
     from prepare import prepare
 
@@ -69,43 +69,43 @@ def _prepared(folder: Path) -> tuple[list[str], float]:
     return settings, max(MIN_LEASE_SECONDS, time.monotonic() - began)
 
 
-def _play(swarm: Swarm) -> tuple[SwarmStatus, set[str]]:
+def _run_nodes(swarm: Swarm) -> tuple[SwarmStatus, set[str]]:
     """Start and stop nodes until the run ends. Return the coordinator's last status, and the cheats thrown out.
 
     Raises RuntimeError if a process has failed unexpectedly.
     """
     ann, bea = HONEST
     steps = int(tomllib.loads((HERE / "swarm.toml").read_text())["run"]["steps"])
-    cast, thrown_out = swarm.cast, set[str]()
+    processes, thrown_out = swarm.processes, set[str]()
     status, leaves = None, False
-    while cast.is_alive("trainer"):
-        cast.listen()
-        gone = {name for name in CHEATS if cast.has_failed(name)}
+    while processes.is_alive("trainer"):
+        processes.report_output()
+        gone = {name for name in CHEATS if processes.has_failed(name)}
         now = swarm.status()
         if now is not None:
             thrown_out |= {name for name in CHEATS if _state(swarm, now, name) in ("banned", "suspended")}
         status = now or status
-        needed = [name for name in ("coordinator", "verifier", *HONEST) if name in cast.processes]
-        failed = [name for name in needed if cast.has_failed(name)]
+        needed = [name for name in ("coordinator", "verifier", *HONEST) if name in processes.by_name]
+        failed = [name for name in needed if processes.has_failed(name)]
         failed += [] if now is None else sorted(gone - thrown_out)
         if failed:
-            raise RuntimeError(f"{failed[0]} has failed:\n{cast.said(failed[0])[-2000:]}")
-        if ann not in cast.processes and len(thrown_out) == len(CHEATS):
+            raise RuntimeError(f"{failed[0]} has failed:\n{processes.output(failed[0])[-2000:]}")
+        if ann not in processes.by_name and len(thrown_out) == len(CHEATS):
             swarm.start_node(ann)
-        if bea not in cast.processes and ann in cast.processes and swarm.steps() >= JOINS_AT * steps:
+        if bea not in processes.by_name and ann in processes.by_name and swarm.steps() >= JOINS_AT * steps:
             swarm.start_node(bea)
         joined = None if status is None else swarm.node_in(status, bea)
         if swarm.steps() >= LEAVES_AT * steps and not leaves and joined is not None and joined.accepted:
             leaves = True
-            cast.leave(ann)
+            processes.terminate(ann)
         time.sleep(0.5)
-    cast.listen()
-    if cast.processes["trainer"].returncode or status is None:
-        raise RuntimeError(f"the trainer has failed:\n{cast.said('trainer')[-2000:]}")
+    processes.report_output()
+    if processes.by_name["trainer"].returncode or status is None:
+        raise RuntimeError(f"the trainer has failed:\n{processes.output('trainer')[-2000:]}")
     return swarm.status() or status, thrown_out
 
 
-def _faults(swarm: Swarm, status: SwarmStatus, thrown_out: set[str], replay: Path) -> list[str]:
+def _find_faults(swarm: Swarm, status: SwarmStatus, thrown_out: set[str], replay: Path) -> list[str]:
     """Return a message for each violated expectation."""
     faults = []
     for name, cheat in CHEATS.items():
@@ -128,7 +128,7 @@ def _state(swarm: Swarm, status: SwarmStatus, name: str) -> str:
     return "" if node is None else node.state
 
 
-def _table(swarm: Swarm, status: SwarmStatus, folder: Path, seconds: float) -> None:
+def _print_table(swarm: Swarm, status: SwarmStatus, folder: Path, seconds: float) -> None:
     print(f"\n{'node':10} {'is':12} {'state':10} {'leases':>6} {'accepted':>8}  verdicts")
     for name in (*CHEATS, *HONEST):
         node = swarm.node_in(status, name)
@@ -153,12 +153,12 @@ def _changes(settings: list[str]) -> list[str]:
     return [word for change in settings for word in ("--set", change)]
 
 
-def _tell(name: str, line: str, began: float) -> None:
-    if _WORTH_TELLING.search(line):
-        _say(name, line, began)
+def _report(name: str, line: str, began: float) -> None:
+    if _REPORTED_LINES.search(line):
+        _print_line(name, line, began)
 
 
-def _say(name: str, line: str, began: float) -> None:
+def _print_line(name: str, line: str, began: float) -> None:
     print(f"{time.monotonic() - began:6.1f}  {name:12} {line[:110]}", flush=True)
 
 

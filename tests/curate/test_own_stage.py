@@ -26,7 +26,7 @@ def source(tmp_path_factory):
 
 
 def stages(most=100):
-    return [*default_stages(OPTIONS), ShortStatements(most=most)]
+    return [*default_stages(OPTIONS), ShortStatements(max_words=most)]
 
 
 @pytest.fixture(scope="module")
@@ -81,14 +81,14 @@ def test_its_results_from_before_a_kill_are_not_computed_again(source, tmp_path,
 
 
 def test_a_build_of_only_own_stages_needs_no_sandbox(source, tmp_path):
-    manifest = build(source, tmp_path / "out", OPTIONS, stages=[ShortStatements(most=100)])
+    manifest = build(source, tmp_path / "out", OPTIONS, stages=[ShortStatements(max_words=100)])
     assert (manifest.n_kept, manifest.n_verified) == (3, 0)
     assert manifest.build.strength is None
 
 
 def test_stages_that_cannot_be_combined_are_refused(source, tmp_path):
     with pytest.raises(ValueError, match="two steps of the build are called 'short statements'"):
-        build(source, tmp_path, OPTIONS, stages=[*stages(), ShortStatements(most=3)])
+        build(source, tmp_path, OPTIONS, stages=[*stages(), ShortStatements(max_words=3)])
     with pytest.raises(ValueError, match="evaluation sets belong to one of them"):
         build(source, tmp_path, OPTIONS, stages=stages(), against=["lcb:2024-08-01..2024-08-02"])
 

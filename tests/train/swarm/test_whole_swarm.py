@@ -34,10 +34,10 @@ RUN = [
 def parts(monkeypatch):
     """Return the module of the example that starts the parts of a swarm, as children of the zygote."""
     monkeypatch.syspath_prepend(EXAMPLE)
-    import cast
     import parts
+    import processes
 
-    monkeypatch.setattr(cast, "Popen", forked.Popen)
+    monkeypatch.setattr(processes, "Popen", forked.Popen)
     return parts
 
 
@@ -53,7 +53,7 @@ def bars(tmp_path_factory, tiny_model, six_problems):
 
 def played(swarm, small, bars, events, *, nodes, steps):
     """Play a swarm to the end of its run; `events` are what happens after so many steps. Returns what was seen last."""
-    with swarm.cast:
+    with swarm.processes:
         swarm.start_trainer(small, *RUN, f"run.steps={steps}")
         swarm.start_coordinator("--bars", str(bars), "--lease-seconds", str(LEASE_SECONDS))
         swarm.start_verifier()
@@ -61,19 +61,19 @@ def played(swarm, small, bars, events, *, nodes, steps):
             swarm.start_node(name, cheat)
         status, until = None, time.monotonic() + SECONDS
         waiting = sorted(events, key=lambda event: event[0])
-        while swarm.cast.is_alive("trainer"):
-            assert time.monotonic() < until, everything_said(swarm)
+        while swarm.processes.is_alive("trainer"):
+            assert time.monotonic() < until, all_output(swarm)
             while waiting and swarm.steps() >= waiting[0][0]:
                 waiting.pop(0)[1](swarm)
             status = swarm.status() or status
             time.sleep(0.2)
-        assert swarm.cast.processes["trainer"].returncode == 0, everything_said(swarm)
+        assert swarm.processes.by_name["trainer"].returncode == 0, all_output(swarm)
         assert waiting == []
         return swarm.status() or status
 
 
-def everything_said(swarm):
-    return "\n".join(f"--- {name}\n{swarm.cast.said(name)[-3000:]}" for name in swarm.cast.processes)
+def all_output(swarm):
+    return "\n".join(f"--- {name}\n{swarm.processes.output(name)[-3000:]}" for name in swarm.processes.by_name)
 
 
 def check(swarm, honest):
@@ -104,7 +104,7 @@ def test_cheats_are_thrown_out_and_only_honest_answers_are_trained_on(small, bar
     swarm = parts.Swarm(tmp_path / "swarm")
     nodes = {"ann": "", "quentin": "quantised", "greta": "greedy", "drew": "dropping"}
     # The run cannot end before bea has joined: what ann has sampled until she leaves is too old for the last steps.
-    events = [(1, lambda swarm: swarm.start_node("bea")), (1, lambda swarm: swarm.cast.leave("ann"))]
+    events = [(1, lambda swarm: swarm.start_node("bea")), (1, lambda swarm: swarm.processes.terminate("ann"))]
     status = played(swarm, small, bars, events, nodes=nodes, steps=5)
     seen = {name: swarm.node_in(status, name) for name in (*nodes, "bea")}
     for name in ("ann", "bea"):
@@ -114,7 +114,7 @@ def test_cheats_are_thrown_out_and_only_honest_answers_are_trained_on(small, bar
     for name in ("quentin", "greta", "drew"):
         assert seen[name].state in ("banned", "suspended"), seen[name]
         assert (seen[name].n_granted, seen[name].accepted) <= (2, 1), seen[name]
-    assert "has left" in swarm.cast.said("ann")
+    assert "has left" in swarm.processes.output("ann")
     assert seen["bea"].accepted > 0
     check(swarm, ("ann", "bea"))
 
@@ -124,11 +124,11 @@ def test_a_run_survives_the_death_of_its_coordinator_a_relay_the_verifier_and_a_
     swarm = parts.Swarm(tmp_path / "swarm")
 
     def kill(name):
-        def kill_and_start_again(swarm):
-            swarm.cast.kill(name)
-            swarm.cast.start_again(name)
+        def kill_and_restart(swarm):
+            swarm.processes.kill(name)
+            swarm.processes.restart(name)
 
-        return kill_and_start_again
+        return kill_and_restart
 
     # Nothing is trained on without a verifier, so the end of the run shows that the second one works.
     events = [(1, kill("coordinator")), (2, kill("relay-1")), (3, kill("verifier")), (4, kill("ann"))]

@@ -1,4 +1,4 @@
-"""The processes of a swarm on this machine, each with its own log. All of them end with this process."""
+"""The processes of a swarm on this machine, each with its own log, until this process exits."""
 
 import os
 import signal
@@ -15,28 +15,28 @@ from typing import Self
 ROOT = Path(__file__).parents[2]
 CURATE = (sys.executable, "-W", "ignore", str(ROOT / "cli.py"))
 _THREADS = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-_GOODBYE_SECONDS = 10.0
+_SHUTDOWN_SECONDS = 10.0
 
 
-class Cast:
+class ProcessGroup:
     """The processes, by their names.
 
     logs  folder for their logs
-    tell  called with the name of a process and a line of its output
+    report  called with the name of a process and a line of its output
     """
 
-    def __init__(self, logs: Path, tell: Callable[[str, str], None] = lambda name, line: None) -> None:
-        self._logs, self._tell = logs, tell
+    def __init__(self, logs: Path, report: Callable[[str, str], None] = lambda name, line: None) -> None:
+        self._logs, self._report = logs, report
         self._commands: dict[str, tuple[str, ...]] = {}
         self._read: dict[str, int] = {}
-        self.processes: dict[str, Popen[bytes]] = {}
+        self.by_name: dict[str, Popen[bytes]] = {}
         logs.mkdir(parents=True, exist_ok=True)
 
     def start(self, name: str, *command: str, environment: Mapping[str, str] = {}) -> None:
         """Start a process."""
         self._commands[name] = command
         with self._log(name).open("ab") as log:
-            self.processes[name] = Popen(
+            self.by_name[name] = Popen(
                 command, env={**os.environ, **_THREADS, **environment}, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
@@ -46,51 +46,51 @@ class Cast:
 
     def kill(self, name: str) -> None:
         """Send SIGKILL to a process."""
-        self.processes[name].kill()
-        self.processes[name].wait()
+        self.by_name[name].kill()
+        self.by_name[name].wait()
 
-    def start_again(self, name: str) -> None:
-        """Restart an ended process with the same command."""
+    def restart(self, name: str) -> None:
+        """Start a process that has exited again, with the same command."""
         self.start(name, *self._commands[name])
 
-    def leave(self, name: str) -> None:
-        """Ask a process to shut down, by a signal."""
-        self.processes[name].send_signal(signal.SIGTERM)
+    def terminate(self, name: str) -> None:
+        """Send SIGTERM to a process."""
+        self.by_name[name].send_signal(signal.SIGTERM)
 
     def is_alive(self, name: str) -> bool:
-        return self.processes[name].poll() is None
+        return self.by_name[name].poll() is None
 
     def has_failed(self, name: str) -> bool:
-        return bool(self.processes[name].poll())
+        return bool(self.by_name[name].poll())
 
-    def said(self, name: str) -> str:
+    def output(self, name: str) -> str:
         """Return the output of a process so far."""
         return self._log(name).read_text(encoding="utf-8", errors="replace")
 
-    def listen(self) -> None:
+    def report_output(self) -> None:
         """Report all output since the last call."""
-        for name in self.processes:
-            words = self.said(name)
+        for name in self.by_name:
+            words = self.output(name)
             *lines, rest = words[self._read.get(name, 0) :].split("\n")
             self._read[name] = len(words) - len(rest)
             for line in lines:
-                self._tell(name, line)
+                self._report(name, line)
 
     def wait_for(self, name: str, words: str) -> None:
         """Wait until this text appears in the output of a process. Raises RuntimeError if the process ends before."""
-        while words not in self.said(name):
-            self.listen()
-            if not self.is_alive(name) and words not in self.said(name):
-                raise RuntimeError(f"{name} has ended before it says {words!r}:\n{self.said(name)[-2000:]}")
+        while words not in self.output(name):
+            self.report_output()
+            if not self.is_alive(name) and words not in self.output(name):
+                raise RuntimeError(f"{name} exited without printing {words!r}:\n{self.output(name)[-2000:]}")
             time.sleep(0.1)
 
     def close(self) -> None:
-        """End all processes: ask them to shut down, then kill them."""
-        for process in self.processes.values():
+        """End all processes: send SIGTERM, then SIGKILL."""
+        for process in self.by_name.values():
             if process.poll() is None:
                 process.terminate()
-        until = time.monotonic() + _GOODBYE_SECONDS
-        for process in self.processes.values():
+        until = time.monotonic() + _SHUTDOWN_SECONDS
+        for process in self.by_name.values():
             try:
                 process.wait(max(0.0, until - time.monotonic()))
             except subprocess.TimeoutExpired:
