@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 StepCallback = Callable[[int, Mapping[str, float]], None]
 
 _MODEL_AS_IT_IS = "To write the model as it is: --resume --set run.steps=1."
-_MAX_TRUNCATED_STEPS = 5  # successive steps with a truncated share of at least run.max_truncated
+_MAX_TRUNCATED_STEPS = 5  # successive steps with a truncated share of at least run.max_truncated_share
 
 
 def train(config: Config, run: Path, *, report: StepCallback = lambda step, metrics: None) -> None:
@@ -285,7 +285,7 @@ class Trainer:
         metrics |= self._evaluations.after_step(step, self._schedule.max_tokens)
         with defer_interrupts():
             self._record_step(step, metrics, groups)
-        is_truncated = clipped_ratio >= self._config.run.max_truncated
+        is_truncated = clipped_ratio >= self._config.run.max_truncated_share
         self._truncated_steps = self._truncated_steps + 1 if is_truncated else 0
         if self._truncated_steps >= _MAX_TRUNCATED_STEPS:
             raise RolloutError(_truncation_message(step, clipped_ratio))

@@ -15,11 +15,11 @@ from train.config import as_table, with_overrides
 from train.run.checkpoint import list_checkpoints
 
 CHECKPOINT_STEPS = 2
-# A random model never ends a completion. overlong = "none" trains on truncated ones, and this value of max_truncated
-# keeps them from ending the run.
+# A random model never ends a completion. overlong = "none" trains on truncated ones, and this value of
+# max_truncated_share keeps them from ending the run.
 CHANGES = (
     "rollout.prompts=8", "rollout.completions=4", "rollout.online_filter=false", "reward.random=true", "run.steps=100",
-    f"run.checkpoint_steps={CHECKPOINT_STEPS}", "run.keep=1", "run.max_truncated=2.0",
+    f"run.checkpoint_steps={CHECKPOINT_STEPS}", "run.keep=1", "run.max_truncated_share=2.0",
 )  # fmt: skip
 
 

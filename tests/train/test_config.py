@@ -122,6 +122,24 @@ def test_a_written_configuration_is_read_back_unchanged(file):
 
 
 @pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("most.processes", "limits.processes"),
+        ("rollout.most_running", "rollout.max_running_groups"),
+        ("run.most_truncated", "run.max_truncated_share"),
+        ("reward.least_wall_seconds", "reward.min_test_seconds"),
+        ("reward.most_wall_seconds", "reward.max_test_seconds"),
+    ],
+)
+def test_names_that_existing_files_have_are_read(old, new, file):
+    section, key = old.split(".")
+    in_file = config.read_config(file(f"{SMALL}\n[{section}]\n{key} = 7\n"))
+    expected = config.read_config(file(SMALL), [f"{new}=7"])
+    assert in_file == config.read_config(file(SMALL), [f"{old}=7"]) == expected
+    assert config.read_config(file(f"{SMALL}\n[{section}]\n{key} = 8\n"), [f"{new}=7"]) == expected
+
+
+@pytest.mark.parametrize(
     ("text", "changes", "words"),
     [
         pytest.param("[model]\npath = 'm'\n", [], "data.dataset is missing. Give --data, or", id="no section"),
@@ -150,7 +168,7 @@ def test_a_written_configuration_is_read_back_unchanged(file):
         pytest.param(SMALL, ["rollout.temperature=3"], "rollout.temperature must be at most 2, not 3", id="hot"),
         pytest.param(SMALL, ["reward.length_budget=1"], "data.target_tokens", id="no lengths to reward"),
         pytest.param(SMALL, ["reward.overlong=1"], "overlong_buffer_tokens", id="buffer of more than an answer"),
-        pytest.param(SMALL, ["reward.min_wall_seconds=20"], "must be at most reward.max_wall_seconds", id="limits"),
+        pytest.param(SMALL, ["reward.min_test_seconds=20"], "must be at most reward.max_test_seconds", id="limits"),
         pytest.param(SMALL, ["reward.function=mine"], 'must have the form "module:function", not', id="no function"),
         pytest.param(SMALL, ["reward.function=mine:code"], "Choose another name", id="a name of ours"),
         pytest.param(SMALL, ["data.weight=0"], "data.weight must be more than 0, not 0", id="no weight"),

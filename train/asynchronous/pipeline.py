@@ -168,7 +168,7 @@ def controller_settings(config: Config, max_tokens: int, *, vocabulary: int) -> 
         return replace(
             settings,
             max_staleness=rollout.staleness,
-            max_running_groups=rollout.max_running,
+            max_running_groups=rollout.max_running_groups,
             weight_load_timeout_seconds=config.engine.sync_seconds,
         )
     # The trainer's own sampler sends no heartbeats while it samples.

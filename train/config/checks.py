@@ -154,8 +154,8 @@ def _workers(config: "Config") -> Iterator[str]:
 def _reward(config: "Config") -> Iterator[str]:
     """Check [reward] and [sandbox]."""
     reward = config.reward
-    if reward.min_wall_seconds > reward.max_wall_seconds:
-        yield "reward.min_wall_seconds must be at most reward.max_wall_seconds"
+    if reward.min_test_seconds > reward.max_test_seconds:
+        yield "reward.min_test_seconds must be at most reward.max_test_seconds"
     if reward.function and not _FUNCTION.fullmatch(reward.function):
         yield f'reward.function must have the form "module:function", not {reward.function!r}'
     if function_name(reward.function) in BUILTIN_REWARDS:

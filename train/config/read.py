@@ -97,6 +97,13 @@ def _explain(refusal: str, table: Any) -> str:
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _PRESETS = Path(__file__).with_name("presets")
+_NEW_NAMES = {  # of keys and a section that existing files call otherwise
+    "most": "limits",
+    "rollout.most_running": "max_running_groups",
+    "run.most_truncated": "max_truncated_share",
+    "reward.least_wall_seconds": "min_test_seconds",
+    "reward.most_wall_seconds": "max_test_seconds",
+}
 
 
 def read_config(
@@ -164,10 +171,17 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not a text file. Give the path of a TOML file.") from error
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}. Give the path of a TOML file.") from error
-    table = _parse(text, str(path))
+    table = _with_new_names(_parse(text, str(path)))
     if isinstance(table.get("reward"), str):  # shorthand for a custom reward function as the only reward
         table["reward"] = {"code": 0.0, "math": 0.0, "function": table["reward"]}
     return table
+
+
+def _with_new_names(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    return {
+        _NEW_NAMES.get(prefix + key, key): _with_new_names(value, f"{key}.") if isinstance(value, dict) else value
+        for key, value in table.items()
+    }
 
 
 def with_overrides(config: Config, changes: Sequence[str]) -> Config:
@@ -226,6 +240,8 @@ def _apply(table: dict[str, Any], change: str) -> None:
     """Apply one section.key=value, or stages.NUMBER.key=value, in place."""
     name, equals, text = change.partition("=")
     *sections, key = name.strip().split(".")
+    key = _NEW_NAMES.get(f"{'.'.join(sections)}.{key}", key)
+    sections = [_NEW_NAMES.get(section, section) for section in sections]
     if not equals or len(sections) not in (1, 2):
         raise ConfigError(f"--set {change}: give section.key=value, or stages.0.key=value")
     try:

@@ -84,7 +84,7 @@ class RolloutConfig:
     staleness: int = 1
     # Under "async", the maximum number of groups that are sampled at once; 0: as many as `staleness` allows. The
     # smallest value that keeps the engines busy lowers staleness.
-    max_running: int = 0
+    max_running_groups: int = 0
     # Under "async", whether engines load new weights in the middle of completions, which continue under them. false:
     # only after all running completions end, as in AReaL's ablation.
     interrupt: bool = True
@@ -163,8 +163,8 @@ class RewardConfig:
     overlong_buffer_tokens: PositiveInt = 4096  # tokens before the length limit over which that penalty grows
     select: Literal["longest", "strongest", "all"] = "longest"  # which tests of a problem run
     tests: PositiveInt = 15  # maximum number of tests, unless select is "all"
-    min_wall_seconds: PositiveFloat = 6.0  # lower bound of a test's time limit, by default the problem's own
-    max_wall_seconds: float = 12.0  # upper bound of a test's time limit
+    min_test_seconds: PositiveFloat = 6.0  # lower bound of a test's time limit, by default the problem's own
+    max_test_seconds: float = 12.0  # upper bound of a test's time limit
     languages: tuple[Literal["python", "cpp"], ...] = ("python",)  # accepted languages of programs
     # "labeled": only a code block whose fence names its language is a program, as in DeepCoder's paper. "any": a block
     # without a label is one, too, if there is no other.
@@ -212,7 +212,7 @@ class ProgramLimitsConfig:
     """
 
     memory_mb: int = 0  # 0: the memory of the machine, or of our cgroup
-    wall_seconds: float = 0.0  # in training, reward.max_wall_seconds applies as well
+    wall_seconds: float = 0.0  # in training, reward.max_test_seconds applies as well
     processes: int = 0  # 0: 4096
     output_kb: int = 0  # output of a program
     disk_mb: int = 0  # size of /tmp, which is kept in memory
@@ -317,7 +317,7 @@ class RunConfig:
     keep: int = 2  # checkpoints to keep, the newest ones; always at least the last
     wandb: str = ""  # W&B project; empty: no logging there
     tensorboard: bool = False  # true: also write the metrics for TensorBoard
-    max_truncated: float = 0.95  # share of truncated completions that ends the run after five such steps
+    max_truncated_share: float = 0.95  # share of truncated completions that ends the run after five such steps
     save_samples: int = 4  # completions to save from each step, with their verdicts
     # true: keep the whole journal of an asynchronous run for --replay, some 12 bytes per token. false: delete what is
     # older than the oldest checkpoint.

@@ -233,8 +233,8 @@ def _code_reward(sandbox: Sandbox, settings: config.RewardConfig) -> CodeReward:
         sandbox,
         select=settings.select,
         tests=settings.tests,
-        min_test_seconds=settings.min_wall_seconds,
-        max_test_seconds=settings.max_wall_seconds,
+        min_test_seconds=settings.min_test_seconds,
+        max_test_seconds=settings.max_test_seconds,
         languages=settings.languages,
         labeled_only=settings.fence == "labeled",
     )

@@ -34,7 +34,7 @@ _BEFORE = (_LOCK, CONFIG, "prompts.jsonl", "workers", "journal")
 # of the checkpoint detects a change of data.include.
 _MAY_CHANGE = (
     "run", "evaluation", "engine", "workers", "data.include", "sandbox", "limits", "rollout.max_seconds",
-    "rollout.max_running", "reward.model_device", "optimizer.row_tokens", "optimizer.offload", "ranks",
+    "rollout.max_running_groups", "reward.model_device", "optimizer.row_tokens", "optimizer.offload", "ranks",
 )  # fmt: skip
 _MUST_STAY = (
     "run.seed",  # determines the order of prompts
