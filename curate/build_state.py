@@ -327,7 +327,7 @@ def _replay(file: WorkFile, number: int, stages: Sequence[Stage]) -> BuildRow:
     records = file.records(number)
     for stage in stages:
         if stage.name in records and isinstance(stage, ProblemStage):
-            row = stage.apply(row, from_json(stage.record_type, json.loads(records[stage.name][1])))
+            row = stage.settle(row, from_json(stage.record_type, json.loads(records[stage.name][1])))
     return row
 
 
@@ -335,15 +335,15 @@ def _store_record(file: WorkFile, number: int, row: BuildRow, record: Any, stage
     stage = stages[index]
     assert isinstance(stage, ProblemStage)
     key = stage.key(row) or ""
-    applied = stage.apply(row, record)
+    settled = stage.settle(row, record)
     rejection = file.rejection(number)
-    if applied.rejection != row.rejection:
-        rejection = None if applied.rejection is None else (index, applied.rejection)
+    if settled.rejection != row.rejection:
+        rejection = None if settled.rejection is None else (index, applied.rejection)
     file.save_result(
         number,
-        applied.problem,
+        settled.problem,
         record=(stage.name, key, json.dumps(to_json(record))),
-        next_stage=first_pending(applied, stages, index + 1),
+        next_stage=first_pending(settled, stages, index + 1),
         rejection=rejection,
     )
 

@@ -2,7 +2,7 @@
 
 A build is a list of stages (see `curate.stages.default_stages`); a custom stage is one more entry. Most stages examine
 one problem at a time and derive from `ProblemStage`, with three methods: `key` returns the cache key of a problem's
-record, `examine` computes the record, and `apply` updates or rejects the problem by it. The build stores the records,
+record, `examine` computes the record, and `settle` updates or rejects the problem by it. The build stores the records,
 so a restarted build examines only problems without one. A stage that compares problems with each other derives from
 `Stage`.
 """
@@ -98,7 +98,7 @@ class ProblemStage(Stage, Generic[Record]):
         sandbox: returns the sandbox of a seed; let its SandboxError propagate to the build, which retries
         """
 
-    def apply(self, row: BuildRow, record: Record) -> BuildRow:
+    def settle(self, row: BuildRow, record: Record) -> BuildRow:
         """Return the row, updated or rejected by its record."""
         return row
 

@@ -37,7 +37,7 @@ class ShortStatements(ProblemStage[int]):
         """Count words. A stage that executes programs would set `seed`, and use `sandbox(self.seed)` here."""
         return len(row.problem.statement.split())
 
-    def apply(self, row: BuildRow, record: int) -> BuildRow:
+    def settle(self, row: BuildRow, record: int) -> BuildRow:
         """Reject the problem if its statement has too many words."""
         if record <= self._max_words:
             return row

@@ -84,7 +84,7 @@ class CrossCheckStage(ProblemStage[CrossCheckRecord]):
             record = _count_agreeing(_first(solutions, self._others), suite, metered)
         return replace(record, spent_cpu_seconds=round(metered.spent_seconds, 6))
 
-    def apply(self, row: BuildRow, record: CrossCheckRecord) -> BuildRow:
+    def settle(self, row: BuildRow, record: CrossCheckRecord) -> BuildRow:
         if row.problem.verified:
             row = row.update(
                 n_references=row.problem.n_references + record.n_passing,

@@ -52,7 +52,7 @@ class RerunStage(ProblemStage[RerunRecord]):
         trials = _referee_trials(row.problem, judgement)
         return RerunRecord(judgement.verdict, metered.spent_seconds, failure, trials)
 
-    def apply(self, row: BuildRow, record: RerunRecord) -> BuildRow:
+    def settle(self, row: BuildRow, record: RerunRecord) -> BuildRow:
         if record.verdict is not Verdict.ACCEPTED:
             detail = f"accepted, then {record.verdict.value} with another seed"
             failures = (record.failure,) if record.failure else ()

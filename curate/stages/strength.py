@@ -43,7 +43,7 @@ class StrengthStage(ProblemStage[StrengthRecord]):
     def examine(self, row: BuildRow, sandbox: OpenSandbox) -> StrengthRecord:
         return measure(row.problem, MeteredSandbox(sandbox(self.seed)), max_count=self._max_count, seed=self.seed)
 
-    def apply(self, row: BuildRow, record: StrengthRecord) -> BuildRow:
+    def settle(self, row: BuildRow, record: StrengthRecord) -> BuildRow:
         if record.share is None:
             return row
         if self._min_share is not None and record.share < self._min_share:

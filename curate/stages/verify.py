@@ -85,7 +85,7 @@ class VerificationStage(ProblemStage[ReferenceRecord]):
         solutions = self.candidates(row.problem)[: self.tries]
         return find_reference(row.problem, solutions, MeteredSandbox(sandbox(self.seed)))
 
-    def apply(self, row: BuildRow, record: ReferenceRecord) -> BuildRow:
+    def settle(self, row: BuildRow, record: ReferenceRecord) -> BuildRow:
         if record.passing_index is None:
             causes = Counter(record.causes)
             detail = ", ".join(f"{cause} {n}" for cause, n in sorted(causes.items()))

@@ -64,7 +64,7 @@ class AnswerStage(ProblemStage[str]):
             return "not_mathematics"
         return "" if compare(row.problem.expected_answer) == ACCEPTED else "not_itself"
 
-    def apply(self, row: BuildRow, record: str) -> BuildRow:
+    def settle(self, row: BuildRow, record: str) -> BuildRow:
         if not record:
             return row.update(verified=True)
         return row.reject("verify", UNPARSABLE, f"{_DETAILS[record]}: {row.problem.expected_answer[:200]}", record)
