@@ -338,7 +338,7 @@ def _store_record(file: WorkFile, number: int, row: BuildRow, record: Any, stage
     settled = stage.settle(row, record)
     rejection = file.rejection(number)
     if settled.rejection != row.rejection:
-        rejection = None if settled.rejection is None else (index, applied.rejection)
+        rejection = None if settled.rejection is None else (index, settled.rejection)
     file.save_result(
         number,
         settled.problem,
