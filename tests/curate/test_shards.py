@@ -6,6 +6,7 @@ import shutil
 import signal
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -62,7 +63,8 @@ def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shard_folders(out: Path) -> list[Path]:
-    return sorted(out.parent.glob("**/shards/*[0-9]"))
+    below = ((Path(folder), name) for folder, names, _ in os.walk(out.parent) for name in names)  # while they vanish
+    return sorted(folder / name for folder, name in below if folder.name == "shards" and name[-1].isdigit())
 
 
 def test_a_build_in_many_shards_is_the_build_in_one(rows, undivided, small_shards, tmp_path):
@@ -74,12 +76,14 @@ def test_a_build_whose_shard_processes_are_killed_says_so_and_continues(rows, un
 
     def kill_workers() -> None:
         while not stop.is_set():
-            for process in psutil.Process().children(recursive=True):
-                of_server = process.ppid() != os.getpid()  # which starts the processes of shards
-                if of_server and "multiprocessing" in " ".join(process.cmdline()) and shard_folders(tmp_path / "out"):
-                    process.send_signal(signal.SIGKILL)
-                    killed.append(process.pid)
-                    return
+            with suppress(psutil.NoSuchProcess):
+                for process in psutil.Process().children(recursive=True):
+                    of_server = process.ppid() != os.getpid()  # which starts the processes of shards
+                    of_shards = of_server and "multiprocessing" in " ".join(process.cmdline())
+                    if of_shards and shard_folders(tmp_path / "out"):
+                        process.send_signal(signal.SIGKILL)
+                        killed.append(process.pid)
+                        return
             time.sleep(0.005)
 
     killer = threading.Thread(target=kill_workers)

@@ -171,9 +171,9 @@ def test_an_unresponsive_head_soon_becomes_an_error(cluster: Any, monkeypatch: p
         judging = thread.submit(own.judge, SLEEP, LONG)
         os.kill(head, signal.SIGSTOP)
         try:
-            with pytest.raises(SandboxError, match="has not answered"):
+            with pytest.raises(SandboxError, match="has not responded"):
                 judging.result()
-            with pytest.raises(SandboxError, match="has not answered"):
+            with pytest.raises(SandboxError, match="has not responded"):
                 own.judge(ECHO, echo(1))
         finally:
             os.kill(head, signal.SIGCONT)
