@@ -59,7 +59,7 @@ def main() -> None:
     mirror = None
     if "from" in options:
         public = bytes.fromhex(options["public"])
-        relays = RelaySelector([options["from"]], at_once=MAX_CONCURRENT_FOR_RELAYS)
+        relays = RelaySelector([options["from"]], max_concurrent=MAX_CONCURRENT_FOR_RELAYS)
         mirror = Mirror(folder, options["run"], public, RelayClient(relays, options["run"], public))
     files = RelayApp(folder, RelayRateLimiter(1e6, 1e12), mirror.find_arriving if mirror else None)
     others = Mount("/other", StaticFiles(directory=options["other"])) if "other" in options else None

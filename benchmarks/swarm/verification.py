@@ -239,12 +239,12 @@ def _token_distances(margins: FloatArray) -> Distances:
     return Distances(none, none, (margins > 0).astype(np.float64), margins, zeros, zeros)
 
 
-def count_outcomes(measured: MeasuredLeases, bars: Thresholds) -> dict[str, Any]:
+def count_outcomes(measured: MeasuredLeases, thresholds: Thresholds) -> dict[str, Any]:
     """Return the leases rejected and banned, and upper bounds per 1,000 leases of rejections, bans and acceptances.
 
     Upper bounds are those of the exact one-sided 95% interval of the binomial.
     """
-    found = [{fault.outcome for fault in lease_violations(lease, bars)} for lease in measured]
+    found = [{fault.outcome for fault in lease_violations(lease, thresholds)} for lease in measured]
     n_leases, rejected, banned = len(found), sum(map(bool, found)), sum("hard" in each for each in found)
     return {
         "leases": n_leases,
@@ -265,13 +265,13 @@ def _per_1000(n_hits: int, n_leases: int) -> float:
     return round(1000 * high, 1)
 
 
-def max_replaced_tokens(gaps: FloatArray, bars: Thresholds, n_answers: int, n_tokens: int) -> float:
+def max_replaced_tokens(gaps: FloatArray, thresholds: Thresholds, n_answers: int, n_tokens: int) -> float:
     """Return the number of tokens per 1,000 that a cheat can replace undetected, in leases of this size."""
     chosen = np.random.default_rng(0).choice(gaps, (n_answers, n_tokens))
     turned = 0.0
     for nearest in np.geomspace(1e-5, 2, 120):
         margins: FloatArray = np.where(chosen < nearest, chosen, 0.0).astype(np.float64)
-        if not any(lease_violations([_token_distances(each) for each in margins], bars)):
+        if not any(lease_violations([_token_distances(each) for each in margins], thresholds)):
             turned = max(turned, float((margins > 0).mean()))
     return round(1000 * turned, 2)
 
@@ -284,12 +284,12 @@ def measure_pair(path: Path, dtype: str) -> dict[str, Any]:
     pair = Pair(engine, VerifierModel(path, dtype), _weights(path))
     honest_case = SamplingCase("honest")
     calibration = pair.measure(draw_leases(CALIBRATION_LEASES, 0), honest_case)
-    bars = fit_thresholds(calibration)
+    thresholds = fit_thresholds(calibration)
     honest = pair.measure(draw_leases(HONEST_LEASES, 1), honest_case)
     together = pool_distances([answer for lease in honest for answer in lease])
-    found = {"honest": count_outcomes(honest, bars)}
+    found = {"honest": count_outcomes(honest, thresholds)}
     for number, case in enumerate(cases()):
-        found[case.name] = count_outcomes(pair.measure(draw_leases(CHEATING_LEASES, 2 + number), case), bars)
+        found[case.name] = count_outcomes(pair.measure(draw_leases(CHEATING_LEASES, 2 + number), case), thresholds)
         print(f"{dtype}: {case.name} {found[case.name]}", flush=True)
     timed = draw_leases(CALIBRATION_LEASES, 0)
     began = time.perf_counter()
@@ -301,12 +301,12 @@ def measure_pair(path: Path, dtype: str) -> dict[str, Any]:
     gaps, spread = pair.gaps(draw_leases(CALIBRATION_LEASES, 0))
     engine.close()
     return {
-        "bars": msgspec.to_builtins(bars),
+        "bars": msgspec.to_builtins(thresholds),
         "cases": found,
         "tokens": len(together.margins),
         "honest_turns": round(1000 * float(together.seed_mismatches.mean()), 3),
-        "near_ties": round(1000 * float((gaps < bars.margins.limit).mean()), 2),
-        "turns": {f"{n} x {length:,}": max_replaced_tokens(gaps, bars, n, length) for n, length in LEASE_SIZES},
+        "near_ties": round(1000 * float((gaps < thresholds.margins.limit).mean()), 2),
+        "turns": {f"{n} x {length:,}": max_replaced_tokens(gaps, thresholds, n, length) for n, length in LEASE_SIZES},
         "spread": round(spread, 4),
         "verification_share": round((verified - drew) / (drew - began), 4),
     }

@@ -49,9 +49,11 @@ def weights(folder: Path, version: int, *, changed_share: float = 0.03) -> Weigh
     return WeightManifest(version, files=tuple(files))
 
 
-def publish(folder: Path, versions: range, *, changed_share: float = 0.03, anchor_every: int = 10) -> Origin:
+def publish(folder: Path, versions: range, *, changed_share: float = 0.03, full_version_interval: int = 10) -> Origin:
     """Publish versions to FOLDER/public; their files are in FOLDER/weights."""
-    origin = Origin(f"file://{folder / 'public'}", RUN, KEY, shard_bytes=SHARD_BYTES, anchor_every=anchor_every)
+    origin = Origin(
+        f"file://{folder / 'public'}", RUN, KEY, shard_bytes=SHARD_BYTES, full_version_interval=full_version_interval
+    )
     for version in versions:
         made = weights(folder / "weights", version, changed_share=changed_share)
         origin.publish(made, folder / "weights" / str(version))

@@ -119,7 +119,7 @@ def _open_mirror(
         if not RUN_PATTERN.fullmatch(run):
             raise click.BadParameter("use letters, digits and the characters _ . -", param_hint="--run")
         public = parse_public_key(public_key)
-    download = RelayClient(RelaySelector(sources, at_once=MAX_CONCURRENT_FOR_RELAYS), run, public)
+    download = RelayClient(RelaySelector(sources, max_concurrent=MAX_CONCURRENT_FOR_RELAYS), run, public)
     locks.enter_context(lock_folder(folder, "relay", "--folder"))
     mirror = Mirror(folder, run, public, download, keep=keep, note=click.echo)
     return (

@@ -1,4 +1,4 @@
-"""`curate swarm calibrate` measures honest engines, and writes bars that a coordinator can read."""
+"""`curate swarm calibrate` measures honest engines, and writes thresholds that a coordinator can read."""
 
 import re
 
@@ -6,19 +6,19 @@ import pytest
 from curate_command import curate
 
 from train.errors import ConfigError
-from train.swarm.verification.thresholds import ShareBar, Thresholds, add_thresholds, read_thresholds
+from train.swarm.verification.thresholds import ShareThreshold, Thresholds, add_thresholds, read_thresholds
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
 
 def test_bars_are_measured_and_written_beside_those_of_other_pairs(small, tmp_path):
     out = tmp_path / "bars.toml"
-    add_thresholds(out, "vllm/transformers", Thresholds(seed_mismatches=ShareBar(0.07)))
+    add_thresholds(out, "vllm/transformers", Thresholds(seed_mismatches=ShareThreshold(0.07)))
     result = curate("swarm", "calibrate", small, "--out", out, "--groups", 10, check=True)
     assert "transformers/transformers: 1," in result.output
-    bars = read_thresholds(out)
-    assert bars["vllm/transformers"] == Thresholds(seed_mismatches=ShareBar(0.07))
-    found = bars["transformers/transformers"]
+    thresholds = read_thresholds(out)
+    assert thresholds["vllm/transformers"] == Thresholds(seed_mismatches=ShareThreshold(0.07))
+    found = thresholds["transformers/transformers"]
     assert found.exponent_mismatches.limit == 4  # the floor: it is the same model in the same library
     assert 0 < found.seed_mismatches.rate < 0.002
 
@@ -35,7 +35,7 @@ def test_a_file_that_holds_no_bars_is_not_replaced(small, tmp_path):
     out.write_text("[other]\nexponent_mismatches = 'many'\n")
     result = curate("swarm", "calibrate", small, "--out", out)
     assert result.exit_code == 1
-    assert "does not hold bars" in result.output
+    assert "does not hold thresholds" in result.output
     assert "many" in out.read_text()
 
 

@@ -11,7 +11,7 @@ from train.asynchronous.messages import Lease, SampleResult, pack_logprobs, pack
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import Engine, SampledCompletion, SamplingParams
 from train.swarm.settings import SwarmSettings
-from train.swarm.verification.thresholds import Thresholds, ValueBar
+from train.swarm.verification.thresholds import Thresholds, ValueThreshold
 
 CONTEXT_TOKENS = 512
 
@@ -48,13 +48,13 @@ def model(folder: Path, tokenizer_of: Path, *, seed: int = 0, layers: int = 4, w
 
 
 def bars_of(margin: float) -> Thresholds:
-    """Return bars whose largest margin is this one."""
-    return Thresholds(margins=ValueBar(mean=2e-3, variance=5e-4, scale=margin / 10, limit=margin))
+    """Return thresholds whose largest margin is this one."""
+    return Thresholds(margins=ValueThreshold(mean=2e-3, variance=5e-4, scale=margin / 10, limit=margin))
 
 
-def settings(path: Path, bars: dict[str, Thresholds], vocabulary: int, *, replays: bool = True) -> SwarmSettings:
+def settings(path: Path, thresholds: dict[str, Thresholds], vocabulary: int, *, replays: bool = True) -> SwarmSettings:
     terms = EngineSpec("test", str(path), "transformers", CONTEXT_TOKENS)
-    return SwarmSettings("test", terms, vocabulary, bars, replays)
+    return SwarmSettings("test", terms, vocabulary, thresholds, replays)
 
 
 def leases(n: int, *, answers: int = 4, tokens: int = 128, temperature: float = 0.8, seed: int = 0) -> list[Lease]:

@@ -64,7 +64,7 @@ def test_differences_are_a_small_part_of_the_files(tmp_path: Path) -> None:
 
 def test_a_version_that_differs_much_and_every_so_many_th_are_whole(tmp_path: Path) -> None:
     publish(tmp_path / "much", range(2), changed_share=0.5)
-    publish(tmp_path / "often", range(5), anchor_every=2)
+    publish(tmp_path / "often", range(5), full_version_interval=2)
     with relay(tmp_path / "much") as much, relay(tmp_path / "often") as often:
         assert download(much).fetch_manifest(1, seconds=5)[0].base is None
         assert [download(often).fetch_manifest(version, seconds=5)[0].base for version in range(5)] == [
@@ -179,7 +179,7 @@ def test_of_a_damaged_version_on_the_disk_only_the_damaged_shard_is_fetched_agai
 
 
 def test_relays_form_a_chain_and_drop_what_nobody_needs(tmp_path: Path) -> None:
-    publish(tmp_path, range(8), anchor_every=3)
+    publish(tmp_path, range(8), full_version_interval=3)
     with relay(tmp_path) as origin:
         first = Mirror(tmp_path / "first" / "public", RUN, PUBLIC, download(origin), keep=2)
         first.sync_newest()

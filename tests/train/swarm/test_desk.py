@@ -107,11 +107,11 @@ class Swarm(RuleBasedStateMachine):
             assert self.with_nodes.pop(key), "an answer to a group that nobody had"
             assert [answer.number for answer in answers] == list(range(len(answers)))
             self.trained_on[key[0]] += 1
-        for key in self.desk.given_back:
+        for key in self.desk.leases_to_release:
             assert self.with_nodes.pop(key), "a group was given back twice"
             self.to_ask.append((key[0], key[1] + 1))
         self.desk.accepted.clear()
-        self.desk.given_back.clear()
+        self.desk.leases_to_release.clear()
         self.desk.discarded.clear()
 
     @rule(key=st.sampled_from(NODES + VERIFIERS))
@@ -394,7 +394,7 @@ def test_a_node_that_refuses_prompts_gains_nothing(book: Ledger) -> None:
     lease = granted(desk, lease_of((2, 0)))
     refusals = tuple(SampleResult(lease.group, number, 0, b"", b"", (), "refused") for number in range(2))
     assert finished(desk, NODES[0], lease, answers=refusals) == LeaseVerdict("soft", "length")
-    assert (desk.accepted, desk.given_back) == ([], [(2, 0)])
+    assert (desk.accepted, desk.leases_to_release) == ([], [(2, 0)])
 
 
 def test_answers_that_are_not_to_the_lease_are_the_verifiers_fault(book: Ledger) -> None:
@@ -416,7 +416,7 @@ def test_answers_that_are_not_to_the_lease_are_the_verifiers_fault(book: Ledger)
         lease = granted(desk, lease_of((group, 0)))
         answers = answers_to(lease, **changes)[-n_answers:]
         assert finished(desk, NODES[0], lease, answers=answers) == LeaseVerdict("unknown", "crashed")
-        assert desk.given_back[-1] == (group, 0)
+        assert desk.leases_to_release[-1] == (group, 0)
     assert desk.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.HEALTHY
 
 
@@ -506,7 +506,7 @@ def test_a_file_that_outlasts_its_verifiers_is_unknown(book: Ledger) -> None:
         assert desk.assign_job(VERIFIERS[0], 0.0).job is not None
         join(desk, VERIFIERS[0])  # it was killed, and started again
     assert desk.members[NODES[0]].unsent_verdicts[-1][1] == LeaseVerdict("unknown", "crashed")
-    assert desk.given_back == [(1, 0)]
+    assert desk.leases_to_release == [(1, 0)]
 
 
 def test_a_stake_belongs_to_the_invite_and_is_lost_by_cheating_once_and_for_all(book: Ledger) -> None:
@@ -548,7 +548,7 @@ def test_what_cannot_be_drawn_again_is_not_leased(book: Ledger) -> None:
     desk = opened(book)
     join(desk, NODES[0])
     assert desk.grant(NODES[0], lease_of((-1, 0), temperature=0.0), 0.0) is None
-    assert desk.given_back == [(-1, 0)]
+    assert desk.leases_to_release == [(-1, 0)]
     healthy(desk, NODES[0], 1)
     assert not desk.can_evaluate(NODES[0]), "it would get the same samples again and again"
 
@@ -577,9 +577,9 @@ def test_a_lease_that_never_reached_its_node_is_given_to_another(book: Ledger) -
     assert known is not None
     for seconds in (10.0, 20.0, 29.0):
         desk.heartbeat(NODES[0], beat_of(0, (known.group,)), seconds)
-    assert desk.given_back == []
+    assert desk.leases_to_release == []
     orders = desk.heartbeat(NODES[0], beat_of(0, (known.group,)), 31.0)
-    assert desk.given_back == [(1, 0)]
+    assert desk.leases_to_release == [(1, 0)]
     assert orders.verdicts[-1] == ((lost.group, 0), LeaseVerdict("unknown", "freed")), (
         "the node is blamed for a lost reply"
     )
@@ -592,7 +592,7 @@ def test_a_new_node_is_not_suspended_for_a_lease_that_never_reached_it(book: Led
     join(desk, NODES[0])
     assert desk.grant(NODES[0], lease_of((1, 0)), 0.0) is not None
     desk.heartbeat(NODES[0], beat_of(0), 31.0)
-    assert desk.given_back == [(1, 0)]
+    assert desk.leases_to_release == [(1, 0)]
     assert desk.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.PROBATION
     assert desk.free_capacity(NODES[0]) == 1
 
@@ -605,7 +605,7 @@ def test_leaving_gives_leases_back_and_costs_what_an_expired_lease_costs_once(bo
     if names_them:
         desk.heartbeat(NODES[0], beat_of(0, tuple(lease.group for lease in leases if lease)), 1.0)
     desk.release(NODES[0], None, 2.0)
-    assert sorted(desk.given_back) == [(1, 0), (2, 0)]
+    assert sorted(desk.leases_to_release) == [(1, 0), (2, 0)]
     assert book.account(NODES[0]).reputation == 0.5
     assert desk.members[NODES[0]].lifecycle.recent_soft_rejections == (False, True)
     assert desk.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.LEFT
@@ -703,7 +703,7 @@ def test_a_node_that_drops_leases_is_suspended_once_and_loses_the_others_without
     desk.heartbeat(NODES[0], beat_of(0, tuple(lease.group for lease in held if lease)), 1.0)
     desk.heartbeat(NODES[0], beat_of(0), 40.0)  # it names none of them
     assert desk.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.SUSPENDED
-    assert sorted(desk.given_back) == [(group, 0) for group in range(20, 25)]
+    assert sorted(desk.leases_to_release) == [(group, 0) for group in range(20, 25)]
     assert book.account(NODES[0]).verdict_counts == {"accepted": 20, "expired": 2, "unknown": 3}
 
 
@@ -714,7 +714,7 @@ def test_an_outage_counts_once_however_many_leases_the_node_had(book: Ledger) ->
     desk.heartbeat(NODES[0], beat_of(0, tuple(lease.group for lease in held if lease)), 1.0)
     desk.tick(40.0)
     assert desk.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.UNHEALTHY
-    assert sorted(desk.given_back) == [(group, 0) for group in range(1, 9)]
+    assert sorted(desk.leases_to_release) == [(group, 0) for group in range(1, 9)]
     assert book.account(NODES[0]).verdict_counts == {"accepted": 1, "expired": 1, "unknown": 7}
 
 
@@ -760,5 +760,5 @@ def test_a_lease_runs_out_whatever_its_node_says(book: Ledger) -> None:
     for seconds in range(0, 110, 10):
         desk.tick(float(seconds))
         desk.heartbeat(NODES[0], beat_of(0, (lease.group,), 1e6), float(seconds))
-    assert desk.given_back == [(1, 0)]
+    assert desk.leases_to_release == [(1, 0)]
     assert desk.submit(NODES[0], lease.group, 1, b"d" * 32, 111.0) == "stale"

@@ -122,7 +122,7 @@ def test_a_greeting_of_tls_that_never_ends_is_cut(tmp_path: Path) -> None:
 
 
 def test_a_version_that_is_not_kept_any_more_is_not_waited_for(tmp_path: Path) -> None:
-    publish(tmp_path, range(8), anchor_every=2)
+    publish(tmp_path, range(8), full_version_interval=2)
     with relay(tmp_path) as one, relay(tmp_path) as other:
         source = RelaySource([one, other], RUN, PUBLIC, tmp_path / "node")
         with pytest.raises(TransferError, match="no relay keeps version 1 of coder any more"):
@@ -183,7 +183,7 @@ def test_a_version_of_which_no_shard_arrives_is_given_up(tmp_path: Path) -> None
     publish(tmp_path, range(1))
     with relay(tmp_path, trickling) as url:
         source = RelaySource([url], RUN, PUBLIC, tmp_path / "node", stall_seconds=0.5)
-        with pytest.raises(TransferError, match="14 of 14 shards of version 0 of coder have not come in time"):
+        with pytest.raises(TransferError, match="14 of 14 shards of version 0 of coder did not arrive in time"):
             source.fetch(source.newest_manifest())
 
 
@@ -251,7 +251,7 @@ def test_a_relay_that_lies_is_left_alone_twice_as_long_each_time() -> None:
 
 def test_shards_go_to_relays_by_their_bandwidth() -> None:
     clock = Clock()
-    relays = RelaySelector(["slow", "fast"], clock=clock, at_once=100)
+    relays = RelaySelector(["slow", "fast"], clock=clock, max_concurrent=100)
     for url, seconds in (("slow", 4.0), ("fast", 1.0)):
         transfer = relays.start_transfer(url, 2**22)
         transfer.record_progress(2**22)

@@ -268,7 +268,7 @@ def test_the_invite_of_a_verifier_is_not_used_up_by_a_node(tmp_path):
         ),
         pytest.param(
             ["coordinator", "c", "--controller", "http://127.0.0.1:1", "--bars", "file"],
-            "does not hold bars",
+            "does not hold thresholds",
             id="bars",
         ),
     ],

@@ -18,7 +18,7 @@ from train.sampling.seeded_sampling import sample_tokens
 from train.sampling.transformers import TransformersSampler
 from train.swarm.messages import VerificationResult
 from train.swarm.verification.calibrate import fit_thresholds, measure_completions, sample_completions
-from train.swarm.verification.thresholds import ShareBar, Thresholds, ValueBar
+from train.swarm.verification.thresholds import ShareThreshold, Thresholds, ValueThreshold
 from train.swarm.verification.verdicts import Distances, lease_violations, verdict_on_completions
 from train.swarm.verification.verifier_model import VerifierModel
 
@@ -32,7 +32,7 @@ TOKENS = 64
 class World:
     path: Path
     prefill: VerifierModel
-    bars: Thresholds
+    thresholds: Thresholds
 
     def steered(self, seed: int, turns: int, least: float, most: float) -> tuple[list[int], int]:
         """Draw an answer with the second best token at so many places where it is this far behind the best.
@@ -67,8 +67,8 @@ class World:
             )
             for row, view in zip(completions, views, strict=True)
         )
-        settings = swarm_answers.settings(self.path, {"": self.bars}, 640)
-        return verdict_on_completions(rows, LEASE, views, self.bars, settings, ends=self.prefill.ends)
+        settings = swarm_answers.settings(self.path, {"": self.thresholds}, 640)
+        return verdict_on_completions(rows, LEASE, views, self.thresholds, settings, ends=self.prefill.ends)
 
 
 @pytest.fixture(scope="module", params=["float32", "bfloat16"])
@@ -79,29 +79,29 @@ def world(request, tiny_model, tmp_path_factory) -> Iterator[World]:
     prefill = VerifierModel(path, request.param)
     honest = swarm_answers.leases(16, tokens=TOKENS, answers=4, seed=1)
     answers = sample_completions(TransformersSampler(str(path)), honest, lambda n_finished: None)
-    bars = fit_thresholds([measure_completions(prefill, *pair) for pair in zip(honest, answers, strict=True)])
-    yield World(path, prefill, bars)
+    thresholds = fit_thresholds([measure_completions(prefill, *pair) for pair in zip(honest, answers, strict=True)])
+    yield World(path, prefill, thresholds)
     torch.set_num_threads(threads)
 
 
-def accepts(bars: Thresholds, n_turned: int, margin: float) -> bool:
+def accepts(thresholds: Thresholds, n_turned: int, margin: float) -> bool:
     """Return whether two answers may have so many tokens that are this far below the best."""
     margins = np.zeros(2 * TOKENS)
     margins[:n_turned] = margin
     none, zeros = np.zeros(0), np.zeros(TOKENS)
     # Turns are in both answers: first in the odd places, which are those of the first one.
     answers = [Distances(none, none, (each > 0) * 1.0, each, zeros, zeros) for each in (margins[::2], margins[1::2])]
-    return not [*lease_violations(answers, bars)]
+    return not [*lease_violations(answers, thresholds)]
 
 
-def max_turns(bars: Thresholds, margin: float) -> int:
+def max_turns(thresholds: Thresholds, margin: float) -> int:
     """Return how many tokens of two answers may be this far below the best."""
-    return max(n for n in range(2 * TOKENS) if accepts(bars, n, margin))
+    return max(n for n in range(2 * TOKENS) if accepts(thresholds, n, margin))
 
 
 def test_an_answer_may_turn_at_a_near_tie_and_that_is_all(world: World) -> None:
     first, second = LEASE.seeds
-    most = world.bars.margins.limit
+    most = world.thresholds.margins.limit
     honest, _ = world.steered(first, 0, 0, 0)
     other, _ = world.steered(second, 0, 0, 0)
     assert world.verdict(honest, other).verdict == ACCEPTED
@@ -116,9 +116,10 @@ def test_an_answer_may_turn_at_a_near_tie_and_that_is_all(world: World) -> None:
 
 def test_an_answer_cannot_turn_more_often_than_rounding_explains(world: World) -> None:
     first, second = LEASE.seeds
-    any_margin = ValueBar(mean=10.0, variance=100.0, scale=10.0, limit=100.0)
-    lax = replace(world, bars=structs_replace(world.bars, margins=any_margin))  # if the margins would let it pass
-    allowed = max_turns(lax.bars, 1.0)
+    any_margin = ValueThreshold(mean=10.0, variance=100.0, scale=10.0, limit=100.0)
+    # thresholds whose margins would let it pass
+    lax = replace(world, thresholds=structs_replace(world.thresholds, margins=any_margin))
+    allowed = max_turns(lax.thresholds, 1.0)
     turned, n_turned = world.steered(first, (allowed + 2) // 2, 0, 10.0)
     other, n_others = world.steered(second, allowed + 1 - n_turned, 0, 10.0)
     assert n_turned + n_others == allowed + 1
@@ -127,29 +128,30 @@ def test_an_answer_cannot_turn_more_often_than_rounding_explains(world: World) -
 
 def test_an_answer_cannot_turn_at_every_tie_that_is_just_near_enough(world: World) -> None:
     first, second = LEASE.seeds
-    most, bars = world.bars.margins.limit, world.bars
-    allowed = max_turns(bars, most / 2)
-    any_number = structs_replace(bars, seed_mismatches=ShareBar(0.99))  # if the count would let it pass
+    most, thresholds = world.thresholds.margins.limit, world.thresholds
+    allowed = max_turns(thresholds, most / 2)
+    any_number = structs_replace(thresholds, seed_mismatches=ShareThreshold(0.99))  # if the count would let it pass
     turned, n_turned = world.steered(first, (allowed + 2) // 2, most / 2, most)
     other, n_others = world.steered(second, allowed + 1 - n_turned, most / 2, most)
     if most < 0.1:  # in float32, few ties are near enough
         assert n_turned + n_others <= allowed
         return
     assert n_turned + n_others == allowed + 1
-    assert replace(world, bars=any_number).verdict(turned, other).verdict.reason == "replay"
-    any_margin = ValueBar(mean=10.0, variance=100.0, scale=10.0, limit=100.0)
-    assert replace(world, bars=structs_replace(bars, margins=any_margin)).verdict(turned, other).verdict == ACCEPTED
+    assert replace(world, thresholds=any_number).verdict(turned, other).verdict.reason == "replay"
+    any_margin = ValueThreshold(mean=10.0, variance=100.0, scale=10.0, limit=100.0)
+    lax = replace(world, thresholds=structs_replace(thresholds, margins=any_margin))
+    assert lax.verdict(turned, other).verdict == ACCEPTED
 
 
 def test_a_cheat_gains_little_more_than_what_rounding_turns_by_itself(world: World) -> None:
     """Of the tokens of 16 answers of 4,000 tokens, whose gaps are those of a model that is unsure of every token."""
-    rng, rate = np.random.default_rng(0), world.bars.seed_mismatches.rate
+    rng, rate = np.random.default_rng(0), world.thresholds.seed_mismatches.rate
     gaps = rng.exponential(1.0, (16, 4000))
     turned = []
     for nearest in np.geomspace(1e-4, 1.0, 80):
         margins = np.where(gaps < nearest, gaps, 0.0)
         none, zeros = np.zeros(0), np.zeros(4000)
         answers = [Distances(none, none, (each > 0) * 1.0, each, zeros, zeros) for each in margins]
-        if not [*lease_violations(answers, world.bars)]:
+        if not [*lease_violations(answers, world.thresholds)]:
             turned.append(float((margins > 0).mean()))
     assert max(turned) < 1.3 * rate + 5e-4

@@ -20,7 +20,13 @@ from train.swarm.messages import VerificationResult
 from train.swarm.settings import SwarmSettings
 from train.swarm.verification import calibrate
 from train.swarm.verification.calibrate import fit_thresholds
-from train.swarm.verification.thresholds import FALSE_REJECT_RATE, ShareBar, Thresholds, ValueBar, thresholds_for
+from train.swarm.verification.thresholds import (
+    FALSE_REJECT_RATE,
+    ShareThreshold,
+    Thresholds,
+    ValueThreshold,
+    thresholds_for,
+)
 from train.swarm.verification.verdicts import Distances, lease_violations, verdict_on_completions
 from train.swarm.verification.verifier_model import Recomputation, VerifierModel
 
@@ -34,7 +40,7 @@ COARSE_FIRST = ["bfloat16", pytest.param("float32", marks=pytest.mark.thorough)]
 
 @dataclass(frozen=True)
 class World:
-    """A model on the side of a node and on that of a verifier, and the bars between them."""
+    """A model on the side of a node and on that of a verifier, and the thresholds between them."""
 
     path: Path
     engine: TransformersSampler
@@ -72,13 +78,13 @@ def world(tiny_model, tmp_path_factory) -> Iterator[World]:
     engine, prefills = TransformersSampler(str(path)), {pair: VerifierModel(path, pair) for pair in PAIRS}
     honest = swarm_answers.leases(32, tokens=64, answers=4, seed=1)
     answers = list(zip(honest, calibrate.sample_completions(engine, honest, lambda n_finished: None), strict=True))
-    bars = {
+    thresholds = {
         pair: fit_thresholds(
             [calibrate.measure_completions(prefill, lease, completions) for lease, completions in answers]
         )
         for pair, prefill in prefills.items()
     }
-    yield World(path, engine, prefills, swarm_answers.settings(path, bars, 640))
+    yield World(path, engine, prefills, swarm_answers.settings(path, thresholds, 640))
     torch.set_num_threads(threads)
 
 
@@ -306,9 +312,9 @@ def test_without_a_replay_an_end_needs_a_chance(world):
         replace(answer, token_ids=(*answer.token_ids[:3], end)) for answer in swarm_answers.drawn(world.engine, lease)
     ]
     file = with_right_commitments(world, lease, answers)
-    bars = Thresholds(end_probability=1.0, unlikely_tokens=ShareBar(0.99))
+    thresholds = Thresholds(end_probability=1.0, unlikely_tokens=ShareThreshold(0.99))
     views = prefill.recompute_lease(file, lease)
-    found = verdict_on_completions(file, lease, views, bars, replace_replays(world.settings), ends=prefill.ends)
+    found = verdict_on_completions(file, lease, views, thresholds, replace_replays(world.settings), ends=prefill.ends)
     assert found.verdict == LeaseVerdict("soft", "termination")
 
 
@@ -417,13 +423,13 @@ def test_bars_follow_the_tail_of_honest_answers_but_are_not_below_a_floor():
         [distances(1000, margins=rng.exponential(0.05, 20), seed_mismatches=np.ones(20)) for _ in range(4)]
         for _ in range(16)
     ]
-    bars = fit_thresholds(leases)
+    thresholds = fit_thresholds(leases)
     # One token in 4,000 * 10 / rate: of 20 in 1,000, it is e^-x that far out.
     expected = 0.05 * np.log(0.02 * 4000 * 10 / FALSE_REJECT_RATE)
-    assert expected < bars.margins.limit < 1.6 * expected
-    assert bars.seed_mismatches.rate == pytest.approx(0.02, rel=0.1)
-    assert bars.seed_mismatches.spread == 0  # in each lease there were as many
-    assert (bars.exponent_mismatches.limit, bars.mantissa_differences.limit) == (4, 1)
+    assert expected < thresholds.margins.limit < 1.6 * expected
+    assert thresholds.seed_mismatches.rate == pytest.approx(0.02, rel=0.1)
+    assert thresholds.seed_mismatches.spread == 0  # in each lease there were as many
+    assert (thresholds.exponent_mismatches.limit, thresholds.mantissa_differences.limit) == (4, 1)
     coarse = fit_thresholds([[distances(1000, mantissa_differences=np.full(31, 0.4))]] * 4)
     assert (coarse.exponent_mismatches.limit, coarse.seed_mismatches.rate) == (12, 0.005)
     for too_few in ([[distances(500)]], [[distances(2000)]], [[distances(100)]] * 4):
@@ -441,15 +447,15 @@ def test_leases_that_differ_among_each_other_have_wider_bars():
 
 
 def test_a_lease_is_judged_over_all_of_its_tokens_not_by_the_mean_of_its_answers():
-    bars = Thresholds()
+    thresholds = Thresholds()
     short = [distances(2, seed_mismatches=[1, 1], margins=[0.05, 0.05])] * 4
-    assert not [*lease_violations([distances(4000), *short], bars)]
+    assert not [*lease_violations([distances(4000), *short], thresholds)]
 
 
 def test_few_tokens_are_as_seldom_rejected_as_many():
     rng = np.random.default_rng(0)
     log_odds = float(np.log(1000))
-    count, value = ShareBar(0.02), ValueBar(mean=0.002, variance=4e-4, scale=0.1, limit=10)
+    count, value = ShareThreshold(0.02), ValueThreshold(mean=0.002, variance=4e-4, scale=0.1, limit=10)
     for n_tokens, n_leases in ((1, 100_000), (30, 100_000), (1000, 10_000)):
         misses = (rng.random((n_leases, n_tokens)) < 0.02).astype(np.float64)
         margins = misses * rng.exponential(0.1, misses.shape)
@@ -466,9 +472,9 @@ def test_a_token_is_too_short_for_a_ban_and_a_chunk_is_not():
 
 def test_bars_are_found_by_the_first_word_of_the_engine():
     vllm, other = swarm_answers.bars_of(margin=0.1), swarm_answers.bars_of(margin=0.2)
-    bars = {"vllm/transformers": vllm, "": other}
-    assert thresholds_for(bars, "vllm 0.32.0 cpu") is vllm
-    assert thresholds_for(bars, "transformers 5") is thresholds_for(bars, "") is other
+    thresholds = {"vllm/transformers": vllm, "": other}
+    assert thresholds_for(thresholds, "vllm 0.32.0 cpu") is vllm
+    assert thresholds_for(thresholds, "transformers 5") is thresholds_for(thresholds, "") is other
     assert thresholds_for({}, "vllm") == Thresholds()
 
 

@@ -121,7 +121,7 @@ def test_a_broadcaster_that_has_to_stop_says_why(run: Run, tmp_path: Path) -> No
 
 
 def test_versions_that_nobody_needs_leave_the_store(run: Run, tmp_path: Path) -> None:
-    broadcaster = run.broadcaster(anchor_every=3, keep=2)
+    broadcaster = run.broadcaster(full_version_interval=3, keep=2)
     for version in range(8):
         run.train(version)
         broadcaster.publish_newest(0.0)

@@ -1,15 +1,15 @@
-"""Weights for many machines: signed, as files of which any static server can pass on ranges, and as differences where
-these are small.
+"""Distribution of weights to many machines: signed manifests, files that any static HTTP server can serve by range, and
+deltas between versions.
 
-manifest.py        what a version consists of, as bytes that are checked before they are believed
-delta.py           the difference of two files of equal length
-origin.py          the trainer's side: writes the versions to a folder or an object store
-broadcaster.py     hands the versions that a controller names to the origin
-relay_selector.py  which relay is asked for the next shard
-request.py         one bounded request
-shard_download.py  the files of a version, and the shards that several threads fetch to them
-relay_client.py    fetch what a run publishes from relays
-relay_source.py    weights from relays, as engines take them, and the versions on a worker's disk
-mirror.py          the versions that a relay keeps
-relay.py           the HTTP server of a relay, and how much each address may ask of it
+manifest.py        signed manifests of versions, and the paths of their files
+delta.py           binary delta of two files of equal length
+origin.py          writes the versions to a folder or an object store, for the trainer
+broadcaster.py     publishes each version of a controller to the origin
+relay_selector.py  choice of the relay for the next shard
+request.py         one request, bounded in size and time
+shard_download.py  concurrent download of the shards of a version to its files
+relay_client.py    latest version, manifests and shards of a run, from relays
+relay_source.py    a WeightSource of relays, and the versions on a worker's disk
+mirror.py          the versions that a relay holds
+relay.py           the HTTP server of a relay, and its rate limits
 """

@@ -1,4 +1,4 @@
-"""Broadcast what a controller publishes: each version that it names goes to the origin, from where relays take it."""
+"""Broadcaster of a controller's versions: it publishes each new version to the origin, from which relays fetch."""
 
 import logging
 import os
@@ -22,21 +22,24 @@ from train.weights.source import TensorFiles
 
 log = logging.getLogger(__name__)
 
-_POLL_SECONDS = 10.0  # how long the controller holds the question for new weights
-_RENEW_SECONDS = 10.0  # a relay whose `latest` is 60 s behind that of the others counts as failing
+_POLL_SECONDS = 10.0  # duration of a long poll for new weights
+_RENEW_SECONDS = 10.0  # clients count a relay whose `latest` is 60 s older than others' as failing
 _RETRY_SECONDS = 2.0
 
 
 def wait_for_engine_spec(controller: ControllerClient, note: Callable[[str], None]) -> EngineSpec:
-    """Return the terms of a run, and wait for it if it has not begun. Raises RunError if it refuses us."""
-    is_told = False
+    """Return the engine spec of a run; wait while its controller is unreachable.
+
+    Raises RunError if the controller refuses the call.
+    """
+    is_noted = False
     while True:
         try:
             return controller.fetch_engine_spec()
         except ControllerUnreachable as error:
-            if not is_told:
+            if not is_noted:
                 note(f"{error}; waiting for it")
-            is_told = True
+            is_noted = True
             time.sleep(_RETRY_SECONDS)
 
 
@@ -55,11 +58,10 @@ class FileSource(Protocol):
 class Broadcaster:
     """Publishes the versions of one controller.
 
-    source  fetches what the controller names, such as train.asynchronous.rollout_process.LocalFirstSource
-    origin  where they go
-    folder  where copies of the newest two versions are kept: each is written as the difference from the one before
+    source  fetches the controller's versions, such as train.asynchronous.rollout_process.LocalFirstSource
+    folder  for copies of the newest two versions: a version may be published as the delta from the previous one
     ledger  returns the digest of the newest entry of the run's ledger
-    note    is called with a line about each version that was published
+    note    receives a line about each published version
     """
 
     def __init__(
@@ -73,30 +75,30 @@ class Broadcaster:
 
     @property
     def latest(self) -> LatestVersion | None:
-        """The newest version that was published, with the digest of its sealed manifest; None if there is none."""
+        """The newest published version, with the digest of its signed manifest; None before the first."""
         return self._origin.latest
 
     def publish_until_stopped(self, stop: threading.Event) -> None:
-        """Publish each version as it appears, until told to stop; a controller that is gone is called again.
+        """Publish each version as it appears until `stop` is set; retry while the controller is unreachable.
 
-        Raises RunError if the controller refuses us, or names other weights under the number of an earlier version.
+        Raises RunError if the controller refuses the call, or reuses the number of a published version.
         """
-        is_gone = False
+        is_unreachable = False
         while not stop.is_set():
             try:
                 self.publish_newest(_POLL_SECONDS)
-                is_gone = False
+                is_unreachable = False
             except ControllerUnreachable as error:
-                (log.debug if is_gone else log.warning)("%s; what was published stays", error)
-                is_gone = True
+                (log.debug if is_unreachable else log.warning)("%s; published versions stay available", error)
+                is_unreachable = True
                 self._renew()
                 stop.wait(_RETRY_SECONDS)
             except (TransferError, OSError) as error:
-                log.warning("%s; trying again", error)
+                log.warning("%s; retrying in %.0f s", error, _RETRY_SECONDS)
                 stop.wait(_RETRY_SECONDS)
 
     def publish_newest(self, wait_seconds: float) -> WeightManifest | None:
-        """Publish the newest version if it is not published, waiting so long for one. Return what was published.
+        """Wait up to `wait_seconds` for an unpublished version, publish it, and return its manifest; None if none came.
 
         Raises ControllerUnreachable, TransferError and RunError.
         """
@@ -105,7 +107,7 @@ class Broadcaster:
         published = None
         if manifest is not None and manifest != before:
             start_time = time.monotonic()
-            weights = self._copied(manifest)
+            weights = self._copy_files(manifest)
             broadcast = self._origin.publish(weights, self._folder / str(weights.version))
             if broadcast is not None:
                 kind = "whole" if broadcast.base is None else f"the difference from version {broadcast.base}"
@@ -124,10 +126,10 @@ class Broadcaster:
             self._origin.renew(self._ledger())
             self._renewed = time.monotonic()
 
-    def _copied(self, manifest: WeightManifest) -> WeightManifest:
-        """Keep the files of a version, under names that are the same in all versions.
+    def _copy_files(self, manifest: WeightManifest) -> WeightManifest:
+        """Copy the files of a version to names that are the same in all versions; deltas need equal names.
 
-        Raises TransferError if they cannot be had, or are replaced by newer ones meanwhile.
+        Raises TransferError if they cannot be fetched or copied, or newer ones replace them meanwhile.
         """
         files = self._source.fetch(manifest).paths
         place = self._folder / str(manifest.version)
@@ -152,7 +154,7 @@ class Broadcaster:
 
 
 def _copy(path: Path, to: Path) -> None:
-    """Copy a file, or give it a second name where that is possible."""
+    """Hard-link a file if possible, otherwise copy it."""
     to.unlink(missing_ok=True)
     if path.is_relative_to("/proc"):
         shutil.copyfile(path, to)

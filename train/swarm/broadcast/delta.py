@@ -1,13 +1,13 @@
-"""The difference of two files of equal length, as the words of two bytes that changed.
+"""Binary delta of two files of equal length: the 16-bit words that changed.
 
-After a step of reinforcement learning, few weights differ in bfloat16: 3 to 9 % at the usual learning rates. A
-difference names the changed words and their new values. Values rather than differences of values: applying it twice
-changes nothing more, and no error can add up.
+After a step of reinforcement learning, few weights differ in bfloat16: 3 to 9 % at the usual learning rates. A delta
+holds the positions of the changed words and their new values. New values, not differences: a delta is idempotent, and
+errors cannot accumulate.
 
-    bytes of the gaps and bytes of the values, 8 bytes each, then both, compressed with zlib
+    compressed sizes of gaps and of values, 8 bytes each, little-endian, then both as zlib streams
 
-A gap is the number of unchanged words before a changed one, as bytes that add up: 255 says that more follow. Values are
-written as their high bytes, then their low bytes, which compress better apart.
+A gap is the number of unchanged words before a changed one, as bytes to be summed; 255 means that another byte follows.
+All high bytes of the values come before all low bytes, because each kind compresses better by itself.
 """
 
 import zlib
@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 
 _MORE: Final = 255
 _HEAD_BYTES = 16
-_LEVEL = 1  # of zlib: higher ones are several times slower, and save a twentieth
+_LEVEL = 1  # of zlib: higher levels are several times slower, and save 5 %
 Words = NDArray[np.uint16]
 
 
 class BadDelta(ValueError):
-    """A difference that does not fit the file that it is applied to."""
+    """A damaged delta, or one for another base file."""
 
 
 def make_delta(base: bytes, new: bytes) -> bytes:
-    """Return what makes `new` out of `base`. Raises ValueError if their lengths differ."""
+    """Return the delta from `base` to `new`. Raises ValueError if their lengths differ."""
     if len(base) != len(new):
         raise ValueError(f"the files have {len(base)} and {len(new)} bytes")
     old, words = _words(base), _words(new)
@@ -39,11 +39,11 @@ def make_delta(base: bytes, new: bytes) -> bytes:
 
 
 def apply_delta(base: bytes, delta: bytes) -> bytes:
-    """Return the new file. Raises BadDelta if the difference does not fit."""
+    """Return the new file. Raises BadDelta if the delta does not fit the base."""
     view = memoryview(delta)
     middle = _HEAD_BYTES + int.from_bytes(view[:8], "little")
     if len(view) != middle + int.from_bytes(view[8:_HEAD_BYTES], "little"):
-        raise BadDelta("it is cut off, or longer than it says")
+        raise BadDelta("its length differs from its header")
     words = _words(base).copy()
     gaps = np.frombuffer(_inflated(view[_HEAD_BYTES:middle], 2 * len(words) + 1), dtype=np.uint8)
     high_low = np.frombuffer(_inflated(view[middle:], 2 * len(words)), dtype=np.uint8)
@@ -69,19 +69,19 @@ def _gaps(places: NDArray[np.int64]) -> bytes:
 
 def _places(gaps: NDArray[np.uint8]) -> NDArray[np.int64]:
     is_last = gaps != _MORE
-    # Each changed word takes a place of its own, besides the unchanged ones before it.
+    # The changed words count too, in addition to the unchanged ones before them.
     places: NDArray[np.int64] = np.cumsum(gaps, dtype=np.int64) + np.cumsum(is_last) - 1
     last: NDArray[np.int64] = places[is_last]
     return last
 
 
 def _inflated(data: memoryview, max_bytes: int) -> bytes:
-    """Return what was compressed. Raises BadDelta if it is damaged, or longer than any honest one."""
+    """Decompress a zlib stream. Raises BadDelta if it is damaged, or exceeds `max_bytes`."""
     inflate = zlib.decompressobj()
     try:
         found = inflate.decompress(data, max(max_bytes, 1))
     except zlib.error as error:
         raise BadDelta(str(error)) from None
     if not inflate.eof or inflate.unconsumed_tail:
-        raise BadDelta("it is longer than its file, or cut off")
+        raise BadDelta("its zlib stream is truncated, or too long for the file")
     return found

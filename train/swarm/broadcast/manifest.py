@@ -1,9 +1,9 @@
-"""What a version of the weights consists of, as bytes that are checked before they are believed.
+"""Signed manifests of the versions of the weights, and the paths of their files.
 
 runs/RUN/latest             LatestVersion, signed; changes with each version
-runs/RUN/VERSION/manifest   BroadcastManifest, signed; never changes
-runs/RUN/VERSION/FILE       the files of a whole version, NAME.safetensors; or their differences from the version
-                            `base`, NAME.safetensors.delta. They never change, and are fetched by byte ranges
+runs/RUN/VERSION/manifest   BroadcastManifest, signed; immutable
+runs/RUN/VERSION/FILE       NAME.safetensors of a full version, or NAME.safetensors.delta, the delta from the version
+                            `base`; immutable, fetched by byte ranges
 """
 
 import re
@@ -21,7 +21,7 @@ from train.weights.manifest import WeightManifest
 _DOMAIN_OF_MANIFESTS, _DOMAIN_OF_LATEST = "curate-weights-1", "curate-latest-1"
 RUN_PATTERN = re.compile(r"\w[\w.-]{0,99}", re.ASCII)
 DELTA = ".delta"
-_FILE_PATTERN = re.compile(r"\w[\w.-]{0,99}\.safetensors", re.ASCII)  # names must not lead out of their folder
+_FILE_PATTERN = re.compile(r"\w[\w.-]{0,99}\.safetensors", re.ASCII)  # excludes path traversal
 MAX_SHARD_BYTES = 64 * 2**20
 MAX_SHARDS = 100_000
 MAX_MANIFEST_BYTES = 64 * 2**20
@@ -30,10 +30,7 @@ _DIGEST_BYTES = 32
 
 
 class WeightShard(Struct, frozen=True, array_like=True):
-    """A byte range of a file of a version, with its blake3 digest: what one request fetches.
-
-    offset, length  bytes
-    """
+    """A byte range of a file of a version, with its blake3 digest. One request fetches it."""
 
     file: str
     offset: int
@@ -42,12 +39,12 @@ class WeightShard(Struct, frozen=True, array_like=True):
 
 
 class BroadcastManifest(Struct, frozen=True):
-    """One version, as it is broadcast.
+    """The manifest of a published version.
 
-    base               version that the files are differences from; None: they are whole
-    shards             of all files, file by file, each from its beginning to its end
-    weights            the files that result, with their digests
-    next_full_version  the version that will be whole again, at the latest
+    base               version to apply the deltas to; None for a full version
+    shards             of all files, in order of files and offsets
+    weights            the resulting files with their digests
+    next_full_version  latest version by which a full one will be published
     """
 
     run: str
@@ -59,17 +56,17 @@ class BroadcastManifest(Struct, frozen=True):
 
     @property
     def n_bytes(self) -> int:
-        """The bytes that are broadcast."""
+        """The bytes of all shards."""
         return sum(shard.length for shard in self.shards)
 
 
 class LatestVersion(Struct, frozen=True):
     """The newest version of a run.
 
-    manifest_digest  blake3 digest of the sealed manifest
-    issued_at        seconds since 1970; it is renewed while the run lives, so an old one tells that a relay is behind
-    ledger_head      digest of the newest entry of the run's ledger, so that every client is a witness of it; empty if
-                     the run has none
+    manifest_digest  blake3 digest of the signed manifest
+    issued_at        seconds since 1970; renewed periodically, so an old time means that the relay is behind
+    ledger_head      digest of the newest entry of the run's ledger, so that every client can witness it; empty if the
+                     run has none
     """
 
     run: str
@@ -80,13 +77,13 @@ class LatestVersion(Struct, frozen=True):
 
 
 def sanitize_run_name(name: str) -> str:
-    """Return the name under which a run's weights are broadcast: that of the run, without what paths cannot have."""
+    """Return a run's name for paths: characters other than ASCII letters, digits and "_.-" are replaced by "-"."""
     fitting = re.sub(r"[^A-Za-z0-9_.-]", "-", name)[:100]
     return fitting if RUN_PATTERN.fullmatch(fitting) else f"run{fitting}"[:100]
 
 
 def latest_path(run: str) -> str:
-    """Return the path of a run's newest version."""
+    """Return the path of `latest`."""
     return f"runs/{run}/latest"
 
 
@@ -101,60 +98,60 @@ def manifest_path(run: str, version: int) -> str:
 
 
 def file_path(run: str, version: int, name: str) -> str:
-    """Return the path of a file, whole or a difference."""
+    """Return the path of a file or a delta."""
     return f"runs/{run}/{version}/{name}"
 
 
 def sign_manifest(manifest: BroadcastManifest, key: Ed25519PrivateKey) -> bytes:
-    """Return a manifest as its origin publishes it."""
+    """Encode and sign a manifest."""
     return append_signature(_DOMAIN_OF_MANIFESTS, msgspec.msgpack.encode(manifest), key)
 
 
 def sign_latest(latest: LatestVersion, key: Ed25519PrivateKey) -> bytes:
-    """Return the name of the newest version as its origin publishes it."""
+    """Encode and sign the content of `latest`."""
     return append_signature(_DOMAIN_OF_LATEST, msgspec.msgpack.encode(latest), key)
 
 
-def read_manifest(signed: bytes, run: str, version: int, public: bytes) -> BroadcastManifest:
-    """Return the manifest of a version. Raises BadSignature unless the key has signed it for this run and version."""
-    manifest = _decoded(verify_and_unwrap(_DOMAIN_OF_MANIFESTS, signed, public), BroadcastManifest)
+def read_manifest(signed: bytes, run: str, version: int, public_key: bytes) -> BroadcastManifest:
+    """Verify and decode a manifest. Raises BadSignature unless the key signed it for this run and version."""
+    manifest = _decoded(verify_and_unwrap(_DOMAIN_OF_MANIFESTS, signed, public_key), BroadcastManifest)
     if manifest.run != run or manifest.version != version or manifest.weights.version != version:
         raise BadSignature(f"this is the manifest of another version: {manifest.run} {manifest.version}")
     if fault := _fault(manifest):
-        raise BadSignature(f"the manifest of version {version} makes no sense: {fault}")
+        raise BadSignature(f"the manifest of version {version} is invalid: {fault}")
     return manifest
 
 
-def read_latest(signed: bytes, run: str, public: bytes) -> LatestVersion:
-    """Return the newest version that somebody names. Raises BadSignature unless the key has signed it for this run."""
-    latest = _decoded(verify_and_unwrap(_DOMAIN_OF_LATEST, signed, public), LatestVersion)
+def read_latest(signed: bytes, run: str, public_key: bytes) -> LatestVersion:
+    """Verify and decode the content of `latest`. Raises BadSignature unless the key signed it for this run."""
+    latest = _decoded(verify_and_unwrap(_DOMAIN_OF_LATEST, signed, public_key), LatestVersion)
     if latest.run != run:
-        raise BadSignature(f"this names the newest version of another run: {latest.run}")
+        raise BadSignature(f"`latest` is of another run: {latest.run}")
     if (
         latest.version < 0
         or len(latest.manifest_digest) != _DIGEST_BYTES
         or len(latest.ledger_head) not in (0, _DIGEST_BYTES)
     ):
-        raise BadSignature("what names the newest version makes no sense")
+        raise BadSignature("`latest` has an invalid version or digest")
     return latest
 
 
 def with_base_versions(versions: Iterable[int], bases: Mapping[int, int | None]) -> set[int]:
-    """Return these versions and all that they are differences from, as far as they are known.
+    """Return the versions in `bases` that these versions need: themselves and, transitively, their bases.
 
-    bases   of each version that is known
+    bases: base of each available version
     """
-    found: set[int] = set()
+    needed: set[int] = set()
     for version in versions:
-        wanted: int | None = version
-        while wanted is not None and wanted in bases and wanted not in found:
-            found.add(wanted)
-            wanted = bases[wanted]
-    return found
+        base: int | None = version
+        while base is not None and base in bases and base not in needed:
+            needed.add(base)
+            base = bases[base]
+    return needed
 
 
 def has_same_weights(one: WeightManifest, other: WeightManifest) -> bool:
-    """Return whether two manifests describe the same weights, whatever their files are called and wherever they are."""
+    """Return whether two manifests describe the same weights, regardless of file names and folders."""
     return (
         one.version == other.version
         and [(file.size, file.blake3) for file in one.files] == [(file.size, file.blake3) for file in other.files]
@@ -163,17 +160,17 @@ def has_same_weights(one: WeightManifest, other: WeightManifest) -> bool:
 
 
 def digest(data: bytes) -> bytes:
-    """Return the digest by which shards and manifests are named."""
+    """Return the blake3 digest of a shard or a signed manifest."""
     return blake3(data).digest()
 
 
 def _fault(manifest: BroadcastManifest) -> str:
-    """Return what is wrong with a manifest; "" if nothing is."""
+    """Return the invalid part of a manifest; "" if it is valid."""
     files, ends = manifest.weights.files, dict[str, int]()
     if not files or any(file.size <= 0 or not _FILE_PATTERN.fullmatch(file.name) for file in files):
         return "its files"
     if len({file.name for file in files}) < len(files):
-        return "a file that comes twice"
+        return "a duplicate file"
     for shard in manifest.shards:
         if not 0 < shard.length <= MAX_SHARD_BYTES or shard.offset != ends.get(shard.file, 0):
             return "the size of its shards"
@@ -198,4 +195,4 @@ def _decoded(data: bytes, kind: type[_Message]) -> _Message:
     try:
         return msgspec.msgpack.decode(data, type=kind)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise BadSignature(f"this was signed by another version of this program: {error}") from None
+        raise BadSignature(f"another version of curate signed this: {error}") from None

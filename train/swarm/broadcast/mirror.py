@@ -1,7 +1,7 @@
-"""What a relay keeps: the versions of one run, shard by shard, as they arrive from other relays or from the origin.
+"""A relay's copy of the newest versions of one run, fetched from other relays or the origin.
 
-A shard is written only after it was compared with its digest, and can be passed on at once, before the others are
-there: so a chain of relays is hardly slower than one. A relay that is started again goes on with what it has.
+A shard is written after its digest is verified, and is served before the rest of the version arrives, so a chain of
+relays is hardly slower than one. A restarted relay reuses the shards on its disk.
 """
 
 import logging
@@ -30,55 +30,54 @@ log = logging.getLogger(__name__)
 RETAINED_VERSIONS = 5
 POLL_SECONDS = 3.0
 _MANIFEST_SECONDS = 30.0
-# An attempt for the shards of a version ends when none has come for so long: a newer version may have appeared. The
-# next one has twice the patience: on a slow line a shard takes longer, and what has come of it is lost at the end.
+# Without a new shard for this long, the download of a version is abandoned, as a newer version may exist. Each
+# failure doubles the time: on a slow line a shard takes longer, and an abandoned shard starts from zero.
 _STALL_SECONDS, _MAX_STALL_SECONDS = 60.0, 3600.0
-_NEW = ".new-"  # begins the names of files that are being written
+_NEW = ".new-"  # prefix of temporary files
 
 
 class Mirror:
-    """Follows a run, and keeps its files under `folder` as the origin has them.
+    """Mirrors the files of a run to `folder`.
 
-    public  the run's public key
-    keep    so many versions, and all that the oldest of them is a difference from
-    note    is called with a line about each version that is here
+    keep  number of versions to retain, in addition to the bases that they need
+    note  receives a line about each complete version
 
     Raises TransferError if the disk is full.
     """
 
     def __init__(
-        self, folder: Path, run: str, public: bytes, download: RelayClient, *, keep: int = RETAINED_VERSIONS,
+        self, folder: Path, run: str, public_key: bytes, download: RelayClient, *, keep: int = RETAINED_VERSIONS,
         note: Callable[[str], object] = log.info,
     ) -> None:  # fmt: skip
         self.folder, self._run, self._download, self._keep, self._note = folder, run, download, keep, note
         self._manifests: dict[int, BroadcastManifest] = {}
         self._files: dict[str, ShardFiles] = {}  # of each version, by its path
-        self._sealed_latest = b""
+        self._signed_latest = b""
         self._stall_seconds = _STALL_SECONDS
-        self._take_up(public)
+        self._restore(public_key)
         download.load_last_seen(folder / latest_path(run))
 
     def sync_until_stopped(self, stop: threading.Event, *, every_seconds: float) -> None:
-        """Fetch each version as it appears, until told to stop."""
-        is_told = False
+        """Fetch each version as it appears, until `stop` is set."""
+        is_failing = False
         while not stop.is_set():
             try:
                 self.sync_newest()
-                is_told = False
+                is_failing = False
             except TransferError as error:
-                (log.debug if is_told else log.warning)("%s; trying again", error)
-                is_told = True
+                (log.debug if is_failing else log.warning)("%s; retrying in %.0f s", error, every_seconds)
+                is_failing = True
             stop.wait(every_seconds)
 
     def sync_newest(self) -> None:
-        """Fetch the newest version and those that it needs. Raises TransferError if that fails, or the disk is full."""
-        latest, sealed = self._download.fetch_signed_latest()
+        """Fetch the newest version and its bases. Raises TransferError, also if the disk is full."""
+        latest, signed = self._download.fetch_signed_latest()
         try:
             self._fetch_manifests(latest)
-            if sealed != self._sealed_latest:
-                self._write(latest_path(self._run), sealed)  # others may now ask for what has arrived of it
-                self._sealed_latest = sealed
-            for version in sorted(self._chain(latest.version)):
+            if signed != self._signed_latest:
+                self._write(latest_path(self._run), signed)  # clients may now request shards as they arrive
+                self._signed_latest = signed
+            for version in sorted(self._with_bases(latest.version)):
                 self._fetch_shards(self._manifests[version])
             self._drop()
         except OSError as error:
@@ -86,19 +85,19 @@ class Mirror:
             raise TransferError(f"cannot keep weights in {self.folder}: {error}. Make room there.") from error
 
     def find_arriving(self, path: str, start: int, stop: int) -> Path | None:
-        """Return where the bytes [start, stop) of a file that lacks others are; None if they are not all here."""
+        """Return the path of the incomplete file at `path` if it has the bytes [start, stop); otherwise None."""
         version, _, name = path.rpartition("/")
         return None if (files := self._files.get(version)) is None else files.find(name, start, stop)
 
-    def _take_up(self, public: bytes) -> None:
-        """Find what an earlier process has left. Versions without a valid manifest of this run are removed."""
+    def _restore(self, public_key: bytes) -> None:
+        """Load the versions of an earlier process; remove those without a valid manifest of this run."""
         place = (self.folder / latest_path(self._run)).parent
         for rest in place.rglob(f"{_NEW}*"):
             rest.unlink(missing_ok=True)
         for version in (int(each.name) for each in place.glob("*") if each.name.isdigit()):
             try:
-                sealed = (self.folder / manifest_path(self._run, version)).read_bytes()
-                manifest = read_manifest(sealed, self._run, version, public)
+                signed = (self.folder / manifest_path(self._run, version)).read_bytes()
+                manifest = read_manifest(signed, self._run, version, public_key)
             except (OSError, BadSignature):
                 shutil.rmtree(self.folder / version_path(self._run, version), ignore_errors=True)
                 continue
@@ -108,12 +107,12 @@ class Mirror:
                 raise TransferError(f"cannot keep weights in {self.folder}: {error}. Make room there.") from error
 
     def _fetch_manifests(self, latest: LatestVersion) -> None:
-        """Fetch the manifests of a version and of all that it is a difference from."""
+        """Fetch the manifests of a version and its bases."""
         wanted: int | None = latest.version
         while wanted is not None:
             if wanted not in self._manifests:
-                manifest, sealed = self._download.fetch_manifest(wanted, seconds=_MANIFEST_SECONDS)
-                self._write(manifest_path(self._run, wanted), sealed)
+                manifest, signed = self._download.fetch_manifest(wanted, seconds=_MANIFEST_SECONDS)
+                self._write(manifest_path(self._run, wanted), signed)
                 self._open(manifest)
             wanted = self._manifests[wanted].base
 
@@ -122,7 +121,7 @@ class Mirror:
         self._files[path] = ShardFiles(self.folder / path, manifest.shards)
         self._manifests[manifest.version] = manifest
 
-    def _chain(self, version: int) -> set[int]:
+    def _with_bases(self, version: int) -> set[int]:
         return with_base_versions([version], {number: manifest.base for number, manifest in self._manifests.items()})
 
     def _fetch_shards(self, manifest: BroadcastManifest) -> None:
@@ -141,7 +140,7 @@ class Mirror:
         )
 
     def _drop(self) -> None:
-        """Remove the versions that no worker needs any more."""
+        """Remove versions beyond the retained ones and their bases."""
         bases = {number: manifest.base for number, manifest in self._manifests.items()}
         for version in sorted(set(bases) - with_base_versions(sorted(bases)[-self._keep :], bases)):
             del self._manifests[version]
@@ -149,7 +148,7 @@ class Mirror:
             shutil.rmtree(self.folder / version_path(self._run, version), ignore_errors=True)
 
     def _write(self, path: str, content: bytes) -> None:
-        """Write a file, whole or not at all."""
+        """Write a file atomically."""
         place = self.folder / path
         place.parent.mkdir(parents=True, exist_ok=True)
         new = place.with_name(f"{_NEW}{place.name}")

@@ -1,8 +1,7 @@
-"""The trainer's side: write versions of the weights to a folder or an object store.
+"""The origin of a run's weights: a folder or an object store to which the trainer's side publishes versions.
 
-What is written are plain files (manifest.py has their paths), so nginx or a bucket can serve them. `latest` names
-a version when all of it is there. A manifest that was written is never written again, also after a restart: relays
-may have it.
+It holds plain files (manifest.py has their paths), so nginx or a bucket can serve them. `latest` names a version once
+it is complete. A published manifest is never rewritten, even after a restart: relays may have it.
 """
 
 import logging
@@ -42,85 +41,84 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SHARD_BYTES = 8 * 2**20
-FULL_VERSION_INTERVAL = 10  # versions: a worker that joins takes the newest anchor and the differences after it
+FULL_VERSION_INTERVAL = 10  # versions: a new worker fetches the newest full version and the deltas after it
 RETAINED_VERSIONS = 5
 _Message = TypeVar("_Message")
-_WORTH_IT = 0.35  # share of the files above which a difference is not worth its trouble
+_MAX_DELTA_SHARE = 0.35  # of the files' size; a larger delta saves too little, and full files are published
 
 
 class Origin:
-    """Publishes versions of one run, and continues where an earlier process of the same run has stopped.
+    """Publishes versions of one run; continues after the versions of an earlier process.
 
-    store         URL of a folder (file:///...) or a bucket (s3://..., gs://...)
-    key           the run's; its public half is in every invite
-    anchor_every  one of so many versions is whole, so that a worker can join without all earlier ones
-    keep          so many versions, and all that the oldest of them is a difference from
+    store                  URL of a folder (file:///...) or a bucket (s3://..., gs://...)
+    key                    the run's; its public half is in every invite
+    full_version_interval  maximum distance between full versions
+    keep                   number of versions to retain, in addition to the bases that they need
 
-    Raises ConfigError if there can be no such store, TransferError if it cannot be read, and RunError if another run
-    has written to it.
+    Raises ConfigError if the URL is invalid, TransferError if the store cannot be read, and RunError if another run has
+    written to it.
     """
 
     def __init__(
         self, store: str, run: str, key: Ed25519PrivateKey, *, shard_bytes: int = SHARD_BYTES,
-        anchor_every: int = FULL_VERSION_INTERVAL, keep: int = RETAINED_VERSIONS,
+        full_version_interval: int = FULL_VERSION_INTERVAL, keep: int = RETAINED_VERSIONS,
     ) -> None:  # fmt: skip
-        self._store, self._run, self._key, self._public = _opened(store), run, key, public_key_bytes(key)
-        self._shard_bytes, self._anchor_every, self._keep = shard_bytes, anchor_every, keep
+        self._store, self._run, self._key, self._public_key = _open_store(store), run, key, public_key_bytes(key)
+        self._shard_bytes, self._full_version_interval, self._keep = shard_bytes, full_version_interval, keep
         self._before: tuple[WeightManifest, Path] | None = None
-        self._bases: dict[int, int | None] = {}  # of the versions that are kept
-        self._anchor = 0
+        self._bases: dict[int, int | None] = {}  # base of each retained version
+        self._last_full_version = 0
         self._ledger = b""
-        self._latest = self._stored(latest_path(run), lambda sealed: read_latest(sealed, run, self._public))
+        self._latest = self._load(latest_path(run), lambda signed: read_latest(signed, run, self._public_key))
         if self._latest is not None:
-            self._note_chain(self._latest.version)
+            self._restore_bases(self._latest.version)
 
     @property
     def latest(self) -> LatestVersion | None:
-        """The newest version that was published; None if there is none."""
+        """The newest published version; None before the first."""
         return self._latest
 
     def publish(self, weights: WeightManifest, folder: Path) -> BroadcastManifest | None:
-        """Write a version, and name it as the newest.
+        """Publish a version as the newest.
 
-        folder   holds the files of the weights. It has to stay until the next version is published, because that is
-                 written as the difference from it
+        folder: of the files; must stay unchanged until the next version is published as a delta from it
 
-        Return None if the version is older than the newest, and was never published: a run that was continued from an
-        earlier step passes such versions. Raises TransferError if the store takes no more, and RunError if the version
-        was published with other weights.
+        A version older than the newest, as of a run that was continued from an earlier step, is not published: return
+        its earlier manifest, or None without one. Raises TransferError if the store cannot be written, and RunError if
+        the version was published with other weights.
         """
-        manifest = self._published(weights)
+        manifest = self._published_manifest(weights)
         if self._latest is not None and weights.version <= self._latest.version:
             if weights.version == self._latest.version:
                 self._before = weights, folder
             return manifest
         if manifest is None:
             manifest = self._write(weights, folder)
-        sealed = self._read(manifest_path(self._run, weights.version)) or b""
+        signed = self._read(manifest_path(self._run, weights.version)) or b""
         self._before = weights, folder
-        self._note(manifest)
-        self._latest = LatestVersion(self._run, weights.version, digest(sealed), time.time())
+        self._record_base(manifest)
+        self._latest = LatestVersion(self._run, weights.version, digest(signed), time.time())
         self.renew()
         self._drop()
         return manifest
 
     def renew(self, ledger_head: bytes | None = None) -> None:
-        """Sign the name of the newest version again: workers distrust relays whose `latest` is old.
+        """Sign `latest` with the current time: clients avoid relays whose `latest` is old.
 
-        ledger_head   digest of the newest entry of the run's ledger; None: as before
+        ledger_head: digest of the newest entry of the run's ledger; None if unchanged
         """
         self._ledger = self._ledger if ledger_head is None else ledger_head
         if self._latest is not None:
             self._latest = replace(self._latest, issued_at=time.time(), ledger_head=self._ledger)
             self._put(latest_path(self._run), sign_latest(self._latest, self._key))
 
-    def _published(self, weights: WeightManifest) -> BroadcastManifest | None:
-        """Return what was published as a version before. Raises RunError if it has other weights."""
-        manifest = self._stored_manifest(weights.version)
+    def _published_manifest(self, weights: WeightManifest) -> BroadcastManifest | None:
+        """Return the stored manifest of a version; None if unpublished. Raises RunError if it has other weights."""
+        manifest = self._load_manifest(weights.version)
         if manifest is not None and not has_same_weights(manifest.weights, weights):
             raise RunError(
-                f"version {weights.version} of {self._run} was published with other weights. A run that was continued "
-                "from an earlier step, or begun anew, has to be published under another name or in another folder."
+                f"version {weights.version} of {self._run} was published with other weights, so this run was restarted "
+                "or continued from an earlier step. Publish it under another name or in another folder."
             )
         return manifest
 
@@ -142,14 +140,15 @@ class Origin:
             base=base,
             shards=tuple(shards),
             weights=weights,
-            next_full_version=(weights.version if base is None else self._anchor) + self._anchor_every,
+            next_full_version=(weights.version if base is None else self._last_full_version)
+            + self._full_version_interval,
         )
         self._put(manifest_path(self._run, weights.version), sign_manifest(manifest, self._key))
         return manifest
 
     def _deltas(self, weights: WeightManifest, folder: Path) -> list[bytes] | None:
-        """Return the differences from the version before; None if it has other files, or if they are not small."""
-        if self._before is None or weights.version >= self._anchor + self._anchor_every:
+        """Return the deltas from the previous version; None if a full version is due or deltas are too large."""
+        if self._before is None or weights.version >= self._last_full_version + self._full_version_interval:
             return None
         before, earlier = self._before
         if [(file.name, file.size) for file in before.files] != [(file.name, file.size) for file in weights.files]:
@@ -157,37 +156,37 @@ class Origin:
         deltas = [
             make_delta((earlier / file.name).read_bytes(), (folder / file.name).read_bytes()) for file in weights.files
         ]
-        return deltas if sum(map(len, deltas)) <= _WORTH_IT * sum(file.size for file in weights.files) else None
+        return deltas if sum(map(len, deltas)) <= _MAX_DELTA_SHARE * sum(file.size for file in weights.files) else None
 
-    def _note(self, manifest: BroadcastManifest) -> None:
+    def _record_base(self, manifest: BroadcastManifest) -> None:
         self._bases[manifest.version] = manifest.base
         if manifest.base is None:
-            self._anchor = max(self._anchor, manifest.version)
+            self._last_full_version = max(self._last_full_version, manifest.version)
 
-    def _note_chain(self, version: int) -> None:
-        """Take note of a version in the store, and of all that it is a difference from."""
+    def _restore_bases(self, version: int) -> None:
+        """Record the bases of a stored version, transitively."""
         wanted: int | None = version
-        while wanted is not None and (manifest := self._stored_manifest(wanted)) is not None:
-            self._note(manifest)
+        while wanted is not None and (manifest := self._load_manifest(wanted)) is not None:
+            self._record_base(manifest)
             wanted = manifest.base
 
     def _drop(self) -> None:
-        """Remove the versions that no worker needs any more."""
+        """Remove versions beyond the retained ones and their bases."""
         newest = sorted(self._bases)[-self._keep :]
         for version in sorted(set(self._bases) - with_base_versions(newest, self._bases)):
             del self._bases[version]
             self._remove(version)
 
-    def _stored_manifest(self, version: int) -> BroadcastManifest | None:
+    def _load_manifest(self, version: int) -> BroadcastManifest | None:
         path = manifest_path(self._run, version)
-        return self._stored(path, lambda sealed: read_manifest(sealed, self._run, version, self._public))
+        return self._load(path, lambda signed: read_manifest(signed, self._run, version, self._public_key))
 
-    def _stored(self, path: str, read: Callable[[bytes], _Message]) -> _Message | None:
-        sealed = self._read(path)
+    def _load(self, path: str, read: Callable[[bytes], _Message]) -> _Message | None:
+        signed = self._read(path)
         try:
-            return None if sealed is None else read(sealed)
+            return None if signed is None else read(signed)
         except BadSignature as error:
-            raise RunError(f"the store holds weights of another run: {error}. Use a store of your own.") from error
+            raise RunError(f"the store holds weights of another run: {error}. Use another store.") from error
 
     def _read(self, path: str) -> bytes | None:
         import obstore
@@ -196,7 +195,7 @@ class Origin:
             return bytes(obstore.get(self._store, path).bytes())
         except FileNotFoundError:
             return None
-        except Exception as error:  # obstore has an exception of its own for each kind of store and failure
+        except Exception as error:  # obstore's exceptions differ by store and failure
             raise TransferError(f"cannot read {path}: {_first_line(error)}. Check the store.") from error
 
     def _put(self, path: str, content: bytes) -> None:
@@ -212,30 +211,30 @@ class Origin:
         import obstore
 
         try:
-            # The manifest goes first, so that no client begins with a version that is about to go.
+            # Delete the manifest first, so no client starts a download of files that are about to go.
             obstore.delete(self._store, manifest_path(self._run, version))
             found = obstore.list(self._store, prefix=version_path(self._run, version)).collect()
             obstore.delete(self._store, [each["path"] for each in found])
-        except Exception as error:  # as above; it costs room and nothing else
+        except Exception as error:  # as above; this only costs disk space
             log.warning("version %d of %s cannot be removed: %s", version, self._run, error)
 
 
-def _opened(url: str) -> "ObjectStore":
+def _open_store(url: str) -> "ObjectStore":
     from obstore.store import LocalStore, from_url
 
     if url.startswith("file://"):
         folder = Path(url.removeprefix("file://"))
-        for rest in folder.glob("runs/**/*#*"):  # the store writes NAME#1 first: left by a process that was killed
+        for rest in folder.glob("runs/**/*#*"):  # temporary files NAME#1 of a killed process
             rest.unlink(missing_ok=True)
         return LocalStore(folder, mkdir=True, automatic_cleanup=True)
     try:
         return from_url(url)
-    except Exception as error:  # obstore has an exception of its own for each kind of store and failure
+    except Exception as error:  # as above
         raise ConfigError(
             f"--store {url}: {_first_line(error)}. Give a URL such as s3://BUCKET/FOLDER or gs://BUCKET"
         ) from error
 
 
 def _first_line(error: Exception) -> str:
-    """Return what obstore says, without the dump that follows."""
+    """Return obstore's message without the dump that follows."""
     return str(error).partition("\n")[0]

@@ -2,8 +2,8 @@
 
     GET /runs/RUN/latest  /runs/RUN/VERSION/manifest  /runs/RUN/VERSION/NAME.safetensors[.delta]
 
-Of a file, one range of bytes can be asked for. A relay holds no secret, and nothing that it sends is believed. What is
-not there yet is answered 404 with Retry-After, and an address that asks for too much 429.
+A request may have a single byte range. A relay holds no secret, and clients verify what it sends. It answers 404 with
+Retry-After for a missing file or range, and 429 to an address over its rate limit.
 """
 
 import logging
@@ -32,7 +32,7 @@ from train.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-_MAX_ADDRESSES = 10_000  # that are remembered; the least recent are forgotten, and begin with full buckets again
+_MAX_ADDRESSES = 10_000  # token buckets; the least recently used are dropped, and start full again
 
 
 @dataclass(slots=True)
@@ -43,10 +43,10 @@ class _Bucket:
 
 
 class RelayRateLimiter:
-    """The rates of a relay. One thread uses it.
+    """Token buckets for requests and bytes, one pair for each address. Not thread-safe.
 
-    requests_per_second, bytes_per_second   of one address in the long run
-    burst_seconds                           an address that was quiet may ask for what these seconds allow at once
+    requests_per_second, bytes_per_second  refill rates
+    burst_seconds                          capacity of the buckets, in seconds of refill
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class RelayRateLimiter:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def wait_seconds(self, address: str, n_bytes: int) -> float:
-        """Return 0 if an address may have an answer of this size now, and count it; else the seconds until it may.
+        """Charge a response of this size to an address and return 0, or return the seconds until it is allowed.
 
-        An answer that is larger than the bucket may be had when the bucket is full; the bucket is in debt afterwards.
+        A full bucket allows a response larger than itself, and goes into debt.
         """
         now = self._clock()
         bucket = self._buckets.pop(address, None) or _Bucket(
@@ -102,7 +102,7 @@ class RelayApp:
     """The ASGI application.
 
     folder         holds `runs/...`
-    find_arriving  Mirror.find_arriving, if one fills the folder; None: all files are complete
+    find_arriving  Mirror.find_arriving, if a mirror fills the folder; None if all files are complete
     """
 
     def __init__(self, folder: Path, rates: RelayRateLimiter, find_arriving: FindArriving | None = None) -> None:
@@ -118,33 +118,33 @@ class RelayApp:
         path = scope["path"]
         if _PATH.fullmatch(path) is None:
             return PlainTextResponse("a relay has no such path\n", 404)
-        asked = _RANGE.fullmatch(Headers(scope=scope).get("range", ""))
-        start, stop = (int(asked[1]), int(asked[2]) + 1) if asked else (0, _MAX_FILE_BYTES)
+        requested = _RANGE.fullmatch(Headers(scope=scope).get("range", ""))
+        start, stop = (int(requested[1]), int(requested[2]) + 1) if requested else (0, _MAX_FILE_BYTES)
         try:
             file = self._open(path[1:], start, stop)
         except OSError:
-            return PlainTextResponse("it is not here yet\n", 404, {"retry-after": "1"})
+            return PlainTextResponse("the file or range is not here yet\n", 404, {"retry-after": "1"})
         size = os.fstat(file.fileno()).st_size
         stop = min(stop, size)
-        if asked and start >= stop:
+        if requested and start >= stop:
             file.close()
-            return PlainTextResponse("it has no such range\n", 416, {"content-range": f"bytes */{size}"})
+            return PlainTextResponse("the file has no such range\n", 416, {"content-range": f"bytes */{size}"})
         address = scope["client"][0] if scope.get("client") else ""
         if wait := self._rates.wait_seconds(address, stop - start):
             file.close()
-            return PlainTextResponse("too much for one address\n", 429, {"retry-after": retry_after(wait)})
+            return PlainTextResponse("this address exceeds the rate limit\n", 429, {"retry-after": retry_after(wait)})
         headers = {
             "accept-ranges": "bytes",
             "cache-control": "no-cache" if path.endswith(_LATEST) else _IMMUTABLE,
             "content-length": str(stop - start),
-        } | ({"content-range": f"bytes {start}-{stop - 1}/{size}"} if asked else {})
+        } | ({"content-range": f"bytes {start}-{stop - 1}/{size}"} if requested else {})
         content = _chunks(file, start, stop if scope["method"] == "GET" else start)
-        return StreamingResponse(content, 206 if asked else 200, headers, "application/octet-stream")
+        return StreamingResponse(content, 206 if requested else 200, headers, "application/octet-stream")
 
     def _open(self, path: str, start: int, stop: int) -> BinaryIO:
-        """Open a file, which may get its name meanwhile. Raises OSError if it does not have the range."""
+        """Open a file, or an incomplete one that has the range. Raises OSError if there is neither."""
         if self._find_arriving and (arriving := self._find_arriving(path, start, stop)):
-            with suppress(OSError):
+            with suppress(OSError):  # it was completed meanwhile, and renamed
                 return arriving.open("rb")
         return (self._folder / path).open("rb")
 
@@ -163,7 +163,7 @@ _FOLLOWER_SECONDS = 5.0
 
 
 def open_listener(address: str) -> socket.socket:
-    """Return a socket that listens at HOST:PORT; port 0 takes a free one. Raises ConfigError."""
+    """Return a listening socket for HOST:PORT; port 0 takes a free one. Raises ConfigError."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise ConfigError(f"--listen must be HOST:PORT, such as 0.0.0.0:8710, not {address}")
@@ -174,7 +174,7 @@ def open_listener(address: str) -> socket.socket:
 
 
 def listener_url(listener: socket.socket) -> str:
-    """Return the URL of a socket that listens."""
+    """Return the URL of a listening socket."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -187,8 +187,8 @@ def serve(
 ) -> None:
     """Serve until SIGINT or SIGTERM.
 
-    background_loop  runs in a thread of its own until its event is set. If it ends with an error, so does the server
-    on_ready         is called when connections are taken
+    background_loop  runs in a thread until its event is set; its exception stops the server and is raised here
+    on_ready         called before the server accepts connections
     """
     raise_descriptor_limit()
     config = bounded_config(
@@ -200,7 +200,7 @@ def serve(
         max_connections=_MAX_CONNECTIONS,
     )
     server, stop = uvicorn.Server(config), threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again; a relay that stops has not failed
+    for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn re-raises signals; exit with status 0 instead
         signal.signal(number, server.handle_exit)
     errors: list[BaseException] = []
 

@@ -1,6 +1,6 @@
-"""Fetch what a run publishes from relays that nobody trusts.
+"""Client for the weights of a run on untrusted relays.
 
-Every piece is compared with its digest in the signed manifest when it arrives, so a relay can only waste time.
+It verifies each shard against its digest in the signed manifest, so a relay can only waste time.
 """
 
 import logging
@@ -41,29 +41,30 @@ log = logging.getLogger(__name__)
 
 MAX_CONCURRENT = 10
 _SMALL_SECONDS = 10.0  # for `latest` and manifests
-_OTHERS_SECONDS = 1.0  # for the other relays, when one has named the newest version
-_BEHIND_VERSIONS, _BEHIND_SECONDS = 2, 60.0  # a relay that is so far behind the others counts as failing
-_MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.1, 2.0  # between two rounds in which no relay had a manifest
-_SMALL_BYTES = 2**16  # what a manifest counts as, when a relay is drawn
+_OTHERS_SECONDS = 1.0  # for the other relays, after the first `latest`
+_BEHIND_VERSIONS, _BEHIND_SECONDS = 2, 60.0  # lag behind the others at which a relay counts as failing
+_MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.1, 2.0  # after each round in which no relay had a manifest
+_SMALL_BYTES = 2**16  # assumed size of a manifest, for the choice of a relay
 _MAX_CACHED_MANIFESTS = 64
 
 
 class RelayClient:
-    """What one client fetches of a run.
+    """A client that fetches the weights of a run from relays.
 
-    relays   is asked and told which relay serves well
-    run      its name
-    public   the run's public key, from the invite
-    at_once  shards that are fetched at once
+    relays          chooses relays, and records their failures
+    public_key      the run's, from the invite
+    max_concurrent  shards fetched concurrently
 
-    Raises ConfigError if one of the relays has no URL.
+    Raises ConfigError if the URL of a relay is invalid.
     """
 
-    def __init__(self, relays: RelaySelector, run: str, public: bytes, *, at_once: int = MAX_CONCURRENT) -> None:
-        self._relays, self._run, self._public, self._at_once = relays, run, public, at_once
-        self._clients = {url: open_relay(url, at_once) for url in relays.urls}
+    def __init__(
+        self, relays: RelaySelector, run: str, public_key: bytes, *, max_concurrent: int = MAX_CONCURRENT
+    ) -> None:
+        self._relays, self._run, self._public_key, self._max_concurrent = relays, run, public_key, max_concurrent
+        self._clients = {url: open_relay(url, max_concurrent) for url in relays.urls}
         self._lock = threading.Lock()
-        self._seen: tuple[LatestVersion, bytes] | None = None
+        self._newest: tuple[LatestVersion, bytes] | None = None  # decoded and signed
         self._manifests: dict[int, tuple[BroadcastManifest, bytes]] = {}
 
     def close(self) -> None:
@@ -72,146 +73,148 @@ class RelayClient:
             client.close()
 
     def load_last_seen(self, file: Path) -> None:
-        """Take what an earlier process has seen last, as it was signed, for the newest; older ones are not accepted."""
+        """Load the signed `latest` of an earlier process, so that older ones are rejected; ignore an invalid file."""
         with suppress(OSError, BadSignature):
-            sealed = file.read_bytes()
-            self._see(read_latest(sealed, self._run, self._public), sealed)
+            signed = file.read_bytes()
+            self._record_latest(read_latest(signed, self._run, self._public_key), signed)
 
     def fetch_latest(self) -> LatestVersion:
-        """Ask all relays for the newest version; never one before the newest that was seen.
+        """Return the newest version that any relay has named so far, after a request to all of them.
 
-        Raises TransferError if no relay names one that the run has signed.
+        Raises TransferError if no relay replies with a validly signed one.
         """
         return self.fetch_signed_latest()[0]
 
     def fetch_signed_latest(self) -> tuple[LatestVersion, bytes]:
-        """Do the same, and return it also as it was signed."""
-        found, reasons = self.ask_all()
-        if not found or self._seen is None:
-            raise TransferError(f"no relay names a version of {self._run}: {self._in_words(reasons)}")
-        newest = self._seen[0]
-        for url, latest in found.items():
+        """Return `fetch_latest`, decoded and signed."""
+        by_relay, reasons = self.fetch_latest_by_relay()
+        if not by_relay or self._newest is None:
+            raise TransferError(f"no relay names a version of {self._run}: {self._describe(reasons)}")
+        newest = self._newest[0]
+        for url, latest in by_relay.items():
             is_old = latest.issued_at < newest.issued_at - _BEHIND_SECONDS
             if is_old or latest.version <= newest.version - _BEHIND_VERSIONS:
                 self._relays.record_request_failure(url)
-        return self._seen
+        return self._newest
 
-    def ask_all(self) -> tuple[dict[str, LatestVersion], dict[str, str]]:
-        """Return what each relay names as the newest version, and why others name none. All are asked at once."""
-        answers: queue.SimpleQueue[tuple[str, LatestVersion | Exception]] = queue.SimpleQueue()
-        waited_for = {url: SocketInterrupt() for url in self._relays.available()}
-        for url, cancel in waited_for.items():
-            threading.Thread(target=self._ask_latest, args=(url, cancel, answers), name="latest", daemon=True).start()
-        found: dict[str, LatestVersion] = {}
+    def fetch_latest_by_relay(self) -> tuple[dict[str, LatestVersion], dict[str, str]]:
+        """Request `latest` from all relays concurrently. Return the newest version of each, and the others' errors."""
+        replies: queue.SimpleQueue[tuple[str, LatestVersion | Exception]] = queue.SimpleQueue()
+        pending = {url: SocketInterrupt() for url in self._relays.available()}
+        for url, cancel in pending.items():
+            threading.Thread(
+                target=self._request_latest, args=(url, cancel, replies), name="latest", daemon=True
+            ).start()
+        by_relay: dict[str, LatestVersion] = {}
         reasons: dict[str, str] = {}
         until = time.monotonic() + _SMALL_SECONDS
-        while waited_for:
+        while pending:
             try:
-                url, answer = answers.get(timeout=max(0.0, until - time.monotonic()))
+                url, reply = replies.get(timeout=max(0.0, until - time.monotonic()))
             except queue.Empty:
                 break
-            del waited_for[url]
-            if isinstance(answer, LatestVersion):
-                found[url] = answer
+            del pending[url]
+            if isinstance(reply, LatestVersion):
+                by_relay[url] = reply
                 until = min(until, time.monotonic() + _OTHERS_SECONDS)
             else:
-                reasons[url] = str(answer)
-                self._blame(url, answer)
-        for url, cancel in waited_for.items():
+                reasons[url] = str(reply)
+                self._record_error(url, reply)
+        for url, cancel in pending.items():
             cancel()
             reasons[url] = "it is too slow"
             self._relays.record_request_failure(url)
-        return found, reasons
+        return by_relay, reasons
 
-    def _ask_latest(
-        self, url: str, cancel: SocketInterrupt, answers: "queue.SimpleQueue[tuple[str, LatestVersion | Exception]]"
+    def _request_latest(
+        self, url: str, cancel: SocketInterrupt, replies: "queue.SimpleQueue[tuple[str, LatestVersion | Exception]]"
     ) -> None:
         client = self._clients[url]
         try:
-            sealed = get(client, latest_path(self._run), MAX_LATEST_BYTES, seconds=_SMALL_SECONDS, interrupt=cancel)
-            latest = read_latest(sealed, self._run, self._public)
+            signed = get(client, latest_path(self._run), MAX_LATEST_BYTES, seconds=_SMALL_SECONDS, interrupt=cancel)
+            latest = read_latest(signed, self._run, self._public_key)
         except (NotAvailable, RelayError, BadSignature) as error:
-            answers.put((url, error))
+            replies.put((url, error))
             return
-        self._see(latest, sealed)
-        answers.put((url, latest))
+        self._record_latest(latest, signed)
+        replies.put((url, latest))
 
-    def _see(self, latest: LatestVersion, sealed: bytes) -> None:
+    def _record_latest(self, latest: LatestVersion, signed: bytes) -> None:
         with self._lock:
-            if self._seen is None or _age(latest) > _age(self._seen[0]):
-                self._seen = latest, sealed
+            if self._newest is None or _age(latest) > _age(self._newest[0]):
+                self._newest = latest, signed
 
     def fetch_manifest(self, version: int, *, seconds: float) -> tuple[BroadcastManifest, bytes]:
-        """Return the manifest of a version, also as it was signed. That of the newest version is the one it names.
+        """Return the manifest of a version, decoded and signed. That of the newest one has the digest in `latest`.
 
-        Raises TransferError if no relay has it in time.
+        Raises TransferError if no relay sends it in time.
         """
         if version not in self._manifests:
-            found = self._fetched_manifest(version, time.monotonic() + seconds)
+            manifest = self._download_manifest(version, time.monotonic() + seconds)
             while len(self._manifests) >= _MAX_CACHED_MANIFESTS:
                 self._manifests.pop(next(iter(self._manifests)), None)
-            self._manifests[version] = found
+            self._manifests[version] = manifest
         return self._manifests[version]
 
-    def _fetched_manifest(self, version: int, until: float) -> tuple[BroadcastManifest, bytes]:
+    def _download_manifest(self, version: int, until: float) -> tuple[BroadcastManifest, bytes]:
         reasons: dict[str, str] = {}
-        asked: set[str] = set()  # in this round
-        absent: set[str] = set()  # of these, those that do not have it
+        tried: set[str] = set()  # in this round
+        absent: set[str] = set()  # relays in `tried` that lack the manifest
         pause = _MIN_BACKOFF_SECONDS
         while (left := until - time.monotonic()) > 0:
-            able = set(self._relays.available())
-            url = self._relays.choose(_SMALL_BYTES, able - asked)
+            available = set(self._relays.available())
+            url = self._relays.choose(_SMALL_BYTES, available - tried)
             if url is None:
-                self._check_kept(version, absent)
+                self._check_retained(version, absent)
                 time.sleep(min(pause, left))
                 pause = min(2 * pause, _MAX_BACKOFF_SECONDS)
-                asked.clear()
+                tried.clear()
                 absent.clear()
                 continue
-            asked.add(url)
+            tried.add(url)
             path, seconds = manifest_path(self._run, version), min(_SMALL_SECONDS, left)
             try:
-                sealed = get(self._clients[url], path, MAX_MANIFEST_BYTES, seconds=seconds)
-                self._check_newest(version, sealed)
-                return read_manifest(sealed, self._run, version, self._public), sealed
+                signed = get(self._clients[url], path, MAX_MANIFEST_BYTES, seconds=seconds)
+                self._check_newest(version, signed)
+                return read_manifest(signed, self._run, version, self._public_key), signed
             except (NotAvailable, RelayError, BadSignature) as error:
                 reasons[url] = str(error)
-                self._blame(url, error)
+                self._record_error(url, error)
                 if isinstance(error, NotAvailable) and not isinstance(error, RelayBusy):
                     absent.add(url)
-        raise TransferError(f"no relay has the manifest of version {version} of {self._run}: {self._in_words(reasons)}")
+        raise TransferError(f"no relay has the manifest of version {version} of {self._run}: {self._describe(reasons)}")
 
-    def _check_kept(self, version: int, absent: set[str]) -> None:
-        """Raise TransferError if no relay has a version, and a newer one is there: nobody will have it any more."""
-        if self._seen is not None and self._seen[0].version > version and absent == set(self._relays.urls):
+    def _check_retained(self, version: int, absent: set[str]) -> None:
+        """Raise TransferError if all relays lack a version older than the newest: they have dropped it."""
+        if self._newest is not None and self._newest[0].version > version and absent == set(self._relays.urls):
             raise TransferError(f"no relay keeps version {version} of {self._run} any more; ask for a newer one")
 
-    def _check_newest(self, version: int, sealed: bytes) -> None:
-        """Raise BadSignature if this is not the manifest that was named together with the newest version."""
+    def _check_newest(self, version: int, signed: bytes) -> None:
+        """Raise BadSignature if the manifest of the newest version does not have the digest in `latest`."""
         if (
-            self._seen is not None
-            and self._seen[0].version == version
-            and self._seen[0].manifest_digest != digest(sealed)
+            self._newest is not None
+            and self._newest[0].version == version
+            and self._newest[0].manifest_digest != digest(signed)
         ):
             raise BadSignature(f"this is not the manifest of version {version} that the run has named")
 
-    def _blame(self, url: str, error: Exception) -> None:
+    def _record_error(self, url: str, error: Exception) -> None:
         if isinstance(error, BadSignature | ResponseTooLarge):
-            log.warning("%s lies: %s", url, error)
+            log.warning("relay %s is quarantined: %s", url, error)
             self._relays.quarantine(url)
         elif isinstance(error, RelayBusy):
             self._relays.back_off(url, error.seconds)
         elif isinstance(error, RelayError):
             self._relays.record_request_failure(url)
 
-    def _in_words(self, reasons: dict[str, str]) -> str:
-        alone = self._relays.seconds_until_available()
-        return format_reasons(reasons) + (f"; all relays are left alone for another {alone:.0f} s" if alone > 0 else "")
+    def _describe(self, reasons: dict[str, str]) -> str:
+        pause = self._relays.seconds_until_available()
+        return format_reasons(reasons) + (f"; no relay is retried for {pause:.0f} s" if pause > 0 else "")
 
     def fetch_shards(self, manifest: BroadcastManifest, files: ShardFiles, deadline: TransferDeadline) -> None:
-        """Fetch the shards of a version that its files lack.
+        """Fetch the missing shards of a version.
 
-        Raises TransferError if they are not all there in time, and OSError if they cannot be written.
+        Raises TransferError if they do not all arrive in time, and OSError if they cannot be written.
         """
 
         def fetch_one(transfer: Transfer, shard: WeightShard) -> bytes:
@@ -222,7 +225,7 @@ class RelayClient:
             )  # fmt: skip
 
         name = f"version {manifest.version} of {self._run}"
-        ShardDownload(self._relays, name, files, deadline, fetch_one).fetch(self._at_once)
+        ShardDownload(self._relays, name, files, deadline, fetch_one).fetch(self._max_concurrent)
 
 
 def _age(latest: LatestVersion) -> tuple[int, float]:

@@ -1,8 +1,7 @@
-"""Weights from relays that nobody trusts, as engines take them.
+"""Weight source of untrusted relays, and the versions on a worker's disk.
 
-The versions are on the worker's disk, whole or put together from a difference and the one before. One stands under its
-final name only when each of its files has the digest that the run has signed. A worker that was killed goes on with
-the shards that it has.
+A version is downloaded in full, or built from a delta and its base. It gets its final name once each file has its
+signed digest. A restarted worker reuses the shards on its disk.
 """
 
 import logging
@@ -43,7 +42,7 @@ _RETAINED_VERSIONS = 2
 class VersionStore:
     """The versions in a folder, which several processes of one user may share.
 
-    keep  so many versions, those that were fetched last, stay
+    keep  number of most recently fetched versions to retain
     """
 
     def __init__(self, folder: Path, download: RelayClient, *, keep: int = _RETAINED_VERSIONS) -> None:
@@ -55,20 +54,20 @@ class VersionStore:
     ) -> tuple[Path, BroadcastManifest]:
         """Return the folder of a version, and its manifest. The folder stays until `keep` others are fetched.
 
-        seconds        time for all of it
-        stall_seconds  time in which at least one shard has to come, unless another process of this machine fetches
+        seconds        timeout for the version
+        stall_seconds  timeout for the next shard; starts once no other process of this machine fetches
 
-        Raises TransferError if the relays do not send it in time, or if the disk is full.
+        Raises TransferError if the relays do not send it in time, or the disk is full.
         """
         deadline = TransferDeadline.after(seconds, stall_seconds)
         try:
             with self._folder.exclusive_lock(deadline.until):
                 deadline.record_progress()
-                manifest = self._fetched(version, deadline)
+                manifest = self._fetch_locked(version, deadline)
                 self._folder.mark_in_use(_name(version))
                 self._folder.remove_unused()
         except BadDelta as error:
-            raise TransferError(f"version {version} cannot be put together: {error}") from error
+            raise TransferError(f"cannot build version {version} from its base: {error}") from error
         except OSError as error:
             raise TransferError(
                 f"cannot keep version {version} in {self._folder.path}: {error}. Make room there."
@@ -76,47 +75,45 @@ class VersionStore:
         return self._path(version), manifest
 
     def close(self) -> None:
-        """Remove what no process uses any more. The folders of this object cannot be read after that."""
+        """Remove versions that no process uses. The folders returned by `fetch` are invalid afterwards."""
         self._folder.close()
 
-    def _fetched(self, version: int, deadline: TransferDeadline) -> BroadcastManifest:
+    def _fetch_locked(self, version: int, deadline: TransferDeadline) -> BroadcastManifest:
         try:
-            return self._build(version, deadline, may_differ=True)
+            return self._build(version, deadline, trust_disk=True)
         except BadDelta as error:
-            log.warning(
-                "the difference of version %d does not fit (%s); the last whole version is fetched", version, error
-            )
-            return self._build(version, deadline, may_differ=False)
+            log.warning("the delta of version %d does not fit its base (%s); fetching a full version", version, error)
+            return self._build(version, deadline, trust_disk=False)
 
-    def _build(self, version: int, deadline: TransferDeadline, *, may_differ: bool) -> BroadcastManifest:
-        """Bring a version and all that it needs to the disk.
+    def _build(self, version: int, deadline: TransferDeadline, *, trust_disk: bool) -> BroadcastManifest:
+        """Fetch a version and its missing bases, and apply the deltas.
 
-        may_differ  whether versions that are there already are believed to be right, so that a difference is enough
+        trust_disk: whether bases on the disk are used without a check of their digests
         """
         chain: list[BroadcastManifest] = []
         wanted: int | None = version
-        while wanted is not None and not (may_differ and chain and self._path(wanted).is_dir()):
+        while wanted is not None and not (trust_disk and chain and self._path(wanted).is_dir()):
             manifest, _ = self._download.fetch_manifest(wanted, seconds=deadline.remaining())
             chain.append(manifest)
-            if wanted == version and may_differ and _is_right(manifest, self._path(version)):
+            if wanted == version and trust_disk and _has_valid_files(manifest, self._path(version)):
                 return manifest
             wanted = manifest.base
-        made: int | None = None
+        intermediate: int | None = None
         for manifest in reversed(chain):
             is_new = self._complete(manifest, deadline)
-            if made is not None:
-                self._folder.remove_if_unused(_name(made))  # it was a step on the way
-            made = manifest.version if is_new else None
+            if intermediate is not None:
+                self._folder.remove_if_unused(_name(intermediate))
+            intermediate = manifest.version if is_new else None
         return chain[0]
 
     def _complete(self, manifest: BroadcastManifest, deadline: TransferDeadline) -> bool:
-        """Bring a version to the disk whose base is there. Return whether it was not there before."""
+        """Fetch a version whose base is on the disk. Return False if its files are already valid."""
         place = self._path(manifest.version)
-        if _is_right(manifest, place):
+        if _has_valid_files(manifest, place):
             return False
         part = self._folder.part_of(place.name)
         part.mkdir(exist_ok=True)
-        for damaged in place.glob("*"):  # shards of it may be right
+        for damaged in place.glob("*"):  # reuse its valid shards
             damaged.replace(part / damaged.name)
         shutil.rmtree(place, ignore_errors=True)
         self._download.fetch_shards(manifest, ShardFiles(part, manifest.shards), deadline)
@@ -140,7 +137,7 @@ def _name(version: int) -> str:
 
 
 def _apply(manifest: BroadcastManifest, base: Path, part: Path) -> None:
-    """Put the files together from those of the base and the differences. Raises BadDelta if they do not fit."""
+    """Apply the deltas to the files of the base. Raises BadDelta if one does not fit."""
     for file in manifest.weights.files:
         if not (base / file.name).is_file():
             raise BadDelta(f"version {manifest.base} has no {file.name}")
@@ -148,7 +145,7 @@ def _apply(manifest: BroadcastManifest, base: Path, part: Path) -> None:
         (part / file.name).write_bytes(apply_delta((base / file.name).read_bytes(), delta))
 
 
-def _is_right(manifest: BroadcastManifest, place: Path) -> bool:
+def _has_valid_files(manifest: BroadcastManifest, place: Path) -> bool:
     files = manifest.weights.files
     return all((place / file.name).is_file() and _digest(place / file.name) == file.blake3 for file in files)
 
@@ -158,33 +155,33 @@ def _digest(path: Path) -> str:
 
 
 class RelaySource:
-    """A source (train/weights/source.py) of what a run broadcasts.
+    """A weight source (train/weights/source.py) that fetches from relays.
 
     relays         URLs
-    run            name of the run, as it is in paths
-    public         the run's public key
-    folder         where the versions are kept; workers of this machine that name the same folder share it
-    stall_seconds  how long a relay may take to have a version, and each shard of it to come
-    keep           so many versions, those that were fetched last, stay
+    run            name of the run, as in paths
+    public_key     the run's
+    folder         for the versions; workers of this machine may share it
+    stall_seconds  timeout for the manifest of a version, and for each next shard
+    keep           number of most recently fetched versions to retain
     """
 
     def __init__(
-        self, relays: Sequence[str], run: str, public: bytes, folder: Path, *,
+        self, relays: Sequence[str], run: str, public_key: bytes, folder: Path, *,
         stall_seconds: float = STALL_SECONDS, keep: int = 2,
     ) -> None:  # fmt: skip
-        self._download = RelayClient(RelaySelector(relays), run, public)
+        self._download = RelayClient(RelaySelector(relays), run, public_key)
         self._versions = VersionStore(folder, self._download, keep=keep)
         self._stall_seconds = stall_seconds
-        self._memory = folder / "latest"
-        self._download.load_last_seen(self._memory)
+        self._latest_path = folder / "latest"
+        self._download.load_last_seen(self._latest_path)
 
     def latest(self) -> LatestVersion:
-        """Return the newest version that the relays name, with the head of the run's ledger. Raises TransferError."""
-        latest, sealed = self._download.fetch_signed_latest()
-        with suppress(OSError):  # it is for the next process, which may do without
-            new = self._memory.with_name(f"{self._memory.name}.{os.getpid()}")
-            new.write_bytes(sealed)
-            new.replace(self._memory)
+        """Return the newest version, and store it for the next process. Raises TransferError."""
+        latest, signed = self._download.fetch_signed_latest()
+        with suppress(OSError):  # optional: it only protects the next process from an older `latest`
+            new = self._latest_path.with_name(f"{self._latest_path.name}.{os.getpid()}")
+            new.write_bytes(signed)
+            new.replace(self._latest_path)
         return latest
 
     def newest_manifest(self) -> WeightManifest:
@@ -192,23 +189,23 @@ class RelaySource:
         return self._manifest(self.latest().version, _MANIFEST_SECONDS).weights
 
     def fetch(self, manifest: WeightManifest) -> TensorFiles:
-        """Bring a version to this machine.
+        """Fetch a version, or find it on the disk.
 
-        Raises TransferError if the relays stop sending it, or broadcast other weights under its number.
+        Raises TransferError if the relays stop sending it, or have other weights under its number.
         """
-        with suppress(TransferError):  # they may name none yet
-            self._download.fetch_latest()  # whether a newer version has replaced this one
+        with suppress(TransferError):  # relays may have no version yet
+            self._download.fetch_latest()  # so that a version which all relays have dropped fails at once
         broadcast = self._manifest(manifest.version, self._stall_seconds)
         if not has_same_weights(broadcast.weights, manifest):
             raise TransferError(
                 f"the relays broadcast other weights as version {manifest.version} than the run has: the run was "
-                "continued from an earlier step, or it is another one of the same name"
+                "continued from an earlier step, or another run has the same name"
             )
         place, _ = self._versions.fetch(manifest.version, stall_seconds=self._stall_seconds)
         return TensorFiles(tuple(place / file.name for file in broadcast.weights.files))
 
     def close(self) -> None:
-        """Close the connections, and remove what no process of this machine reads any more."""
+        """Close the connections, and remove versions that no process of this machine uses."""
         self._download.close()
         self._versions.close()
 
@@ -218,21 +215,21 @@ class RelaySource:
 
 @dataclass(frozen=True, slots=True)
 class RelaySourceFactory:
-    """Makes the source of a worker that trusts its controller, and takes the weights from relays.
+    """The factory of relay sources for a worker that trusts its controller.
 
     relays      URLs
-    public_key  the key that must have signed the weights
+    public_key  key that must have signed the weights
     """
 
     relays: tuple[str, ...]
     public_key: bytes
 
     def __call__(self, spec: EngineSpec) -> RelaySource:
-        """Return the source for a run."""
+        """Create the source for a run."""
         run = sanitize_run_name(spec.run)
         return RelaySource(self.relays, run, self.public_key, folder_of(run, self.public_key))
 
 
-def folder_of(run: str, public: bytes) -> Path:
-    """Return a folder that all workers of this machine and user share if they work for the same run."""
-    return default_folder(f"relays-{blake3(public + run.encode()).hexdigest(8)}")
+def folder_of(run: str, public_key: bytes) -> Path:
+    """Return the folder shared by all workers of this user for the run."""
+    return default_folder(f"relays-{blake3(public_key + run.encode()).hexdigest(8)}")

@@ -1,4 +1,4 @@
-"""One request to a relay, bounded in length and time. Relays are untrusted; the caller verifies what they send."""
+"""One request to a relay, bounded in size and time. Relays are untrusted; the caller verifies what they send."""
 
 import threading
 from collections.abc import Callable
@@ -11,37 +11,37 @@ from train.errors import ConfigError
 _CONNECT_SECONDS = 5.0
 _CHUNK_BYTES = 2**18
 _RETRYABLE_STATUSES = {429, 503}
-_MAX_BUSY_SECONDS = 10.0  # a relay that is left alone for longer would be forgotten
+_MAX_BUSY_SECONDS = 10.0  # limit of Retry-After, so that a relay cannot exclude itself for long
 _MAX_REFUSAL_BYTES = 1000
-_MAX_WORDS = 200
+_MAX_REASON_CHARACTERS = 200
 
 
 class NotAvailable(Exception):
-    """The relay does not have it, or not yet."""
+    """A 404 of a relay: it does not have the file or range, or not yet."""
 
 
 class RelayBusy(NotAvailable):
-    """The relay has too much to do, and says how many seconds it wants to be left alone."""
+    """A 429 or 503 of a relay. seconds: from Retry-After, limited."""
 
-    def __init__(self, words: str, seconds: float) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
         self.seconds = seconds
 
 
 class RelayError(Exception):
-    """The relay does not answer, answers too slowly, or with something else than it was asked for."""
+    """A relay that is unreachable, times out, or sends an unexpected status."""
 
 
 class ResponseTooLarge(RelayError):
-    """The relay sends more than was asked for."""
+    """A response with more bytes than requested."""
 
 
 def open_relay(url: str, max_connections: int) -> HttpClient:
-    """Return a client for requests with `get`. Raises ConfigError if this is no URL."""
+    """Return a client for `get`. Raises ConfigError if the URL is invalid."""
     try:
         return HttpClient(url, connections=max_connections, connect_seconds=_CONNECT_SECONDS)
     except ValueError as error:
-        raise ConfigError(f"a relay has no URL: {error}") from error
+        raise ConfigError(f"the URL of a relay is invalid: {error}") from error
 
 
 def get(
@@ -50,15 +50,15 @@ def get(
 ) -> bytes:  # fmt: skip
     """Return the content at a path, such as runs/RUN/latest. Redirects are not followed.
 
-    offset       ask for the `max_bytes` that begin there; None: for all
-    seconds      time for all of it
+    offset       start of a range of `max_bytes` to request; None requests the whole file
+    seconds      timeout for the whole response
     interrupt    ends the request earlier
-    on_progress  called with the number of bytes that are here, from time to time
+    on_progress  called repeatedly with the number of bytes received so far
 
     Raises NotAvailable, RelayBusy, RelayError and ResponseTooLarge.
     """
     interrupt, url = interrupt or SocketInterrupt(), f"{client.url}/{path}"
-    # Time limits of sockets are for one piece each, so a relay could trickle bytes indefinitely.
+    # Socket timeouts apply to each read, so a relay could trickle bytes indefinitely.
     timer = threading.Timer(seconds, interrupt)
     timer.daemon = True
     timer.start()
@@ -96,6 +96,6 @@ def get(
         timer.cancel()
 
 
-def _printable(words: str) -> str:
-    """Return words that may come from the relay as they can go to a terminal."""
-    return "".join(character if character.isprintable() else "?" for character in words[:_MAX_WORDS])
+def _printable(text: str) -> str:
+    """Truncate a text that may come from the relay, and replace nonprintable characters."""
+    return "".join(character if character.isprintable() else "?" for character in text[:_MAX_REASON_CHARACTERS])

@@ -1,7 +1,7 @@
-"""Fetch the shards of a version to its files in several threads, each shard from the relay that should have sent it
-first.
+"""Concurrent download of the shards of a version, each from the relay with the shortest expected time.
 
-A shard that is late is asked for a second time, from another relay, when no others wait; the first that is right wins.
+Once no shard waits for its first request, late shards are requested again from a second relay. The first valid copy
+wins.
 """
 
 import logging
@@ -22,24 +22,24 @@ from train.swarm.broadcast.request import NotAvailable, RelayBusy, RelayError, R
 
 log = logging.getLogger(__name__)
 
-_LOOKED_AT = 64  # waiting shards for which a relay is looked for
+_MAX_SCANNED_SHARDS = 64  # waiting shards to find a relay for, in each poll
 _POLL_SECONDS = 0.05
 _MIN_BACKOFF_SECONDS, _BACKOFF_FACTOR = 0.02, 1.5
-_MAX_ABSENT_SECONDS = 0.5  # before a relay is asked again for a shard that is not there yet
-_MAX_FAILING_SECONDS = 2.0  # before a relay that sends no shard is asked for any
+_MAX_ABSENT_SECONDS = 0.5  # backoff of a shard at a relay that lacks it
+_MAX_FAILING_SECONDS = 2.0  # backoff of a failing relay
 _JOIN_SECONDS = 2.0
-_MAX_WAIT_SECONDS = 60.0  # a condition cannot wait for an infinite time
-_WORTH_IT = 0.8  # a second relay is asked if it should need at most this share of what the first one still does
+_MAX_WAIT_SECONDS = 60.0  # Condition.wait does not accept infinity
+_MAX_SECOND_SHARE = 0.8  # maximum expected time of a second relay, as a share of the first one's remaining time
 
 FetchShard = Callable[[Transfer, WeightShard], bytes]
 
 
 @dataclass(slots=True)
 class TransferDeadline:
-    """The end of the time for a transfer: at a time, or once nothing has arrived for so long.
+    """The deadline of a transfer, absolute and since the last progress.
 
     until          time of the monotonic clock
-    stall_seconds  longest time without progress
+    stall_seconds  maximum time without progress
     """
 
     until: float = inf
@@ -48,41 +48,39 @@ class TransferDeadline:
 
     @classmethod
     def after(cls, seconds: float, stall_seconds: float = inf) -> "TransferDeadline":
-        """Return the deadline of a transfer that begins now."""
+        """Return the deadline of a transfer that starts now."""
         return cls(time.monotonic() + seconds, stall_seconds)
 
     def record_progress(self) -> None:
-        """Note that something has arrived that is right."""
+        """Record the arrival of valid data."""
         self.progress_at = time.monotonic()
 
     def remaining(self) -> float:
-        """Return the seconds until it is over if nothing arrives; not below 0."""
+        """Return the seconds until the deadline without further progress, at least 0."""
         return max(0.0, min(self.until, self.progress_at + self.stall_seconds) - time.monotonic())
 
 
 @dataclass(slots=True)
 class _Backoff:
-    """Pauses that grow, of a relay that did not send what it was asked for."""
+    """Exponential backoff."""
 
-    times: int = 0
+    n_failures: int = 0
     until: float = 0.0
 
     def extend(self, max_seconds: float) -> None:
-        """Begin the next pause. Failures at the same time count once."""
+        """Start the next pause. Failures during a pause do not count."""
         now = time.monotonic()
         if self.until <= now:
-            self.until = now + min(_MIN_BACKOFF_SECONDS * _BACKOFF_FACTOR**self.times, max_seconds)
-            self.times = min(self.times + 1, 20)
+            self.until = now + min(_MIN_BACKOFF_SECONDS * _BACKOFF_FACTOR**self.n_failures, max_seconds)
+            self.n_failures = min(self.n_failures + 1, 20)
 
 
 class ShardFiles:
-    """The files that shards belong to. Several threads may write to them.
+    """The files of a version, filled shard by shard. Thread-safe.
 
-    A file that lacks shards has a hidden name. Shards that an earlier process left count if their digests are right.
+    An incomplete file has a hidden name. Shards on the disk from an earlier process are reused if their digests match.
 
-    folder  has no other files of these names
-
-    Raises OSError if the files cannot be made.
+    Raises OSError if the files cannot be created.
     """
 
     def __init__(self, folder: Path, shards: Sequence[WeightShard]) -> None:
@@ -95,12 +93,12 @@ class ShardFiles:
 
     @property
     def missing(self) -> list[int]:
-        """The numbers of the shards that are not there."""
+        """The indices of missing shards."""
         with self._lock:
             return [number for missing in self._missing.values() for number in missing]
 
     def write(self, number: int, content: bytes) -> None:
-        """Write a shard, whose digest was compared. Raises OSError if the disk is full."""
+        """Write a shard whose digest is verified. Raises OSError if the disk is full."""
         shard = self.shards[number]
         if number not in self._missing[shard.file]:
             return
@@ -112,7 +110,7 @@ class ShardFiles:
                 self._finish(shard.file)
 
     def find(self, name: str, start: int, stop: int) -> Path | None:
-        """Return where the bytes [start, stop) of a file that lacks shards are; None if they are not all there."""
+        """Return the path of an incomplete file if it has the bytes [start, stop); otherwise None."""
         with self._lock:
             missing = self._missing.get(name)
             if not missing or any(
@@ -122,7 +120,7 @@ class ShardFiles:
             return self._hidden(name)
 
     def _open(self, name: str) -> None:
-        """Make a file of the right size, and find the shards that are there."""
+        """Create a file of full size, or find the valid shards of an existing one."""
         missing = self._missing[name]
         if (self._folder / name).exists():
             (self._folder / name).replace(self._hidden(name))
@@ -136,7 +134,7 @@ class ShardFiles:
         self._finish(name)
 
     def _finish(self, name: str) -> None:
-        """Give a file its name if it is complete."""
+        """Rename a complete file to its final name."""
         if not self._missing[name]:
             self._hidden(name).replace(self._folder / name)
 
@@ -145,12 +143,10 @@ class ShardFiles:
 
 
 class ShardDownload:
-    """Shards that are being fetched.
+    """A download of missing shards, first ones first.
 
-    name       of what they belong to, for messages
-    files      get them; the first that are missing are asked for first
-    deadline   when they have to be there
-    fetch_one  sends one request
+    name       of the version, for messages
+    fetch_one  fetches one shard; raises NotAvailable and RelayError
     """
 
     def __init__(
@@ -160,19 +156,22 @@ class ShardDownload:
         self._shards, self._fetch_one = files.shards, fetch_one
         self._waiting = dict.fromkeys(files.missing)
         self._missing = set(self._waiting)
-        self._unkept = set(self._waiting)
+        self._unwritten = set(self._waiting)
         self._running: dict[int, list[Transfer]] = defaultdict(list)
         self._absent: dict[tuple[int, str], _Backoff] = defaultdict(_Backoff)
         self._failing: dict[str, _Backoff] = defaultdict(_Backoff)
-        self._behind: set[str] = set()  # relays that lacked the last shard they were asked for: one question at a time
+        self._behind: set[str] = set()  # relays without the last requested shard; limited to one request at a time
         self._changed = threading.Condition()
         self._error: BaseException | None = None
-        self._is_over = False
+        self._has_ended = False
         self._reasons: dict[str, str] = {}
-        self._lies: dict[str, str] = {}
+        self._quarantine_reasons: dict[str, str] = {}
 
     def fetch(self, max_concurrent: int) -> None:
-        """Fetch them all. Raises TransferError if they are not there in time, and OSError if they cannot be written."""
+        """Fetch all missing shards.
+
+        Raises TransferError if they do not all arrive in time, and OSError if they cannot be written.
+        """
         threads = [
             threading.Thread(target=self._work, name=f"shards-{number}", daemon=True)
             for number in range(min(max_concurrent, len(self._missing)))
@@ -181,7 +180,7 @@ class ShardDownload:
             thread.start()
         try:
             with self._changed:
-                while self._unkept and self._error is None and (seconds := self._deadline.remaining()):
+                while self._unwritten and self._error is None and (seconds := self._deadline.remaining()):
                     self._changed.wait(min(seconds, _MAX_WAIT_SECONDS))
         finally:
             self._end()
@@ -189,15 +188,15 @@ class ShardDownload:
             thread.join(_JOIN_SECONDS)
         if self._error is not None:
             raise self._error
-        if self._unkept:
+        if self._unwritten:
             raise TransferError(
-                f"{len(self._unkept)} of {len(self._shards)} shards of {self._name} have not come in time: "
-                f"{format_reasons(self._reasons | self._lies)}"
+                f"{len(self._unwritten)} of {len(self._shards)} shards of {self._name} did not arrive in time: "
+                f"{format_reasons(self._reasons | self._quarantine_reasons)}"
             )
 
     def _end(self) -> None:
         with self._changed:
-            self._is_over = True
+            self._has_ended = True
             for transfer in (transfer for running in self._running.values() for transfer in running):
                 transfer.cancel()
             self._changed.notify_all()
@@ -207,7 +206,7 @@ class ShardDownload:
             shard, transfer = chosen
             try:
                 self._try(shard, transfer)
-            except BaseException as error:  # such as a full disk: the other threads have to end, too
+            except BaseException as error:  # such as a full disk; ends the other threads, too
                 with self._changed:
                     self._error = self._error or error
             with self._changed:
@@ -217,10 +216,10 @@ class ShardDownload:
                 self._changed.notify_all()
 
     def _next(self) -> tuple[int, Transfer] | None:
-        """Return a shard, and the relay that is asked for it. Wait until there are some; None if all is over."""
+        """Wait for a shard and a relay to request it from, and start the transfer; None once the download has ended."""
         with self._changed:
-            while not self._is_over and self._error is None and self._missing:
-                chosen = self._first() if self._waiting else self._second()
+            while not self._has_ended and self._error is None and self._missing:
+                chosen = self._choose_waiting() if self._waiting else self._choose_late()
                 if chosen is not None:
                     shard, url = chosen
                     self._waiting.pop(shard, None)
@@ -230,39 +229,39 @@ class ShardDownload:
                 self._changed.wait(_POLL_SECONDS)
             return None
 
-    def _first(self) -> tuple[int, str] | None:
-        """Return a waiting shard and a relay that may have it."""
-        able = self._relays.available()
-        for shard in islice(self._waiting, _LOOKED_AT):
-            if url := self._relays.choose(self._shards[shard].length, self._asked_for(shard, able)):
+    def _choose_waiting(self) -> tuple[int, str] | None:
+        """Return a shard without a request, and a relay for it."""
+        available = self._relays.available()
+        for shard in islice(self._waiting, _MAX_SCANNED_SHARDS):
+            if url := self._relays.choose(self._shards[shard].length, self._candidates(shard, available)):
                 return shard, url
         return None
 
-    def _second(self) -> tuple[int, str] | None:
-        """Return a shard that is late, and another relay that should have sent it earlier."""
-        able, now, best = self._relays.available(), time.monotonic(), None
+    def _choose_late(self) -> tuple[int, str] | None:
+        """Return the shard with the longest remaining time, and a second relay that should be faster."""
+        available, now, best = self._relays.available(), time.monotonic(), None
         for shard, running in self._running.items():
             if len(running) != 1 or shard not in self._missing:
                 continue
             passed = now - running[0].started_at
             remaining = running[0].expected_seconds - passed
-            remaining = remaining if remaining > 0 else passed  # it is late: as long again is a guess
-            others = [url for url in self._asked_for(shard, able) if url != running[0].url]
+            remaining = remaining if remaining > 0 else passed  # guess of an overdue transfer: as long again
+            others = [url for url in self._candidates(shard, available) if url != running[0].url]
             size = self._shards[shard].length
             url = self._relays.choose(size, others)
-            if url is not None and self._relays.expected_seconds(url, size) < _WORTH_IT * remaining:
+            if url is not None and self._relays.expected_seconds(url, size) < _MAX_SECOND_SHARE * remaining:
                 best = max(best or (0.0, 0, ""), (remaining, shard, url))
         return None if best is None else (best[1], best[2])
 
-    def _asked_for(self, shard: int, able: list[str]) -> list[str]:
-        """Return the relays that can be asked for a shard now."""
+    def _candidates(self, shard: int, available: list[str]) -> list[str]:
+        """Return the available relays to which a request for a shard may be sent now."""
         now = time.monotonic()
-        asked = {transfer.url for running in self._running.values() for transfer in running}
+        busy = {transfer.url for running in self._running.values() for transfer in running}
         return [
             url
-            for url in able
+            for url in available
             if max(self._absent[shard, url].until, self._failing[url].until) <= now
-            and not (url in self._behind and url in asked)
+            and not (url in self._behind and url in busy)
         ]
 
     def _try(self, shard: int, transfer: Transfer) -> None:
@@ -271,10 +270,10 @@ class ShardDownload:
             content = self._fetch_one(transfer, self._shards[shard])
         except NotAvailable as error:
             self._relays.record_cancelled(transfer)
-            self._note_absence(shard, url, error)
+            self._record_absence(shard, url, error)
             return
         except RelayError as error:
-            if shard not in self._missing or self._is_over:
+            if shard not in self._missing or self._has_ended:
                 self._relays.record_cancelled(transfer)  # another relay was faster
                 return
             self._relays.record_failure(transfer)
@@ -282,16 +281,16 @@ class ShardDownload:
                 self._reasons[url] = str(error)
                 self._failing[url].extend(_MAX_FAILING_SECONDS)
             if isinstance(error, ResponseTooLarge):
-                self._note_lie(url, str(error))
+                self._quarantine(url, str(error))
             return
         except BaseException:
             self._relays.record_cancelled(transfer)
             raise
         if digest(content) != self._shards[shard].digest:
             log.warning("%s sends a damaged shard %d of %s", url, shard, self._name)
-            transfer.arrived_bytes = 0  # anything can be sent fast
+            transfer.arrived_bytes = 0  # garbage must not raise the measured bandwidth
             self._relays.record_failure(transfer)
-            self._note_lie(url, "it sends damaged shards")
+            self._quarantine(url, "it sends damaged shards")
             return
         self._relays.record_success(transfer)
         with self._changed:
@@ -306,10 +305,10 @@ class ShardDownload:
         if is_first:
             self._files.write(shard, content)
             with self._changed:
-                self._unkept.discard(shard)
+                self._unwritten.discard(shard)
                 self._deadline.record_progress()
 
-    def _note_absence(self, shard: int, url: str, error: NotAvailable) -> None:
+    def _record_absence(self, shard: int, url: str, error: NotAvailable) -> None:
         with self._changed:
             self._reasons[url] = str(error)
             if isinstance(error, RelayBusy):
@@ -318,11 +317,11 @@ class ShardDownload:
             self._behind.add(url)
             self._absent[shard, url].extend(_MAX_ABSENT_SECONDS)
 
-    def _note_lie(self, url: str, words: str) -> None:
-        self._lies[url] = words
+    def _quarantine(self, url: str, reason: str) -> None:
+        self._quarantine_reasons[url] = reason
         self._relays.quarantine(url)
 
 
 def format_reasons(reasons: dict[str, str]) -> str:
-    """Return in words why no relay could be used."""
-    return "; ".join(f"{url}: {reason}" for url, reason in sorted(reasons.items())) or "no relay can be asked now"
+    """Describe why each relay failed."""
+    return "; ".join(f"{url}: {reason}" for url, reason in sorted(reasons.items())) or "no relay is available now"

@@ -297,11 +297,11 @@ class Coordinator:
                 raise
             state = self._state
             self._trainer.submit_results(state.accepted)
-            self._trainer.release_leases(state.given_back)
+            self._trainer.release_leases(state.leases_to_release)
             for lease in state.discarded:
                 self._answers.remove(lease)
             state.accepted.clear()
-            state.given_back.clear()
+            state.leases_to_release.clear()
             state.discarded.clear()
 
     def _running(self) -> tuple[tuple[int, int], ...]:

@@ -158,7 +158,7 @@ class CoordinatorState:
         self.verifiers: dict[bytes, VerifierMember] = {}
         self.verdicts: Counter[str] = Counter()
         self.accepted: list[tuple[SampleResult, ...]] = []  # for the trainer
-        self.given_back: list[LeaseKey] = []  # by the trainer's keys
+        self.leases_to_release: list[LeaseKey] = []  # by the trainer's keys
         self.discarded: list[int] = []  # leases whose stored completions can be removed
         self._settings, self._ledger = settings, ledger
         self._records: dict[int, _OpenLease] = {}
@@ -288,7 +288,7 @@ class CoordinatorState:
             and is_verifiable(lease.sampling_params)
         )
         if not is_granted:
-            self.given_back.append((lease.group, lease.attempt))
+            self.leases_to_release.append((lease.group, lease.attempt))
         return self._grant(key, lease, now) if is_granted else None
 
     def begin_upload(self, key: bytes, deadline: float) -> int | None:
@@ -585,7 +585,7 @@ class CoordinatorState:
             self._ledger.append(PayEntry(record.node, lease, n_tokens))
             self.accepted.append(change.answers)
         elif change.is_wanted:
-            self.given_back.append(record.key)
+            self.leases_to_release.append(record.key)
         event = VERDICT_EVENTS.get(word)
         return [_NodeChange(record.node, event, verdict.reason)] if event else []
 

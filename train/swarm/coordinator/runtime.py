@@ -207,8 +207,8 @@ def _page_token(place: SwarmFolder) -> str:
 class _Relays:
     """The version that each relay names, for the operator."""
 
-    def __init__(self, urls: tuple[str, ...], run: str, public: bytes) -> None:
-        self._run, self._public = run, public
+    def __init__(self, urls: tuple[str, ...], run: str, public_key: bytes) -> None:
+        self._run, self._public_key = run, public_key
         self._versions = dict.fromkeys(urls, -1)
         self._clients = {url: open_relay(url, 1) for url in urls}
 
@@ -224,7 +224,7 @@ class _Relays:
 
     def _version(self, client: HttpClient) -> int:
         try:
-            sealed = get(client, latest_path(self._run), MAX_LATEST_BYTES, seconds=5.0)
-            return read_latest(sealed, self._run, self._public).version
+            signed = get(client, latest_path(self._run), MAX_LATEST_BYTES, seconds=5.0)
+            return read_latest(signed, self._run, self._public_key).version
         except (RelayError, NotAvailable, BadSignature):
             return -1

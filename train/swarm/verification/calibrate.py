@@ -1,17 +1,16 @@
-"""Calibration: thresholds measured from honest completions of a run's engine on its own prompts.
+"""Calibration: thresholds fitted to honest completions of a run's engine on its own prompts.
 
-To measure the threshold that rejects one honest lease in ten thousand would take too many samples. Instead, thresholds
+Measuring a threshold that rejects one honest lease in ten thousand would take too many samples. Instead, thresholds
 rest on two assumptions: completions of the run resemble those of the calibration, and large values of a unit are
 exponentially rare.
 
     mean, variance  of the units, as if one of the largest had been missed: few leases give wider thresholds
-    spread          of the means of leases, if it is more than chance: prompts differ in how much rounding matters
+    spread          of the means of leases, if significant: the effect of rounding differs between prompts
     scale           mean excess of the largest values over the next one
-    limit           value that one lease in FALSE_REJECT_RATE exceeds, by that scale
+    limit           value that one lease in 1 / FALSE_REJECT_RATE exceeds, extrapolated by that scale
 
-No threshold is below a floor: engines that agree bit by bit here may not elsewhere. In half precision, floors are
-higher: a model that is nearly certain of its tokens shows little of the rounding, and training may make it less
-certain.
+Floors keep thresholds from becoming too narrow: engines that agree bit by bit here may not elsewhere. In half
+precision, floors are higher: a confident model shows little of the rounding, and training may reduce its confidence.
 """
 
 import dataclasses
@@ -30,7 +29,13 @@ from train.errors import ConfigError
 from train.sampling.commitment import decode_commitments
 from train.sampling.engine_spec import clear_trainer_environment, start_engine
 from train.sampling.protocol import Engine, SampledCompletion, SamplingParams
-from train.swarm.verification.thresholds import FALSE_REJECT_RATE, N_BARS, ShareBar, Thresholds, ValueBar
+from train.swarm.verification.thresholds import (
+    FALSE_REJECT_RATE,
+    N_THRESHOLDS,
+    ShareThreshold,
+    Thresholds,
+    ValueThreshold,
+)
 from train.swarm.verification.verdicts import Distances, FloatArray, measure_distances, pool_distances
 from train.swarm.verification.verifier_model import VerifierModel
 
@@ -41,7 +46,7 @@ ProgressCallback = Callable[[str, int, int], None]  # stage, number done, and to
 
 
 def calibrate(config: "Config", *, n_leases: int, report: ProgressCallback) -> tuple[str, Thresholds, Distances]:
-    """Return the name of the pair of engines, its thresholds, and the distances of all completions together.
+    """Return the name of the pair of engines, its thresholds, and the pooled distances of all completions.
 
     n_leases: number of groups of the run's size to sample
 
@@ -51,20 +56,20 @@ def calibrate(config: "Config", *, n_leases: int, report: ProgressCallback) -> t
 
     clear_trainer_environment()
     spec = engine_spec(config, "calibration")
-    leases = _leases(config, n_leases)
-    n_answers = sum(len(lease.seeds) for lease in leases)
+    leases = _build_leases(config, n_leases)
+    n_completions = sum(len(lease.seeds) for lease in leases)
     with closing(start_engine(spec, verifiable=True)) as engine:
-        completions = sample_completions(engine, leases, lambda done: report("drawing", done, n_answers))
+        by_lease = sample_completions(engine, leases, lambda done: report("drawing", done, n_completions))
     verifier_model = VerifierModel.from_spec(spec)  # only now: one GPU may not hold both
     honest = []
-    for lease, answers in zip(leases, completions, strict=True):
-        honest.append(measure_completions(verifier_model, lease, answers))
-        report("verifying", sum(map(len, honest)), n_answers)
-    everything = pool_distances([answer for answers in honest for answer in answers])
-    return f"{spec.kind}/transformers", fit_thresholds(honest), everything
+    for lease, completions in zip(leases, by_lease, strict=True):
+        honest.append(measure_completions(verifier_model, lease, completions))
+        report("verifying", sum(map(len, honest)), n_completions)
+    pooled = pool_distances([distances for of_lease in honest for distances in of_lease])
+    return f"{spec.kind}/transformers", fit_thresholds(honest), pooled
 
 
-def _leases(config: "Config", n_leases: int) -> list[Lease]:
+def _build_leases(config: "Config", n_leases: int) -> list[Lease]:
     from transformers import AutoTokenizer
 
     from train.rollouts.groups import sample_seed
@@ -72,21 +77,19 @@ def _leases(config: "Config", n_leases: int) -> list[Lease]:
 
     tokenizer = AutoTokenizer.from_pretrained(str(Path(config.model.path).expanduser()))
     seed, rollout = config.run.seed, config.rollout
-    draw = SamplingParams(
+    params = SamplingParams(
         rollout.temperature, 1.0, max(stage.max_tokens for stage in config.stages), True, verifiable=True
     )
     with tempfile.TemporaryDirectory(prefix="curate-calibrate-") as folder:
-        questions = PromptDataset(
-            config.data, config.prompt, tokenizer, seed=seed, cache=Path(folder) / "prompts.jsonl"
-        )
+        prompts = PromptDataset(config.data, config.prompt, tokenizer, seed=seed, cache=Path(folder) / "prompts.jsonl")
         return [
             Lease(
                 group=position,
                 attempt=0,
                 version=0,
-                prompt=questions.prompt_at(position).prompt_ids,
+                prompt=prompts.prompt_at(position).prompt_ids,
                 seeds=tuple(sample_seed(seed, position, number) for number in range(rollout.completions)),
-                sampling_params=draw,
+                sampling_params=params,
                 expires_in_seconds=0.0,
             )
             for position in range(n_leases)
@@ -96,7 +99,7 @@ def _leases(config: "Config", n_leases: int) -> list[Lease]:
 def sample_completions(
     engine: Engine, leases: Sequence[Lease], note: Callable[[int], None]
 ) -> list[list[SampledCompletion]]:
-    """Sample completions of leases; `note` receives the number of finished completions.
+    """Sample the completions of leases; `note` receives the number of finished completions.
 
     Raises ConfigError if the engine cannot take a prompt, and SamplerError if it fails.
     """
@@ -111,7 +114,7 @@ def sample_completions(
             try:
                 engine.add(f"{group}.{number}", lease.prompt, lease.seeds[number], params)
             except ValueError as error:
-                raise ConfigError(f"a prompt to calibrate with cannot be used: {error}") from error
+                raise ConfigError(f"the engine cannot take a prompt of the dataset: {error}") from error
         found |= engine.step()
         note(len(found))
     return [[found[f"{group}.{number}"] for number in range(len(lease.seeds))] for group, lease in enumerate(leases)]
@@ -132,25 +135,25 @@ def measure_completions(
 
 
 _FLOOR = Thresholds(
-    exponent_mismatches=ValueBar(mean=0.1, variance=0.25, scale=0.5, limit=4),
-    mantissa_differences=ValueBar(mean=0.02, variance=0.01, scale=0.05, limit=1),
-    seed_mismatches=ShareBar(rate=2e-5),
-    margins=ValueBar(mean=1e-7, variance=1e-9, scale=5e-4, limit=5e-3),
-    logprob_errors=ValueBar(mean=5e-4, variance=1e-6, scale=1e-3, limit=0.01),
-    unlikely_tokens=ShareBar(rate=0.05),
+    exponent_mismatches=ValueThreshold(mean=0.1, variance=0.25, scale=0.5, limit=4),
+    mantissa_differences=ValueThreshold(mean=0.02, variance=0.01, scale=0.05, limit=1),
+    seed_mismatches=ShareThreshold(rate=2e-5),
+    margins=ValueThreshold(mean=1e-7, variance=1e-9, scale=5e-4, limit=5e-3),
+    logprob_errors=ValueThreshold(mean=5e-4, variance=1e-6, scale=1e-3, limit=0.01),
+    unlikely_tokens=ShareThreshold(rate=0.05),
 )
 _COARSE_FLOOR = Thresholds(
-    exponent_mismatches=ValueBar(mean=1, variance=1, scale=0.5, limit=12),
-    mantissa_differences=ValueBar(mean=0.2, variance=0.01, scale=0.1, limit=4),
-    seed_mismatches=ShareBar(rate=5e-3),
-    margins=ValueBar(mean=1e-4, variance=5e-6, scale=0.02, limit=0.3),
-    logprob_errors=ValueBar(mean=5e-3, variance=5e-5, scale=0.02, limit=0.3),
-    unlikely_tokens=ShareBar(rate=0.05),
+    exponent_mismatches=ValueThreshold(mean=1, variance=1, scale=0.5, limit=12),
+    mantissa_differences=ValueThreshold(mean=0.2, variance=0.01, scale=0.1, limit=4),
+    seed_mismatches=ShareThreshold(rate=5e-3),
+    margins=ValueThreshold(mean=1e-4, variance=5e-6, scale=0.02, limit=0.3),
+    logprob_errors=ValueThreshold(mean=5e-3, variance=5e-5, scale=0.02, limit=0.3),
+    unlikely_tokens=ShareThreshold(rate=0.05),
 )
-_COARSE_MANTISSA = 0.05  # mean difference of mantissas; between two float32 engines it is nearly 0
+_COARSE_MANTISSA = 0.05  # mean difference of mantissas that indicates half precision; in float32 it is nearly 0
 _MIN_TOKENS, _MIN_LEASES = 1000, 4  # thresholds from fewer carry little information
 _TAIL_VALUES = 100  # largest values that determine the scale of the tail; at most a tenth of all
-_UNSEEN = 1  # value of the largest size that a calibration may have missed
+_UNSEEN = 1  # number of largest values that a calibration may have missed
 
 
 def fit_thresholds(honest: Sequence[Sequence[Distances]]) -> Thresholds:
@@ -162,28 +165,28 @@ def fit_thresholds(honest: Sequence[Sequence[Distances]]) -> Thresholds:
     n_tokens = sum(len(lease.margins) for lease in leases)
     if n_tokens < _MIN_TOKENS or len(leases) < _MIN_LEASES:
         raise ConfigError(
-            f"{n_tokens} tokens of {len(leases)} groups are too few to calibrate by; there must be {_MIN_TOKENS} of "
-            f"{_MIN_LEASES}. Sample more: --groups"
+            f"{n_tokens} tokens of {len(leases)} groups are too few to calibrate by; {_MIN_TOKENS} tokens of "
+            f"{_MIN_LEASES} groups are required. Sample more: --groups"
         )
     mantissas = np.concatenate([lease.mantissa_differences for lease in leases])
     floor = _COARSE_FLOOR if len(mantissas) and mantissas.mean() > _COARSE_MANTISSA else _FLOOR
-    bars = {}
+    thresholds = {}
     for name in (each.name for each in dataclasses.fields(Distances)):
-        fit = _fit_share if isinstance(getattr(floor, name), ShareBar) else _fit_values
-        bars[name] = fit([getattr(lease, name) for lease in leases], getattr(floor, name))
-    return replace(floor, **bars)
+        fit = _fit_share if isinstance(getattr(floor, name), ShareThreshold) else _fit_values
+        thresholds[name] = fit([getattr(lease, name) for lease in leases], getattr(floor, name))
+    return replace(floor, **thresholds)
 
 
-def _fit_values(leases: Sequence[FloatArray], floor: ValueBar) -> ValueBar:
+def _fit_values(leases: Sequence[FloatArray], floor: ValueThreshold) -> ValueThreshold:
     values = np.concatenate(leases)
-    if not len(values):  # completions of less than one chunk
+    if not len(values):  # all completions are shorter than a chunk
         return floor
-    rate = FALSE_REJECT_RATE / (2 * N_BARS) / max(map(len, leases))  # the totals have the other half
+    rate = FALSE_REJECT_RATE / (2 * N_THRESHOLDS) / max(map(len, leases))  # totals use the other half
     start, scale, share = _tail(values)
     limit = max(start + scale * max(log(share / rate), 0.0), floor.limit)
     unseen = _UNSEEN / len(values) * float(values.max())
     variance = float(values.var()) + unseen * float(values.max())
-    return ValueBar(
+    return ValueThreshold(
         mean=max(float(values.mean()) + 2 * sqrt(variance / len(values)) + unseen, floor.mean),
         variance=max(variance, floor.variance),
         scale=max(scale, floor.scale),
@@ -202,15 +205,15 @@ def _tail(values: FloatArray) -> tuple[float, float, float]:
     return float(largest[n_tail]), max(scale, float(values.std()) / 2), n_tail / len(values)
 
 
-def _fit_share(leases: Sequence[FloatArray], floor: ShareBar) -> ShareBar:
+def _fit_share(leases: Sequence[FloatArray], floor: ShareThreshold) -> ShareThreshold:
     values = np.concatenate(leases)
     share = float(values.mean())
     rate = share + 2 * sqrt(share * (1 - share) / len(values)) + _UNSEEN / len(values)
-    return ShareBar(min(max(rate, floor.rate), 0.99), _spread(leases))
+    return ShareThreshold(min(max(rate, floor.rate), 0.99), _spread(leases))
 
 
 def _spread(leases: Sequence[FloatArray]) -> float:
-    """Return the deviation of the means of leases, beyond that of independent units; 0 if that may be chance."""
+    """Return the deviation of the means of leases in excess of independent units; 0 if insignificant."""
     values, n_units = np.concatenate(leases), np.array([len(lease) for lease in leases])
     excess = np.array([lease.sum() for lease in leases]) - n_units * values.mean()
     independent = len(values) * float(values.var())

@@ -1,13 +1,12 @@
-"""The thresholds of a pair of engines: allowed distances between honest completions and a verifier's recomputation; and
-their file.
+"""Thresholds of a pair of engines for the distances between completions and a verifier's recomputation, and their file.
 
-Completions are compared in units: tokens, or chunks of 32 tokens. A threshold describes the units of honest
-completions, so it applies to any number of them: distances are over all units of a completion or a lease. It gives a
-bound on the probability that honest units are as distant. They are rejected if that bound is below the allowed rate.
-All comparisons of a lease share that rate, so few tokens are rejected as rarely as many.
+Completions are compared in units: tokens, or chunks of 32 tokens. A threshold describes the distribution of honest
+units, so it applies to any number of them. It bounds the probability of a distance at least this large; units are
+rejected if that bound is below the allowed rate. All comparisons of a lease share that rate, so short leases are
+rejected as rarely as long ones.
 
-`ValueBar` bounds a total by Bernstein's inequality, `ShareBar` a count by Chernoff's. Both assume that completions
-resemble those of the calibration, and that rounding makes large values exponentially rare.
+`ValueThreshold` bounds a total by Bernstein's inequality, `ShareThreshold` a count by Chernoff's. Both assume that
+completions resemble those of the calibration, and that rounding makes large values exponentially rare.
 """
 
 import tomllib
@@ -27,14 +26,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FALSE_REJECT_RATE = 1e-4  # maximum share of rejected honest leases
-N_BARS = 5  # compared per lease: with replay, all but the share of unlikely tokens
+N_THRESHOLDS = 5  # compared for each lease: with replay, all but `unlikely_tokens`
 
 NotNegative = Annotated[float, Meta(ge=0, le=1e9)]
 Positive = Annotated[float, Meta(gt=0, le=1e9)]
 Share = Annotated[float, Meta(gt=0, lt=1)]
 
 
-class ValueBar(Struct, frozen=True, forbid_unknown_fields=True):
+class ValueThreshold(Struct, frozen=True, forbid_unknown_fields=True):
     """The distribution of a nonnegative distance of honest units.
 
     mean, variance  of a unit
@@ -50,7 +49,7 @@ class ValueBar(Struct, frozen=True, forbid_unknown_fields=True):
     spread: NotNegative = 0.0
 
     def severity(self, values: "NDArray[float64]", log_odds: float) -> float:
-        """Return the severity s of the distance: honest units reach s at a rate of about exp(-s * log_odds)."""
+        """Return the severity s of the distances: honest units reach s at a rate of about exp(-s * log_odds)."""
         if not (n_units := len(values)):
             return 0.0
         excess = max(float(values.sum()) - n_units * self.mean, 0.0)
@@ -59,7 +58,7 @@ class ValueBar(Struct, frozen=True, forbid_unknown_fields=True):
         return max(surprise / log_odds, float(values.max()) / self.limit)
 
 
-class ShareBar(Struct, frozen=True, forbid_unknown_fields=True):
+class ShareThreshold(Struct, frozen=True, forbid_unknown_fields=True):
     """The share of honest tokens with a property.
 
     rate    the share
@@ -70,7 +69,7 @@ class ShareBar(Struct, frozen=True, forbid_unknown_fields=True):
     spread: NotNegative = 0.0
 
     def severity(self, values: "NDArray[float64]", log_odds: float) -> float:
-        """Return the severity of the share of ones in `values`, one value for each token; see `ValueBar.severity`."""
+        """Return the severity of the share of ones in `values`, 0 or 1 for each token; see `ValueThreshold`."""
         share = float(values.sum()) / max(len(values), 1)
         if share <= self.rate:
             return 0.0
@@ -85,59 +84,58 @@ class Thresholds(Struct, frozen=True, forbid_unknown_fields=True):
     """The thresholds of a pair of engines. The defaults are wide, for half precision without calibration.
 
     exponent_mismatches   mismatched exponents in a chunk
-    mantissa_differences  their mean in a chunk, where exponents are equal
+    mantissa_differences  mean difference of mantissas in a chunk, where exponents are equal
     seed_mismatches       tokens that their seed does not reproduce
     margins               difference between a token's noisy logit and the largest, in nats
     logprob_errors        |difference of log-probabilities| of a token between node and verifier
-    unlikely_tokens       tokens with a probability below 0.01; where seeds cannot be replayed
-    end_probability       minimum probability of an end token; where seeds cannot be replayed
+    unlikely_tokens       tokens with a probability below 0.01; used if seeds cannot be replayed
+    end_probability       minimum probability of an end token; used if seeds cannot be replayed
     """
 
-    exponent_mismatches: ValueBar = ValueBar(mean=6, variance=12, scale=2, limit=40)
-    mantissa_differences: ValueBar = ValueBar(mean=1.5, variance=0.1, scale=0.3, limit=4)
-    seed_mismatches: ShareBar = ShareBar(rate=0.02)
-    margins: ValueBar = ValueBar(mean=2e-3, variance=5e-4, scale=0.06, limit=0.8)
-    logprob_errors: ValueBar = ValueBar(mean=0.05, variance=0.01, scale=0.1, limit=2)
-    unlikely_tokens: ShareBar = ShareBar(rate=0.5, spread=0.05)
+    exponent_mismatches: ValueThreshold = ValueThreshold(mean=6, variance=12, scale=2, limit=40)
+    mantissa_differences: ValueThreshold = ValueThreshold(mean=1.5, variance=0.1, scale=0.3, limit=4)
+    seed_mismatches: ShareThreshold = ShareThreshold(rate=0.02)
+    margins: ValueThreshold = ValueThreshold(mean=2e-3, variance=5e-4, scale=0.06, limit=0.8)
+    logprob_errors: ValueThreshold = ValueThreshold(mean=0.05, variance=0.01, scale=0.1, limit=2)
+    unlikely_tokens: ShareThreshold = ShareThreshold(rate=0.5, spread=0.05)
     end_probability: float = 1e-4
 
 
 def thresholds_for(thresholds: Mapping[str, Thresholds], engine: str) -> Thresholds:
-    """Return the thresholds of an engine, named like "vllm 0.32.0 cpu", and of verifiers.
+    """Return the thresholds for nodes with an engine such as "vllm 0.32.0 cpu".
 
-    A node names its engine itself, so an uncalibrated name must not get wider thresholds than calibrated ones: it gets
-    the narrowest. Without any thresholds, the defaults apply.
+    Nodes choose the name, so an uncalibrated one gets the narrowest thresholds. Without any, the defaults apply.
     """
     kind = engine.split(maxsplit=1)[0] if engine.strip() else ""
     if found := thresholds.get(f"{kind}/transformers") or thresholds.get(""):
         return found
     return min(
         thresholds.values(),
-        key=lambda found: (found.margins.limit, found.exponent_mismatches.mean),
+        key=lambda each: (each.margins.limit, each.exponent_mismatches.mean),
         default=Thresholds(),
     )
 
 
 def read_thresholds(path: Path) -> dict[str, Thresholds]:
-    """Read the thresholds in a file, by the pair of engines. Raises ConfigError if they are invalid."""
+    """Read a file of thresholds by pair of engines. Raises ConfigError if it is invalid."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         return msgspec.convert(tables, dict[str, Thresholds])
     except (OSError, ValueError, msgspec.ValidationError) as error:
-        raise ConfigError(f"{path} does not hold bars: {error}. Make it: curate swarm calibrate") from None
+        raise ConfigError(f"{path} does not hold thresholds: {error}. Create it: curate swarm calibrate") from None
 
 
 def add_thresholds(path: Path, pair: str, thresholds: Thresholds) -> None:
-    """Write the thresholds of one pair of engines, keeping those of others. Raises ConfigError if that fails."""
+    """Write the thresholds of one pair of engines, and keep those of others. Raises ConfigError if that fails."""
     try:
         lock = FileLock(path.with_name(f".{path.name}.lock"), wait_seconds=inf, temporary=True)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
     with lock:
-        bars = (read_thresholds(path) if path.exists() else {}) | {pair: thresholds}
+        by_pair = (read_thresholds(path) if path.exists() else {}) | {pair: thresholds}
         tables = [
-            "\n".join([f'["{name}"]', *(f"{bar} = {_toml(value)}" for bar, value in msgspec.to_builtins(of).items())])
-            for name, of in sorted(bars.items())
+            "\n".join([f'["{name}"]', *(f"{key} = {_toml(value)}" for key, value in msgspec.to_builtins(each).items())])
+            for name, each in sorted(by_pair.items())
         ]
         aside = path.with_name(path.name + ".part")
         try:

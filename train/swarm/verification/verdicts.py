@@ -1,9 +1,10 @@
-"""The verdict on a file, as a pure function of the verifier's recomputation. Cheap checks come first.
+"""The verdict on a lease, as a pure function of its completions and the verifier's recomputation.
 
-train/swarm/lease_file.py has checked the file against its lease. The checks here, in order:
+train/swarm/lease_file.py has checked the file against its lease. The checks here, in order, of which the first two run
+before the recomputation:
 
-    malformed      commitments have the right length and are field elements: before anything is computed
-    termination    each completion ends at an end token or the length limit: before anything is computed
+    malformed      commitments have the right length and are field elements
+    termination    each completion ends at an end token or the length limit
     commitments    hidden states are those of the model, with this prompt and these tokens
     replay         tokens are those that the seeds reproduce
     unlikely       instead of the replay, where seeds cannot be replayed: not too many unlikely tokens
@@ -13,8 +14,8 @@ train/swarm/lease_file.py has checked the file against its lease. The checks her
 Commitments and replay are judged for each completion, and for the lease over all of its tokens. With a replay, the
 noise shows whether an end token was sampled, whatever its probability.
 
-One hard fault decides about the file; otherwise the first soft one does. Without any, the tokens are accepted, with the
-verifier's log-probabilities. A lease of less than one chunk is too short for a hard fault: a single token would decide.
+The verdict is the first hard fault, otherwise the first soft one. Without faults, the tokens are accepted, with the
+verifier's log-probabilities. A lease of less than one chunk gets no hard verdict: a single token would decide.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -35,21 +36,21 @@ from train.sampling.commitment import (
 from train.sampling.protocol import SampledCompletion
 from train.swarm.messages import VerificationResult
 from train.swarm.settings import SwarmSettings
-from train.swarm.verification.thresholds import FALSE_REJECT_RATE, N_BARS, Thresholds
+from train.swarm.verification.thresholds import FALSE_REJECT_RATE, N_THRESHOLDS, Thresholds
 from train.swarm.verification.verifier_model import Recomputation
 
 FloatArray = NDArray[np.float64]
 
 _UNLIKELY_PROBABILITY = 0.01  # probability below which a token counts as unlikely
-_NOTHING_EQUAL = 128.0  # mean difference of mantissas if no exponent is equal: more than any mantissa
-_BAN_SEVERITY = 3.0  # honest leases exceed it at the cube of the rate
+_MAX_MANTISSA_MEAN = 128.0  # substitute if no exponent is equal: more than any mantissa
+_BAN_SEVERITY = 3.0  # honest leases exceed it with the cube of the probability of severity 1
 
 
 @dataclass(frozen=True, slots=True)
 class Distances:
-    """The distances of one completion, or of several together: a value for each unit, by the name of its threshold.
+    """The distances of one or several completions: a value for each unit, by the name of its threshold.
 
-    Only whole chunks of 32 tokens are compared: the largest values of fewer tokens include small ones, which honest
+    Commitments of partial chunks are skipped: the largest values of fewer tokens include small ones, which honest
     rounding changes as much as cheating would.
     """
 
@@ -68,7 +69,9 @@ def measure_distances(commitments: Int64Array, logprobs: Sequence[float], recomp
     own, margins = recomputation.logprobs.astype(np.float64), recomputation.margins.astype(np.float64)
     return Distances(
         exponent_mismatches=np.array([chunk.exponent_mismatches for chunk in whole], dtype=np.float64),
-        mantissa_differences=np.array([min(chunk.mantissa_mean, _NOTHING_EQUAL) for chunk in whole], dtype=np.float64),
+        mantissa_differences=np.array(
+            [min(chunk.mantissa_mean, _MAX_MANTISSA_MEAN) for chunk in whole], dtype=np.float64
+        ),
         seed_mismatches=(margins > 0).astype(np.float64),
         margins=margins,
         logprob_errors=np.abs(own - np.asarray(logprobs, dtype=np.float64)),
@@ -77,11 +80,11 @@ def measure_distances(commitments: Int64Array, logprobs: Sequence[float], recomp
 
 
 def pool_distances(answers: Sequence[Distances]) -> Distances:
-    """Concatenate the distances of several completions, at least one."""
+    """Concatenate the distances of one or more completions."""
     return Distances(*(np.concatenate([getattr(one, each.name) for one in answers]) for each in fields(Distances)))
 
 
-# by distance, in the order of the checks
+# Reason of a rejection by each distance, in the order of the checks.
 _REASONS: dict[str, Reason] = {
     "exponent_mismatches": "commitments",
     "mantissa_differences": "commitments",
@@ -90,7 +93,7 @@ _REASONS: dict[str, Reason] = {
     "unlikely_tokens": "unlikely",
     "logprob_errors": "probabilities",
 }
-_OF_ANSWERS = frozenset({"commitments", "replay"})  # the others are judged over the lease alone
+_JUDGED_ALONE = frozenset({"commitments", "replay"})  # also for each completion; the others only for the lease
 # Engine options change log-probabilities, which are never used, and a replay is stronger evidence than probabilities.
 _NEVER_HARD = frozenset({"unlikely", "probabilities"})
 
@@ -98,17 +101,17 @@ _NEVER_HARD = frozenset({"unlikely", "probabilities"})
 def lease_violations(
     answers: Sequence[Distances], thresholds: Thresholds, *, check_seeds: bool = True
 ) -> Iterator[LeaseVerdict]:
-    """Yield the reasons to reject the completions of a lease: each of them alone first, then all together.
+    """Yield the reasons to reject a lease, those of single completions before those of the whole lease.
 
     check_seeds: whether the engine samples with counter-based noise
     """
     lease = pool_distances(answers)
     may_ban = len(lease.margins) >= CHUNK_TOKENS
-    # The limits of the thresholds have the other half of the rate.
-    log_odds = log(2 * N_BARS * (len(answers) + 1) / FALSE_REJECT_RATE)
+    # The limits of the thresholds use the other half of the rate.
+    log_odds = log(2 * N_THRESHOLDS * (len(answers) + 1) / FALSE_REJECT_RATE)
     for distances in (*answers, lease):
         for name, reason in _REASONS.items():
-            is_judged = reason in _OF_ANSWERS or distances is lease
+            is_judged = reason in _JUDGED_ALONE or distances is lease
             if not is_judged or reason == ("unlikely" if check_seeds else "replay"):
                 continue
             severity = getattr(thresholds, name).severity(getattr(distances, name), log_odds)
@@ -128,10 +131,10 @@ def verdict_on_completions(
 ) -> VerificationResult:
     """Return the verdict on the completions of a lease, as `read_lease_file` returns them.
 
-    recomputations  one for each completion, in order; consumed only after the cheap checks passed
+    recomputations  one for each completion, in order; consumed only after the first two checks passed
     ends            ids of end tokens
 
-    No content of the completions can raise an exception.
+    Never raises because of the content of completions.
     """
     if not completions:
         refusals = (
@@ -143,7 +146,7 @@ def verdict_on_completions(
         commitments = [decode_commitments(one.commitments, len(one.token_ids)) for one in completions]
     except MalformedCommitment:
         return VerificationResult(LeaseVerdict("hard", "malformed"))
-    if not all(_ends_well(one.token_ids, lease, settings, ends) for one in completions):
+    if not all(_is_terminated(one.token_ids, lease, settings, ends) for one in completions):
         return VerificationResult(LeaseVerdict("soft", "termination"))
     views = list(recomputations)
     if not all(view.is_finite for view in views):
@@ -162,7 +165,7 @@ def verdict_on_completions(
         faults.append(LeaseVerdict("soft", "termination"))
     figures = _figures(pool_distances(answers))
     if faults:
-        first = min(faults, key=lambda fault: fault.outcome != "hard")  # the first of equal ones
+        first = min(faults, key=lambda fault: fault.outcome != "hard")  # min returns the first of equal ones
         return VerificationResult(first, figures=figures)
     verified = (
         _verified(lease, number, *each) for number, each in enumerate(zip(completions, views, has_end, strict=True))
@@ -170,7 +173,7 @@ def verdict_on_completions(
     return VerificationResult(ACCEPTED, tuple(verified), figures)
 
 
-def _ends_well(token_ids: Sequence[int], lease: Lease, settings: SwarmSettings, ends: Collection[int]) -> bool:
+def _is_terminated(token_ids: Sequence[int], lease: Lease, settings: SwarmSettings, ends: Collection[int]) -> bool:
     if any(token in ends for token in token_ids[:-1]):
         return False
     budget = min(lease.sampling_params.max_tokens, settings.engine.context_tokens - len(lease.prompt))
@@ -189,8 +192,8 @@ def _verified(
 
 def _figures(lease: Distances) -> dict[str, float]:
     """Return the mean and the maximum of each distance of a lease."""
-    found = {"n_tokens": float(len(lease.margins))}
+    figures = {"n_tokens": float(len(lease.margins))}
     for name in _REASONS:
         if len(values := getattr(lease, name)):
-            found |= {name: float(values.mean()), f"{name}_max": float(values.max())}
-    return found
+            figures |= {name: float(values.mean()), f"{name}_max": float(values.max())}
+    return figures

@@ -1,4 +1,4 @@
-"""Recomputation of completions by a prefill: the model of a run in torch, on the GPU if there is one.
+"""Recomputation of completions by a prefill of the run's model in torch, on the GPU if there is one.
 
 Letters in names are shapes: B completions, L tokens of a padded sequence, T tokens, H hidden size, V vocabulary.
 """
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 Float32Array = NDArray[np.float32]
 
-_TOKEN_BATCH = 16384  # tokens of sequences, padding included
-_LOGITS_BATCH = 2**25  # numbers; noise takes a multiple of their memory
+_TOKEN_BATCH = 16384  # tokens of a batch, padding included
+_LOGITS_BATCH = 2**25  # logits at a time; noise takes a multiple of their memory
 _TOLERANCE = 1e-3  # of float32 logits; larger differences mean that the head does more than multiply
 
 
@@ -57,12 +57,14 @@ class CompletionToVerify:
 
 
 class VerifierModel:
-    """A model from a folder or from the Hub. Raises SamplerError if it cannot be loaded, or cannot verify.
+    """A model from a folder or the Hub.
 
     dtype       "float32" or "bfloat16", as on the nodes
-    exact_head  whether the output layer computes in float32, whatever the dtype
+    exact_head  whether the output layer computes in float32 regardless of dtype
     ends        ids of end tokens
     vocabulary  number of token ids of the model
+
+    Raises SamplerError if the model cannot be loaded, or transforms its logits.
     """
 
     def __init__(self, model: str | Path, dtype: str = "float32", *, exact_head: bool = False) -> None:
@@ -76,8 +78,8 @@ class VerifierModel:
             tokenizer: Any = AutoTokenizer.from_pretrained(path)
         except (OSError, ValueError) as error:
             raise SamplerError(f"transformers cannot load {model}: {error}") from error
-        known = loaded.generation_config.eos_token_id
-        self.ends = frozenset({tokenizer.eos_token_id, *([known] if isinstance(known, int) else known or ())})
+        ends = loaded.generation_config.eos_token_id
+        self.ends = frozenset({tokenizer.eos_token_id, *([ends] if isinstance(ends, int) else ends or ())})
         self._model, self._exact_head = loaded.to(device).eval(), exact_head
         self.vocabulary = min(
             len(layer.weight) for layer in (loaded.get_input_embeddings(), loaded.get_output_embeddings())
@@ -93,7 +95,7 @@ class VerifierModel:
         return cls(spec.model, spec.vllm.get("dtype", "bfloat16"), exact_head=head == "float32")
 
     def load(self, files: Sequence[Path]) -> None:
-        """Load the tensors of safetensors files, under their names in the model's files. Raises SamplerError."""
+        """Load safetensors files with the model's tensor names. Raises SamplerError for unknown tensors."""
         import torch
 
         from train.weights.source import TensorFiles
@@ -121,12 +123,12 @@ class VerifierModel:
         return self.recompute_many([CompletionToVerify(prompt_ids, token_ids, temperature, seed)])[0]
 
     def recompute_many(self, answers: Sequence[CompletionToVerify]) -> list[Recomputation]:
-        """Recompute completions of at least one token each; batches have similar lengths."""
-        found: dict[int, Recomputation] = {}
+        """Recompute completions of at least one token each, in batches of similar lengths."""
+        results: dict[int, Recomputation] = {}
         for numbers in _batch_by_length([len(answer.prompt_ids) + len(answer.token_ids) for answer in answers]):
             batch = [answers[number] for number in numbers]
-            found |= zip(numbers, self._recompute_batch(batch), strict=True)
-        return [found[number] for number in range(len(answers))]
+            results |= zip(numbers, self._recompute_batch(batch), strict=True)
+        return [results[number] for number in range(len(answers))]
 
     def _recompute_batch(self, answers: Sequence[CompletionToVerify]) -> list[Recomputation]:
         import torch
@@ -140,10 +142,10 @@ class VerifierModel:
             recomputations = []
             for answer, hidden_LH in zip(answers, hidden_BLH, strict=True):
                 first, n_tokens = len(answer.prompt_ids) - 1, len(answer.token_ids)
-                recomputations.append(self._view(answer, hidden_LH[first : first + n_tokens]))
+                recomputations.append(self._recomputation(answer, hidden_LH[first : first + n_tokens]))
         return recomputations
 
-    def _view(self, answer: CompletionToVerify, hidden_TH: "Tensor") -> Recomputation:
+    def _recomputation(self, answer: CompletionToVerify, hidden_TH: "Tensor") -> Recomputation:
         import torch
 
         from train.sampling.seeded_sampling import bfloat16_bits, sample_tokens
@@ -177,9 +179,12 @@ class VerifierModel:
         ids_BL = torch.arange(1, 9, device=self._model.device)[None] % self.vocabulary
         with torch.inference_mode():
             hidden_LH = self._model.get_decoder()(input_ids=ids_BL, use_cache=False).last_hidden_state[0]
-            wanted_LV, found_LV = self._model(ids_BL).logits[0].float(), self._model.get_output_embeddings()(hidden_LH)
+            logits_LV, product_LV = (
+                self._model(ids_BL).logits[0].float(),
+                self._model.get_output_embeddings()(hidden_LH),
+            )
         scale = _TOLERANCE if self._model.dtype == torch.float32 else 0.05
-        if not torch.allclose(found_LV.float(), wanted_LV, atol=scale, rtol=scale):
+        if not torch.allclose(product_LV.float(), logits_LV, atol=scale, rtol=scale):
             raise SamplerError(f"{model} changes its logits after the output layer, which verifiers do not repeat")
 
 

@@ -1,7 +1,6 @@
-"""The process of `curate verifier`: takes files from a coordinator, and returns lease verdicts.
+"""The process of `curate verifier`: it fetches files from a coordinator, and submits lease verdicts.
 
-A verifier is trusted: what it computes is trained on. It executes nothing from a file: tokens are never decoded, and
-the trainer's sandbox runs programs in completions later.
+A verifier is trusted: the trainer uses what it computes. It never decodes tokens, and executes nothing from a file.
 """
 
 import logging
@@ -43,43 +42,43 @@ _RETRY_SECONDS = 1.0
 _POLL_SECONDS = 0.2
 _SHUTDOWN_SECONDS = 15.0  # for the verdict on the current file
 _VERSION_POLL_SECONDS = 2.0
-_WAIT_SECONDS = 240.0  # for a version that a file needs; the coordinator waits meanwhile
-_PROMPT, _ANSWER = (1, 2, 3), (4, 5)  # arbitrary tokens, for a check that the model computes finite numbers
+_WAIT_SECONDS = 240.0  # for the version of a file; less than the coordinator's limit for a verdict
+_PROMPT, _COMPLETION = (1, 2, 3), (4, 5)  # arbitrary tokens, to check that the model computes finite numbers
 
 MessageCallback = Callable[[str], None]
 Result = TypeVar("Result")
 
 
 class FileVerifier:
-    """Verifies one file at a time: the cheap checks come first.
+    """Verifies one file at a time.
 
     verifier_model  model of the run
-    files_of        returns the files of a version; raises TransferError
+    fetch_files     returns the files of a version; raises TransferError
     """
 
     def __init__(
-        self, settings: SwarmSettings, verifier_model: "VerifierModel", files_of: Callable[[int], Sequence[Path]]
+        self, settings: SwarmSettings, verifier_model: "VerifierModel", fetch_files: Callable[[int], Sequence[Path]]
     ) -> None:  # fmt: skip
         # A token id outside the vocabulary would break CUDA for this process permanently.
         self._settings = replace(settings, vocab_size=min(settings.vocab_size, verifier_model.vocabulary))
-        self._verifier_model, self._files_of = verifier_model, files_of
+        self._verifier_model, self._fetch_files = verifier_model, fetch_files
         self._loaded: int | None = None
 
     def verify(self, job: VerificationJob, content: bytes) -> VerificationResult:
         """Return the verdict on a file; "unknown" means that the fault is on this side.
 
-        Raises SamplerError if this verifier cannot compute any more, instead of returning "unknown" for everything.
+        Raises SamplerError if the model no longer computes finite numbers.
         """
         try:
             verified = self._verify(job, content)
         except TransferError as error:
             log.warning("%s", error)
             return VerificationResult(LeaseVerdict("unknown", "no weights"))
-        except Exception:  # no file may end the verifier, whatever it does to torch
-            log.exception("a check failed; lease %d stays unknown", job.lease.group)
+        except Exception:  # no file may end the verifier
+            log.exception("verification of lease %d failed; its verdict is unknown", job.lease.group)
             verified = VerificationResult(LeaseVerdict("unknown", "crashed"))
         if verified.verdict.reason == "crashed":
-            self._check_itself()
+            self._check_model()
         return verified
 
     def _verify(self, job: VerificationJob, content: bytes) -> VerificationResult:
@@ -98,25 +97,26 @@ class FileVerifier:
         """Recompute the completions. Weights are loaded when the first result is requested."""
         version = lease.version
         if self._loaded != version:
-            files, self._loaded = self._files_of(version), None
+            files, self._loaded = self._fetch_files(version), None
             self._verifier_model.load(files)
             self._loaded = version
         yield from self._verifier_model.recompute_lease(completions, lease)
 
-    def _check_itself(self) -> None:
+    def _check_model(self) -> None:
+        """Raise SamplerError if the model computes no finite numbers for arbitrary tokens."""
         self._loaded = None
         try:
-            is_fine = self._verifier_model.recompute(_PROMPT, _ANSWER, 1.0, 0).is_finite
+            is_finite = self._verifier_model.recompute(_PROMPT, _COMPLETION, 1.0, 0).is_finite
         except Exception as error:  # torch raises many types; any of them means that the verifier is unusable
-            raise SamplerError(f"this verifier cannot compute any more: {error}. Start it again.") from error
-        if not is_fine:
-            raise SamplerError("this verifier computes NaN or infinities. Start it again, on another GPU if need be.")
+            raise SamplerError(f"this verifier can no longer compute: {error}. Restart it.") from error
+        if not is_finite:
+            raise SamplerError("this verifier computes NaN or infinities. Restart it, on another GPU if that repeats.")
 
 
 class VersionPrefetcher:
-    """Versions in a folder shared by all verifiers of this machine. The newest is fetched before files need it.
+    """A prefetcher of each new version to a folder shared by all verifiers of this machine.
 
-    keep     number of versions to retain, the latest fetched
+    keep     number of most recently fetched versions to retain
     fetched  called with each fetched version, from another thread
     """
 
@@ -127,13 +127,13 @@ class VersionPrefetcher:
             RelaySelector(invite.relays or (invite.coordinator,)), invite.run, invite.public_key
         )
         folder = folder or folder_of(invite.run, invite.public_key)
-        # Retain more on disk than are handed out, so none is removed while being read.
+        # The store retains more versions than `_files` lists, so none is removed while being read.
         self._versions, self._keep = VersionStore(folder, self._download, keep=keep + 2), keep
-        self._here: dict[int, tuple[Path, ...]] = {}  # in fetching order
-        self._lock = threading.Lock()  # for `_here`
+        self._files: dict[int, tuple[Path, ...]] = {}  # by version, in fetching order
+        self._lock = threading.Lock()  # for `_files`
         self._fetched = fetched
         self._newest = -1
-        self._failing: tuple[float, TransferError] | None = None  # since when, and why
+        self._failure: tuple[float, TransferError] | None = None  # time of the first one in a row, and its error
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="versions", daemon=True)
 
@@ -144,30 +144,30 @@ class VersionPrefetcher:
     def fetch_files(self, version: int) -> tuple[Path, ...]:
         """Return the files of a version. Raises TransferError if it does not arrive in time.
 
-        A version that is here does not wait for another one in transfer.
+        Never waits for the transfer of another version if this one is on the disk.
         """
         with self._lock:
-            files = self._here.get(version)
+            files = self._files.get(version)
         return files or self._fetch(version, seconds=_WAIT_SECONDS)
 
     def wait_for_first(self, timeout_seconds: float, should_stop: Callable[[], bool]) -> None:
-        """Wait until a version is here, or `should_stop` returns True.
+        """Wait until the first version is fetched, or `should_stop` returns True.
 
-        Raises TransferError if no relay has named a version for `timeout_seconds`.
+        Raises TransferError after failures for `timeout_seconds`.
         """
         while self._newest < 0 and not should_stop():
-            failing = self._failing
-            if failing is not None and time.monotonic() - failing[0] > timeout_seconds:
-                raise TransferError(f"there are no weights, after {timeout_seconds:.0f} s: {failing[1]}")
+            failure = self._failure
+            if failure is not None and time.monotonic() - failure[0] > timeout_seconds:
+                raise TransferError(f"there are no weights, after {timeout_seconds:.0f} s: {failure[1]}")
 
     def _fetch(self, version: int, **limits: float) -> tuple[Path, ...]:
         place, manifest = self._versions.fetch(version, **limits)
         files = tuple(place / file.name for file in manifest.weights.files)
         with self._lock:
-            self._here.pop(version, None)
-            self._here[version] = files
-            for old in [*self._here][: -self._keep]:
-                del self._here[old]
+            self._files.pop(version, None)
+            self._files[version] = files
+            for old in [*self._files][: -self._keep]:
+                del self._files[old]
         return files
 
     def close(self) -> None:
@@ -185,9 +185,9 @@ class VersionPrefetcher:
                     self._fetch(version, stall_seconds=STALL_SECONDS)
                     self._newest, last_error = version, ""
                     self._fetched(version)
-                self._failing = None  # only now: relays may name versions that they do not send
+                self._failure = None  # only now: relays may name versions that they do not send
             except TransferError as error:
-                self._failing = self._failing or (time.monotonic(), error)
+                self._failure = self._failure or (time.monotonic(), error)
                 (log.debug if str(error) == last_error else log.warning)("%s", error)
                 last_error = str(error)
 
@@ -200,7 +200,7 @@ class VerifierOptions:
     model                  folder or Hub name; empty: the run's own
     key_path               file with the verifier's key; created if missing
     retry_timeout_seconds  deadline for retries of an unreachable coordinator
-    folder                 of the versions; None: one shared by all verifiers of this machine
+    folder                 for the versions; None for one shared by all verifiers of this machine
     """
 
     invite: str = field(repr=False)
@@ -231,7 +231,7 @@ class VerifierProcess:
 
         Raises ConfigError if another process uses the key, ControllerUnreachable after the retry deadline, and RunError
         if the coordinator refuses this verifier. Raises TransferError if there are no weights, and SamplerError if the
-        model cannot be loaded, or cannot compute any more.
+        model cannot be loaded, or no longer computes.
         """
         with lock_key(self._options.key_path), closing(self._client):
             settings = self._retry(self._join)
@@ -248,10 +248,10 @@ class VerifierProcess:
             with closing(versions):
                 versions.start()
                 versions.wait_for_first(self._options.retry_timeout_seconds, lambda: self._leaves.wait(_POLL_SECONDS))
-                judge = FileVerifier(settings, verifier_model, versions.fetch_files)
-                while not self._leaves.is_set() and self._take_one(judge):
+                file_verifier = FileVerifier(settings, verifier_model, versions.fetch_files)
+                while not self._leaves.is_set() and self._verify_next(file_verifier):
                     pass
-            with suppress(ControllerUnreachable, RunError):  # others get its file later
+            with suppress(ControllerUnreachable, RunError):  # the coordinator requeues its file after a timeout
                 self._client.call("/leave", ReleaseRequest(self._client.name), type(None))
         self._note(f"verifier {self._name}: " + ("has left" if self._leaves.is_set() else "the run is over"))
 
@@ -259,27 +259,27 @@ class VerifierProcess:
         """Leave after the current file, from any thread."""
         self._leaves.set()
 
-    def _take_one(self, judge: FileVerifier) -> bool:
-        """Verify the next file, if there is one. Returns whether the run continues."""
-        jobs = self._retry(lambda: self._call("/job", None, VerificationJobResponse)) or VerificationJobResponse()
-        if jobs.job is not None:
-            self._judge(judge, jobs.job)
-        elif not jobs.run_ended:
+    def _verify_next(self, file_verifier: FileVerifier) -> bool:
+        """Verify the next file, if any; return whether the run continues."""
+        response = self._retry(lambda: self._call("/job", None, VerificationJobResponse)) or VerificationJobResponse()
+        if response.job is not None:
+            self._verify(file_verifier, response.job)
+        elif not response.run_ended:
             self._leaves.wait(_RETRY_SECONDS)
-        return jobs.job is not None or not jobs.run_ended
+        return response.job is not None or not response.run_ended
 
-    def _judge(self, judge: FileVerifier, job: VerificationJob) -> None:
+    def _verify(self, file_verifier: FileVerifier, job: VerificationJob) -> None:
         start_time, name = time.monotonic(), str(job.lease.group)
         try:
-            most = max_file_bytes(job.lease)
-            content = self._retry(lambda: self._call_joined(lambda: self._client.fetch(f"/file/{name}", most)))
+            max_bytes = max_file_bytes(job.lease)
+            content = self._retry(lambda: self._call_joined(lambda: self._client.fetch(f"/file/{name}", max_bytes)))
             if content is None:
                 return
-            verified = judge.verify(job, content)
+            verified = file_verifier.verify(job, content)
             self._retry(lambda: self._call(f"/verdict/{name}", verified, type(None)), goodbye_seconds=_SHUTDOWN_SECONDS)
         except RunError as error:
-            # It restarted, or has given the file to another verifier. If it refuses this one, it will do so again.
-            self._note(f"lease {name}: not needed any more ({error})")
+            # The coordinator restarted, or reassigned the file. A permanent refusal fails the next call, too.
+            self._note(f"lease {name}: its verdict is no longer needed ({error})")
             return
         self._note(f"lease {name}: {_describe(verified)} in {time.monotonic() - start_time:.1f} s")
 
@@ -297,7 +297,7 @@ class VerifierProcess:
         return self._call_joined(lambda: self._client.call(path, message, kind))
 
     def _call_joined(self, call: Callable[[], Result]) -> Result:
-        """Return the result of a call. After a restart of the coordinator, join again first."""
+        """Return the result of a call; after a restart of the coordinator, join again and repeat it."""
         try:
             return call()
         except JoinRequired as error:
@@ -306,9 +306,9 @@ class VerifierProcess:
         return call()
 
     def _retry(self, call: Callable[[], Result], *, goodbye_seconds: float = 0.0) -> Result | None:
-        """Retry a call while the coordinator is unreachable. Returns None if this verifier leaves first.
+        """Retry a call while the coordinator is unreachable; return None if this verifier leaves first.
 
-        goodbye_seconds: further time for retries once it leaves
+        goodbye_seconds: further time for retries after `leave`
         """
         until: float | None = None
 
@@ -324,7 +324,7 @@ class VerifierProcess:
 
 
 def _engine() -> str:
-    """Describe engine and device; the engine determines the thresholds."""
+    """Describe engine and device."""
     import torch
     import transformers
 
@@ -334,5 +334,5 @@ def _engine() -> str:
 def _describe(verified: VerificationResult) -> str:
     verdict: LeaseVerdict = verified.verdict
     n_tokens = int(verified.figures.get("n_tokens", 0))
-    words = verdict.outcome if verdict.outcome == "accepted" else f"{verdict.outcome} ({verdict.reason})"
-    return f"{words}, {n_tokens} tokens" if n_tokens else words
+    text = verdict.outcome if verdict.outcome == "accepted" else f"{verdict.outcome} ({verdict.reason})"
+    return f"{text}, {n_tokens} tokens" if n_tokens else text
