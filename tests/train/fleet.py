@@ -63,7 +63,7 @@ class MemoryJournal(NullJournal):
 
 
 class Endless:
-    """An endless series of questions, which are named after their positions."""
+    """An endless series of prompts, which are named after their positions."""
 
     def prompt_at(self, position: int) -> TrainingPrompt:
         return TrainingPrompt(f"q{position}", (position,), Task())
@@ -87,11 +87,11 @@ def first_token_decides(answer: Scorable, task: Task) -> "Future[Reward]":
 def controller(
     settings: ControllerSettings,
     recorder: NullJournal | None = None,
-    questions: PromptSource | None = None,
+    prompts: PromptSource | None = None,
     **changes: Any,
 ) -> Controller:
     given = {"submit": first_token_decides, "decode": text_of, "now": Clock(), **changes}
-    return Controller(questions or Endless(), settings, recorder or NullJournal(), **given)
+    return Controller(prompts or Endless(), settings, recorder or NullJournal(), **given)
 
 
 def answer_to(

@@ -96,7 +96,7 @@ class _Auditor:
         self._result.n_open = len(self._open)
         missing = set(range(max(self._first_kept, 0), max(self._ends | self._open, default=-1) + 1))
         for number in sorted(missing - set(self._ends) - set(self._open)):
-            yield f"group {number} was never asked, and a later one was"
+            yield f"group {number} was never dispatched, but a later one was"
 
     def _known(self, number: int, attempt: int) -> _Asked | None:
         asked = self._open.get(number)
@@ -116,25 +116,25 @@ class _Auditor:
         before = self._open.get(event.group)
         name = f"group {event.group}"
         if event.group in self._ends:
-            yield f"{name} was asked again after it was {self._ends[event.group]}"
+            yield f"{name} was dispatched after it was {self._ends[event.group]}"
         if before is not None and event.attempt <= before.event.attempt:
-            yield f"{name} was asked as attempt {event.attempt} after attempt {before.event.attempt}"
+            yield f"{name} was dispatched as attempt {event.attempt} after attempt {before.event.attempt}"
         if before is not None and event.position != before.event.position:
-            yield f"{name} was asked with position {before.event.position}, then with {event.position}"
+            yield f"{name} was dispatched with position {before.event.position}, then with {event.position}"
         if self._positions.setdefault(event.position, event.group) != event.group:
-            yield f"position {event.position} was asked as group {self._positions[event.position]} and as {name}"
+            yield f"position {event.position} was dispatched as group {self._positions[event.position]} and as {name}"
         self._result.n_dispatched += before is None
         self._open[event.group] = _Asked(event)
 
     def _reject(self, event: events.GroupRejected) -> Iterator[str]:
         if self._open.pop(event.group, None) is None and event.group >= self._first_kept:
-            yield f"group {event.group} was rejected, and it was not open"
+            yield f"group {event.group} was rejected, but not open"
         self._ends[event.group] = "rejected"
         self._result.rejection_counts[event.signal] = self._result.rejection_counts.get(event.signal, 0) + 1
 
     def _cut(self, batch: events.BatchTaken) -> Iterator[str]:
         if batch.version != self._batches:
-            yield f"after {self._batches} batches, one of version {batch.version} was cut"
+            yield f"after {self._batches} batches, one of version {batch.version} was taken"
         self._batches = batch.version + 1
         self._result.n_batches += 1
         for number, attempt, start_version in batch.groups:
@@ -147,23 +147,27 @@ class _Auditor:
             asked = self._open.pop(number, None)
             if asked is None:
                 if number >= self._first_kept:
-                    yield f"{name} was used, and it was never asked"
+                    yield f"{name} was used, but never dispatched"
                 self._result.n_used_without_dispatch += 1
             else:
                 yield from self._used(name, asked, attempt, start_version, batch.version)
 
     def _used(self, name: str, asked: _Asked, attempt: int, start_version: int, version: int) -> Iterator[str]:
         if (asked.event.attempt, asked.event.start_version) != (attempt, start_version):
-            yield f"{name} was used as another attempt or birth than it was asked with"
+            yield f"{name} was used with another attempt or start version than it was dispatched with"
         if not asked.accepted or asked.scored != set(asked.spans):
-            yield f"{name} was used before all its answers were scored"
+            yield f"{name} was used before all its completions were scored"
         if len(asked.spans) < asked.event.n_completions and not asked.lost:
-            yield f"{name} was used with {len(asked.spans)} of {asked.event.n_completions} answers, and was not lost"
+            n, expected = len(asked.spans), asked.event.n_completions
+            yield f"{name} was used with {n} of {expected} completions, but was not lost"
         for number, spans in asked.spans.items():
             for of_span, _, _ in spans:
-                yield from self._age(f"a token of {name}, answer {number},", of_span, version)
+                yield from self._age(f"a token of {name}, completion {number},", of_span, version)
 
     def _age(self, what: str, born: int, version: int) -> Iterator[str]:
         self._result.max_staleness = max(self._result.max_staleness, version - born)
         if not 0 <= version - born <= self._staleness:
-            yield f"{what} was drawn at version {born} and used at version {version}; {self._staleness} is allowed"
+            yield (
+                f"{what} was sampled at version {born} and used at version {version}; the staleness bound is "
+                f"{self._staleness}"
+            )

@@ -1,8 +1,8 @@
-"""The asynchronous pipeline of a run: a controller with its publisher, timer, server and workers; and the replay of a
-journal.
+"""The asynchronous pipeline of a run: a controller with its publisher, timer, server and workers; and the pipeline that
+replays a journal.
 
-Sampling never waits for training, nor training for weights to be loaded: `publish` returns as soon as workers can fetch
-the weights, and the next batch consists of trainable groups.
+Sampling never waits for training, nor training for engines to load weights: `publish` returns once workers can fetch
+them.
 """
 
 import logging
@@ -57,14 +57,14 @@ class AsynchronousPipeline(Pipeline):
         controller: Controller,
         learner: Learner,
         publisher: WeightPublisher,
-        questions: PromptDataset,
+        prompts: PromptDataset,
     ) -> None:
         self.sampler = controller.create_sampler(config.rollout.max_seconds)
         self._config = config
         self._controller = controller
         self._learner = learner
         self._publisher = publisher
-        self._prompts = questions
+        self._prompts = prompts
         self._load_metrics: dict[str, float] = {}
 
     def publish(self, step: int, groups: Sequence[Group] = ()) -> dict[str, float]:
@@ -108,7 +108,7 @@ class AsynchronousPipeline(Pipeline):
 
 @contextmanager
 def open_async_pipeline(
-    config: Config, run: Path, controller: Controller, learner: Learner, questions: PromptDataset
+    config: Config, run: Path, controller: Controller, learner: Learner, prompts: PromptDataset
 ) -> Iterator[AsynchronousPipeline]:
     """Yield the asynchronous pipeline of a run, with its workers.
 
@@ -123,11 +123,11 @@ def open_async_pipeline(
         in_processes = config.workers.local and bool(config.engine.gpus)
         serves = in_processes or bool(config.workers.listen)
         weights = stack.enter_context(closing(SharedMemoryTransport() if serves else InProcessTransport()))
-        pipeline = AsynchronousPipeline(config, controller, learner, weights, questions)
+        pipeline = AsynchronousPipeline(config, controller, learner, weights, prompts)
         if config.workers.local and not in_processes:
             stack.enter_context(_run_worker_in_thread(config, controller, weights, pipeline.record_load_metrics))
         if serves:
-            token = _token(config)
+            token = _worker_token(config)
             server = stack.enter_context(_server(config, run, controller, token))
             if in_processes:
                 stack.enter_context(_local_workers(config, run, controller, server.url, token))
@@ -135,23 +135,23 @@ def open_async_pipeline(
         yield pipeline
 
 
-def _token(config: Config) -> str | None:
-    """Return the token that workers must send: the user's, or a random one against other users of this host."""
+def _worker_token(config: Config) -> str | None:
+    """Return the token of workers: from CURATE_TOKEN, or random against other users of this host; None if neither."""
     return os.environ.get(TOKEN_VARIABLE) or (None if config.workers.listen else token_urlsafe())
 
 
 def _server(config: Config, run: Path, controller: Controller, token: str | None) -> ControllerServer:
-    """Return the server for workers in other processes, on the loopback address unless workers.listen is set."""
-    listens = config.workers.listen
+    """Start the server for workers in other processes, on the loopback address unless workers.listen is set."""
+    address = config.workers.listen
     server = ControllerServer(
         controller,
-        listens or _LOOPBACK,
+        address or _LOOPBACK,
         token=token,
         run=run.name,
         spec=engine_spec(config, run.name),
         fail=controller.fail,
     )
-    if listens:
+    if address:
         url = server.url.replace("//0.0.0.0:", f"//{gethostname()}:").replace("//[::]:", f"//{gethostname()}:")
         log.warning("workers can join: curate rollout --controller %s", url)
     return server
@@ -194,7 +194,7 @@ def _run_worker_in_thread(
 ) -> Iterator[None]:
     """Run a worker in another thread, which also builds its engine (train/sampling/sampler_thread.py).
 
-    Its errors end the run at the trainer's next call. Raises SamplerError if the engine does not start.
+    The trainer's next call raises its errors. Raises SamplerError if the engine does not start.
     """
     started: Future[RolloutWorker] = Future()
 
@@ -228,7 +228,7 @@ def _run_worker_in_thread(
 
 @contextmanager
 def _close_on_success(controller: Controller) -> Iterator[None]:
-    """Report the run's end to workers, unless it failed: then they retry until it is resumed."""
+    """Report the run's end to workers, unless it failed: then they retry until it resumes."""
     yield
     controller.close()
 
@@ -251,7 +251,7 @@ class ReplayPipeline(Pipeline):
             raise NoRunError(
                 f'{recorded} has no journal: only runs with rollout.pipeline = "async" can be trained again from one'
             )
-        self.signal_counts: Counter[str] = Counter()  # groups were filtered before they were recorded
+        self.signal_counts: Counter[str] = Counter()  # the journal has only the groups trained on
         self._recorded = recorded
         self._minibatches = minibatches
         self._batches = journal.read_batches(folder, step)

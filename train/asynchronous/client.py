@@ -68,7 +68,7 @@ class ControllerClient(ControllerCalls):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers, not copied, that other clients of the run must send, too; `fetch_engine_spec` adds one."""
+        """The headers of all requests of this run, not copied: `fetch_engine_spec` adds one."""
         return self._client.headers
 
     def fetch_engine_spec(self) -> EngineSpec:
@@ -94,7 +94,7 @@ class ControllerClient(ControllerCalls):
         """Return the reply to a call. Raises ControllerUnreachable, and RunError if this worker is refused."""
         body = None if message is None else msgspec.msgpack.encode(message)
         try:
-            answer = self._client.request(
+            reply = self._client.request(
                 method,
                 path,
                 body,
@@ -103,16 +103,16 @@ class ControllerClient(ControllerCalls):
             )
         except ServerUnreachable as error:
             raise ControllerUnreachable(f"the controller at {self.url} cannot be reached: {error}") from error
-        if answer.status in _RETRYABLE_STATUSES:
-            raise ControllerUnreachable(f"the controller at {self.url} answers {answer.status}: {answer.message()}")
-        if answer.status == 204:
+        if reply.status in _RETRYABLE_STATUSES:
+            raise ControllerUnreachable(f"the controller at {self.url} answers {reply.status}: {reply.message()}")
+        if reply.status == 204:
             return None  # type: ignore[return-value]
-        if answer.status != 200:
-            raise RunError(f"the controller at {self.url} refuses this worker: {answer.message()}")
+        if reply.status != 200:
+            raise RunError(f"the controller at {self.url} refuses this worker: {reply.message()}")
         try:
-            return msgspec.msgpack.decode(answer.body, type=kind)
+            return msgspec.msgpack.decode(reply.body, type=kind)
         except msgspec.DecodeError as error:
             raise RunError(
-                f"cannot read what {self.url}{path} answers: {error}. Trainer and worker must have the same version of "
-                "curate."
+                f"cannot decode the reply of {self.url}{path}: {error}. Trainer and worker must have the same version "
+                "of curate."
             ) from error

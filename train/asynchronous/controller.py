@@ -4,8 +4,8 @@ Workers call `request_leases`, `submit_results`, `heartbeat`, `wait_for_weights`
 `wait_for_batch`, `publish_weights` and the rest. Every event is journaled before it has an effect, so a killed run
 resumes with its trainable groups, and trains on recorded batches again.
 
-The controller starts no threads. Every call first expires overdue leases, and the owner calls `expire_leases` about
-once a second to detect dead workers without other calls.
+The controller starts no threads. Every call first expires overdue leases. The owner calls `expire_leases` about once a
+second to detect dead workers while no other calls arrive.
 """
 
 import hashlib
@@ -79,9 +79,9 @@ class ControllerMetrics:
     """Counts since the start of this process, and the metrics of the last batch.
 
     The length bias of a start version is the mean length of the completions trained on, divided by that of all received
-    ones; below 1, short completions were preferred. It is computed once no group of that start version is trainable any
-    more. Start versions up to `last_ignored_version` are excluded: some of their completions arrived before this
-    process started.
+    ones; below 1, short completions were preferred. It is computed after the last batch that can use that start
+    version. Start versions up to `last_ignored_version` are excluded: this process has not received all their
+    completions.
     """
 
     n_dead_workers: int = 0
@@ -117,12 +117,12 @@ class ControllerMetrics:
                 lengths.used += len(answered.answer.tokens) // 4
                 lengths.n_used += 1
         ages = [version - group.dispatched.start_version for group in groups]
-        over = [
+        expired = [
             (start_version, self._lengths.pop(start_version))
             for start_version in sorted(self._lengths)
             if start_version <= version - staleness
         ]
-        known = [lengths for start_version, lengths in over if start_version > self.last_ignored_version]
+        complete = [lengths for start_version, lengths in expired if start_version > self.last_ignored_version]
         self.last_batch = {
             "groups/age_mean": fmean(ages),
             "groups/age_max": max(ages),
@@ -130,13 +130,13 @@ class ControllerMetrics:
             "answers/spans": fmean(self._n_spans) if self._n_spans else nan,
             "answers/broken": self.n_invalid_results - self._before[1],
             "leases/lost": self.n_lost_leases - self._before[0],
-            "length_bias": _bias(known),
+            "length_bias": _length_bias(complete),
         }
         self._before = self.n_lost_leases, self.n_invalid_results
         self._n_spans.clear()
 
 
-def _bias(lengths: Sequence[_Lengths]) -> float:
+def _length_bias(lengths: Sequence[_Lengths]) -> float:
     received, n_received = sum(each.received for each in lengths), sum(each.n_received for each in lengths)
     used, n_used = sum(each.used for each in lengths), sum(each.n_used for each in lengths)
     return (used / n_used) / (received / n_received) if received and n_used else nan
@@ -145,8 +145,6 @@ def _bias(lengths: Sequence[_Lengths]) -> float:
 class Controller:
     """The groups of a run, from dispatch to training. Thread-safe.
 
-    questions  the problems, by position
-    settings   the rules for dispatch and batches
     recorder   the journal, open for writing, or NullJournal()
     submit     queues a completion for scoring
     decode     returns the text of token ids, without special tokens
@@ -161,7 +159,7 @@ class Controller:
 
     def __init__(
         self,
-        questions: PromptSource,
+        prompts: PromptSource,
         settings: ControllerSettings,
         recorder: NullJournal,
         *,
@@ -187,22 +185,21 @@ class Controller:
         self._manifest: WeightManifest | None = None
         self._published = -inf  # time of the last publication, in seconds
         self._error: BaseException | None = None
-        self._over = False
-        self._is_complete = False  # whether the next batch consists of the groups that are ready
+        self._has_ended = False
+        self._is_complete = False  # whether the next batch is limited to the ready groups
         self._record = JournaledGroups(recorder, step=step, position=position)
         self._groups = self._record.groups
-        self._dispatcher = Dispatcher(questions, settings, self._record, self._leases, seed)
+        self._dispatcher = Dispatcher(prompts, settings, self._record, self._leases, seed)
         with self._changed:
             self._restore(step)
 
-    # --- what the trainer calls ---
+    # --- calls of the trainer ---
 
     def try_take_batch(self, version: int) -> list[Group] | None:
         """Return the groups to train on with these weights; None if they are not ready.
 
-        The batch is fsynced to the journal when this returns. The list is empty, and nothing is recorded, if max_rounds
-        rounds of groups had no learning signal, or no reward is known. Batches that the journal already has are
-        returned as recorded.
+        Fsyncs the batch to the journal. The list is empty, and nothing is recorded, if max_rounds rounds of groups had
+        no learning signal, or no reward is known. Batches in the journal are returned as recorded.
 
         Raises RolloutError if the journal cannot be written, and the error that ended the run in another thread.
         """
@@ -232,7 +229,7 @@ class Controller:
         while (groups := self.try_take_batch(version)) is None:
             left = until - time.monotonic()
             if left <= 0:
-                raise RolloutError(self._late_message(version, seconds))
+                raise RolloutError(self._timeout_message(version, seconds))
             with self._changed:
                 if self._error is None and next_batch(self._groups, self._settings) is None:
                     self._changed.wait(min(left, 1.0))
@@ -270,17 +267,17 @@ class Controller:
         Raises RolloutError if a group lacks completions, and the error that ended the run in another thread.
         """
         with self._changed:
-            if unanswered := self._groups.groups_in_state(GroupState.LEASED):
-                raise RolloutError(f"{unanswered[0].dispatched.problem_id}: the sampler lost a completion")
+            if incomplete := self._groups.groups_in_state(GroupState.LEASED):
+                raise RolloutError(f"{incomplete[0].dispatched.problem_id}: the sampler lost a completion")
             self._changed.wait_for(
-                lambda: self._error is not None or self._over or self.n_ready == len(self._groups.open)
+                lambda: self._error is not None or self._has_ended or self.n_ready == len(self._groups.open)
             )
             self._check_error()
 
     def complete_batch(self) -> None:
-        """Limit the next batch to the ready groups, however few.
+        """Limit the next batch to the ready groups, and drop surplus ones.
 
-        Drops surplus groups; their prompts are dispatched again for the following batch.
+        Prompts of surplus groups are dispatched again for the following batch.
         """
         with self._changed:
             ready = [group for _, group in sorted(self._groups.open.items())]
@@ -327,7 +324,7 @@ class Controller:
     def expire_leases(self, now: float | None = None) -> None:
         """Expire overdue leases and log dead workers. Call about once a second."""
         with self._changed:
-            if self._error is None and not self._over:
+            if self._error is None and not self._has_ended:
                 try:
                     self._end_leases(self._now() if now is None else now)
                 except Exception as error:
@@ -384,17 +381,17 @@ class Controller:
     def close(self) -> None:
         """End the run for all workers, and close the journal."""
         with self._changed:
-            self._over = True
+            self._has_ended = True
             self._changed.notify_all()
             self._record.close()
 
-    # --- what workers call; see messages.ControllerAPI ---
+    # --- calls of workers; see messages.ControllerAPI ---
 
     def request_leases(self, request: LeaseRequest) -> LeaseResponse:
         with self._worker_call():
             now = self._now()
             worker = self._leases.touch(request.worker, now)
-            if self._over:
+            if self._has_ended:
                 return LeaseResponse(run_ended=True)
             if not self._may_work(request, worker):
                 return LeaseResponse(wait_seconds=_RETRY_SECONDS)
@@ -413,7 +410,7 @@ class Controller:
             return LeaseResponse(tuple(leases), wait_seconds=0.0 if leases else _RETRY_SECONDS)
 
     def lease_groups(self, worker: str, n: int) -> list[Lease]:
-        """Lease n groups to a worker with the newest weights, although a batch may not need them all."""
+        """Lease n groups to a worker with the newest weights, without regard to the staleness bound."""
         with self._worker_call():
             return [self._dispatcher.dispatch(worker, self.newest_version, self._now()) for _ in range(n)]
 
@@ -422,7 +419,7 @@ class Controller:
 
     def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
         with self._worker_call():
-            if self._over:
+            if self._has_ended:
                 return HeartbeatResponse(beat.running_leases, run_ended=True)
             now = self._now()
             is_loading = (
@@ -441,16 +438,16 @@ class Controller:
 
     def wait_for_weights(self, after: int, wait_seconds: float) -> WeightManifest | None:
         with self._changed:
-            self._changed.wait_for(lambda: self._over or self.newest_version not in (-1, after), wait_seconds)
+            self._changed.wait_for(lambda: self._has_ended or self.newest_version not in (-1, after), wait_seconds)
             return None if self.newest_version == after else self._manifest
 
     def release(self, leaving: ReleaseRequest) -> None:
         with self._worker_call():
             ended = self._leases.release(leaving.worker, leaving.leases)
-            if self._over:
+            if self._has_ended:
                 return
-            does = "leaves" if leaving.leases is None else "releases leases"
-            log.info("%s %s; %d groups are dispatched again", leaving.worker, does, len(ended))
+            action = "leaves" if leaving.leases is None else "releases leases"
+            log.info("%s %s; %d groups are dispatched again", leaving.worker, action, len(ended))
             for each in ended:
                 self._lose(each.key, each.reason)
 
@@ -478,10 +475,10 @@ class Controller:
     # --- completions and rewards ---
 
     def _receive(self, worker: str, answer: SampleResult) -> ResultStatus:
-        """Accept or refuse one sample result. The slow part, decoding its tokens, runs without the lock."""
+        """Accept or refuse a result. Its tokens are decoded without the lock, because that is slow."""
         with self._worker_call():
             self._leases.touch(worker, self._now())
-            if self._over:
+            if self._has_ended:
                 return "stale"
             receipt, reason = self._accept_sample(answer) if answer.group < 0 else self._check_result(answer)
             if receipt == "broken":
@@ -494,7 +491,7 @@ class Controller:
         text = self._decode(tuple(unpack_tokens(answer.tokens)))
         with self._worker_call():
             receipt, _ = self._check_result(answer)  # a duplicate may have arrived meanwhile, or the lease expired
-            if receipt == "taken" and not self._over:
+            if receipt == "taken" and not self._has_ended:
                 self._record_result(answer, text)
         return receipt
 
@@ -513,13 +510,13 @@ class Controller:
             return "again", ""
         if group.state is not GroupState.LEASED:
             return "stale", ""
-        asked = group.dispatched
+        dispatched = group.dispatched
         reason = validation_error(
             answer,
             ResultConstraints(
-                asked.n_completions,
-                asked.max_tokens,
-                asked.start_version,
+                dispatched.n_completions,
+                dispatched.max_tokens,
+                dispatched.start_version,
                 self.newest_version,
                 self._settings.vocab_size,
             ),
@@ -529,10 +526,10 @@ class Controller:
     def _refuse(self, worker: str, answer: SampleResult, reason: str) -> None:
         """Count an invalid result against its worker, and dispatch the group again."""
         self._metrics.n_invalid_results += 1
-        culprit = self._leases.touch(worker, self._now())
-        culprit.n_invalid_results += 1
+        info = self._leases.touch(worker, self._now())
+        info.n_invalid_results += 1
         log.warning("%s sent an invalid result (group %d, number %d): %s", worker, answer.group, answer.number, reason)
-        if culprit.n_invalid_results == _MAX_INVALID_RESULTS:
+        if info.n_invalid_results == _MAX_INVALID_RESULTS:
             log.error("%s sent %d invalid results and gets no more leases. Restart it.", worker, _MAX_INVALID_RESULTS)
         key = answer.group, answer.attempt
         if self._leases.holder(key) == worker:
@@ -557,23 +554,23 @@ class Controller:
         future.add_done_callback(partial(self._scored, answer, text))
 
     def _scored(self, answer: SampleResult, text: str, future: "Future[Reward]") -> None:
-        """Record a reward. An error of scoring ends the run at the trainer's next call."""
+        """Record a reward. The trainer's next call raises an error of scoring."""
         with self._changed:
-            if self._over or self._error is not None:
+            if self._has_ended or self._error is not None:
                 return
             try:
-                worth = future.result()
-                tokens = tuple(unpack_tokens(answer.tokens)) if worth.steps else ()
+                result = future.result()
+                tokens = tuple(unpack_tokens(answer.tokens)) if result.steps else ()
                 group = self._record.append(
                     events.ResultScored(
                         answer.group,
                         answer.attempt,
                         answer.number,
-                        worth.value,
-                        worth.verdict,
-                        worth.seconds,
-                        worth.parts,
-                        steps_in_tokens(worth.steps, text, tokens, self._decode),
+                        result.value,
+                        result.verdict,
+                        result.seconds,
+                        result.parts,
+                        steps_in_tokens(result.steps, text, tokens, self._decode),
                     )
                 )
                 if group is not None and group.state is GroupState.SCORED:
@@ -584,15 +581,15 @@ class Controller:
                 self._fail(RolloutError(f"a reward has failed with {error!r}"))
 
     def _accept_or_reject(self, group: OpenGroup) -> None:
-        taught = open_group_signal(group, self._settings)
-        if reason := rejection_reason(group, taught, self._settings):
+        signal = open_group_signal(group, self._settings)
+        if reason := rejection_reason(group, signal, self._settings):
             self._reject(group, reason)
         else:
-            self._record.append(events.GroupAccepted(group.dispatched.group, group.dispatched.attempt, taught))
+            self._record.append(events.GroupAccepted(group.dispatched.group, group.dispatched.attempt, signal))
             self._changed.notify_all()
 
-    def _reject(self, group: OpenGroup, taught: str) -> None:
-        self._record.append(events.GroupRejected(group.dispatched.group, group.dispatched.attempt, taught))
+    def _reject(self, group: OpenGroup, signal: str) -> None:
+        self._record.append(events.GroupRejected(group.dispatched.group, group.dispatched.attempt, signal))
         self._leases.end((group.dispatched.group, group.dispatched.attempt))
         self._dispatcher.discard(group.dispatched.group)
         self._changed.notify_all()
@@ -631,11 +628,11 @@ class Controller:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the lock. An error under it ends the run: the trainer's next call raises it."""
+        """Hold the lock. An error in the block ends the run: the trainer's next call raises it."""
         with self._changed:
             self._check_error()
             try:
-                if not self._over:
+                if not self._has_ended:
                     self._end_leases(self._now())
                 yield
             except Exception as error:
@@ -665,7 +662,7 @@ class Controller:
     def _restore(self, step: int) -> None:
         """Resume the groups of the journal: those being sampled are lost, completions without a reward are scored."""
         for group in self._groups.groups_in_state(GroupState.READY):
-            if has_no_known_reward(group):  # scoring may work again: sample others
+            if has_no_known_reward(group):  # scoring may work again: sample another group
                 self._reject(group, "unknown")
         self._record.append(self._groups.resumption_event(step))
         self._metrics.last_ignored_version = max(
@@ -678,7 +675,7 @@ class Controller:
         for group in self._groups.groups_in_state(GroupState.SCORED):
             self._accept_or_reject(group)
 
-    def _late_message(self, version: int, seconds: float) -> str:
+    def _timeout_message(self, version: int, seconds: float) -> str:
         with self._changed:
             ready = len(self._groups.groups_in_state(GroupState.READY))
             running = len(self._groups.groups_in_state(GroupState.LEASED))

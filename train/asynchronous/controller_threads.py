@@ -40,7 +40,7 @@ class RetryPolicy:
 
     A call that the coordinator defers (CallDeferred) is repeated without a deadline.
 
-    pause       waits for the given seconds; returns False immediately if the worker is shutting down
+    pause       waits for the given seconds; returns False once the worker is shutting down
     n_failures  number of failed calls
     """
 
@@ -79,15 +79,15 @@ class WorkerState:
     loaded          version of the weights in the engine; -1 for weights that the controller has not published
     manifest        of these weights
     open_leases     number of unacknowledged completions by lease
-    arrived         leases that the engine has not begun
+    arrived         leases that the engine has not started
     unsent          results without a receipt
     lost            lost leases that the engine still works on
     fetched         weights that the engine has not loaded
     free_slots      free engine slots to request leases for; 0 while no request is due
-    ask_at          time of the next request for leases
+    request_at      time of the next request for leases
     tokens_sampled  total number of sampled tokens
     busy_seconds    total time of sampling
-    is_over         whether the run has ended
+    run_ended       whether the run has ended
     is_leaving      whether the worker is shutting down
     error           error that ended a thread
     """
@@ -102,16 +102,16 @@ class WorkerState:
         self.lost: set[LeaseKey] = set()
         self.fetched: tuple[WeightManifest, Weights] | None = None
         self.free_slots = 0
-        self.ask_at = 0.0
+        self.request_at = 0.0
         self.tokens_sampled = 0
         self.busy_seconds = 0.0
-        self.is_over = False
+        self.run_ended = False
         self.is_leaving = False
         self.error: BaseException | None = None
 
     @property
     def has_ended(self) -> bool:
-        return self.is_over or self.is_leaving or self.error is not None
+        return self.run_ended or self.is_leaving or self.error is not None
 
     def wait(self, until: Callable[[], bool], seconds: float | None = None) -> None:
         """Wait until the condition holds, the worker ends, or `seconds` have passed."""
@@ -125,7 +125,7 @@ class WorkerState:
 
     def stop_threads(self, *, run_ended: bool = False, error: BaseException | None = None) -> None:
         with self.changed:
-            self.is_over = self.is_over or run_ended
+            self.run_ended = self.run_ended or run_ended
             self.is_leaving = self.is_leaving or not run_ended
             self.error = self.error or error
             self.changed.notify_all()
@@ -137,7 +137,7 @@ class WorkerState:
                 self.arrived.append(lease)
                 self.open_leases[lease.group, lease.attempt] = len(lease.seeds)
             self.free_slots = 0
-            self.ask_at = time.monotonic() + wait_seconds
+            self.request_at = time.monotonic() + wait_seconds
             self.changed.notify_all()
 
     def queue_result(self, answer: SampleResult) -> None:
@@ -220,7 +220,7 @@ class ControllerThreads:
         """
         until = time.monotonic() + seconds
         self._threads[0].join(seconds / 2)
-        if self._state.is_over:
+        if self._state.run_ended:
             return
         try:
             while self._state.unsent and time.monotonic() < until:
@@ -243,7 +243,7 @@ class ControllerThreads:
         if state.unsent:
             self._retry.call_with_retries(self._send)
         if state.free_slots and not state.has_ended:
-            self._retry.call_with_retries(self._ask)
+            self._retry.call_with_retries(self._request)
 
     def _send(self) -> None:
         with self._state.changed:
@@ -252,7 +252,7 @@ class ControllerThreads:
         for answer, receipt in zip(answers, receipts, strict=True):
             self._state.acknowledge(answer, receipt)
 
-    def _ask(self) -> None:
+    def _request(self) -> None:
         state = self._state
         with state.changed:
             # Unsent results take up slots, too, to bound memory while the controller is unreachable.
@@ -316,14 +316,14 @@ class ControllerThreads:
 
     def _beat(self) -> None:
         state = self._state
-        start_time, drawn, busy = time.monotonic(), state.tokens_sampled, state.busy_seconds
+        start_time, tokens_before, busy_before = time.monotonic(), state.tokens_sampled, state.busy_seconds
         if not state.sleep(self._beat_seconds):
             return
         with state.changed:
             seconds = time.monotonic() - start_time
             speed, busy_share = (
-                (state.tokens_sampled - drawn) / seconds,
-                min(1.0, (state.busy_seconds - busy) / seconds),
+                (state.tokens_sampled - tokens_before) / seconds,
+                min(1.0, (state.busy_seconds - busy_before) / seconds),
             )
             beat = Heartbeat(self._name, state.loaded, tuple(state.open_leases), speed, self._cache_use(), busy_share)
         try:

@@ -1,8 +1,7 @@
 """The rules for dispatch and batches: settings, load balancing, and the groups with their journal.
 
 A worker gets groups within the staleness bound, balanced against the load of the other workers. Every event is
-journaled before it changes the groups. A resumed run replays its journal: batches recorded after the checkpoint are
-returned first, then new ones are taken.
+journaled before it changes the groups. A resumed run first returns the batches recorded after its checkpoint.
 """
 
 import heapq
@@ -67,15 +66,15 @@ def next_batch(groups: Groups, settings: ControllerSettings, *, is_complete: boo
 
     is_complete: whether no further groups will arrive
 
-    The list is empty if nothing can be learned: max_rounds rounds of groups had no signal, or no reward is known. Such
-    a batch is not recorded, or it would end the run again at every resumption.
+    Empty if nothing can be learned: max_rounds rounds of groups had no signal, or no reward is known. An empty batch is
+    not recorded, because it would end the run again at every resumption.
     """
-    n_most_rejected = settings.max_rounds * settings.prompts_per_batch
-    if (is_complete or groups.n_rejected >= n_most_rejected) and not groups.groups_in_state(GroupState.READY):
+    max_rejected = settings.max_rounds * settings.prompts_per_batch
+    if (is_complete or groups.n_rejected >= max_rejected) and not groups.groups_in_state(GroupState.READY):
         return []
-    short = is_complete or groups.n_rejected > n_most_rejected - settings.prompts_per_batch
+    allow_partial = is_complete or groups.n_rejected > max_rejected - settings.prompts_per_batch
     numbers = groups.select_batch(
-        prompts=settings.prompts_per_batch, max_staleness=settings.max_staleness, allow_partial=short
+        prompts=settings.prompts_per_batch, max_staleness=settings.max_staleness, allow_partial=allow_partial
     )
     if numbers is None:
         return None
@@ -83,18 +82,18 @@ def next_batch(groups: Groups, settings: ControllerSettings, *, is_complete: boo
     return [] if all(has_no_known_reward(group) for group in batch) else batch
 
 
-def rejection_reason(group: OpenGroup, taught: str, settings: ControllerSettings) -> str:
+def rejection_reason(group: OpenGroup, signal: str, settings: ControllerSettings) -> str:
     """Return why a scored group with this signal (`open_group_signal`) is rejected; "" if it is trainable."""
-    return taught if not group.answers or (settings.online_filter and taught != "some") else ""
+    return signal if not group.answers or (settings.online_filter and signal != "some") else ""
 
 
 def open_group_signal(group: OpenGroup, settings: ControllerSettings) -> str:
     """Return a scored group's signal (train.rollouts.groups.signal_from_rewards); "lost" if it has no completions."""
     if not group.answers:
         return "lost"
-    of_steps = group.step_rewards() if settings.process_supervision else ()
+    step_rewards = group.step_rewards() if settings.process_supervision else ()
     return signal_from_rewards(
-        group.task_rewards(), count_truncated=settings.count_truncated_rewards, step_rewards=of_steps
+        group.task_rewards(), count_truncated=settings.count_truncated_rewards, step_rewards=step_rewards
     )
 
 
@@ -119,22 +118,23 @@ class WorkerLoad:
 def count_groups_for_worker(loads: Mapping[str, WorkerLoad], name: str, max_groups: int) -> int:
     """Return how many of `max_groups` groups a worker gets by least-loaded assignment.
 
-    The first worker to request must not be filled while others stay idle: a step ends with its slowest worker.
+    Filling the first worker to request would leave others idle, and a step ends with its slowest worker.
     """
-    heap = [(room.load, other != name, other) for other, room in loads.items() if room.free_group_slots]
+    heap = [(waiting.load, other != name, other) for other, waiting in loads.items() if waiting.free_group_slots]
     heapq.heapify(heap)
-    given: dict[str, int] = {}
-    for dealt in range(max_groups):
+    assigned: dict[str, int] = {}
+    for n_assigned in range(max_groups):
         while heap and (
-            given.get(heap[0][2], 0) >= loads[heap[0][2]].free_group_slots or dealt >= loads[heap[0][2]].capacity
+            assigned.get(heap[0][2], 0) >= loads[heap[0][2]].free_group_slots
+            or n_assigned >= loads[heap[0][2]].capacity
         ):
             heapq.heappop(heap)
         if not heap:
             break
         load, is_other, first = heap[0]
-        given[first] = given.get(first, 0) + 1
+        assigned[first] = assigned.get(first, 0) + 1
         heapq.heapreplace(heap, (load + 1, is_other, first))
-    return given.get(name, 0)
+    return assigned.get(name, 0)
 
 
 class JournaledGroups:
@@ -143,7 +143,7 @@ class JournaledGroups:
     recorder                  the journal, open for writing, or NullJournal()
     step                      steps completed by the trainer: a checkpoint's, or 0
     position                  position in the data of the first prompt, unless the journal has a later one
-    groups                    their states; only methods of this class change them
+    groups                    only methods of this class change them
     first_unrecorded_version  version of the first batch that was not in the journal at the start
 
     Raises CheckpointError if the journal is damaged, and RolloutError if it cannot be written.
@@ -174,15 +174,15 @@ class JournaledGroups:
 
     def take_batch(self, batch: Sequence[OpenGroup]) -> None:
         """Record that these groups are the next batch. Raises RolloutError."""
-        cut = events.BatchTaken(
+        taken = events.BatchTaken(
             self.groups.batches_taken,
             tuple(
                 (group.dispatched.group, group.dispatched.attempt, group.dispatched.start_version) for group in batch
             ),
         )
         with _writing():
-            self._journal.append(cut)
-        self.groups.take(cut)
+            self._journal.append(taken)
+        self.groups.take(taken)
         self._begin_segment()
 
     def rewind_to(self, position: int) -> None:
@@ -195,7 +195,7 @@ class JournaledGroups:
         if recorded != version:
             raise ValueError(f"the batch of version {version} was replayed before")
         if version + 1 == self.first_unrecorded_version:
-            self._recorded = iter(())  # it would read a file that is being written
+            self._recorded = iter(())  # the next segment is being written
         return groups
 
     def sync(self) -> None:
@@ -226,7 +226,7 @@ def _writing() -> Iterator[None]:
         ) from error
 
 
-_IDLE_WINDOW_SECONDS = 2.0  # how long a worker waits for groups after a request that was not fully met
+_IDLE_WINDOW_SECONDS = 2.0  # time after a request during which a worker with free slots counts as waiting
 
 
 class PromptSource(Protocol):
@@ -243,14 +243,14 @@ class Dispatcher:
 
     def __init__(
         self,
-        questions: PromptSource,
+        prompts: PromptSource,
         settings: ControllerSettings,
         record: JournaledGroups,
         leases: LeaseTable,
         seed: int,
     ) -> None:
         self.max_tokens = settings.max_tokens
-        self._prompts = questions
+        self._prompts = prompts
         self._settings = settings
         self._record = record
         self._leases = leases
@@ -260,15 +260,15 @@ class Dispatcher:
     def capacity(self, loaded_version: int) -> int:
         """Return how many further groups may be dispatched to workers with these weights."""
         groups, settings = self._record.groups, self._settings
-        most = groups.capacity(
+        capacity = groups.capacity(
             loaded_version,
             prompts=settings.prompts_per_batch,
             max_staleness=settings.max_staleness,
             steps=settings.total_steps,
         )
         if settings.max_running_groups:
-            most = min(most, settings.max_running_groups - groups.n_leased)
-        return max(0, most)
+            capacity = min(capacity, settings.max_running_groups - groups.n_leased)
+        return max(0, capacity)
 
     def waiting_workers(self, now: float) -> Mapping[str, WorkerLoad]:
         """Return the load of each worker that waits for groups."""
@@ -281,36 +281,36 @@ class Dispatcher:
         }
 
     def dispatch(self, worker: str, loaded_version: int, now: float) -> Lease:
-        """Lease the next group to a worker with these weights. Raises RolloutError if that cannot be recorded."""
-        waiting, settings = self._record.groups.next_to_dispatch(), self._settings
-        question = self._prompts.prompt_at(waiting.position)
+        """Lease the next group to a worker with these weights. Raises RolloutError if the journal fails."""
+        pending, settings = self._record.groups.next_to_dispatch(), self._settings
+        prompt = self._prompts.prompt_at(pending.position)
         self._record.append(
             events.GroupDispatched(
-                waiting.group,
-                waiting.attempt,
-                waiting.position,
+                pending.group,
+                pending.attempt,
+                pending.position,
                 loaded_version,
                 worker,
                 settings.completions_per_prompt,
                 self.max_tokens,
-                question.id,
-                pack_tokens(question.prompt_ids),
-                question.source,
-                waiting.n_lost,
+                prompt.id,
+                pack_tokens(prompt.prompt_ids),
+                prompt.source,
+                pending.n_lost,
             )
         )
-        self._open[waiting.group] = question
+        self._open[pending.group] = prompt
         seeds = tuple(
-            sample_seed(self._seed, waiting.position, number) for number in range(settings.completions_per_prompt)
+            sample_seed(self._seed, pending.position, number) for number in range(settings.completions_per_prompt)
         )
-        draw = SamplingParams(settings.temperature, 1.0, self.max_tokens, logprobs=True)
-        seconds = self._leases.grant((waiting.group, waiting.attempt), worker, now)
-        return Lease(waiting.group, waiting.attempt, loaded_version, question.prompt_ids, seeds, draw, seconds)
+        params = SamplingParams(settings.temperature, 1.0, self.max_tokens, logprobs=True)
+        seconds = self._leases.grant((pending.group, pending.attempt), worker, now)
+        return Lease(pending.group, pending.attempt, loaded_version, prompt.prompt_ids, seeds, params, seconds)
 
     def task(self, group: OpenGroup) -> reward.Task:
         """Return the task that scores the completions of a group."""
-        question = self._open.get(group.dispatched.group) or self._prompts.prompt_at(group.dispatched.position)
-        return replace(question.task, max_tokens=group.dispatched.max_tokens)
+        prompt = self._open.get(group.dispatched.group) or self._prompts.prompt_at(group.dispatched.position)
+        return replace(prompt.task, max_tokens=group.dispatched.max_tokens)
 
     def discard(self, group: int) -> None:
         """Free the prompt of a group that expects no more completions."""

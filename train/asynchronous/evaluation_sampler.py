@@ -20,9 +20,9 @@ from train.sampling.text import restore_continuation_text, truncate_at_stop
 
 log = logging.getLogger(__name__)
 
-_MAX_WAITING = 64  # prompts read ahead of the workers
-_MAX_LOSSES = 3
-_WARNED_SECONDS = 60.0
+_MAX_WAITING = 64  # prompts queued for workers
+_MAX_LOSSES = 3  # of a sample
+_WARNING_SECONDS = 60.0  # between warnings that no worker requests samples
 
 _Done = deque[tuple[int, SampledCompletion | ValueError]]
 
@@ -30,10 +30,10 @@ _Done = deque[tuple[int, SampledCompletion | ValueError]]
 @dataclass(slots=True)
 class _Sample:
     index: int
-    asked: Prompt
-    prompt: tuple[int, ...]
+    prompt: Prompt
+    prompt_ids: tuple[int, ...]
     seed: int
-    draw: SamplingParams
+    sampling_params: SamplingParams
     done: _Done
     attempt: int = 0
     n_lost: int = 0
@@ -66,10 +66,11 @@ class EvaluationQueue:
         sample = self._samples[number]
         sample.start_version = loaded_version
         seconds = leases.grant((number, sample.attempt), worker, now)
-        return Lease(number, sample.attempt, loaded_version, sample.prompt, (sample.seed,), sample.draw, seconds)
+        prompt_ids, params = sample.prompt_ids, sample.sampling_params
+        return Lease(number, sample.attempt, loaded_version, prompt_ids, (sample.seed,), params, seconds)
 
     def requeue(self, key: LeaseKey, reason: str) -> None:
-        """Queue the sample again, unless _MAX_LOSSES workers have lost it. A released lease does not count as lost."""
+        """Queue a sample again, unless it was lost _MAX_LOSSES times. A released lease does not count as lost."""
         sample = self._samples.get(key[0])
         if sample is None or sample.attempt != key[1]:
             return
@@ -88,8 +89,8 @@ class EvaluationQueue:
         sample = self._samples.get(answer.group)
         if sample is None or sample.attempt != answer.attempt or answer.group in self.waiting:
             return "stale", ""
-        draw, oldest = sample.draw, sample.start_version
-        expected = ResultConstraints(1, draw.max_tokens, oldest, newest_version, self._vocabulary, draw.logprobs)
+        params, oldest = sample.sampling_params, sample.start_version
+        expected = ResultConstraints(1, params.max_tokens, oldest, newest_version, self._vocabulary, params.logprobs)
         if reason := validation_error(answer, expected):
             return "broken", reason
         del self._samples[answer.group]
@@ -125,20 +126,20 @@ class ControllerSampler:
     def sample(
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
-        draw = replace(sampling, verifiable=False)
+        params = replace(sampling, verifiable=False)
         done: _Done = deque()
         numbers: set[int] = set()
-        arriving = enumerate(prompts)
-        more, n_open = True, 0
+        unread = enumerate(prompts)
+        has_more, n_open = True, 0
         try:
-            while more or n_open:
-                while more and self._has_room():
-                    arrived = next(arriving, None)
-                    if more := arrived is not None:
-                        numbers.update(self._add(*arrived, draw, done))
+            while has_more or n_open:
+                while has_more and self._has_room():
+                    indexed = next(unread, None)
+                    if has_more := indexed is not None:
+                        numbers.update(self._add(*indexed, params, done))
                         n_open += 1
                 if n_open:
-                    self._wait(lambda: bool(done) or (more and self._has_room()))
+                    self._wait(lambda: bool(done) or (has_more and self._has_room()))
                 while done:
                     n_open -= 1
                     yield done.popleft()
@@ -155,23 +156,23 @@ class ControllerSampler:
     def _has_room(self) -> bool:
         return len(self._queue.waiting) < _MAX_WAITING
 
-    def _add(self, index: int, prompt: SeededPrompt, draw: SamplingParams, done: _Done) -> list[int]:
-        """Queue a sample for the workers, and return its number. A refused prompt is done immediately."""
-        asked, seed = prompt
+    def _add(self, index: int, seeded: SeededPrompt, params: SamplingParams, done: _Done) -> list[int]:
+        """Queue a sample for the workers, and return its number; a prompt that cannot be encoded is done at once."""
+        prompt, seed = seeded
         try:
-            ids = tuple(self._encode(asked))
+            ids = tuple(self._encode(prompt))
         except ValueError as error:
             done.append((index, error))
             return []
         with self._changed:
             self._changed.notify_all()
-            return [self._queue.add(_Sample(index, asked, ids, seed, draw, done))]
+            return [self._queue.add(_Sample(index, prompt, ids, seed, params, done))]
 
-    def _wait(self, enough: Callable[[], bool]) -> None:
-        """Wait with a time limit, since there may be no workers."""
+    def _wait(self, condition: Callable[[], bool]) -> None:
+        """Wait until the condition holds. Raises SamplerError after the timeout: there may be no workers."""
         start_time = warned = time.monotonic()
         with self._changed:
-            while not enough():
+            while not condition():
                 if self._closed:
                     raise SamplerError("the sampler was closed")
                 self._check()
@@ -181,7 +182,7 @@ class ControllerSampler:
                         f"timed out: no sample within {now - start_time:.0f} s. Start workers that can load the newest "
                         "weights: curate rollout --controller URL"
                     )
-                if now - warned > _WARNED_SECONDS:
+                if now - warned > _WARNING_SECONDS:
                     warned = now
                     log.warning("%d samples wait for workers with the newest weights", len(self._queue.waiting))
                 self._changed.wait(min(1.0, self._timeout_seconds))
@@ -194,13 +195,13 @@ def _completion(
         return ValueError("the engine cannot take this prompt")
     tokens = tuple(unpack_tokens(answer.tokens))
     completion = SampledCompletion(
-        text=truncate_at_stop(decode(tokens), sample.draw.stop),
+        text=truncate_at_stop(decode(tokens), sample.sampling_params.stop),
         finish_reason=answer.finish_reason,
         n_tokens=len(tokens),
-        prompt_ids=sample.prompt,
+        prompt_ids=sample.prompt_ids,
         token_ids=tokens,
         logprobs=tuple(unpack_logprobs(answer.logprobs)),
         versions=tuple(version for version, start, end in answer.spans for _ in range(start, end)),
-        n_prompt_tokens=len(sample.prompt),
+        n_prompt_tokens=len(sample.prompt_ids),
     )
-    return restore_continuation_text(sample.asked, completion, sample.draw.stop, decode)
+    return restore_continuation_text(sample.prompt, completion, sample.sampling_params.stop, decode)

@@ -5,7 +5,7 @@
        +- lost --+                      +-> rejected
 
 A lost group waits for another dispatch: with the same position, so the same prompt and seeds, but as the next attempt
-and with a new start version. A group lost for the second time continues with the completions it has; for the learner,
+and with a new start version. A group lost for the second time keeps only the completions it has; for the learner,
 missing ones equal unknown rewards. Used and rejected groups are dropped.
 """
 
@@ -42,8 +42,8 @@ class OpenGroup:
         """Return each completion's task reward, nan if unknown, and whether it was truncated."""
         scores = [self.scores[number] for number in sorted(self.answers)]
         rewards = [task_reward(_or_nan(scored.reward), scored.reward_components) for scored in scores]
-        cut_off = [answered.answer.finish_reason == "length" for _, answered in sorted(self.answers.items())]
-        return list(zip(rewards, cut_off, strict=True))
+        truncated = [answered.answer.finish_reason == "length" for _, answered in sorted(self.answers.items())]
+        return list(zip(rewards, truncated, strict=True))
 
     def step_rewards(self) -> list[list[float]]:
         """Return the step rewards of each completion."""
@@ -151,7 +151,7 @@ class Groups:
         """Return the event of a resumption, which loses the groups being sampled."""
         leased = self.groups_in_state(GroupState.LEASED)
         return events.RunResumed(
-            step, tuple(_again(group.dispatched, losses=group.dispatched.n_lost) for group in leased)
+            step, tuple(_next_attempt(group.dispatched, n_lost=group.dispatched.n_lost) for group in leased)
         )
 
     def lease_lost_event(self, number: int, attempt: int, reason: str) -> events.LeaseLost | None:
@@ -159,10 +159,9 @@ class Groups:
         group = self._current(number, attempt)
         if group is None or group.state is not GroupState.LEASED:
             return None
-        losses = group.dispatched.n_lost + (reason != events.RELEASED_REASON)
-        return events.LeaseLost(
-            number, attempt, reason, _again(group.dispatched, losses=losses) if losses < MAX_TIMES_LOST else None
-        )
+        n_lost = group.dispatched.n_lost + (reason != events.RELEASED_REASON)
+        pending = _next_attempt(group.dispatched, n_lost=n_lost) if n_lost < MAX_TIMES_LOST else None
+        return events.LeaseLost(number, attempt, reason, pending)
 
     def groups_in_state(self, state: GroupState) -> list[OpenGroup]:
         return [group for group in self.open.values() if group.state is state]
@@ -180,7 +179,7 @@ class Groups:
             case events.BatchTaken():
                 self.take(event)
             case events.GroupDispatched():
-                return self._ask(event)
+                return self._dispatch(event)
             case events.LeaseLost(pending_group=PendingGroup() as pending):
                 group = self._current(event.group, event.attempt)
                 self.open.pop(event.group, None)
@@ -203,28 +202,28 @@ class Groups:
         group = self.open.get(number)
         return group if group is not None and group.dispatched.attempt == attempt else None
 
-    def _begin(self, begun: events.SegmentStarted) -> None:
-        if begun.batches_taken != self.batches_taken:  # batches were taken without this journal: open groups are lost
+    def _begin(self, header: events.SegmentStarted) -> None:
+        if header.batches_taken != self.batches_taken:  # batches were taken without this journal: open groups are lost
             self.open.clear()
             self.signal_counts.clear()
             self.n_rejected = 0
-        self.batches_taken, self.next_group = begun.batches_taken, begun.next_group
-        self.next_position = begun.next_position
-        self.waiting = {waiting.group: waiting for waiting in begun.pending_groups}
+        self.batches_taken, self.next_group = header.batches_taken, header.next_group
+        self.next_position = header.next_position
+        self.waiting = {pending.group: pending for pending in header.pending_groups}
 
     def _resume(self, resumed: events.RunResumed) -> None:
-        for waiting in resumed.pending_groups:
-            self.open.pop(waiting.group, None)
-            self.waiting[waiting.group] = waiting
+        for pending in resumed.pending_groups:
+            self.open.pop(pending.group, None)
+            self.waiting[pending.group] = pending
         # Otherwise a run that ended because no group had a signal would end again immediately.
         self.signal_counts.clear()
         self.n_rejected = 0
 
-    def _ask(self, asked: GroupDispatched) -> OpenGroup:
-        self.waiting.pop(asked.group, None)
-        self.next_group = max(self.next_group, asked.group + 1)
-        self.next_position = max(self.next_position, asked.position + 1)
-        group = self.open[asked.group] = OpenGroup(asked)
+    def _dispatch(self, dispatched: GroupDispatched) -> OpenGroup:
+        self.waiting.pop(dispatched.group, None)
+        self.next_group = max(self.next_group, dispatched.group + 1)
+        self.next_position = max(self.next_position, dispatched.position + 1)
+        group = self.open[dispatched.group] = OpenGroup(dispatched)
         return group
 
     def _change(self, group: OpenGroup | None, event: Event) -> OpenGroup | None:
@@ -251,8 +250,8 @@ class Groups:
         return group
 
 
-def _again(asked: GroupDispatched, *, losses: int) -> PendingGroup:
-    return PendingGroup(asked.group, asked.attempt + 1, asked.position, losses)
+def _next_attempt(dispatched: GroupDispatched, *, n_lost: int) -> PendingGroup:
+    return PendingGroup(dispatched.group, dispatched.attempt + 1, dispatched.position, n_lost)
 
 
 def _advance(group: OpenGroup) -> None:

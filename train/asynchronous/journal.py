@@ -3,11 +3,11 @@
     RUN/journal/000007.frames    the events after batch 6 (or the start of the run) up to and including batch 7
 
 A segment is a series of frames: the length of the event (4 bytes, little-endian), the first 8 bytes of its blake3
-digest, and the event as msgpack. The journal is fsynced up to a batch before that batch is trained on. SIGKILL leaves
-at most one torn frame, the last, which is truncated when the journal is opened again.
+digest, and the event as msgpack. A batch is fsynced before it is trained on. SIGKILL leaves at most one torn frame, the
+last, which is truncated when the journal is opened again.
 
-A group used at version v was dispatched after batch v - eta - 1, so older segments are needed only to train on their
-batches again.
+A group used at version v was dispatched after batch v - eta - 1, so older segments are needed only to replay their
+batches.
 """
 
 import errno
@@ -57,7 +57,7 @@ class NullJournal:
         """Record an event, without fsync. Raises OSError."""
 
     def rotate(self, header: events.SegmentStarted) -> None:
-        """Begin the segment after a batch. Raises OSError."""
+        """Start a new segment with this header. Raises OSError."""
 
     def sync(self) -> None:
         """Fsync everything appended so far. Raises OSError."""
@@ -194,7 +194,7 @@ def read_events(folder: Path) -> Iterator[Event]:
     """Yield all events of a journal, up to a torn frame at its end. Raises CheckpointError if it is damaged."""
     segments = list(_segment_paths(folder).values())
     for path in segments:
-        end, size = 0, path.stat().st_size  # the file may be pruned while its last event is processed
+        end, size = 0, path.stat().st_size  # before reading: the caller may prune the file
         for event, end_of_frame in _read_frames(path):
             end = end_of_frame
             yield event
@@ -248,20 +248,20 @@ def _read_frames(path: Path) -> Iterator[tuple[Event, int]]:
             try:
                 event = _decoder.decode(data)
             except msgspec.MsgspecError as error:
-                raise CheckpointError(f"{path}: written by another version of this program ({error})") from error
+                raise CheckpointError(f"{path}: written by another version of curate ({error})") from error
             yield event, end
 
 
 @dataclass(slots=True)
 class JournalAudit:
-    """The result of an audit: whether groups were lost or trained on twice, or tokens were too old.
+    """The result of an audit for groups that were lost or trained on twice, and for too old tokens.
 
     n_batches         batches trained on
     n_used            groups trained on
     rejection_counts  rejected groups, by reason
     n_open            groups still open at the end
     max_staleness     staleness of the oldest token trained on, in versions
-    findings          messages about faults; empty for a sound journal
+    findings          descriptions of faults
     """
 
     n_batches: int = 0
@@ -275,39 +275,39 @@ class JournalAudit:
 def audit_journal(recorded: Iterable[Event], *, staleness: int) -> JournalAudit:
     """Check the events of a journal against each other and the staleness bound."""
     audit, groups = JournalAudit(), Groups()
-    ends: dict[int, str] = {}  # how each group ended
-    asked: dict[int, events.GroupDispatched] = {}  # last dispatch of each group
+    ends: dict[int, str] = {}  # description of each group's end
+    last_dispatch: dict[int, events.GroupDispatched] = {}  # of each group
     group_of: dict[int, int] = {}  # by position
-    cut_short: set[int] = set()  # groups that continue with the completions they have
-    first_kept = -1  # groups below this number may have been dispatched in a pruned segment
+    partial: set[int] = set()  # groups lost too often, which keep the completions they have
+    first_retained = -1  # groups below this number may have been dispatched in a pruned segment
 
-    def check_age(what: str, born: int, version: int) -> None:
-        audit.max_staleness = max(audit.max_staleness, version - born)
-        if not 0 <= version - born <= staleness:
-            audit.findings.append(f"{what} was drawn at version {born} and used at version {version}; "
-                                  f"{staleness} is allowed")  # fmt: skip
+    def check_staleness(name: str, sampled: int, version: int) -> None:
+        audit.max_staleness = max(audit.max_staleness, version - sampled)
+        if not 0 <= version - sampled <= staleness:
+            audit.findings.append(f"{name} was sampled at version {sampled} and used at version {version}; "
+                                  f"the staleness bound is {staleness}")  # fmt: skip
 
     for event in recorded:
         match event:
-            case events.SegmentStarted() if first_kept < 0:
-                first_kept = event.next_group
+            case events.SegmentStarted() if first_retained < 0:
+                first_retained = event.next_group
             case events.GroupDispatched():
                 skipped = range(groups.next_group, event.group)
-                audit.findings += [f"group {number} was never asked, and a later one was" for number in skipped]
+                audit.findings += [f"group {number} was never dispatched, but a later one was" for number in skipped]
                 if event.group in ends:
-                    audit.findings.append(f"group {event.group} was asked again after it was {ends[event.group]}")
-                audit.findings += _repetitions(event, asked.get(event.group), group_of)
-                asked[event.group] = event
+                    audit.findings.append(f"group {event.group} was dispatched after it was {ends[event.group]}")
+                audit.findings += _dispatch_faults(event, last_dispatch.get(event.group), group_of)
+                last_dispatch[event.group] = event
             case events.LeaseLost() if event.pending_group is None:
-                cut_short.add(event.group)
+                partial.add(event.group)
             case events.GroupRejected():
-                if event.group not in groups.open and event.group >= first_kept:
-                    audit.findings.append(f"group {event.group} was rejected, and it was not open")
+                if event.group not in groups.open and event.group >= first_retained:
+                    audit.findings.append(f"group {event.group} was rejected, but not open")
                 ends[event.group] = "rejected"
                 audit.rejection_counts[event.signal] += 1
             case events.BatchTaken(version=version):
                 if version != groups.batches_taken:
-                    audit.findings.append(f"after {groups.batches_taken} batches, one of version {version} was cut")
+                    audit.findings.append(f"after {groups.batches_taken} batches, one of version {version} was taken")
                 audit.n_batches += 1
                 audit.n_used += len(event.groups)
                 for number, attempt, start_version in event.groups:
@@ -315,63 +315,63 @@ def audit_journal(recorded: Iterable[Event], *, staleness: int) -> JournalAudit:
                     if number in ends:
                         audit.findings.append(f"{name} was used at version {version} after it was {ends[number]}")
                     ends[number] = f"used at version {version}"
-                    check_age(name, start_version, version)
+                    check_staleness(name, start_version, version)
                     if group is not None:
-                        audit.findings += _faults(name, group, attempt, start_version, cut_short=number in cut_short)
+                        audit.findings += _use_faults(name, group, attempt, start_version, partial=number in partial)
                         for answer, received in group.answers.items():
-                            for born, _, _ in received.answer.spans:
-                                check_age(f"a token of {name}, answer {answer},", born, version)
-                    elif number >= first_kept:
-                        audit.findings.append(f"{name} was used, and it was never asked")
+                            for sampled, _, _ in received.answer.spans:
+                                check_staleness(f"a token of {name}, completion {answer},", sampled, version)
+                    elif number >= first_retained:
+                        audit.findings.append(f"{name} was used, but never dispatched")
         groups.apply(event)
     audit.n_open = len(groups.open) + len(groups.waiting)
     return audit
 
 
-def _repetitions(
+def _dispatch_faults(
     event: events.GroupDispatched, before: events.GroupDispatched | None, group_of: dict[int, int]
 ) -> Iterator[str]:
     name = f"group {event.group}"
     if before is not None and event.attempt <= before.attempt:
-        yield f"{name} was asked as attempt {event.attempt} after attempt {before.attempt}"
+        yield f"{name} was dispatched as attempt {event.attempt} after attempt {before.attempt}"
     if before is not None and event.position != before.position:
-        yield f"{name} was asked with position {before.position}, then with {event.position}"
+        yield f"{name} was dispatched with position {before.position}, then with {event.position}"
     if group_of.setdefault(event.position, event.group) != event.group:
-        yield f"position {event.position} was asked as group {group_of[event.position]} and as {name}"
+        yield f"position {event.position} was dispatched as group {group_of[event.position]} and as {name}"
 
 
-def _faults(name: str, group: OpenGroup, attempt: int, start_version: int, *, cut_short: bool) -> Iterator[str]:
-    asked = group.dispatched
-    if (asked.attempt, asked.start_version) != (attempt, start_version):
-        yield f"{name} was used as another attempt or birth than it was asked with"
+def _use_faults(name: str, group: OpenGroup, attempt: int, start_version: int, *, partial: bool) -> Iterator[str]:
+    dispatched = group.dispatched
+    if (dispatched.attempt, dispatched.start_version) != (attempt, start_version):
+        yield f"{name} was used with another attempt or start version than it was dispatched with"
     if group.state is not GroupState.READY or group.scores.keys() != group.answers.keys():
-        yield f"{name} was used before all its answers were scored"
-    if len(group.answers) < asked.n_completions and not cut_short:
-        yield f"{name} was used with {len(group.answers)} of {asked.n_completions} answers, and was not lost"
+        yield f"{name} was used before all its completions were scored"
+    if len(group.answers) < dispatched.n_completions and not partial:
+        yield f"{name} was used with {len(group.answers)} of {dispatched.n_completions} completions, but was not lost"
 
 
 def audit_lines(run_folder: Path, *, staleness: int) -> Iterator[str]:
-    """Yield lines that report the audit of a run's journal; none without a journal.
+    """Yield the lines of a report on a run's journal; none without a journal.
 
     staleness: the bound, in versions
 
     Raises CheckpointError if the journal is damaged, or proves that a group was lost, trained on twice or too old.
     """
-    found = audit_journal(read_events(run_folder / FOLDER), staleness=staleness)
-    if found.findings:
+    audit = audit_journal(read_events(run_folder / FOLDER), staleness=staleness)
+    if audit.findings:
         raise CheckpointError(
-            f"the journal of {run_folder} proves {len(found.findings)} faults: "
-            f"{'; '.join(found.findings[:_MAX_FINDINGS])}. If a file of {run_folder / FOLDER} was removed or replaced, "
+            f"the journal of {run_folder} proves {len(audit.findings)} faults: "
+            f"{'; '.join(audit.findings[:_MAX_FINDINGS])}. If a file of {run_folder / FOLDER} was removed or replaced, "
             "restore it from a copy; otherwise, please report this."
         )
-    if not found.n_batches:
+    if not audit.n_batches:
         return
-    given_up = ", ".join(f"{reason} {n:,}" for reason, n in sorted(found.rejection_counts.items())) or "none"
+    given_up = ", ".join(f"{reason} {n:,}" for reason, n in sorted(audit.rejection_counts.items())) or "none"
     yield (
-        f"journal    {found.n_batches:,} batches of {found.n_used:,} groups, none of them twice; given up: {given_up}; "
-        f"open at the end: {found.n_open:,}"
+        f"journal    {audit.n_batches:,} batches of {audit.n_used:,} groups, none of them twice; given up: {given_up}; "
+        f"open at the end: {audit.n_open:,}"
     )
     yield (
-        f"staleness  the oldest token was trained on {found.max_staleness} updates after its weights; "
+        f"staleness  the oldest token was trained on {audit.max_staleness} updates after its weights; "
         f"allowed: {staleness}"
     )

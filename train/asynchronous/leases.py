@@ -2,8 +2,8 @@
 
 A lease lasts three times the 99th percentile of recent completion times, at least a minute. Each completion renews it,
 and so does each heartbeat that names it while the worker samples. So long completions keep their lease, while an engine
-that hangs in a live process loses it. A worker that sends nothing for 15 seconds is dead. A lease that heartbeats do
-not name for as long (because the reply never arrived) ends as well. Callers pass the current time, in seconds.
+that hangs in a live process loses it. A worker that sends nothing for 15 seconds is dead. A lease that heartbeats omit
+for as long, because the reply with it was lost, expires, too. Callers pass the current time, in seconds.
 
 Workers hold the run's token, so they are trusted; but an invalid result must neither end the run nor be trained on.
 """
@@ -17,13 +17,13 @@ from typing import NamedTuple
 from train.asynchronous.events import RELEASED_REASON
 from train.asynchronous.messages import LeaseKey, Reason, SampleResult, unpack_logprobs, unpack_tokens
 
-_CHECKED_EACH_SECONDS = 0.25
-_STALL_SECONDS = 5.0  # a pause this long in our own process would make live workers look dead
-_ANSWERS = 1000  # latest completions, whose times determine the length of leases
-_MEASURED_EACH = 20  # completions between updates of that length
-_MULTIPLE = 3.0
-_ABOVE_ZERO = 1e-3  # rounding can raise log-probabilities near 0 above it by this much
-_FINISHES = ("stop", "length", "refused")
+_EXPIRY_INTERVAL_SECONDS = 0.25
+_STALL_SECONDS = 5.0  # a longer pause of this process is excluded from all deadlines
+_MAX_MEASURED = 1000  # latest completions, whose times determine the duration of leases
+_UPDATE_INTERVAL = 20  # completions between updates of that duration
+_DURATION_FACTOR = 3.0
+_LOGPROB_TOLERANCE = 1e-3  # rounding can raise log-probabilities this much above 0
+_FINISH_REASONS = ("stop", "length", "refused")
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class LeaseTable:
     def __init__(self, now: float, *, silent_seconds: float, min_seconds: float) -> None:
         self.workers: dict[str, WorkerInfo] = {}
         self._leases: dict[LeaseKey, _Lease] = {}
-        self._answer_seconds: deque[float] = deque(maxlen=_ANSWERS)
+        self._answer_seconds: deque[float] = deque(maxlen=_MAX_MEASURED)
         self._silent_seconds = silent_seconds
         self._min_seconds = min_seconds
         self._seconds = min_seconds
@@ -91,7 +91,7 @@ class LeaseTable:
         return worker
 
     def grant(self, key: LeaseKey, worker: str, now: float) -> float:
-        """Begin a lease, and return the seconds without progress after which it expires."""
+        """Grant a lease, and return the seconds without progress after which it expires."""
         self._leases[key] = _Lease(worker, now, now, self._seconds, now + self._seconds)
         self.touch(worker, now).n_leases += 1
         return self._seconds
@@ -112,9 +112,9 @@ class LeaseTable:
             lease.ends = now + lease.seconds
             self._answer_seconds.append(now - lease.began)
             self._n_answers += 1
-            if self._n_answers % _MEASURED_EACH == 0:
+            if self._n_answers % _UPDATE_INTERVAL == 0:
                 slowest = sorted(self._answer_seconds)[int(0.99 * (len(self._answer_seconds) - 1))]
-                self._seconds = max(self._min_seconds, _MULTIPLE * slowest)
+                self._seconds = max(self._min_seconds, _DURATION_FACTOR * slowest)
 
     def heartbeat(self, name: str, running: Collection[LeaseKey], now: float, *, is_sampling: bool) -> list[LeaseKey]:
         """Record a heartbeat, and return the leases it names that the worker no longer holds."""
@@ -141,9 +141,9 @@ class LeaseTable:
 
     def expire(self, now: float) -> tuple[list[EndedLease], list[str]]:
         """End overdue leases; return them, and the names of dead workers."""
-        if now - self._checked < _CHECKED_EACH_SECONDS:
+        if now - self._checked < _EXPIRY_INTERVAL_SECONDS:
             return [], []
-        self._forgive_stall(now)
+        self._exclude_stall(now)
         dead = [name for name, worker in self.workers.items() if now - worker.last_seen >= self._silent_seconds]
         ended = [EndedLease(key, lease.worker, self._reason(lease, now, dead)) for key, lease in self._leases.items()]
         ended = [each for each in ended if each.reason]
@@ -161,7 +161,7 @@ class LeaseTable:
             return "late"
         return "unknown to the worker" if worker.last_heartbeat - lease.last_named >= self._silent_seconds else ""
 
-    def _forgive_stall(self, now: float) -> None:
+    def _exclude_stall(self, now: float) -> None:
         stall = now - self._checked
         self._checked = now
         if stall > _STALL_SECONDS:
@@ -190,7 +190,7 @@ class ResultConstraints:
 
 
 class Objection(NamedTuple):
-    """The reason why a result is invalid, as in lease verdicts, and details."""
+    """The reason why a result is invalid, as in lease verdicts, with a detail."""
 
     reason: Reason
     detail: str
@@ -209,7 +209,7 @@ def objection(answer: SampleResult, expected: ResultConstraints) -> Objection | 
     """Return why a result with correctly typed fields is invalid; None if it is valid."""
     if not 0 <= answer.number < expected.completions:
         return Objection("file", f"number {answer.number} of a group of {expected.completions}")
-    if answer.finish_reason not in _FINISHES:
+    if answer.finish_reason not in _FINISH_REASONS:
         return Objection("file", f"it finished by {answer.finish_reason!r}")
     if answer.finish_reason == "refused":
         return None
@@ -224,21 +224,21 @@ def objection(answer: SampleResult, expected: ResultConstraints) -> Objection | 
         return Objection("length", f"{len(tokens)} tokens and {len(logprobs)} log-probabilities")
     if not math.isfinite(sum(logprobs)):  # finite only if all of them are
         return Objection("logprobs", "a log-probability is not a finite number")
-    if logprobs and max(logprobs) > _ABOVE_ZERO:
+    if logprobs and max(logprobs) > _LOGPROB_TOLERANCE:
         return Objection("logprobs", f"a log-probability of {max(logprobs):g}")
-    problem = _span_error(answer, len(tokens), expected)
-    return None if problem is None else Objection("version", problem)
+    detail = _span_error(answer, len(tokens), expected)
+    return None if detail is None else Objection("version", detail)
 
 
 def _span_error(answer: SampleResult, n_tokens: int, expected: ResultConstraints) -> str | None:
-    place, version = 0, expected.start_version
+    covered, version = 0, expected.start_version
     for of_span, start, end in answer.spans:
-        if start != place or end <= start:
-            return f"the spans of versions {answer.spans} leave gaps or overlap"
+        if start != covered or end <= start:
+            return f"the spans of versions {answer.spans} have gaps or overlap"
         if not version <= of_span <= expected.newest_version:
             return (
-                f"a span of version {of_span}: the group was asked at version {expected.start_version}, the newest is "
-                f"{expected.newest_version}, and versions only rise"
+                f"a span of version {of_span}: versions must ascend from the group's start version "
+                f"{expected.start_version} to at most the newest, {expected.newest_version}"
             )
-        place, version = end, of_span
-    return None if place == n_tokens else f"{n_tokens} tokens and spans of versions for {place}"
+        covered, version = end, of_span
+    return None if covered == n_tokens else f"{n_tokens} tokens, but spans of versions for {covered}"

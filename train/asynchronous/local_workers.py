@@ -30,7 +30,7 @@ class LocalWorkers:
     gone   called with the name of a dead worker, to end its leases
     fail   called with the error after too many restarts
 
-    Raises SamplerError if the run sees fewer GPUs.
+    Raises SamplerError if fewer GPUs are visible.
     """
 
     def __init__(
@@ -95,25 +95,25 @@ class LocalWorkers:
             while not self._closing.wait(_POLL_SECONDS):
                 for number, child in enumerate(self._children):
                     if child.status() not in (None, 0) and not self._closing.is_set():
-                        self._start_again(number)
+                        self._restart(number)
         except ControllerUnreachable:
             return  # the run has stopped, and the trainer reports why
         except Exception as error:  # otherwise the run would wait for workers that never start
-            self._fail(SamplerError(f"a worker cannot be started again: {error}"))
+            self._fail(SamplerError(f"a worker cannot be restarted: {error}"))
 
-    def _start_again(self, number: int) -> None:
+    def _restart(self, number: int) -> None:
         child = self._children[number]
-        how = f"the worker on GPU {self._gpus[number]} has ended: {child.exit_reason()}"
+        message = f"the worker on GPU {self._gpus[number]} has ended: {child.exit_reason()}"
         child.end()
         self._gone(self._names[number])
         if not self._restarts.spend(time.monotonic()):
             self._closing.set()
             self._fail(
                 SamplerError(
-                    f"{how}. Workers have ended more than {self._restarts.per_hour} times within an hour, which is "
+                    f"{message}. Workers have ended more than {self._restarts.per_hour} times within an hour, which is "
                     f"engine.restarts_per_hour. See {child.log}; the same command with --resume continues."
                 )
             )
             return
-        log.warning("%s; it is started again", how)
+        log.warning("%s; restarting it", message)
         self._children[number] = self._start(number)

@@ -5,8 +5,7 @@ batch's share of groups with a learning signal. The next round begins when all o
 groups without a signal (DAPO's dynamic sampling). Each round lasts as long as its longest completion, so few rounds are
 better. A repeated run samples the same groups together, and gets bit-identical completions.
 
-Sampling runs in another thread, so the trainer can time out: a batch that takes longer than rollout.max_seconds ends
-the run with an error.
+Sampling runs in another thread, so the trainer can time out after rollout.max_seconds.
 """
 
 import threading
@@ -47,7 +46,7 @@ class LockstepPipeline(Pipeline):
         controller: Controller,
         sampler: UpdatableSampler,
         learner: Learner,
-        questions: PromptDataset,
+        prompts: PromptDataset,
         timeline: TimelineWriter,
         *,
         step: int,
@@ -57,12 +56,12 @@ class LockstepPipeline(Pipeline):
         self._config = config
         self._controller = controller
         self._learner = learner
-        self._prompts = questions
+        self._prompts = prompts
         self._timeline = timeline
         self._step = step
         self._position = controller.position  # after the groups of this step's batch
-        self._thread: threading.Thread | None = None  # samples the next batch
-        self._deadline = inf  # of this batch
+        self._sampling_thread: threading.Thread | None = None  # for the next batch
+        self._deadline = inf  # of that batch
         self._n_rounds = 0
         self._share = share
 
@@ -80,31 +79,31 @@ class LockstepPipeline(Pipeline):
         return metrics
 
     def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
-        way, n_minibatches = self._config.rollout.pipeline, self._config.optimizer.minibatches
+        pipeline, n_minibatches = self._config.rollout.pipeline, self._config.optimizer.minibatches
         self._step = step
         self.wait_seconds = self.sampling_seconds = 0.0
-        if self._thread is None:
-            self._begin(batch=step)
-        if way == "minibatch":
+        if self._sampling_thread is None:
+            self._start_sampling(batch=step)
+        if pipeline == "minibatch":
             start, n_prompts = 0, self._config.rollout.prompts
             for end in (number * n_prompts // n_minibatches for number in range(1, n_minibatches + 1)):
                 if groups := self._wait(end)[start:end]:
                     yield [groups]
                 start = end
         groups = self._take(step)
-        if groups and way == "one-off" and step < self._config.run.steps:
-            self._begin(batch=step + 1)
-        if groups and way == "sync" and self._config.evaluation.where != "idle":
+        if groups and pipeline == "one-off" and step < self._config.run.steps:
+            self._start_sampling(batch=step + 1)
+        if groups and pipeline == "sync" and self._config.evaluation.where != "idle":
             self.sampler.sleep()
-        if groups and way != "minibatch":
+        if groups and pipeline != "minibatch":
             yield split_into_minibatches(groups, n_minibatches)
 
     def wait_until_idle(self) -> None:
-        if self._thread is not None:
-            self._thread.join()
+        if self._sampling_thread is not None:
+            self._sampling_thread.join()
 
     def wait_for_sampling(self) -> None:
-        if self._thread is not None:
+        if self._sampling_thread is not None:
             self._wait(inf)
 
     def resume_point(self) -> tuple[int, float, Sequence[Event]]:
@@ -129,48 +128,48 @@ class LockstepPipeline(Pipeline):
         self._wait(inf)
         groups = self._controller.try_take_batch(step - 1)
         assert groups is not None  # complete batches can be taken
-        self._thread = None
+        self._sampling_thread = None
         self.signal_counts = filter_counts(self._controller, self._n_rounds)
         self._position = self._controller.position
         return groups
 
-    def _begin(self, *, batch: int) -> None:
+    def _start_sampling(self, *, batch: int) -> None:
         self._n_rounds = 0
         self._deadline = time.monotonic() + self._config.rollout.max_seconds
-        self._thread = threading.Thread(target=self._draw_batch, args=(batch,), name="rollouts", daemon=True)
-        self._thread.start()
+        self._sampling_thread = threading.Thread(target=self._sample, args=(batch,), name="rollouts", daemon=True)
+        self._sampling_thread.start()
 
-    def _draw_batch(self, batch: int) -> None:
+    def _sample(self, batch: int) -> None:
         try:
-            rollout, n_asked = self._config.rollout, 0
+            rollout, n_leased = self._config.rollout, 0
             limit = rollout.max_rounds * rollout.prompts
-            while (missing := rollout.prompts - self._controller.n_ready) > 0 and n_asked < limit:
-                leases = self._controller.lease_groups(_WORKER, min(ceil(missing / self._share), limit - n_asked))
+            while (missing := rollout.prompts - self._controller.n_ready) > 0 and n_leased < limit:
+                leases = self._controller.lease_groups(_WORKER, min(ceil(missing / self._share), limit - n_leased))
                 self._n_rounds += 1
-                self._draw(leases, batch)
-                n_asked += len(leases)
-                self._share = max(self._controller.n_ready, 1) / n_asked
+                self._sample_round(leases, batch)
+                n_leased += len(leases)
+                self._share = max(self._controller.n_ready, 1) / n_leased
             self._controller.complete_batch()
         except BaseException as error:
             self._controller.fail(error)
 
-    def _draw(self, leases: Sequence[Lease], batch: int) -> None:
+    def _sample_round(self, leases: Sequence[Lease], batch: int) -> None:
         """Sample these groups, and wait until they are scored."""
-        answers = [(lease, number) for lease in leases for number in range(len(lease.seeds))]
-        prompts = ((lease.prompt, lease.seeds[number]) for lease, number in answers)
+        completions = [(lease, number) for lease in leases for number in range(len(lease.seeds))]
+        prompts = ((lease.prompt, lease.seeds[number]) for lease, number in completions)
         step, clock = self._step, self._timeline.clock
         start_time = clock()
         for index, completion in self.sampler.sample(prompts, leases[0].sampling_params):
-            lease, number = answers[index]
+            lease, number = completions[index]
             if isinstance(completion, ValueError):
                 result = encode_refusal(lease, number)
             else:
                 result = encode_result(lease, number, completion)
             (status,) = self._controller.submit_results(SubmitRequest(_WORKER, (result,)))
             if status == "broken":
-                raise RolloutError("the sampler's results are invalid (see the warning above); a run cannot use them")
-        sampled = clock()
-        self.sampling_seconds += sampled - start_time
-        self._timeline.record(step, "sample", start_time, sampled, batch=batch)
+                raise RolloutError("the sampler's results are invalid; see the warning above")
+        sampled_at = clock()
+        self.sampling_seconds += sampled_at - start_time
+        self._timeline.record(step, "sample", start_time, sampled_at, batch=batch)
         self._controller.wait_until_scored()
-        self._timeline.record(step, "reward", sampled, clock(), batch=batch)  # only the time after the last completion
+        self._timeline.record(step, "reward", sampled_at, clock(), batch=batch)  # only time after the last completion

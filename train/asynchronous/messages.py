@@ -1,7 +1,7 @@
-"""Messages between workers and the controller, the same in one process and over HTTP (as msgpack).
+"""Messages between workers and the controller, in one process or over HTTP (as msgpack).
 
-Workers call the controller, never the reverse. Versions number the weights, from 0. Token ids and log-probabilities are
-sent and stored as 4 bytes each, little-endian.
+Only workers make calls. Versions number the weights, from 0. Token ids and log-probabilities are sent and stored as 4
+bytes each, little-endian.
 """
 
 import sys
@@ -56,7 +56,7 @@ LeaseKey = tuple[int, int]  # number and attempt of a group
 VersionSpan = tuple[int, int, int]  # (version, index of its first token, index after its last)
 
 
-# "soft": honest nodes may fail like this; "hard": only cheats do; "unknown": the fault is on the verifier's side.
+# "soft": a fault that honest nodes may have; "hard": one that only cheats have; "unknown": not the node's fault.
 Outcome = Literal["accepted", "soft", "hard", "unknown"]
 
 # Nodes get the reason, never the distance from a threshold. In the order of the checks, cheap ones first:
@@ -167,8 +167,8 @@ class SubmitRequest(Struct, frozen=True):
     answers: tuple[SampleResult, ...]
 
 
-# "taken"; "again": a harmless duplicate; "stale": the group was given to another worker, or rejected; "broken":
-# invalid; the controller logs why and dispatches the group to another worker.
+# "taken": accepted; "again": a duplicate; "stale": the lease has ended, or the group was rejected; "broken": invalid;
+# the controller logs why, and dispatches the group again.
 ResultStatus = Literal["taken", "again", "stale", "broken"]
 
 

@@ -64,9 +64,9 @@ class Pipeline:
         return {}
 
     def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
-        """Yield the groups of this step's batch as lists of minibatches that are ready for training.
+        """Yield the groups of this step's batch as lists of minibatches, one for each update, as they become ready.
 
-        There is one minibatch for each update. Raises RolloutError if no batch is complete in time.
+        Raises RolloutError if the batch is not complete in time.
         """
         return iter(())
 
@@ -80,10 +80,10 @@ class Pipeline:
         """Wait until the sampler's weights may change."""
 
     def resume_point(self) -> tuple[int, float, Sequence[Event]]:
-        """Return the pipeline's part of a checkpoint: position of the next prompt, share of groups with a signal, and
-        events of the groups sampled ahead.
+        """Return the pipeline's part of a checkpoint.
 
-        There are no events if the pipeline has a journal.
+        It consists of the position of the next prompt, the share of groups with a signal, and the events of groups
+        sampled ahead; no events if the pipeline has a journal.
         """
         return 0, 1.0, ()
 
@@ -104,9 +104,9 @@ def split_into_minibatches(groups: Sequence[Group], n: int) -> list[list[Group]]
     return [list(groups[number * len(groups) // n : (number + 1) * len(groups) // n]) for number in range(n)]
 
 
-def probe_prompts(questions: PromptDataset, step: int) -> list[tuple[int, ...]]:
+def probe_prompts(prompts: PromptDataset, step: int) -> list[tuple[int, ...]]:
     """Return prompts for `compare_samples`, different for each step."""
-    return [questions.prompt_at(_PROBES * step + number).prompt_ids for number in range(_PROBES)]
+    return [prompts.prompt_at(_PROBES * step + number).prompt_ids for number in range(_PROBES)]
 
 
 def filter_counts(controller: Controller, rounds: int) -> dict[str, int]:
@@ -117,7 +117,7 @@ def filter_counts(controller: Controller, rounds: int) -> dict[str, int]:
 
 def open_controller(
     config: Config,
-    questions: PromptDataset,
+    prompts: PromptDataset,
     tokenizer: Any,
     submit: SubmitForReward,
     recorder: NullJournal,
@@ -138,7 +138,7 @@ def open_controller(
     Raises CheckpointError if the journal is damaged.
     """
     return Controller(
-        questions,
+        prompts,
         controller_settings(config, max_tokens, vocabulary=_vocabulary(config.model.path)),
         recorder,
         submit=submit,

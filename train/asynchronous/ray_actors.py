@@ -62,7 +62,7 @@ def run_workers_on_ray(address: str, options: RolloutOptions, *, workers: int, g
     group = placement_group([bundle] * workers, strategy="PACK")
     try:
         if not group.wait(_PLACE_SECONDS):
-            raise ConfigError(f"--ray {address}: the cluster has no room for {workers} workers with {gpus} GPUs each")
+            raise ConfigError(f"--ray {address}: the cluster cannot place {workers} workers with {gpus} GPUs each")
         actor: Any = ray.remote(_Actor)
         actors: list[Any] = [
             actor.options(

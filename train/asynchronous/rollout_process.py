@@ -34,12 +34,12 @@ class RolloutOptions:
     """Options of a worker.
 
     url                    of the controller
-    model                  folder or Hub name; default: the run's
+    model                  folder or Hub name; empty for the run's
     engine                 options of the section [engine] that override the run's
-    name                   unique in the run; default: derived from the host name
+    name                   unique in the run; empty to derive it from the host name
     retry_timeout_seconds  deadline for retries of an unreachable controller
     token                  the run's token, or None
-    weight_source_factory  returns the source of weights for a run; None: this machine's memory, else the controller
+    weight_source_factory  returns the source of weights for a run; None for LocalFirstSource
     """
 
     url: str
@@ -78,12 +78,12 @@ class RolloutProcess:
             self._note(f"worker {self._name}: starts an engine with {model}")
             clear_trainer_environment()
             with (
-                closing(start_engine(spec, model, self._options.engine)) as opened,
+                closing(start_engine(spec, model, self._options.engine)) as engine,
                 closing(self._source(spec)) as source,
             ):
                 self._worker = RolloutWorker(
                     self._controller,
-                    opened,
+                    engine,
                     source,
                     name=self._name,
                     patience_seconds=self._options.retry_timeout_seconds,
@@ -95,7 +95,7 @@ class RolloutProcess:
         self._note(f"worker {self._name}: " + ("has left" if self._leaves else "the run is over"))
 
     def leave(self) -> None:
-        """Shut down in order. Callable from any thread or signal handler."""
+        """Shut down gracefully, from any thread or signal handler."""
         self._leaves = True
         if self._worker is not None:
             self._worker.leave()
@@ -114,10 +114,10 @@ class RolloutProcess:
 
 
 class LocalFirstSource:
-    """A source (train/weights/source.py) that tries this machine's memory, then a shared folder, then HTTP.
+    """A weight source (train/weights/source.py) that tries shared memory or the manifest's folder, then HTTP.
 
     url, headers  of the controller
-    folder        for files from other machines; None: one shared by all workers of this machine
+    folder        for downloads; None for one shared by all workers of this machine
     """
 
     def __init__(self, url: str, headers: Mapping[str, str], folder: Path | None = None) -> None:
@@ -125,7 +125,7 @@ class LocalFirstSource:
         self._http = HttpSource(url, headers, folder or download_folder(url))
 
     def fetch(self, manifest: WeightManifest) -> TensorFiles:
-        """Fetch the files. Raises TransferError if every transport fails."""
+        """Fetch the files. Raises TransferError if both transports fail."""
         try:
             if manifest.folder.startswith("/proc/"):
                 return self._memory.fetch(manifest)

@@ -62,7 +62,7 @@ def version_spans(versions: tuple[int, ...]) -> tuple[VersionSpan, ...]:
     return tuple(spans)
 
 
-_LEASE_WAIT_SECONDS = 10.0  # wait for requested groups before sampling with free slots
+_LEASE_WAIT_SECONDS = 10.0  # maximum wait for requested groups before sampling with free slots
 _SHUTDOWN_SECONDS = 10.0
 HEARTBEAT_SECONDS = 4.0  # the controller declares a worker dead after 15 s
 
@@ -116,13 +116,13 @@ class RolloutWorker:
         self._threads.start()
         try:
             while not self._state.has_ended:
-                self._load()
-                self._drop()
-                self._fill()
+                self._load_fetched()
+                self._abort_lost()
+                self._fill_slots()
                 if self._running:
                     self._step()
                 else:
-                    self._rest()
+                    self._wait_for_work()
             self._engine.abort(list(self._running))
         finally:
             self._state.stop_threads()
@@ -134,27 +134,27 @@ class RolloutWorker:
         """Shut down, from any thread: submit finished completions, and release the other leases."""
         self._state.stop_threads()
 
-    def _load(self) -> None:
+    def _load_fetched(self) -> None:
         with self._state.changed:
-            if self._state.fetched is None or not self._may_load():
+            if self._state.fetched is None or not self._can_load():
                 return
             (manifest, weights), self._state.fetched = self._state.fetched, None
             if manifest.version <= self._state.loaded:  # the run resumed at an earlier step
                 self._state.drop_leases(list(self._state.open_leases))
-        self._drop()
+        self._abort_lost()
         metrics = self._load_and_prove(manifest, weights)
         with self._state.changed:
             self._state.loaded, self._state.manifest = manifest.version, manifest
-            self._state.ask_at = 0.0
+            self._state.request_at = 0.0
             self._state.changed.notify_all()
         self._note_loaded(manifest, metrics)
 
-    def _may_load(self) -> bool:
+    def _can_load(self) -> bool:
         """Return whether new weights are fetched, and no lease must finish first."""
         state = self._state
         if state.fetched is None:
             return False
-        has_work = bool(self._running or state.arrived or state.free_slots)  # or leases are requested
+        has_work = bool(self._running or state.arrived or state.free_slots)  # free_slots: leases are requested
         return not (self._whole_leases and has_work and state.fetched[0].version > state.loaded)
 
     def _load_and_prove(self, manifest: WeightManifest, weights: Weights) -> dict[str, float]:
@@ -164,30 +164,30 @@ class RolloutWorker:
         metrics = prove(self._engine, manifest)
         return {**metrics, "weight_load_s": time.monotonic() - start_time}
 
-    def _drop(self) -> None:
+    def _abort_lost(self) -> None:
         """Abort the completions of lost leases."""
         with self._state.changed:
             lost, self._state.lost = self._state.lost, set()
-        gone = [key for key, (lease, _) in self._running.items() if _key(lease) in lost]
-        for key in gone:
+        aborted = [key for key, (lease, _) in self._running.items() if _key(lease) in lost]
+        for key in aborted:
             del self._running[key]
-        if gone:
-            self._engine.abort(gone)
+        if aborted:
+            self._engine.abort(aborted)
 
-    def _fill(self) -> None:
+    def _fill_slots(self) -> None:
         """Start arrived groups, and request more while slots are free and the controller has groups.
 
-        No token is sampled before that, so the controller alone, not timing, determines which completions share a step.
+        No token is sampled meanwhile, so only the controller, not timing, determines which completions share a step.
         """
-        self._begin()
-        while len(self._running) < self._engine.max_concurrency and self._ask():
-            self._begin()
+        self._start_arrived()
+        while len(self._running) < self._engine.max_concurrency and self._request_leases():
+            self._start_arrived()
 
-    def _ask(self) -> bool:
+    def _request_leases(self) -> bool:
         """Request groups; return whether some arrived."""
         state = self._state
         with state.changed:
-            if state.loaded < 0 or state.has_ended or time.monotonic() < state.ask_at:
+            if state.loaded < 0 or state.has_ended or time.monotonic() < state.request_at:
                 return False
             if self._whole_leases and state.fetched is not None:
                 return bool(state.arrived)
@@ -199,7 +199,7 @@ class RolloutWorker:
             self._waits_for_reply = not state.free_slots
             return bool(state.arrived)
 
-    def _begin(self) -> None:
+    def _start_arrived(self) -> None:
         with self._state.changed:
             leases = list(self._state.arrived)
             self._state.arrived.clear()
@@ -215,23 +215,23 @@ class RolloutWorker:
                 self._running[key] = lease, number
 
     def _step(self) -> None:
-        drawn = min(len(self._running), self._engine.max_concurrency)
+        n_tokens = min(len(self._running), self._engine.max_concurrency)
         start_time = time.monotonic()
         for key, completion in self._engine.step():
             lease, number = self._running.pop(key)
             self._state.queue_result(encode_result(lease, number, completion))
         with self._state.changed:
-            self._state.tokens_sampled += drawn
+            self._state.tokens_sampled += n_tokens
             self._state.busy_seconds += time.monotonic() - start_time
 
-    def _rest(self) -> None:
+    def _wait_for_work(self) -> None:
         state = self._state
         if state.loaded < 0:
             state.wait(lambda: state.fetched is not None)
         elif state.free_slots:
-            state.wait(lambda: self._may_load() or not state.free_slots)
+            state.wait(lambda: self._can_load() or not state.free_slots)
         else:
-            state.wait(self._may_load, max(0.0, state.ask_at - time.monotonic()))
+            state.wait(self._can_load, max(0.0, state.request_at - time.monotonic()))
 
 
 def _key(lease: Lease) -> LeaseKey:

@@ -6,8 +6,8 @@
     GET  /run                          the engine spec for workers
     GET  /health                       needs no token
 
-All others need the token, if there is one. A body may have 64 MiB, and take two minutes. Errors are JSON with a
-message.
+All others need the token, if there is one. A body may have up to 64 MiB, and must arrive within two minutes. Errors are
+JSON with a message.
 """
 
 import asyncio
@@ -66,9 +66,9 @@ _BODY_SECONDS = 120.0  # for a whole body
 _THREADS = 16  # concurrent calls of the controller; they only take its lock and decode completions
 _HEAD_SECONDS, _RESPONSE_TIMEOUT_SECONDS, _KEEP_ALIVE_SECONDS = 10.0, 60.0, 60
 _START_SECONDS = 30.0
-_SHUTDOWN_SECONDS = 6.0  # workers call at least every 4 s, and then learn that the run has ended
+_SHUTDOWN_SECONDS = 6.0  # workers call at least every 4 s, and the reply reports the run's end
 _STOP_SECONDS = 5.0
-_FILES_PER_CONNECTION = 4  # file descriptors: each connection reads a file of weights, and the trainer has its own
+_FILES_PER_CONNECTION = 4  # file descriptors: a socket and a file of weights, and a reserve for the trainer
 
 Message = TypeVar("Message")
 
@@ -83,7 +83,7 @@ class ControllerServer:
     spec        engine spec for workers
     fail        called with the error if the server fails, since workers can no longer call
 
-    Raises ConfigError if the address cannot be used, or is open to others without a token.
+    Raises ConfigError if the address cannot be used, or is not a loopback address and there is no token.
     """
 
     def __init__(
@@ -124,8 +124,9 @@ class ControllerServer:
             time.sleep(0.01)
 
     def close(self, *, run_ended: bool = True) -> None:
-        """Stop the server. If the run has ended, first wait until live workers got that reply; close the controller
-        before.
+        """Stop the server. If the run has ended, first wait until live workers are notified.
+
+        Close the controller before.
         """
         until = time.monotonic() + _SHUTDOWN_SECONDS
         while run_ended and not self._app.all_workers_notified(_SHUTDOWN_SECONDS) and time.monotonic() < until:
@@ -191,7 +192,7 @@ class ControllerApp:
         self._token = None if token is None else token.encode()
         self._hosts = AllowedHosts(host, token=token is not None)
         self._limiter: anyio.CapacityLimiter | None = None  # belongs to the event loop
-        self._is_over = False
+        self._has_ended = False
         self._sent_manifests: dict[int, WeightManifest] = {}  # newest two manifests sent to workers, by version
         self._lookup_time = 0.0  # time of the last look-up of `_newest`
         self._newest: WeightManifest | None = None
@@ -223,11 +224,11 @@ class ControllerApp:
 
     def stop(self) -> None:
         """End all long polls for weights."""
-        self._is_over = True
+        self._has_ended = True
 
     def all_workers_notified(self, seconds: float) -> bool:
-        """Return whether every worker that called within the last `seconds` has received the run's end."""
-        return all(time.monotonic() - heard > seconds for heard in list(self._last_calls.values()))
+        """Return whether every worker that called within the last `seconds` was notified of the run's end."""
+        return all(time.monotonic() - last_call > seconds for last_call in list(self._last_calls.values()))
 
     def _check(self, request: Request) -> None:
         kind, _, sent = request.headers.get("authorization", "").partition(" ")
@@ -274,7 +275,7 @@ class ControllerApp:
         until = time.monotonic() + min(wait_seconds, _MAX_WAIT_SECONDS)
         manifest: WeightManifest | None = await self._call(lambda: self._controller.wait_for_weights(after, 0.0))
         while manifest is None or manifest.version == after:
-            if time.monotonic() >= until or self._is_over or await request.is_disconnected():
+            if time.monotonic() >= until or self._has_ended or await request.is_disconnected():
                 return Response(status_code=204)
             await asyncio.sleep(_POLL_SECONDS)
             manifest = await self._look_up_newest()
@@ -282,9 +283,9 @@ class ControllerApp:
         return _packed(manifest)
 
     async def _look_up_newest(self) -> WeightManifest | None:
-        """Look up the newest manifest on behalf of all waiting workers, possibly hundreds.
+        """Return the newest manifest, looked up once for all waiting workers, possibly hundreds.
 
-        None if another task is looking it up. The result is newer than the caller's wait.
+        None if another task is looking it up. The look-up started after the caller's wait began.
         """
         if time.monotonic() - self._lookup_time >= _POLL_SECONDS:
             self._lookup_time, self._newest = time.monotonic(), None
@@ -296,7 +297,7 @@ class ControllerApp:
         newest: WeightManifest | None = await self._call(lambda: self._controller.wait_for_weights(-1, 0.0))
         if newest is not None:
             self._remember(newest)
-        manifest = next((told for each, told in self._sent_manifests.items() if str(each) == version), None)
+        manifest = next((sent for each, sent in self._sent_manifests.items() if str(each) == version), None)
         if manifest is None or name not in {file.name for file in manifest.files}:
             raise WeightsNotFound(
                 f"there is no file {name} of weights {version}; the newest weights are "
@@ -309,12 +310,12 @@ class ControllerApp:
 
     def _remember(self, newest: WeightManifest) -> None:
         """Retain this manifest and the previous one, as publishers do: a download may take longer than a step."""
-        self._sent_manifests = {each: told for each, told in self._sent_manifests.items() if each == newest.version - 1}
+        self._sent_manifests = {each: sent for each, sent in self._sent_manifests.items() if each == newest.version - 1}
         self._sent_manifests[newest.version] = newest
 
-    def _note(self, worker: str, over: bool) -> None:
-        self._is_over = self._is_over or over
-        if over:
+    def _note(self, worker: str, run_ended: bool) -> None:
+        self._has_ended = self._has_ended or run_ended
+        if run_ended:
             self._last_calls.pop(worker, None)
         else:
             self._last_calls[worker] = time.monotonic()

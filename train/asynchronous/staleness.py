@@ -1,4 +1,4 @@
-"""The bound on staleness, as two pure rules: how many groups may be dispatched, and which batch may be trained on.
+"""The bound on staleness, as two pure rules: the capacity for dispatch, and the selection of a batch.
 
 B      prompts in a batch
 eta    rollout.staleness: the last version that may train on a group is its start version + eta
@@ -13,13 +13,13 @@ The rules keep one invariant. Before the batch of version v is taken, for each k
 The left side counts the groups that must be used at versions v to k, the right side the groups in these batches. For k
 = v + eta and beyond, the left side counts all outstanding groups, since no start version is above v.
 
-Dispatch keeps it. A worker with weights b gets a group only while N < (b + eta + 1) B. So afterwards at most (b + eta +
-1 - v) B groups are outstanding, and the new one counts only for k >= b + eta, where that is at most (k - v + 1) B. The
-same rule, with its own b, covers a worker with old weights.
+Dispatch preserves it. A worker with weights b gets a group only while N < (b + eta + 1) B. So afterwards at most (b +
+eta + 1 - v) B groups are outstanding, and the new one counts only for k >= b + eta, where that is at most (k - v + 1)
+B. The same rule, with its own b, covers a worker with old weights.
 
-Taking a batch keeps it by construction: without its groups, the invariant must hold for v + 1, and no group may remain
-that had to be used at v. A group that is lost, rejected or refused only reduces the left side, and its next dispatch
-has a new start version.
+Taking a batch preserves it by construction: without its groups, the invariant must hold for v + 1, and no group may
+remain that had to be used at v. A group that is lost, rejected or refused only reduces the left side, and its next
+dispatch has a new start version.
 
 There is no deadlock. Once all outstanding groups are ready, the B oldest form an allowed batch. "Oldest ready first"
 without this rule breaks the bound: younger groups overtake long completions, which are then too old.

@@ -1,6 +1,6 @@
-"""The entries of a ledger, and the accounts that they add up to, the same for every reader.
+"""The entries of a ledger, and the accounts of nodes as a pure function of the entries.
 
-Nodes are named by their public keys; amounts are integer units. Reasons are those of lease verdicts
+Public keys identify nodes; amounts are integer units. Reasons are those of lease verdicts
 (train/asynchronous/messages.py), or "operator".
 """
 
@@ -34,7 +34,7 @@ class StakeEntry(Struct, frozen=True, tag="stake"):
 
 
 class LeaseEntry(Struct, frozen=True, tag="lease"):
-    """A node was leased a group under one version of the weights. lease: number by which it names the lease."""
+    """A node was leased a group under one version of the weights. lease: number of the lease for the node."""
 
     node: bytes
     lease: int
@@ -52,7 +52,7 @@ class SubmitEntry(Struct, frozen=True, tag="submit"):
 
 
 class VerdictEntry(Struct, frozen=True, tag="verdict"):
-    """A lease ended. "unknown" does not count against the node: the fault was on this side."""
+    """A lease ended. "unknown" does not count against the node."""
 
     node: bytes
     lease: int
@@ -134,10 +134,10 @@ class Account:
 
 @dataclass(slots=True)
 class Accounts:
-    """The sums over all entries.
+    """All accounts, and the open leases and used invites.
 
     nodes        nodes and verifiers, by public key
-    owners       user of each invite, by the digest of its id
+    owners       key that used each invite, by the digest of its id
     open_leases  owner of each lease without a verdict
     version      newest version of the weights
     """

@@ -1,4 +1,4 @@
-"""Signed calls to a coordinator; replies count only if the run signed them."""
+"""Client for signed calls to a coordinator. It ignores replies that the run did not sign."""
 
 import io
 from http import HTTPStatus
@@ -25,7 +25,7 @@ from train.swarm.signatures import BadSignature, public_key_bytes, read_key
 
 _CONNECT_SECONDS = 10.0
 _RESPONSE_TIMEOUT_SECONDS = 60.0
-_SLOWEST = 50_000  # minimum bytes per second of an upload: a coordinator does not wait for slower ones
+_MIN_UPLOAD_RATE = 50_000  # bytes per second; a coordinator times out below
 _MAX_BYTES = 64 * 2**20  # of a reply to `call`
 JOIN_FIRST, EARLIER_START = HTTPStatus.CONFLICT, HTTPStatus.MISDIRECTED_REQUEST
 # Statuses that refuse the node, or its request, permanently. After all others, a retry may succeed.
@@ -41,7 +41,7 @@ class JoinRequired(CallDeferred):
 
 
 class ResourceGone(RunError):
-    """The resource does not exist, or not for this node any more, such as the file of an ended lease."""
+    """A 404 of a coordinator, such as for the file of an ended lease."""
 
 
 class SignedClient:
@@ -64,7 +64,7 @@ class SignedClient:
         self._incarnation = UNKNOWN_INCARNATION
 
     def call(self, path: str, message: Any, kind: type[Reply]) -> Reply:
-        """Send a message, and return the reply. A message of None is an empty body, and an empty reply is None.
+        """Send a message, and return the reply; None stands for an empty body or reply.
 
         Raises JoinRequired, CallDeferred and ControllerUnreachable if a retry may succeed, ResourceGone and RunError
         for a permanent refusal.
@@ -76,8 +76,8 @@ class SignedClient:
             return msgspec.msgpack.decode(content, type=kind)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise RunError(
-                f"cannot read what {self._url}{path} answers: {error}. Coordinator and node must have the same version "
-                "of curate."
+                f"cannot decode the reply of {self._url}{path}: {error}. Coordinator and node must have the same "
+                "version of curate."
             ) from error
 
     def fetch(self, path: str, max_bytes: int) -> bytes:
@@ -86,7 +86,7 @@ class SignedClient:
 
     @property
     def name(self) -> str:
-        """The worker name that belongs to this key."""
+        """The worker name of this key."""
         return self.node.hex()
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class SignedClient:
                 path,
                 io.BytesIO(body),  # in pieces, each within the connect timeout: uplinks are slow
                 read_seconds=self._reply_seconds,
-                max_seconds=self._reply_seconds + len(body) / _SLOWEST,
+                max_seconds=self._reply_seconds + len(body) / _MIN_UPLOAD_RATE,
                 max_bytes=max_bytes,
                 headers=headers,
                 unpack=False,
@@ -143,10 +143,10 @@ class SignedClient:
 def _refusal_detail(content: bytes) -> str:
     """Return the message of a refusal, with nonprintable characters replaced."""
     try:
-        words = str(msgspec.json.decode(content)["detail"])[:1000]
+        detail = str(msgspec.json.decode(content)["detail"])[:1000]
     except (msgspec.DecodeError, KeyError, TypeError, UnicodeDecodeError, RecursionError):
         return repr(content[:200])
-    return "".join(letter if letter.isprintable() else "?" for letter in words)
+    return "".join(letter if letter.isprintable() else "?" for letter in detail)
 
 
 def _read_incarnation(content: bytes) -> bytes:
@@ -158,7 +158,7 @@ def _read_incarnation(content: bytes) -> bytes:
 
 
 def join(client: SignedClient, *, engine: str, hardware: str = "") -> SwarmSettings:
-    """Join, or join again, and return the swarm's settings.
+    """Join or rejoin, and return the swarm's settings.
 
     engine    as in `JoinRequest`
     hardware  description for the operator
@@ -179,7 +179,7 @@ UNREACHABLE_HINT = "Is the coordinator running? Type the command that started it
 
 
 def operator_client(folder: SwarmFolder) -> SignedClient:
-    """Return a client for the coordinator of this folder. Raises ConfigError if it is not one."""
+    """Return a client for the coordinator of this folder. Raises ConfigError if it is not a coordinator's."""
     address, key = folder.address(), read_key(folder.key_path)
     return SignedClient(
         Invite(address.run, address.local_url, address.relays, public_key_bytes(key), "node", 0.0, b""),

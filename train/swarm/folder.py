@@ -22,8 +22,8 @@ from train.errors import ConfigError
 def lock_folder(folder: Path, user: str, option: str) -> FileLock:
     """Create a folder, and lock it against other processes.
 
-    user    what runs in the folder, for messages
-    option  names the folder on the command line
+    user    the kind of process, for messages
+    option  the command line argument with the folder, for messages
 
     Raises ConfigError if the folder is not writable, or another process has locked it.
     """
@@ -36,7 +36,7 @@ def lock_folder(folder: Path, user: str, option: str) -> FileLock:
 
 
 class SwarmAddress(Struct, frozen=True):
-    """The addresses of a swarm: public ones, for invites, and that on this machine."""
+    """The addresses of a swarm: public URLs, for invites, and the coordinator's URL on this machine."""
 
     run: str
     coordinator: str
@@ -45,7 +45,7 @@ class SwarmAddress(Struct, frozen=True):
 
 
 class SwarmFolder:
-    """The paths in the folder."""
+    """The folder of a coordinator; see the module docstring."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,6 +1,6 @@
-"""Invites to join a swarm, with everything that a newcomer needs.
+"""Invites to join a swarm: signed by the run, with URLs, role and stake.
 
-The run signs an invite. Its first user owns it, so it is given to one person, like a password.
+The first key that uses an invite owns it, so it must be kept secret.
 """
 
 import base64
@@ -14,7 +14,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Struct, field
 
 from train.errors import ConfigError
-from train.swarm.signatures import PUBLIC_KEY_BYTES, BadSignature, append_signature, public_key_bytes, verify_and_unwrap
+from train.swarm.signatures import (
+    PUBLIC_KEY_BYTES,
+    SIGNATURE_BYTES,
+    BadSignature,
+    append_signature,
+    public_key_bytes,
+    verify_and_unwrap,
+)
 
 _DOMAIN = "curate-invite-1"
 _ID_BYTES = 16
@@ -28,9 +35,9 @@ class Invite(Struct, frozen=True):
     coordinator  URL
     relays       URLs of relays that have the weights
     public_key   the run's key, 32 bytes
-    expires_at   seconds since 1970
+    expires_at   seconds since 1970, for the first use
     id           16 random bytes
-    stake        units that the inviter stakes for a node: it loses them if it cheats, and gets no others
+    stake        units that the inviter stakes for a node: it loses them if it cheats, and rejoining adds none
     text         the encoded invite
     """
 
@@ -52,27 +59,27 @@ def new_invite(
     """Create an invite that expires after `seconds` unless used. key: the run's."""
     expires_at, invite_id = time.time() + seconds, os.urandom(_ID_BYTES)
     invite = Invite(run, coordinator, relays, public_key_bytes(key), role, expires_at, invite_id, stake)
-    sealed = append_signature(_DOMAIN, msgspec.msgpack.encode(invite), key)
-    return msgspec.structs.replace(invite, text=base64.urlsafe_b64encode(sealed).decode("ascii"))
+    signed = append_signature(_DOMAIN, msgspec.msgpack.encode(invite), key)
+    return msgspec.structs.replace(invite, text=base64.urlsafe_b64encode(signed).decode("ascii"))
 
 
-def read_invite(text: str, public: bytes | None = None) -> Invite:
-    """Decode an invite.
+def read_invite(text: str, public_key: bytes | None = None) -> Invite:
+    """Decode and verify an invite.
 
-    public: key that must have signed it. None, for its receiver: the key named by the invite itself, which detects
-    typing errors; the receiver trusts the inviter
+    public_key: key that must have signed it; None for the key in the invite, which only detects damage: its receiver
+    trusts the inviter
 
-    Raises ConfigError if it is not an invite, or incomplete.
+    Raises ConfigError if it is not an invite, or damaged.
     """
     text = text.strip()
     try:
         if len(text) > _MAX_CHARACTERS:
             raise BadSignature("too long")
-        sealed = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
-        if public is None:
-            public = _decoded(sealed[:-64]).public_key
-        invite = _decoded(verify_and_unwrap(_DOMAIN, sealed, public))
-        if invite.public_key != public or len(public) != PUBLIC_KEY_BYTES or len(invite.id) != _ID_BYTES:
+        signed = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
+        if public_key is None:
+            public_key = _decode(signed[:-SIGNATURE_BYTES]).public_key
+        invite = _decode(verify_and_unwrap(_DOMAIN, signed, public_key))
+        if invite.public_key != public_key or len(public_key) != PUBLIC_KEY_BYTES or len(invite.id) != _ID_BYTES:
             raise BadSignature("its keys differ")
     except (BadSignature, ValueError, binascii.Error) as error:
         raise ConfigError(
@@ -81,7 +88,7 @@ def read_invite(text: str, public: bytes | None = None) -> Invite:
     return msgspec.structs.replace(invite, text=text)
 
 
-def _decoded(data: bytes) -> Invite:
+def _decode(data: bytes) -> Invite:
     try:
         return msgspec.msgpack.decode(data, type=Invite)
     except (msgspec.MsgspecError, RecursionError) as error:

@@ -1,9 +1,9 @@
-"""The completions of a lease as a file for verifiers, and the checks before anything is computed.
+"""The completions of a lease as a file for verifiers, and the checks that need no model.
 
 Nodes submit `SampleResult`s, as workers do to a controller (train/asynchronous/messages.py). A verifier gets those of
-one lease as msgpack: one for each seed, in order. They do not repeat prompt and seeds, which the lease fixes.
+one lease as msgpack: one for each seed, in order. Prompt and seeds are in the lease, not in the file.
 
-Nodes may send anything. Size is bounded before decoding, the decoder builds nothing but the declared types, and all
+Nodes may send arbitrary bytes. The size is checked before decoding, the decoder builds only the declared types, and all
 numbers are compared with the lease.
 """
 
@@ -20,8 +20,8 @@ from train.swarm.settings import SwarmSettings
 # Bytes of a file; of a completion: field names, and the last chunk of commitments, which may be for one token; of a
 # token: 4 for its id, 4 for its log-probability, and its share of 258 bytes of commitments for 32 tokens.
 _FIXED_BYTES, _COMPLETION_BYTES, _TOKEN_BYTES = 64 * 2**10, 512, 17
-_COPIED_TOKENS = 64  # two completions may share this many first tokens by chance
-_SOFT = {"version", "logprobs"}  # new weights loaded too early; a broken device
+_COPIED_TOKENS = 64  # two completions of at most this length may be equal by chance
+_SOFT = {"version", "logprobs"}  # reasons that honest nodes may cause: a premature load of weights; a broken device
 
 _decoder = msgspec.msgpack.Decoder(tuple[SampleResult, ...])
 
@@ -52,7 +52,7 @@ def read_lease_file(
 ) -> tuple[SampledCompletion, ...] | LeaseVerdict:
     """Decode and check the completions in a file of this lease; return a verdict if they are invalid.
 
-    The result is empty if the node refused a prompt that leaves no room in the engine's context.
+    Empty if the node refused the prompt, which leaves no room in the engine's context.
     """
     results = decode_lease_file(content, lease, settings)
     if isinstance(results, LeaseVerdict):
@@ -69,7 +69,7 @@ def read_lease_file(
 
 
 def is_refusal(result: SampleResult) -> bool:
-    """Return whether a result says that the engine cannot take the prompt, and nothing else."""
+    """Return whether a result is a valid refusal of the prompt: without tokens or other content."""
     is_empty = not (result.tokens or result.logprobs or result.spans or result.commitments)
     return result.finish_reason == "refused" and is_empty
 
@@ -86,19 +86,19 @@ def check_results(results: Sequence[SampleResult], lease: Lease, settings: Swarm
     for result in results:
         if not result.tokens or result.finish_reason == "refused":
             return LeaseVerdict("hard", "length")
-        if found := objection(result, constraints):
-            return LeaseVerdict("soft" if found.reason in _SOFT else "hard", found.reason)
-    # With replayed seeds, equal completions are the model's: it may repeat a memorized one.
+        if error := objection(result, constraints):
+            return LeaseVerdict("soft" if error.reason in _SOFT else "hard", error.reason)
+    # With replayed seeds, equal completions are legitimate: the model may repeat a memorized one.
     long = [result.tokens for result in results if len(result.tokens) > 4 * _COPIED_TOKENS]
     return LeaseVerdict("soft", "copies") if not settings.check_seeds and len(set(long)) < len(long) else None
 
 
-def to_trainer(answers: Sequence[SampleResult], asked: Lease) -> tuple[SampleResult, ...]:
-    """Convert verified results to the trainer's group and requested fields."""
+def to_trainer(answers: Sequence[SampleResult], trainer_lease: Lease) -> tuple[SampleResult, ...]:
+    """Convert verified results to the trainer's group number and requested fields."""
     return tuple(
         replace(
-            answer, group=asked.group, attempt=asked.attempt, commitments=b"",
-            logprobs=answer.logprobs if asked.sampling_params.logprobs else b"",
+            answer, group=trainer_lease.group, attempt=trainer_lease.attempt, commitments=b"",
+            logprobs=answer.logprobs if trainer_lease.sampling_params.logprobs else b"",
         )
         for answer in answers
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """The ledger: a signed hash chain of entries in an SQLite file.
 
-Each row has the digest of the row before it, its own digest, and the coordinator's signature of that digest. SQLite has
-fsynced a row when `append` returns; SIGKILL loses at most the row being added.
+Each row has the digest of the previous row, its own digest, and the coordinator's signature of that digest. SQLite
+fsyncs a row before `append` returns; SIGKILL loses at most the row being added.
 """
 
 import sqlite3
@@ -58,7 +58,7 @@ class Ledger:
     key        the coordinator's
     n_entries  number of entries
     head       digest of the newest row
-    accounts   sums over all entries
+    accounts   the accounts after all entries
 
     Raises RunError if the file cannot be used, or another process has it open.
     """
@@ -66,7 +66,7 @@ class Ledger:
     def __init__(self, path: Path, key: Ed25519PrivateKey) -> None:
         self._key = key
         in_use = RunError(f"the ledger {path} is locked by another process. Stop it first.")
-        try:  # others may read meanwhile, so SQLite's own lock is not held
+        try:  # a lock file, not SQLite's lock, so that other processes may read
             self._lock = None if str(path) == ":memory:" else FileLock(path.with_name(f"{path.name}.lock"), in_use)
             self._rows = sqlite3.connect(path, timeout=1.0, isolation_level=None, check_same_thread=False)
             self._rows.execute("PRAGMA journal_mode = WAL")
@@ -100,7 +100,7 @@ class Ledger:
     def transaction(self) -> Iterator[None]:
         """Append the entries of a block durably and atomically, when it ends.
 
-        Raises RunError if they cannot be written; the ledger is unusable then.
+        Raises RunError if they cannot be written, and closes the ledger.
         """
         with self._writing():
             self._rows.execute("BEGIN")
@@ -116,7 +116,7 @@ class Ledger:
             yield
         except sqlite3.Error as error:
             self._rows.close()  # memory and file differ now
-            raise RunError(f"the ledger cannot grow: {error}. Make room on its disk, then continue.") from error
+            raise RunError(f"cannot append to the ledger: {error}. Free disk space, then restart.") from error
 
     def entries(self) -> Iterator[Entry]:
         """Yield all entries in order."""
@@ -139,7 +139,7 @@ def read_rows(path: Path) -> Iterator[LedgerRow]:
             found = database.execute("SELECT sql FROM sqlite_schema WHERE name = 'entries'").fetchone() or ("",)
             # An untrusted file may define `entries` otherwise, for example as a view with endless rows.
             if str(found[0]).split() != _TABLE.replace("IF NOT EXISTS ", "").split():
-                raise sqlite3.DatabaseError("it does not have the table of a ledger")
+                raise sqlite3.DatabaseError("no table of ledger entries")
             yield from _all(database)
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise RunError(f"{path} is not a ledger, or is damaged: {error}") from error
@@ -150,7 +150,7 @@ def _all(database: sqlite3.Connection) -> Iterator[LedgerRow]:
     try:
         for values in database.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number"):
             if tuple(map(type, values)) != (int, int, bytes, bytes, bytes, bytes):
-                raise sqlite3.DatabaseError("it has malformed rows")
+                raise sqlite3.DatabaseError("malformed row")
             yield LedgerRow(*values)
     except UnicodeDecodeError as error:
         raise sqlite3.DatabaseError(str(error)) from error
@@ -161,8 +161,8 @@ class LedgerAudit:
     """The result of an audit.
 
     n_rows    valid rows, up to the first fault
-    head      digest of the last of them
-    accounts  sums over their entries
+    head      digest of the last valid row
+    accounts  the accounts after the valid rows
     fault     fault of the next row; "" if there is none
     """
 
@@ -172,16 +172,15 @@ class LedgerAudit:
     fault: str = ""
 
 
-def audit_ledger(rows: Iterable[LedgerRow], public: bytes, *, seen_head: bytes = b"") -> LedgerAudit:
-    """Check the rows from the first on.
+def audit_ledger(rows: Iterable[LedgerRow], public_key: bytes, *, seen_head: bytes = b"") -> LedgerAudit:
+    """Verify the chain from the first row on.
 
-    public     the coordinator's public key, from the invite
-    seen_head  digest of a once published row, such as the head named by `latest`; a truncated or rewritten ledger lacks
-               it
+    public_key  the coordinator's, from the invite
+    seen_head   digest of a row published earlier, such as the head in `latest`; detects a truncated or rewritten ledger
     """
     n_rows, head, accounts, has_seen, fault = 0, GENESIS_DIGEST, Accounts(), not seen_head, ""
     for row in rows:
-        fault = _fault(row, n_rows + 1, head, public)
+        fault = _fault(row, n_rows + 1, head, public_key)
         if not fault:
             try:
                 accounts.add(row.decode())
@@ -192,19 +191,19 @@ def audit_ledger(rows: Iterable[LedgerRow], public: bytes, *, seen_head: bytes =
             break
         n_rows, head, has_seen = n_rows + 1, row.digest, has_seen or row.digest == seen_head
     if not fault and not has_seen:
-        fault = f"the ledger does not have the row {seen_head.hex()[:16]}, which was published once"
+        fault = f"the ledger lacks the row {seen_head.hex()[:16]}, which was published earlier"
     return LedgerAudit(n_rows, head, accounts, fault)
 
 
-def _fault(row: LedgerRow, number: int, head: bytes, public: bytes) -> str:
+def _fault(row: LedgerRow, number: int, head: bytes, public_key: bytes) -> str:
     if row.number != number:
-        return f"number {row.number} stands in its place"
+        return f"its number is {row.number}"
     if row.previous != head:
-        return "it does not follow the row before it"
+        return "its `previous` is not the digest of the previous row"
     if row.digest != row_digest(row.number, row.time_ms, row.entry, row.previous):
         return "its content was changed"
     try:
-        verify_and_unwrap(DOMAIN, row.digest + row.signature, public)
+        verify_and_unwrap(DOMAIN, row.digest + row.signature, public_key)
     except BadSignature:
         return "the coordinator has not signed it"
     return ""

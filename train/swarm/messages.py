@@ -19,10 +19,10 @@ from train.asynchronous.messages import Lease, LeaseVerdict, Reason, SampleResul
 
 
 class JoinRequest(Struct, frozen=True):
-    """A node joins with an invite as it was written.
+    """A node or verifier joins with the text of its invite.
 
-    engine    "vllm" or "transformers" and its version, such as "vllm 0.32.0 cpu"; empty: only return the settings,
-              which name the engine to start
+    engine    "vllm" or "transformers" and its version, such as "vllm 0.32.0 cpu"; empty to only request the settings,
+              which specify the engine
     hardware  description for the operator
     """
 
@@ -38,7 +38,7 @@ class JoinResponse(Struct, frozen=True):
 
 
 class VerificationJob(Struct, frozen=True):
-    """A file to verify: its lease, its node's engine, its length and digest."""
+    """A file to verify: its lease, its node's engine, its length and its digest."""
 
     lease: Lease
     engine: str
@@ -66,7 +66,7 @@ class VerificationResult(Struct, frozen=True):
 
 
 class Ban(Struct, frozen=True):
-    """The operator bans a node."""
+    """The operator's ban of a node."""
 
     node: bytes
     reason: str = "operator"

@@ -1,4 +1,4 @@
-"""A node: an asynchronous worker (train/asynchronous) for a coordinator, which has its completions verified.
+"""A node: an untrusted asynchronous worker (train/asynchronous) for a coordinator.
 
 `curate rollout --join` joins a swarm, starts the engine that it requires, and samples for it. The worker's calls are
 signed. Weights come from relays, and must be signed by the run.
@@ -93,27 +93,27 @@ class NodeProcess:
             stack.enter_context(lock_key(self._options.key_path))
             stack.enter_context(closing(self._client))
             retry = RetryPolicy(self._options.retry_timeout_seconds, self._pause)
-            settings = retry.call_with_retries(lambda: self._join(""))  # they name the engine that the run needs
+            settings = retry.call_with_retries(lambda: self._join(""))  # for the engine spec
             if settings is None:
                 return
-            spec, words = settings.engine, engine_description(settings.engine)
-            if retry.call_with_retries(lambda: self._join(words)) is None:
+            spec, engine_name = settings.engine, engine_description(settings.engine)
+            if retry.call_with_retries(lambda: self._join(engine_name)) is None:
                 return
             model = self._options.model or spec.model
             check_model(model)
             self._note(f"node {self._name}: has joined {settings.run}, and starts an engine with {model}")
             clear_trainer_environment()
             engine = stack.enter_context(closing(start_engine(spec, model, self._options.engine, verifiable=True)))
-            run, public = self._invite.run, self._invite.public_key
-            source = RelaySource(self._invite.relays, run, public, folder_of(run, public))
+            run, public_key = self._invite.run, self._invite.public_key
+            source = RelaySource(self._invite.relays, run, public_key, folder_of(run, public_key))
             stack.enter_context(closing(source))
             # Starting the engine may take longer than the coordinator waits for heartbeats.
-            if retry.call_with_retries(lambda: self._join(words)) is None:
+            if retry.call_with_retries(lambda: self._join(engine_name)) is None:
                 return
             controller = SwarmController(
                 self._client,
                 source,
-                join=lambda: self._join(words),
+                join=lambda: self._join(engine_name),
                 note=lambda line: self._note(f"node {self._name}: {line}"),
             )
             self._worker = RolloutWorker(
@@ -131,7 +131,7 @@ class NodeProcess:
         self._note(f"node {self._name}: " + ("has left" if self._leaves else "the run is over"))
 
     def leave(self) -> None:
-        """Shut down in order, from any thread or signal handler."""
+        """Shut down gracefully, from any thread or signal handler."""
         self._leaves = True
         if self._worker is not None:
             self._worker.leave()
@@ -165,9 +165,9 @@ def hardware_description() -> str:
 
 
 class SwarmController(ControllerCalls):
-    """The controller's interface for a worker, implemented by a coordinator and relays.
+    """The controller's interface for a worker, on top of a coordinator and relays.
 
-    join  joins again, after the coordinator has dropped the node
+    join  called to rejoin after the coordinator has dropped the node
     note  receives lines about verdicts
     """
 
@@ -185,7 +185,7 @@ class SwarmController(ControllerCalls):
         self._exclusion = ""  # why the node last had to join again
 
     def call(self, path: str, message: Any, kind: Any) -> Any:
-        """Send a call; a dropped node joins again and repeats it."""
+        """Send a call; if the coordinator has dropped the node, rejoin and repeat it."""
         try:
             return self._client.call(path, message, kind)
         except JoinRequired as error:
@@ -201,15 +201,15 @@ class SwarmController(ControllerCalls):
 
     def submit_results(self, answers: SubmitRequest) -> list[ResultStatus]:
         """Submit results, separately for each lease, whose size bounds the body."""
-        places = defaultdict(list)
-        for place, answer in enumerate(answers.answers):
-            places[answer.group].append(place)
+        indices_by_lease = defaultdict(list)
+        for index, answer in enumerate(answers.answers):
+            indices_by_lease[answer.group].append(index)
         statuses: list[ResultStatus] = ["stale"] * len(answers.answers)
-        for of_lease in places.values():
-            request = SubmitRequest(answers.worker, tuple(answers.answers[place] for place in of_lease))
-            with suppress(ResourceGone):  # the coordinator knows none of this node's leases
-                for place, status in zip(of_lease, super().submit_results(request), strict=True):
-                    statuses[place] = status
+        for indices in indices_by_lease.values():
+            request = SubmitRequest(answers.worker, tuple(answers.answers[index] for index in indices))
+            with suppress(ResourceGone):  # this node has held no lease since the coordinator started
+                for index, status in zip(indices, super().submit_results(request), strict=True):
+                    statuses[index] = status
         return statuses
 
     def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
@@ -220,7 +220,7 @@ class SwarmController(ControllerCalls):
         return orders
 
     def wait_for_weights(self, known_version: int, wait_seconds: float) -> WeightManifest | None:
-        """Poll the relays until the newest version is another one, or `wait_seconds` have passed."""
+        """Poll the relays until the newest version differs from `known_version`, or `wait_seconds` have passed."""
         until = time.monotonic() + wait_seconds
         while True:
             try:
@@ -243,5 +243,5 @@ def _describe(verdict: LeaseVerdict) -> str:
     if verdict.outcome == "accepted":
         return "accepted"
     if verdict.outcome == "unknown":
-        return f"not checked ({verdict.reason}), which is no fault of yours"
-    return f"rejected ({verdict.reason}{', for good' if verdict.outcome == 'hard' else ''})"
+        return f"not counted ({verdict.reason}); no fault of this node"
+    return f"rejected ({verdict.reason}{', permanently' if verdict.outcome == 'hard' else ''})"

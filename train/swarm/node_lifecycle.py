@@ -63,9 +63,9 @@ class NodeEffect(Enum):
 class NodeLifecycle:
     """A node from the coordinator's perspective.
 
-    last_heartbeat          time of its last sign of life, in seconds
+    last_heartbeat          time of its last heartbeat or join, in seconds
     recent_soft_rejections  its latest verdicts, the newest last; True: soft rejection or expired lease
-    is_suspect              whether its last judged file was softly rejected
+    is_suspect              whether its last verified file was softly rejected
     """
 
     state: NodeState = NodeState.INVITED
@@ -89,7 +89,7 @@ _ALIVE = {NodeState.PROBATION, NodeState.HEALTHY, NodeState.UNHEALTHY}
 
 
 def next_state(node: NodeLifecycle, event: NodeEvent, now: float) -> tuple[NodeLifecycle, Effects]:
-    """Return the node after an event, and the effects. Events that do not apply in a state change nothing."""
+    """Return the node after an event, and the effects. Inapplicable events change nothing."""
     match event:
         case NodeEvent.JOIN:
             return _on_join(node, now)

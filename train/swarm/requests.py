@@ -1,11 +1,11 @@
 """The head of a request, its signature, and the signature of the reply.
 
-A request is a POST. Its headers name sender, run, time and a nonce; the signature covers these, the path, and the
+A request is a POST. Its headers have sender, run, time and a nonce; the signature covers these, the path, and the
 digest of the body. So it cannot be replayed, redirected to another path or run, or sent with another body. There are no
 query strings.
 
-A restarted coordinator has lost the nonces. So a request also names the incarnation that it is for; the refusal of a
-request for an earlier one names the current one, and the client signs again.
+A restarted coordinator has lost the nonces. So a request also has the coordinator's incarnation; a refusal of an
+earlier one has the current one, and the client signs again.
 
     x-curate-run        name of the run
     x-curate-node       public key of the sender, hexadecimal like all that follow
@@ -88,7 +88,7 @@ def sign_request(head: RequestHead, key: Ed25519PrivateKey) -> dict[str, str]:
 
 
 def read_head(path: str, headers: Mapping[str, str]) -> tuple[RequestHead, bytes]:
-    """Parse the head of a request and its signature, which is not verified here.
+    """Parse the head and signature of a request, without verification.
 
     Raises BadSignature if a header is missing or malformed.
     """
@@ -122,7 +122,7 @@ def sign_reply(request: bytes, status: int, body: bytes, key: Ed25519PrivateKey)
     }
 
 
-def check_reply(request: bytes, status: int, body: bytes, headers: Mapping[str, str], public: bytes) -> None:
+def check_reply(request: bytes, status: int, body: bytes, headers: Mapping[str, str], public_key: bytes) -> None:
     """Raise BadSignature unless the run signed this reply to this request."""
     try:
         signature = bytes.fromhex(headers.get(SIGNATURE, ""))
@@ -130,7 +130,7 @@ def check_reply(request: bytes, status: int, body: bytes, headers: Mapping[str, 
         signature = b""
     if len(signature) != SIGNATURE_BYTES:
         raise BadSignature("the reply is not signed")
-    verify_and_unwrap(_REPLY_DOMAIN, _covered_reply(request, status, body) + signature, public)
+    verify_and_unwrap(_REPLY_DOMAIN, _covered_reply(request, status, body) + signature, public_key)
 
 
 def _covered_reply(request: bytes, status: int, body: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """The settings that all nodes of a swarm share, signed by the run and constant for its lifetime.
 
-A swarm can only serve runs whose samples are verifiable. Its settings contain options of vLLM, of which some load code:
-a node accepts only those listed here. Its owner may set others.
+A swarm can only serve runs with verifiable samples. The settings contain options of vLLM, some of which load code: a
+node accepts only those listed here. Its owner may set others.
 """
 
 import json
@@ -23,13 +23,12 @@ _DOMAIN = "curate-settings-1"
 class SwarmSettings(Struct, frozen=True):
     """The settings of a run for nodes and verifiers.
 
-    run                its name, in paths and signatures
-    engine             engine spec
+    run                name of the run, in paths and signatures
     vocab_size         upper bound (exclusive) of token ids
     thresholds         by the pair "engine/verifier", such as "vllm/transformers"; "" for all others
-    check_seeds        whether tokens are checked by replaying the seeds
+    check_seeds        whether verifiers replay the seeds
     lease_seconds      minimum time limit of a lease
-    retained_versions  versions that verifiers hold; completions of older ones are late
+    retained_versions  number of versions that verifiers hold; completions of older ones get the verdict "late"
     """
 
     run: str
@@ -46,15 +45,15 @@ def sign_settings(settings: SwarmSettings, key: Ed25519PrivateKey) -> bytes:
     return append_signature(_DOMAIN, msgspec.msgpack.encode(settings), key)
 
 
-def read_settings(signed: bytes, run: str, public: bytes) -> SwarmSettings:
+def read_settings(signed: bytes, run: str, public_key: bytes) -> SwarmSettings:
     """Decode settings. Raises BadSignature unless the run signed them, and MsgspecError."""
-    settings = msgspec.msgpack.decode(verify_and_unwrap(_DOMAIN, signed, public), type=SwarmSettings)
+    settings = msgspec.msgpack.decode(verify_and_unwrap(_DOMAIN, signed, public_key), type=SwarmSettings)
     if settings.run != run:
         raise BadSignature(f"these are the settings of {settings.run}, not of {run}")
     return settings
 
 
-# Sizes, precision and speed; no option that names code, a file, a format or another model.
+# Sizes, precision and speed; no option that loads code, a file, a format or another model.
 _ALLOWED_OPTIONS: dict[str, type | tuple[type, ...]] = {
     "async_scheduling": bool,
     "block_size": int,
@@ -77,7 +76,7 @@ _ALLOWED_OVERRIDES = {"head_dtype": ("model", "float32")}
 
 
 def check_engine_options(spec: EngineSpec) -> None:
-    """Raise ConfigError unless a coordinator may choose all of these engine options for a node."""
+    """Raise ConfigError unless a coordinator may set all of these engine options for a node."""
     for name, value in spec.vllm.items():
         if name not in _ALLOWED_OPTIONS or not isinstance(value, _ALLOWED_OPTIONS[name]):
             raise ConfigError(

@@ -1,7 +1,7 @@
 """Keys, and bytes signed with them (Ed25519).
 
-Coordinators identify a node or a verifier by its key. One process at a time may use a key: a coordinator would take two
-for one that restarts repeatedly.
+Coordinators identify a node or a verifier by its key. Only one process at a time may use a key: a coordinator could not
+tell two of them from one that restarts repeatedly.
 
 The signature covers a domain, a zero byte and the bytes, so a signature for one purpose is invalid for another.
 """
@@ -39,7 +39,7 @@ def create_key_file(path: Path) -> Ed25519PrivateKey:
 
 
 def read_key(path: Path) -> Ed25519PrivateKey:
-    """Read a key. Raises ConfigError if there is none."""
+    """Read a key. Raises ConfigError if the file is missing or invalid."""
     try:
         return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text(encoding="ascii")))
     except (OSError, ValueError) as error:
@@ -64,9 +64,7 @@ def lock_key(path: Path) -> AbstractContextManager[object]:
     try:
         return FileLock(
             path,
-            ConfigError(
-                f"another process uses the key {path}. Name a file for this one with --key; it needs an invite, too."
-            ),
+            ConfigError(f"another process uses the key {path}. Give this one its own with --key, and its own invite."),
         )
     except OSError:  # a read-only key cannot be locked
         return nullcontext()
@@ -80,28 +78,28 @@ def public_key_bytes(key: Ed25519PrivateKey) -> bytes:
 def parse_public_key(text: str) -> bytes:
     """Parse a public key in hexadecimal. Raises ConfigError if it is invalid."""
     try:
-        public = bytes.fromhex(text)
+        public_key = bytes.fromhex(text)
     except ValueError:
-        public = b""
-    if len(public) != PUBLIC_KEY_BYTES:
+        public_key = b""
+    if len(public_key) != PUBLIC_KEY_BYTES:
         raise ConfigError(f"a public key has {2 * PUBLIC_KEY_BYTES} hexadecimal digits, unlike {text[:80]!r}")
-    return public
+    return public_key
 
 
 def append_signature(domain: str, data: bytes, key: Ed25519PrivateKey) -> bytes:
     """Return the data followed by its signature."""
-    return data + key.sign(_signed(domain, data))
+    return data + key.sign(_message(domain, data))
 
 
-def verify_and_unwrap(domain: str, signed: bytes, public: bytes) -> bytes:
+def verify_and_unwrap(domain: str, signed: bytes, public_key: bytes) -> bytes:
     """Verify and strip the signature of `append_signature`. Raises BadSignature for another key or domain."""
     data, signature = signed[:-SIGNATURE_BYTES], signed[-SIGNATURE_BYTES:]
     try:
-        Ed25519PublicKey.from_public_bytes(public).verify(signature, _signed(domain, data))
+        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, _message(domain, data))
     except (InvalidSignature, ValueError):
-        raise BadSignature(f"this is not signed as {domain} by the key {public.hex()[:16]}") from None
+        raise BadSignature(f"this is not signed as {domain} by the key {public_key.hex()[:16]}") from None
     return data
 
 
-def _signed(domain: str, data: bytes) -> bytes:
+def _message(domain: str, data: bytes) -> bytes:
     return domain.encode("ascii") + b"\0" + data

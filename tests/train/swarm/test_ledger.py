@@ -83,9 +83,9 @@ CHANGES = {
     "UPDATE entries SET time_ms = time_ms + 1 WHERE number = 4": "row 4: its content was changed",
     "UPDATE entries SET entry = x'00' WHERE number = 4": "row 4: its content was changed",
     "UPDATE entries SET signature = zeroblob(64) WHERE number = 4": "row 4: the coordinator has not signed it",
-    "DELETE FROM entries WHERE number = 4": "row 4: number 5 stands in its place",
-    "UPDATE entries SET number = number + 100 WHERE number = 4": "row 4: number 5 stands in its place",
-    "DELETE FROM entries WHERE number > 7": "the ledger does not have the row",
+    "DELETE FROM entries WHERE number = 4": "row 4: its number is 5",
+    "UPDATE entries SET number = number + 100 WHERE number = 4": "row 4: its number is 5",
+    "DELETE FROM entries WHERE number > 7": "the ledger lacks the row",
 }
 
 
@@ -116,7 +116,7 @@ def test_any_changed_byte_of_a_row_is_found(tmp_path: Path) -> None:
 def test_rows_that_change_places_are_found(tmp_path: Path) -> None:
     written(tmp_path / "ledger", entries(4)).close()
     first, second, *others = read_rows(tmp_path / "ledger")
-    assert audit_ledger([second, first, *others], PUBLIC).fault == "row 1: number 2 stands in its place"
+    assert audit_ledger([second, first, *others], PUBLIC).fault == "row 1: its number is 2"
 
 
 def test_the_chain_of_another_coordinator_is_not_this_one(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_file_that_only_looks_like_a_ledger_is_refused(tmp_path: Path, made: s
     database = sqlite3.connect(path)
     database.execute(made)
     database.close()
-    with pytest.raises(RunError, match="does not have the table of a ledger"):
+    with pytest.raises(RunError, match="no table of ledger entries"):
         list(read_rows(path))
 
 
@@ -213,7 +213,7 @@ def test_a_ledger_that_is_written_anew_lacks_what_others_have_seen(tmp_path: Pat
         other = tmp_path / f"other-{seed}-{n}"
         written(other, entries(n, seed=seed)).close()
         assert audit_ledger(read_rows(other), PUBLIC).fault == ""
-        assert "published once" in audit_ledger(read_rows(other), PUBLIC, seen_head=book.head).fault
+        assert "published earlier" in audit_ledger(read_rows(other), PUBLIC, seen_head=book.head).fault
 
 
 def test_a_row_from_elsewhere_does_not_fit(tmp_path: Path) -> None:

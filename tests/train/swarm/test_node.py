@@ -141,7 +141,7 @@ def test_beats_bring_orders_and_verdicts(node):
     )
     orders = controller.heartbeat(Heartbeat("n", 5, ((gone.group, 0), (held.group, 0))))
     assert orders.leases_to_drop == ((gone.group, 0),)
-    assert notes == ["lease 8: accepted", "lease 7: rejected (replay, for good)"]
+    assert notes == ["lease 8: accepted", "lease 7: rejected (replay, permanently)"]
 
 
 def test_a_node_that_was_missed_joins_again_and_goes_on(node):

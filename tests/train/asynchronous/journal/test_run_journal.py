@@ -300,36 +300,36 @@ AUDITED = {
     "a group in two cuts": (lambda e: [*e, BatchTaken(4, cut_of(e).groups)], "was used at version 4 after it was used"),
     "a group that is too old": (
         lambda e: [with_version(event, 9) if isinstance(event, BatchTaken) and event.version == 3 else event for event
-        in e], "was drawn at version 2 and used at version 9",
+        in e], "was sampled at version 2 and used at version 9",
     ),
     "a group that nobody asked": (
         lambda e: [*e, BatchTaken(4, ((99, 0, 4),))],
-        "group 99 was used, and it was never asked",
+        "group 99 was used, but never dispatched",
     ),
     "a group that is missing": (
         lambda e: [event for event in e if not (isinstance(event, GroupDispatched) and event.group == 1)],
-        "group 1 was used, and it was never asked",
+        "group 1 was used, but never dispatched",
     ),
     "a missing score": (
         lambda e: [event for event in e if not (isinstance(event, ResultScored) and event.group == 1 and event.number ==
-        0)], "group 1 was used before all its answers were scored",
+        0)], "group 1 was used before all its completions were scored",
     ),
     "a prompt for two groups": (
         lambda e: [structs_replace(x, position=0) if isinstance(x, GroupDispatched) and x.group == 1 else x for x in e],
-        "position 0 was asked as group 0 and as group 1",
+        "position 0 was dispatched as group 0 and as group 1",
     ),
     "an attempt that was asked twice": (
         lambda e: [y for x in e for y in ([x, x] if isinstance(x, GroupDispatched) and x.group == 1 else [x])],
-        "group 1 was asked as attempt 0 after attempt 0",
+        "group 1 was dispatched as attempt 0 after attempt 0",
     ),
     "a group with another prompt": (
         lambda e: [y for x in e for y in (
             [x, structs_replace(x, attempt=1, position=77)] if isinstance(x, GroupDispatched) and x.group == 1 else [x]
-        )], "group 1 was asked with position 1, then with 77",
+        )], "group 1 was dispatched with position 1, then with 77",
     ),
     "a missing batch": (
         lambda e: [x for x in e if not (isinstance(x, BatchTaken) and x.version == 1) and x != SegmentStarted(2, 6, 6)],
-        "after 1 batches, one of version 2 was cut",
+        "after 1 batches, one of version 2 was taken",
     ),
 }  # fmt: skip
 

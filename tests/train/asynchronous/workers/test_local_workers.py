@@ -101,5 +101,5 @@ def test_an_error_while_a_worker_is_started_again_ends_the_run(start, tmp_path):
     (tmp_path / "python").unlink()
     psutil.Process(workers.pids[0]).kill()
     assert ended.wait(SECONDS)
-    assert "a worker cannot be started again: " in str(errors[0])
+    assert "a worker cannot be restarted: " in str(errors[0])
     workers.close(wait_seconds=0)

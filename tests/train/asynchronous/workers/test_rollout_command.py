@@ -49,7 +49,7 @@ class Run:
         ids = tuple(tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False))
         self.weights = AutoModelForCausalLM.from_pretrained(model)
         self.controller = fleet.controller(
-            settings, questions=Same(ids), now=time.monotonic, submit=lambda answer, task: fleet.scored()
+            settings, prompts=Same(ids), now=time.monotonic, submit=lambda answer, task: fleet.scored()
         )
         self.source = SharedMemoryTransport()
         terms = EngineSpec("the run", str(model), "transformers", 512)

@@ -38,7 +38,7 @@ def model(tiny_model):
 
 
 @pytest.fixture(scope="module")
-def questions(tiny_model):
+def prompts(tiny_model):
     tokenizer = AutoTokenizer.from_pretrained(tiny_model)
     return Named(
         {
@@ -68,8 +68,8 @@ def engine(tiny_model):
     return TransformersSampler(str(tiny_model))
 
 
-def controller_of(questions, settings=SETTINGS, **changes):
-    return fleet.controller(settings, questions=questions, now=time.monotonic, submit=length_decides, **changes)
+def controller_of(prompts, settings=SETTINGS, **changes):
+    return fleet.controller(settings, prompts=prompts, now=time.monotonic, submit=length_decides, **changes)
 
 
 def length_decides(answer, task):
@@ -105,7 +105,7 @@ def publish(controller, source, model, version):
 
 
 @pytest.mark.parametrize("kind", ["transformers", pytest.param("vllm", marks=pytest.mark.thorough)])
-def test_with_no_staleness_it_draws_what_the_sync_pipeline_draws_to_the_last_bit(kind, tiny_model, model, questions):
+def test_with_no_staleness_it_draws_what_the_sync_pipeline_draws_to_the_last_bit(kind, tiny_model, model, prompts):
     settings = replace(
         SETTINGS, prompts_per_batch=6, completions_per_prompt=14
     )  # more answers than either engine draws at once
@@ -119,10 +119,10 @@ def test_with_no_staleness_it_draws_what_the_sync_pipeline_draws_to_the_last_bit
         )
     try:
         source = InProcessTransport()
-        controller = controller_of(questions, settings, seed=7)
+        controller = controller_of(prompts, settings, seed=7)
         opened.load([(name, tensor.detach()) for name, tensor in model.named_parameters()], 0)
         asked = [
-            (questions.prompt_at(place).prompt_ids, sample_seed(7, place, n)) for place in range(6) for n in range(14)
+            (prompts.prompt_at(place).prompt_ids, sample_seed(7, place, n)) for place in range(6) for n in range(14)
         ]
         drawn = dict(opened.sample(asked, SamplingParams(1.0, 1.0, 24, logprobs=True)))
         publish(controller, source, model, 0)
@@ -134,9 +134,9 @@ def test_with_no_staleness_it_draws_what_the_sync_pipeline_draws_to_the_last_bit
     assert [(rollout.token_ids, rollout.logprobs) for group in groups for rollout in group] == wanted
 
 
-def test_answers_go_on_under_new_weights_and_are_taken(engine, model, questions):
+def test_answers_go_on_under_new_weights_and_are_taken(engine, model, prompts):
     source = InProcessTransport()
-    controller = controller_of(questions, replace(SETTINGS, max_staleness=2))
+    controller = controller_of(prompts, replace(SETTINGS, max_staleness=2))
     loads = []
     worker = RolloutWorker(
         controller, engine, source, name="w", loaded=lambda manifest, _: loads.append(manifest.version)
@@ -155,9 +155,9 @@ def test_answers_go_on_under_new_weights_and_are_taken(engine, model, questions)
     assert len(seen) > 1
 
 
-def test_a_worker_that_draws_whole_leases_changes_its_weights_only_between_them(engine, model, questions):
+def test_a_worker_that_draws_whole_leases_changes_its_weights_only_between_them(engine, model, prompts):
     source = InProcessTransport()
-    controller = controller_of(questions, replace(SETTINGS, max_staleness=2))
+    controller = controller_of(prompts, replace(SETTINGS, max_staleness=2))
     worker = RolloutWorker(controller, engine, source, name="w", whole_leases=True)
     publish(controller, source, model, 0)
     with working(worker) as errors:
@@ -180,9 +180,9 @@ class Damaged(InProcessTransport):
         return [(name, tensor + 0.01), *others] if manifest.version == 1 else weights
 
 
-def test_weights_that_did_not_arrive_end_the_worker_and_nothing_is_drawn_with_them(engine, model, questions):
+def test_weights_that_did_not_arrive_end_the_worker_and_nothing_is_drawn_with_them(engine, model, prompts):
     source = Damaged()
-    controller = controller_of(questions)
+    controller = controller_of(prompts)
     publish(controller, source, model, 0)
     with working(RolloutWorker(controller, engine, source, name="w")) as errors:
         controller.wait_for_batch(0, SECONDS)
@@ -221,10 +221,10 @@ class Gone:
         return call
 
 
-def test_a_worker_waits_for_a_controller_that_is_gone_and_repeats_what_was_lost(engine, model, questions):
+def test_a_worker_waits_for_a_controller_that_is_gone_and_repeats_what_was_lost(engine, model, prompts):
     source = InProcessTransport()
     settings = replace(SETTINGS, max_staleness=1, worker_timeout_seconds=1.0)
-    controller = controller_of(questions, settings)
+    controller = controller_of(prompts, settings)
     publish(controller, source, model, 0)
     with working(RolloutWorker(Gone(controller, 5), engine, source, name="w", beat_seconds=0.2)) as errors:
         for version in range(3):
@@ -238,9 +238,9 @@ def test_a_worker_waits_for_a_controller_that_is_gone_and_repeats_what_was_lost(
     "step",
     [pytest.param(0, id="an earlier step"), pytest.param(1, id="the same step", marks=pytest.mark.thorough)],
 )
-def test_a_run_that_continues_from_an_earlier_step_gets_its_own_weights_loaded(engine, model, questions, step):
+def test_a_run_that_continues_from_an_earlier_step_gets_its_own_weights_loaded(engine, model, prompts, step):
     source = InProcessTransport()
-    killed = controller_of(questions)
+    killed = controller_of(prompts)
     publish(killed, source, model, 0)
     calls = Gone(killed, 0, loses=False)
     loads = []
@@ -250,7 +250,7 @@ def test_a_run_that_continues_from_an_earlier_step_gets_its_own_weights_loaded(e
         publish(killed, source, model, 1)
         while loads != [0, 1]:
             time.sleep(0.02)
-        continued = controller_of(questions, step=step, position=3 * step)
+        continued = controller_of(prompts, step=step, position=3 * step)
         with torch.no_grad():
             model.lm_head.weight += 0.01
         publish(continued, source, model, step)
@@ -263,16 +263,16 @@ def test_a_run_that_continues_from_an_earlier_step_gets_its_own_weights_loaded(e
     assert loads == [0, 1, step]
 
 
-def test_patience_ends_with_words(engine, model, questions):
+def test_patience_ends_with_words(engine, model, prompts):
     worker = RolloutWorker(Gone(None, 10**9), engine, InProcessTransport(), name="w", patience_seconds=0.5)
     with pytest.raises(ControllerUnreachable, match=r"nothing listens there .tried for .* s.. Start the worker again"):
         worker.run()
 
 
-def test_a_worker_that_leaves_gives_its_groups_back_and_another_one_draws_them(tiny_model, engine, model, questions):
+def test_a_worker_that_leaves_gives_its_groups_back_and_another_one_draws_them(tiny_model, engine, model, prompts):
     source = InProcessTransport()
     settings = replace(SETTINGS, max_tokens=400)
-    controller = controller_of(questions, settings)
+    controller = controller_of(prompts, settings)
     publish(controller, source, model, 0)
     first = RolloutWorker(controller, engine, source, name="first")
     with working(first):
@@ -283,9 +283,9 @@ def test_a_worker_that_leaves_gives_its_groups_back_and_another_one_draws_them(t
         assert len(controller.wait_for_batch(0, SECONDS)) == 3
 
 
-def test_a_prompt_that_the_engine_cannot_take_is_given_up(engine, model, questions):
+def test_a_prompt_that_the_engine_cannot_take_is_given_up(engine, model, prompts):
     source = InProcessTransport()
-    with_long = Named({**questions.ids, "long": (5,) * 2000})
+    with_long = Named({**prompts.ids, "long": (5,) * 2000})
     controller = controller_of(with_long, replace(SETTINGS, prompts_per_batch=5))
     publish(controller, source, model, 0)
     with working(RolloutWorker(controller, engine, source, name="w")):
@@ -294,9 +294,9 @@ def test_a_prompt_that_the_engine_cannot_take_is_given_up(engine, model, questio
     assert controller.signal_counts()["refused"] == 1
 
 
-def test_a_run_that_is_over_ends_its_workers(engine, model, questions):
+def test_a_run_that_is_over_ends_its_workers(engine, model, prompts):
     source = InProcessTransport()
-    controller = controller_of(questions)
+    controller = controller_of(prompts)
     publish(controller, source, model, 0)
     worker = RolloutWorker(controller, engine, source, name="w")
     thread = threading.Thread(target=worker.run)
