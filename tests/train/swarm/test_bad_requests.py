@@ -178,7 +178,7 @@ def test_a_body_that_is_too_large_is_refused(world: World, fresh: Member) -> Non
 
 def test_a_body_that_does_not_arrive_is_given_up(world: World, node: Member, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intake, "_MIN_SECONDS", 0.3)
-    monkeypatch.setattr(intake, "_SLOWEST", 10**9)
+    monkeypatch.setattr(intake, "_MIN_UPLOAD_RATE", 10**9)
     host, port = world.url.removeprefix("http://").split(":")
     headers = "".join(f"{name}: {value}\r\n" for name, value in signed(node, head_of(node)).items())
     with socket.create_connection((host, int(port)), 10) as connection:

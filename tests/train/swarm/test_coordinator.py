@@ -106,7 +106,7 @@ def test_a_second_answer_to_a_seed_that_differs_bans(world: World, is_complete: 
         assert set(node.submit(*(answers if is_complete else answers[:1]))) == {"taken"}
         other = msgspec.structs.replace(answers[0], commitments=b"other")
         assert node.submit(other) == ["broken"]
-        with pytest.raises(RunError, match=r"banned: a lease of it was rejected \(different\)"):
+        with pytest.raises(RunError, match=r"banned: a lease was rejected \(different\)"):
             node.beat()
         assert list((world.place / "uploads").iterdir()) == []
 

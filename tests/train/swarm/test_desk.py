@@ -522,7 +522,7 @@ def test_a_stake_belongs_to_the_invite_and_is_lost_by_cheating_once_and_for_all(
     assert book.account(NODES[0]).stake == 0
     assert book.account(NODES[0]).state == "banned"
     for state in (desk, opened(book, 6.0)):
-        with pytest.raises(Forbidden, match=r"banned: a lease of it was rejected \(replay\)"):
+        with pytest.raises(Forbidden, match=r"banned: a lease was rejected \(replay\)"):
             join(state, NODES[0], 7.0)
     assert book.account(NODES[0]).stake == 0
 
@@ -540,7 +540,7 @@ def test_the_operator_is_named_for_a_ban_of_his_own(book: Ledger) -> None:
     desk.grant(NODES[0], lease_of((1, 0)), 0.0)
     desk.ban(NODES[0], 1.0)
     for state in (desk, opened(book, 2.0)):
-        with pytest.raises(Forbidden, match="banned: the operator did so"):
+        with pytest.raises(Forbidden, match="banned: by the operator"):
             join(state, NODES[0], 3.0)
 
 
@@ -625,7 +625,7 @@ def test_a_new_node_that_leaves_with_its_lease_to_get_another_one_is_suspended(b
     join(desk, NODES[0])
     assert desk.grant(NODES[0], lease_of((1, 0)), 0.0) is not None
     desk.release(NODES[0], None, 1.0)
-    with pytest.raises(RetryLater, match="1 of its last 1 leases were rejected or ran out"):
+    with pytest.raises(RetryLater, match="1 of its last 1 leases were rejected or expired"):
         join(desk, NODES[0], 2.0)
 
 
@@ -647,7 +647,7 @@ def test_a_suspended_node_is_told_why(book: Ledger) -> None:
     for seconds in range(0, 101, 10):
         desk.heartbeat(NODES[0], beat_of(0, (lease.group,), 1.0), float(seconds))
     desk.tick(100.0)
-    told = "suspended: 1 of its last 1 leases were rejected or ran out, the last one because no answers came in time"
+    told = "suspended: 1 of its last 1 leases were rejected or expired; last reason: no completions arrived in time"
     with pytest.raises(NotJoined, match=told):
         desk.heartbeat(NODES[0], beat_of(0, (lease.group,), 1.0), 101.0)
     for state in (desk, opened(book, 102.0)):
@@ -676,7 +676,7 @@ def test_a_node_that_is_rejected_for_other_reasons_is_told_those(book: Ledger) -
     for group in (1, 2):
         lease = granted(desk, lease_of((group, 0)))
         finished(desk, NODES[0], lease, verdict=LeaseVerdict("soft", "probabilities"))
-    with pytest.raises(RetryLater, match="2 of its last 3 leases .* for this reason: probabilities"):
+    with pytest.raises(RetryLater, match="2 of its last 3 leases .* last reason: probabilities"):
         join(desk, NODES[0], 1.0)
 
 

@@ -12,5 +12,5 @@ controller_link.py    the link to the trainer: requests, submits, releases, hear
 coordinator.py        the calls of nodes, verifiers and the operator
 app.py                the ASGI application
 status.py             the operator's status page
-runtime.py            the process of a coordinator in its folder
+runtime.py            the process of `curate coordinator`
 """

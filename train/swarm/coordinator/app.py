@@ -5,8 +5,8 @@
     GET  /page?token=T   status page for the operator
     GET  /health         open to everyone
 
-A call is checked by its headers before its body is read: signature, time, nonce, and rate. Bodies of strangers are
-neither read nor remembered.
+Signature, time, nonce and rate of a call are checked by its headers, before its body is read. Bodies and nonces of
+strangers are neither read nor stored.
 """
 
 import hmac
@@ -46,16 +46,16 @@ from train.swarm.signatures import BadSignature
 
 log = logging.getLogger(__name__)
 
-_SMALL_BYTES = 64 * 2**10  # of all bodies except results and verdicts
-_LATE_BYTES = 64 * 2**20  # of a body that is read and discarded
+_SMALL_BYTES = 64 * 2**10  # maximum size of all bodies except results and verdicts
+_LATE_BYTES = 64 * 2**20  # maximum size of a body that is read and discarded
 _CALLS_PER_SECOND = 20.0  # of one node, on average
 _JOINS_PER_SECOND = 5.0  # of one address
 _BURST_SECONDS = 10.0
-_THREADS, _ASKING_THREADS = 16, 8  # the latter may wait for the trainer
+_THREADS, _TRAINER_THREADS = 16, 8  # the latter may block on the trainer
 _DECODING_THREADS = 2  # decoding results takes some 20 times the size of their body
 
-_OF_OPERATOR = {"/ban", "/status"}
-_OF_LEASES = {"file", "verdict"}
+_OPERATOR_PATHS = {"/ban", "/status"}
+_LEASE_CALLS = {"file", "verdict"}  # the path has the number of a lease
 _LEASE = re.compile(r"0|[1-9][0-9]{0,18}", re.ASCII)
 _JOIN = "/join"
 
@@ -91,9 +91,9 @@ class CoordinatorApp:
         self._joins = RelayRateLimiter(_JOINS_PER_SECOND, 1e12, burst_seconds=_BURST_SECONDS)
         self._room = UploadBudget()
         self._uploading: set[bytes] = set()
-        self._threads, self._asking_threads = anyio.CapacityLimiter(_THREADS), anyio.CapacityLimiter(_ASKING_THREADS)
+        self._threads, self._trainer_threads = anyio.CapacityLimiter(_THREADS), anyio.CapacityLimiter(_TRAINER_THREADS)
         self._decoding_threads = anyio.CapacityLimiter(_DECODING_THREADS)
-        # By the name of a call: the type of its message, and its handler.
+        # Message type and handler by the name of a call.
         self._calls: Mapping[str, tuple[Any, Callable[[_Call, Any], Any]]] = {
             "work": (LeaseRequest, lambda call, message: coordinator.request_leases(call.head.node, message)),
             "beat": (Heartbeat, lambda call, message: coordinator.heartbeat(call.head.node, message)),
@@ -105,7 +105,7 @@ class CoordinatorApp:
             "status": (None, lambda call, _: coordinator.status()),
         }
         self._other_calls: Mapping[str, Callable[[_Call], Awaitable[Any]]] = {
-            "join": self._join, "answers": self._take_answers, "verdict": self._verdict
+            "join": self._join, "answers": self._accept_results, "verdict": self._verdict
         }  # fmt: skip
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -127,7 +127,7 @@ class CoordinatorApp:
         if path == "/health":
             return JSONResponse({"service": "curate", "status": "coordinator"})
         if path != "/page":
-            return PlainTextResponse("a coordinator has no such page\n", HTTPStatus.NOT_FOUND)
+            return PlainTextResponse("not found\n", HTTPStatus.NOT_FOUND)
         if not hmac.compare_digest(request.query_params.get("token", "").encode(), self._page_token):
             return PlainTextResponse("curate swarm status FOLDER prints the address of this page\n", 403)
         status = await self._call(self._coordinator.status)
@@ -138,7 +138,7 @@ class CoordinatorApp:
     async def _signed(self, request: Request) -> Response:
         """Handle a call. Refusals before its signature is verified are not signed."""
         try:
-            call = self._checked(request)
+            call = self._verify(request)
         except ServiceError as refusal:
             return _refused(refusal)
         try:
@@ -158,18 +158,18 @@ class CoordinatorApp:
         reply.headers.update(sign_reply(call.signature, reply.status_code, bytes(reply.body), self._key))
         return reply
 
-    def _checked(self, request: Request) -> _Call:
-        """Verify the signature of a call. Raises ServiceError."""
+    def _verify(self, request: Request) -> _Call:
+        """Verify the path and signature of a call. Raises ServiceError."""
         path = request.scope["path"]
         name, _, last = path.removeprefix("/").partition("/")
         is_call = name in self._calls or name in self._other_calls
-        is_path = _LEASE.fullmatch(last) if name in _OF_LEASES else is_call and not last
+        is_path = _LEASE.fullmatch(last) if name in _LEASE_CALLS else is_call and not last
         if request.scope["query_string"] or not is_path:
             raise NotFound(f"{path[:100]!r} is not a call of a coordinator")
         try:
             head, signature = read_head(path, request.headers)
             if head.run != self._run:
-                raise BadSignature(f"another run is here ({self._run}, not {head.run[:100]!r})")
+                raise BadSignature(f"this coordinator serves the run {self._run}, not {head.run[:100]!r}")
             if not self._coordinator.has_member(head.node):
                 self._limit_joins(request, path)
             check_signature(head, signature)
@@ -178,7 +178,7 @@ class CoordinatorApp:
         return _Call(request, head, signature, name, int(last or -1))
 
     def _limit_joins(self, request: Request, path: str) -> None:
-        """Allow strangers to join, at a bounded rate, and nothing else."""
+        """Allow strangers only to join, at a bounded rate. Raises BadSignature and RetryLater."""
         if path != _JOIN:
             raise BadSignature("unknown key; join first")
         if wait := self._joins.wait_seconds(request.client.host if request.client else "", 0):
@@ -187,8 +187,8 @@ class CoordinatorApp:
     def _admit(self, call: _Call) -> None:
         """Refuse replayed, stale and too frequent calls. Raises StaleIncarnation and ServiceError."""
         head, now = call.head, time.time()
-        if (call.request.scope["path"] in _OF_OPERATOR) != self._coordinator.is_operator(head.node):
-            raise Forbidden("calls of the operator, and no others, must be signed with the key of the run")
+        if (call.request.scope["path"] in _OPERATOR_PATHS) != self._coordinator.is_operator(head.node):
+            raise Forbidden("the key of the run must sign the operator's calls, and only those")
         self._nonces.check(head, now)
         if wait := self._rates.wait_seconds(head.node.hex(), 0):
             raise RetryLater("this node calls too often", max(1, round(wait)))
@@ -196,22 +196,22 @@ class CoordinatorApp:
             self._nonces.record(head, now)
 
     async def _answer(self, call: _Call) -> Any:
-        kind, answer = self._calls[call.name]
-        body = await _digested(call, _SMALL_BYTES)
-        message = None if kind is None else _decoded(body, kind)
+        kind, handler = self._calls[call.name]
+        body = await _read_signed_body(call, _SMALL_BYTES)
+        message = None if kind is None else _decode(body, kind)
         _check_worker(call, message)
-        threads = self._asking_threads if call.name == "work" else self._threads
-        return await anyio.to_thread.run_sync(lambda: answer(call, message), limiter=threads)
+        threads = self._trainer_threads if call.name == "work" else self._threads
+        return await anyio.to_thread.run_sync(lambda: handler(call, message), limiter=threads)
 
     async def _join(self, call: _Call) -> JoinResponse:
-        node, was_known = call.head.node, self._coordinator.has_member(call.head.node)
-        message = _decoded(await _digested(call, _SMALL_BYTES), JoinRequest)
-        joined: JoinResponse = await self._call(lambda: self._coordinator.join(node, message))
-        if not was_known:
+        node, was_member = call.head.node, self._coordinator.has_member(call.head.node)
+        message = _decode(await _read_signed_body(call, _SMALL_BYTES), JoinRequest)
+        response: JoinResponse = await self._call(lambda: self._coordinator.join(node, message))
+        if not was_member:
             self._nonces.record(call.head, time.time())
-        return joined
+        return response
 
-    async def _take_answers(self, call: _Call) -> list[ResultStatus]:
+    async def _accept_results(self, call: _Call) -> list[ResultStatus]:
         node, coordinator = call.head.node, self._coordinator
         if node in self._uploading:
             raise RetryLater("a node may send one body with results at a time", 2)
@@ -222,14 +222,14 @@ class CoordinatorApp:
                 await read_body(call.request, _LATE_BYTES, keep=False)
                 raise NotFound("this node has held no lease since the coordinator started; its results are stale")
             with self._room.reserve(max_bytes):
-                body = await _digested(call, max_bytes)
+                body = await _read_signed_body(call, max_bytes)
                 return await anyio.to_thread.run_sync(lambda: self._submit(call, body), limiter=self._decoding_threads)
         finally:
             self._uploading.discard(node)
 
     def _submit(self, call: _Call, body: bytes) -> list[ResultStatus]:
         try:
-            message = _decoded(body, SubmitRequest)
+            message = _decode(body, SubmitRequest)
         except MalformedRequest:
             self._coordinator.reject_body(call.head.node)
             raise
@@ -239,15 +239,15 @@ class CoordinatorApp:
     async def _verdict(self, call: _Call) -> None:
         node, coordinator = call.head.node, self._coordinator
         max_bytes = await self._call(lambda: coordinator.max_verdict_bytes(node, call.lease))
-        if max_bytes is None:  # another verifier has the lease by now
+        if max_bytes is None:  # the file was reassigned, or its lease has ended
             await read_body(call.request, _LATE_BYTES, keep=False)
             return
         with self._room.reserve(max_bytes):
-            verified = _decoded(await _digested(call, max_bytes), VerificationResult)
+            verified = _decode(await _read_signed_body(call, max_bytes), VerificationResult)
             await self._call(lambda: coordinator.submit_verdict(node, call.lease, verified))
 
-    async def _call(self, what: Callable[[], Any]) -> Any:
-        return await anyio.to_thread.run_sync(what, limiter=self._threads)
+    async def _call(self, call: Callable[[], Any]) -> Any:
+        return await anyio.to_thread.run_sync(call, limiter=self._threads)
 
 
 def _check_worker(call: _Call, message: Any) -> None:
@@ -256,20 +256,21 @@ def _check_worker(call: _Call, message: Any) -> None:
         raise Forbidden("a worker's name must be its public key in hexadecimal")
 
 
-async def _digested(call: _Call, max_bytes: int) -> bytes:
-    """Read the body of a call. Raises Unauthorized if it is not the signed one, and what `read_body` raises."""
+async def _read_signed_body(call: _Call, max_bytes: int) -> bytes:
+    """Read the body of a call. Raises Unauthorized if its digest is not the signed one, and what `read_body` raises."""
     body = await read_body(call.request, max_bytes)
     if blake3(body).digest() != call.head.digest:
         raise Unauthorized("the body does not have the signed digest")
     return body
 
 
-def _decoded(body: bytes, kind: Any) -> Any:
+def _decode(body: bytes, kind: Any) -> Any:
     try:
         return msgspec.msgpack.decode(body, type=kind)
     except (msgspec.MsgspecError, OverflowError, RecursionError, UnicodeDecodeError) as error:
         raise MalformedRequest(
-            f"the body is no {kind.__name__}: {error}. Coordinator and node must have the same version of curate"
+            f"the body is not of type {kind.__name__}: {error}. Coordinator and node must have the same version of "
+            "curate"
         ) from None
 
 

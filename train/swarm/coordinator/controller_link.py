@@ -1,4 +1,4 @@
-"""The coordinator's link to the trainer, to which the swarm is one worker."""
+"""The coordinator's link to the trainer. To the trainer, the swarm is one worker."""
 
 import logging
 import threading
@@ -24,13 +24,13 @@ WORKER = "swarm"
 _BEAT_SECONDS = 3.0  # the controller declares a worker dead after 15 s of silence
 _POLL_SECONDS = 0.2
 _RECONNECT_SECONDS = 2.0
-_NOTHING_SECONDS = 0.25  # pause between requests after the controller had no groups
+_EMPTY_SECONDS = 0.25  # pause of requests after the controller had no groups
 
 
 class ControllerLink:
     """Requests groups from the controller in the calling threads; a single thread makes all other calls.
 
-    running    returns the groups that nodes work on, or that wait for a verdict
+    running    returns the groups without a verdict
     unwanted   called with groups that the controller no longer waits for
     version    returns the newest published version of the weights
     """
@@ -48,12 +48,12 @@ class ControllerLink:
         self._wakes = threading.Event()  # set if there is something to send
         self._n_tokens = 0  # submitted since the last heartbeat
         self._beat_at = 0.0
-        self._nothing_until = 0.0
-        self._is_gone = False
+        self._request_at = 0.0  # earliest time of the next request for groups
+        self._is_unreachable = False
 
     def request_leases(self, request: LeaseRequest) -> tuple[Lease, ...]:
-        """Return groups for a node; none if there are none, or the trainer is unreachable."""
-        if self.has_ended or self._is_gone or time.monotonic() < self._nothing_until:
+        """Return groups for a node; none if the trainer has none, or is unreachable."""
+        if self.has_ended or self._is_unreachable or time.monotonic() < self._request_at:
             return ()
         try:
             work = self._controller.request_leases(request)
@@ -62,7 +62,7 @@ class ControllerLink:
             return ()
         self.has_ended = self.has_ended or work.run_ended
         if not work.leases:
-            self._nothing_until = time.monotonic() + _NOTHING_SECONDS
+            self._request_at = time.monotonic() + _EMPTY_SECONDS
         return work.leases
 
     def submit_results(self, groups: Collection[tuple[SampleResult, ...]]) -> None:
@@ -80,15 +80,15 @@ class ControllerLink:
             self._wakes.set()
 
     def run_until_stopped(self, stop: threading.Event) -> None:
-        """Send to the trainer until stopped. Raises RunError if it refuses us, as the trainer of another run."""
+        """Send to the trainer until stopped. Raises RunError if it refuses the call, as the trainer of another run."""
         is_new = True
         while not stop.is_set():
             try:
-                if is_new:  # groups of an earlier coordinator are unknown
+                if is_new:  # release the groups of an earlier coordinator
                     self._controller.release(ReleaseRequest(WORKER))
                     is_new = False
                 self._send()
-                self._is_gone = False
+                self._is_unreachable = False
             except ControllerUnreachable as error:
                 self._report_unreachable(error)
                 stop.wait(_RECONNECT_SECONDS)
@@ -115,7 +115,7 @@ class ControllerLink:
     def _beat(self) -> None:
         now, running = time.monotonic(), self._running()
         speed = self._n_tokens / (now - self._beat_at) if self._beat_at else 0.0
-        if running:  # a lease must not expire at the trainer: the coordinator decides that
+        if running:  # keeps leases alive at the trainer: the coordinator decides when they expire
             speed = max(speed, 1e-6)
         with self._lock:  # others queue completions meanwhile
             waiting = {(answers[0].group, answers[0].attempt) for answers in self._answers}
@@ -126,5 +126,5 @@ class ControllerLink:
         self._unwanted(set(orders.leases_to_drop) - waiting)
 
     def _report_unreachable(self, error: ControllerUnreachable) -> None:
-        (log.debug if self._is_gone else log.warning)("%s; leases stay, and answers wait", error)
-        self._is_gone = True
+        (log.debug if self._is_unreachable else log.warning)("%s; leases stay open, and completions are queued", error)
+        self._is_unreachable = True

@@ -1,4 +1,4 @@
-"""The calls of nodes, verifiers and the operator to a coordinator."""
+"""Handlers for the calls of nodes, verifiers and the operator."""
 
 import logging
 import random
@@ -54,19 +54,19 @@ from train.swarm.signatures import public_key_bytes
 log = logging.getLogger(__name__)
 
 _CLOCK_SECONDS = 1.0
-_STALL_SECONDS = 10.0  # a pause this long in our own process would make live nodes look dead
+_STALL_SECONDS = 10.0  # a longer pause of this process is excluded from all deadlines
 _RETRY_SECONDS = 0.5
 _NODES_PER_SECOND = 100  # request rate of all nodes together while there are no groups
 
 
 class Coordinator:
-    """Serves calls in any thread; the caller's key is known from the signature.
+    """The handlers of all calls, for any thread. `key` parameters are keys of callers, from verified signatures.
 
     controller  the trainer's
     key         of the run
     answers     store of completions without a verdict
     latest      returns the newest published version, or None
-    relays      returns the version that each relay names, for the operator
+    relays      returns the newest version on each relay, for the operator
     fail        called with an error that must end the process
     """
 
@@ -77,7 +77,7 @@ class Coordinator:
     ) -> None:  # fmt: skip
         self.settings = settings
         self._signed_settings = sign_settings(settings, key)
-        self._public = public_key_bytes(key)
+        self._public_key = public_key_bytes(key)
         self._ledger, self._answers, self._latest, self._relays, self._fail = ledger, answers, latest, relays, fail
         self._lock = threading.RLock()
         with ledger.transaction():
@@ -86,11 +86,11 @@ class Coordinator:
             controller, running=self._running, unwanted=self._cancel, version=lambda: self._state.version
         )
         self._requesting: set[bytes] = set()  # nodes with a request to the trainer in progress
-        self._completions = 1  # completions of a group, as far as known
+        self._completions = 1  # completions of a group; 1 until the first lease
         self._stop = threading.Event()
         self._threads = [
-            threading.Thread(target=self._guarded, args=(what,), name=name, daemon=True)
-            for what, name in ((self._trainer.run_until_stopped, "trainer"), (self._follow_clock, "clock"))
+            threading.Thread(target=self._run_guarded, args=(loop,), name=name, daemon=True)
+            for loop, name in ((self._trainer.run_until_stopped, "trainer"), (self._tick_until_stopped, "clock"))
         ]
 
     def start(self) -> None:
@@ -117,20 +117,20 @@ class Coordinator:
             nodes = [member.notified_of_end for member in self._state.members.values() if member.lifecycle.is_alive]
             return all(nodes) and self._state.all_verifiers_notified(time.monotonic())
 
-    # --- who calls ---
+    # --- keys of callers ---
 
     def has_member(self, key: bytes) -> bool:
         """Return whether this key may make calls other than to join."""
-        return key == self._public or self._state.has_member(key)
+        return key == self._public_key or self._state.has_member(key)
 
     def is_operator(self, key: bytes) -> bool:
         """Return whether this is the key of the run."""
-        return key == self._public
+        return key == self._public_key
 
     def check_invite(self, join: JoinRequest) -> Invite:
         """Return the invite in a message. Raises Forbidden if it is not an invite of this run."""
         try:
-            invite = read_invite(join.invite.decode("ascii", "replace"), self._public)
+            invite = read_invite(join.invite.decode("ascii", "replace"), self._public_key)
         except ConfigError as error:
             raise Forbidden(str(error)) from None
         if invite.run != self.settings.run:
@@ -162,7 +162,7 @@ class Coordinator:
                 return LeaseResponse(wait_seconds=self._wait_seconds())
             can_evaluate = state.can_evaluate(key)
             self._requesting.add(key)
-        # Others may call meanwhile, but not the same node: its capacity would count twice.
+        # Without the lock. A second request of the same node is refused meanwhile: its capacity would count twice.
         try:
             slots = min(request.slots, budget * self._completions)
             return self._request_from_trainer(key, LeaseRequest(WORKER, request.loaded_version, slots, can_evaluate))
@@ -170,10 +170,10 @@ class Coordinator:
             self._requesting.discard(key)
 
     def _request_from_trainer(self, key: bytes, request: LeaseRequest) -> LeaseResponse:
-        asked = self._trainer.request_leases(request)
+        trainer_leases = self._trainer.request_leases(request)
         with self._turn() as (state, now):
-            self._completions = max((len(lease.seeds) for lease in asked), default=self._completions)
-            granted = [state.grant(key, lease, now) for lease in asked]
+            self._completions = max((len(lease.seeds) for lease in trainer_leases), default=self._completions)
+            granted = [state.grant(key, lease, now) for lease in trainer_leases]
             state.has_ended = state.has_ended or self._trainer.has_ended
             leases = tuple(lease for lease in granted if lease is not None)
             return LeaseResponse(leases, 0.0 if leases else self._wait_seconds(), state.has_ended)
@@ -194,23 +194,23 @@ class Coordinator:
             return state.begin_upload(key, now + MAX_UPLOAD_SECONDS)
 
     def submit_results(self, key: bytes, request: SubmitRequest) -> list[ResultStatus]:
-        """Accept results, of a node in one thread at a time. Verifiers get them once their lease is complete.
+        """Store results, and queue complete leases for verifiers. One thread at a time may call this for a node.
 
-        Raises RunError if the disk is full: the node may send them again.
+        Raises RunError if the disk is full; the node may send them again.
         """
         by_lease: dict[int, list[SampleResult]] = {}
         for answer in request.answers:
             by_lease.setdefault(answer.group, []).append(answer)
-        statuses = {group: iter(self._take(key, group, answers)) for group, answers in by_lease.items()}
+        statuses = {group: iter(self._store(key, group, answers)) for group, answers in by_lease.items()}
         return [next(statuses[answer.group]) for answer in request.answers]
 
-    def _take(self, key: bytes, group: int, answers: Sequence[SampleResult]) -> list[ResultStatus]:
+    def _store(self, key: bytes, group: int, answers: Sequence[SampleResult]) -> list[ResultStatus]:
         with self._turn() as (state, now):
             lease = state.held_lease(key, group, now)
             if lease is None:
                 return [state.late_status(key, group)] * len(answers)
         try:
-            statuses = self._answers.add(lease, answers)  # not in a turn, whose errors end the coordinator
+            statuses = self._answers.add(lease, answers)  # outside `_turn`, whose errors end the coordinator
             if not self._answers.is_complete(lease) or (content := self._answers.read(group)) is None:
                 return statuses
             found, digest = decode_lease_file(content, lease, self.settings), blake3(content).digest()
@@ -273,7 +273,7 @@ class Coordinator:
     # --- calls of the operator ---
 
     def ban(self, ban: Ban) -> None:
-        """Ban a node. Raises NotFound."""
+        """Ban a node. Raises NotFound if it has never joined."""
         with self._turn() as (state, now):
             state.ban(ban.node, now)
 
@@ -287,7 +287,7 @@ class Coordinator:
 
     @contextmanager
     def _turn(self) -> Iterator[tuple[CoordinatorState, float]]:
-        """Hold the lock. All changes in the block are in the ledger before anyone is notified of them."""
+        """Hold the lock. Changes in the block are written to the ledger before any reply or call reports them."""
         with self._lock:
             try:
                 with self._ledger.transaction():
@@ -313,7 +313,7 @@ class Coordinator:
             state.cancel(keys, now)  # type: ignore[arg-type]
             state.has_ended = state.has_ended or self._trainer.has_ended
 
-    def _follow_clock(self, stop: threading.Event) -> None:
+    def _tick_until_stopped(self, stop: threading.Event) -> None:
         before = time.monotonic()
         while not stop.wait(_CLOCK_SECONDS):
             latest = self._latest()
@@ -326,12 +326,12 @@ class Coordinator:
                 if latest is not None:
                     state.record_version(latest.version, latest.manifest_digest)
 
-    def _guarded(self, what: Callable[[threading.Event], None]) -> None:
+    def _run_guarded(self, loop: Callable[[threading.Event], None]) -> None:
         try:
-            what(self._stop)
+            loop(self._stop)
         except BaseException as error:
             self._fail(error)
 
     def _wait_seconds(self) -> float:
-        crowd = max(1.0, len(self._state.members) / _NODES_PER_SECOND / _RETRY_SECONDS)
-        return _RETRY_SECONDS * crowd * random.uniform(0.7, 1.3)
+        factor = max(1.0, len(self._state.members) / _NODES_PER_SECOND / _RETRY_SECONDS)
+        return _RETRY_SECONDS * factor * random.uniform(0.7, 1.3)

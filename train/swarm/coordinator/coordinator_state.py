@@ -1,7 +1,7 @@
 """Nodes, verifiers and leases, and their entries in the ledger.
 
-Nothing here has a clock, a network or a thread: each method takes the time, in seconds of a monotonic clock, and
-messages for the trainer are collected until the caller takes them.
+This module uses no clock, network or threads: methods take the time, in seconds of a monotonic clock, and collect
+messages for the trainer until the caller sends them.
 """
 
 import logging
@@ -50,15 +50,15 @@ log = logging.getLogger(__name__)
 
 _ENGINE = re.compile(r"(vllm|transformers)( [\w.+-]{1,40}){0,4}", re.ASCII)
 _MAX_HARDWARE = 200  # characters
-_MAX_LEASES = 8  # of one node, without those that wait for a verdict
+_MAX_LEASES = 8  # open leases of one node, without submitted ones
 _SPEED_MARGIN, _MAX_LEASE_FACTOR = 1.5, 4.0  # of the time at a node's speed, and of the run's usual lease time
-_UNNAMED_LEASE_SECONDS = 30.0  # a lease that its node's heartbeats do not name for this long is released
-_ACTIVE_WINDOW_SECONDS = 60.0  # verifiers ask each second, unless they are busy
+_UNNAMED_LEASE_SECONDS = 30.0  # a lease omitted from its node's heartbeats for this long is released
+_ACTIVE_WINDOW_SECONDS = 60.0  # idle verifiers call each second
 _SUSPENDED_SECONDS = 600.0  # doubled with each suspension
-_FINISHED = 10_000  # ended leases whose ids are remembered, to recognize a file that is sent again
+_MAX_FINISHED = 10_000  # ended leases retained, to recognize a file that is sent again
 _LEASE_BITS = 63  # of the random lease numbers for nodes
-_NOTES = 256  # verdicts that wait for the next heartbeat of a node
-_LEFT = {NodeState.BANNED, NodeState.SUSPENDED, NodeState.LEFT, NodeState.DEAD}
+_MAX_UNSENT_VERDICTS = 256  # of a node, until its next heartbeat
+_INACTIVE = {NodeState.BANNED, NodeState.SUSPENDED, NodeState.LEFT, NodeState.DEAD}
 
 
 @dataclass(slots=True)
@@ -82,7 +82,9 @@ class NodeMember:
     tokens_per_second: float = 0.0
     leases: set[int] = field(default_factory=set)
     max_body_bytes: int = 0
-    unsent_verdicts: deque[tuple[LeaseKey, LeaseVerdict]] = field(default_factory=lambda: deque(maxlen=_NOTES))
+    unsent_verdicts: deque[tuple[LeaseKey, LeaseVerdict]] = field(
+        default_factory=lambda: deque(maxlen=_MAX_UNSENT_VERDICTS)
+    )
     n_lost_replies: int = 0
     notified_of_end: bool = False
     suspended_until: float = 0.0
@@ -90,7 +92,7 @@ class NodeMember:
 
 @dataclass(slots=True)
 class VerifierMember:
-    """A verifier that has joined."""
+    """A verifier that has joined. last_seen: time of its last call, in seconds."""
 
     last_seen: float
     notified_of_end: bool = False
@@ -158,13 +160,13 @@ class CoordinatorState:
         self.verifiers: dict[bytes, VerifierMember] = {}
         self.verdicts: Counter[str] = Counter()
         self.accepted: list[tuple[SampleResult, ...]] = []  # for the trainer
-        self.leases_to_release: list[LeaseKey] = []  # by the trainer's keys
+        self.leases_to_release: list[LeaseKey] = []  # keys of the trainer
         self.discarded: list[int] = []  # leases whose stored completions can be removed
         self._settings, self._ledger = settings, ledger
         self._records: dict[int, _OpenLease] = {}
         self._waiting: deque[int] = deque()  # leases with a file that waits for a verifier
         self._finished: OrderedDict[int, tuple[bytes, bytes]] = OrderedDict()  # node, and digest of the file
-        self._over_counts: Counter[str] = Counter()
+        self._finished_counts: Counter[str] = Counter()  # by final state
         self._can_evaluate = True  # until the trainer requests samples that cannot be verified
         self._restore(now)
 
@@ -212,7 +214,7 @@ class CoordinatorState:
         running = set(beat.running_leases)
         for lease in sorted(member.leases):
             record = self._records.get(lease)
-            if record is None:  # the node was suspended for the one before it
+            if record is None:  # an earlier lease in this loop has suspended the node
                 continue
             if _key(lease) in running:
                 record.last_named, record.is_held = now, True
@@ -228,22 +230,22 @@ class CoordinatorState:
         return HeartbeatResponse(tuple(sorted(drop)), self.has_ended, verdicts)
 
     def release(self, key: bytes, leases: Collection[LeaseKey] | None, now: float) -> None:
-        """Release a node or a verifier, or these leases of a node.
+        """Release these leases of a node; None for all, because the node or verifier leaves.
 
-        A released lease counts against the node like an expired one; for a node that leaves, one of its leases does.
+        A released lease counts as expired; of a leaving node, only one of its leases does.
         """
         if self.verifiers.pop(key, None) is not None:
             self._requeue(key, now)
         elif key in self.members:
             held = self._open_leases(self.members[key])
-            given = held[:1] if leases is None else [lease for lease in held if _key(lease) in leases]
-            for lease in given:
+            abandoned = held[:1] if leases is None else [lease for lease in held if _key(lease) in leases]
+            for lease in abandoned:
                 self._apply(_LeaseChange(lease, TrackedLease.abandon), now)
             if leases is None:
                 self._apply(_NodeChange(key, NodeEvent.LEAVE), now)
 
     def ban(self, key: bytes, now: float) -> None:
-        """Ban a node for the operator. Raises NotFound."""
+        """Ban a node for the operator. Raises NotFound if it has never joined."""
         if key not in self.members:
             raise NotFound("there is no such node; curate swarm status lists them")
         self._apply(_NodeChange(key, NodeEvent.HARD), now)
@@ -262,8 +264,8 @@ class CoordinatorState:
         if not member.lifecycle.may_lease:
             return 0
         account = self._ledger.account(key)
-        most = min(ceil(_MAX_LEASES * account.reputation), 1 + account.verdict_counts.get("accepted", 0) // 2)
-        return min(max(1, most) - n_open, 3 * _MAX_LEASES - len(member.leases))
+        limit = min(ceil(_MAX_LEASES * account.reputation), 1 + account.verdict_counts.get("accepted", 0) // 2)
+        return min(max(1, limit) - n_open, 3 * _MAX_LEASES - len(member.leases))
 
     def is_too_old(self, version: int) -> bool:
         """Return whether verifiers have dropped this version, or will before a completion arrives."""
@@ -279,7 +281,7 @@ class CoordinatorState:
         member = self.members.get(key)
         if not is_verifiable(lease.sampling_params) and self._can_evaluate:
             self._can_evaluate = False
-            log.error("samples of an evaluation are refused: %s cannot be verified", lease.sampling_params)
+            log.error("refusing samples of an evaluation: %s cannot be verified", lease.sampling_params)
         is_granted = (
             member is not None
             and member.is_connected
@@ -305,7 +307,7 @@ class CoordinatorState:
         return member.max_body_bytes
 
     def held_lease(self, key: bytes, lease: int, now: float) -> Lease | None:
-        """Return a lease as its node has it, and record a sign of life; None if it is not this node's."""
+        """Return a lease as its node has it, and record that the node named it; None if it is not this node's."""
         record = self._records.get(lease)
         if record is None or record.node != key:
             return None
@@ -313,24 +315,24 @@ class CoordinatorState:
         return record.node_lease
 
     def late_status(self, key: bytes, lease: int) -> ResultStatus:
-        """Return the status of a result for a lease that is not this node's, or no longer.
+        """Return the status of a result for a lease that has ended or is not this node's.
 
-        After a restart, earlier leases are unknown, so such results are only stale.
+        "stale" for leases from before a restart, which are unknown.
         """
         node, digest = self._finished.get(lease, (b"", b""))
         return "again" if node == key and digest else "stale"
 
     def first_open_lease(self, key: bytes) -> int | None:
-        """Return a lease of a node with missing completions."""
+        """Return a lease of a node with missing completions; None if there is none."""
         member = self.members.get(key)
         return next(iter(self._open_leases(member)), None) if member else None
 
     def submit(
         self, key: bytes, lease: int, n_bytes: int, digest: bytes, now: float, verdict: LeaseVerdict | None = None
     ) -> ResultStatus:
-        """Record that the completions of a lease are all here; the caller stores them.
+        """Record that the caller has stored all completions of a lease.
 
-        verdict: on completions that need no verifier
+        verdict: rejection that needs no verifier; None to queue the file for verifiers
         """
         record = self._records.get(lease)
         if record is None or record.node != key:
@@ -360,9 +362,9 @@ class CoordinatorState:
 
     def cancel(self, keys: Collection[LeaseKey], now: float) -> None:
         """Cancel groups that the trainer no longer waits for."""
-        gone = set(keys)
+        cancelled = set(keys)
         for lease, record in list(self._records.items()):
-            if record.key in gone:
+            if record.key in cancelled:
                 self._apply(_LeaseChange(lease, TrackedLease.cancel, is_wanted=False), now)
 
     def open_lease_keys(self) -> tuple[LeaseKey, ...]:
@@ -374,7 +376,7 @@ class CoordinatorState:
     def assign_job(self, key: bytes, now: float) -> VerificationJobResponse:
         """Assign the file that has waited longest to a verifier. Raises NotJoined and Forbidden.
 
-        A verifier has one file at a time. If it has one already, it never received it, or has dropped it.
+        A verifier has one file at a time: an unfinished one is requeued, because it was lost or dropped.
         """
         verifier = self._verifier(key)
         self._requeue(key, now)
@@ -392,7 +394,7 @@ class CoordinatorState:
         return VerificationJobResponse(run_ended=self.has_ended)
 
     def claimed_file_digest(self, key: bytes, lease: int, now: float) -> bytes | None:
-        """Return the digest of a lease's file if this verifier works on it. Raises NotJoined and Forbidden."""
+        """Return the digest of a lease's file if this verifier has claimed it. Raises NotJoined and Forbidden."""
         self._verifier(key).last_seen = now
         record = self._records.get(lease)
         if record is None or record.state.verifier != key:
@@ -409,8 +411,8 @@ class CoordinatorState:
 
     def all_verifiers_notified(self, now: float) -> bool:
         """Return whether all recently active verifiers were notified of the run's end."""
-        lately = [verifier for verifier in self.verifiers.values() if now - verifier.last_seen < _ACTIVE_WINDOW_SECONDS]
-        return all(verifier.notified_of_end for verifier in lately)
+        active = [verifier for verifier in self.verifiers.values() if now - verifier.last_seen < _ACTIVE_WINDOW_SECONDS]
+        return all(verifier.notified_of_end for verifier in active)
 
     def record_verdict(self, key: bytes, lease: int, verified: VerificationResult, now: float) -> None:
         """Record a verdict; ignore it if the verifier no longer has the lease.
@@ -424,7 +426,7 @@ class CoordinatorState:
         if verdict.outcome == "accepted":
             is_refused = any(answer.finish_reason == "refused" for answer in verified.answers)
             if is_refused and len(record.trainer_lease.prompt) < self._settings.engine.context_tokens:
-                verdict = LeaseVerdict("soft", "length")  # else nodes could choose what is trained on, without any work
+                verdict = LeaseVerdict("soft", "length")  # otherwise nodes could choose prompts by refusing others
             elif check_results(verified.answers, record.node_lease, self._settings):
                 verdict = LeaseVerdict("unknown", "crashed")
         answers = to_trainer(verified.answers, record.trainer_lease)
@@ -457,19 +459,19 @@ class CoordinatorState:
 
     def lease_counts(self) -> dict[str, int]:
         """Return the number of leases, open and ended, by state."""
-        return dict(self._over_counts + Counter(record.state.state.value for record in self._records.values()))
+        return dict(self._finished_counts + Counter(record.state.state.value for record in self._records.values()))
 
     # --- inside ---
 
     def _restore(self, now: float) -> None:
         """Restore the members from the ledger. Open leases become unknown, since their files may be lost."""
-        before = self._ledger.accounts
-        for key, account in before.nodes.items():
-            if account.role == "node":  # live nodes must show that they still are
+        accounts = self._ledger.accounts
+        for key, account in accounts.nodes.items():
+            if account.role == "node":  # all heartbeats count from now
                 self.members[key] = member = NodeMember(replace(account.lifecycle, last_heartbeat=now))
                 if member.lifecycle.state is NodeState.SUSPENDED:
                     member.suspended_until = now + _suspension_seconds(account)
-        for lease, node in list(before.open_leases.items()):
+        for lease, node in list(accounts.open_leases.items()):
             self._ledger.append(VerdictEntry(node, lease, "unknown", "restarted"))
 
     def _join_verifier(self, key: bytes, digest: bytes, now: float) -> None:
@@ -485,15 +487,15 @@ class CoordinatorState:
         if member.lifecycle.state is NodeState.SUSPENDED and now < member.suspended_until:
             seconds = ceil(member.suspended_until - now)
             raise RetryLater(f"{_exclusion(self._ledger.account(key))}. It may join again in {seconds} s", seconds)
-        life, _ = node_lifecycle.next_state(member.lifecycle, NodeEvent.JOIN, now)
-        is_new, was_gone = digest not in self._ledger.accounts.owners, life.state is not member.lifecycle.state
-        if was_gone or is_new:
+        joined, _ = node_lifecycle.next_state(member.lifecycle, NodeEvent.JOIN, now)
+        is_new, rejoins = digest not in self._ledger.accounts.owners, joined.state is not member.lifecycle.state
+        if rejoins or is_new:
             self._ledger.append(JoinEntry(key, digest))
         if is_new and invite.stake > 0:
             self._ledger.append(StakeEntry(key, invite.stake))
         self.members[key] = member
-        if was_gone:
-            member.lifecycle = life
+        if rejoins:
+            member.lifecycle = joined
         else:
             member.lifecycle = replace(member.lifecycle, last_heartbeat=max(now, member.lifecycle.last_heartbeat))
         member.is_connected, member.engine, member.hardware = True, engine, _printable(hardware)
@@ -516,22 +518,25 @@ class CoordinatorState:
         return self.verifiers[key]
 
     def _grant(self, key: bytes, lease: Lease, now: float) -> Lease:
-        draw, seconds = replace(lease.sampling_params, verifiable=True, logprobs=True), self._lease_seconds(key, lease)
+        params, seconds = (
+            replace(lease.sampling_params, verifiable=True, logprobs=True),
+            self._lease_seconds(key, lease),
+        )
         while (number := secrets.randbits(_LEASE_BITS)) in self._records or number in self._finished:
             pass
         # A node must not recognize a repeated prompt by the trainer's group number.
-        told = changed(lease, group=number, attempt=0, sampling_params=draw, expires_in_seconds=seconds)
+        node_lease = changed(lease, group=number, attempt=0, sampling_params=params, expires_in_seconds=seconds)
         self._ledger.append(LeaseEntry(key, number, lease.group, lease.attempt, lease.version))
-        self._records[number] = _OpenLease(told, lease, key, TrackedLease(now + seconds), now)
+        self._records[number] = _OpenLease(node_lease, lease, key, TrackedLease(now + seconds), now)
         member = self.members[key]
         member.leases.add(number)
-        member.max_body_bytes = max(member.max_body_bytes, max_file_bytes(told))
-        return told
+        member.max_body_bytes = max(member.max_body_bytes, max_file_bytes(node_lease))
+        return node_lease
 
     def _lease_seconds(self, key: bytes, lease: Lease) -> float:
         """Return the time limit of a lease, longer for a node that reports a low speed.
 
-        A false speed gains a few times the usual time, for few leases.
+        A false speed gains at most _MAX_LEASE_FACTOR times the usual limit.
         """
         usual, speed = self._settings.lease_seconds, self.members[key].tokens_per_second
         if speed <= 0:
@@ -541,13 +546,13 @@ class CoordinatorState:
         return min(max(usual, _SPEED_MARGIN * n_tokens / speed), _MAX_LEASE_FACTOR * usual)
 
     def _requeue(self, verifier: bytes, now: float) -> None:
-        """Requeue the file of a verifier that is gone, was restarted, or no longer has it."""
+        """Requeue the file of a verifier that left, restarted, or dropped it."""
         for lease, record in list(self._records.items()):
             if record.state.verifier == verifier:
                 self._apply(_LeaseChange(lease, lambda state: state.release_claim(verifier)), now)
 
     def _apply(self, change: _Change, now: float) -> None:
-        """Apply a change and everything that follows from it."""
+        """Apply a change and its consequences."""
         changes = deque([change])
         while changes:
             change = changes.popleft()
@@ -560,33 +565,33 @@ class CoordinatorState:
         record = self._records.get(change.lease)
         if record is None:
             return []
-        was = record.state.state
+        before = record.state.state
         record.state = change.step(record.state)
-        if was is LeaseState.VERIFYING and record.state.state is LeaseState.SUBMITTED:
+        if before is LeaseState.VERIFYING and record.state.state is LeaseState.SUBMITTED:
             self._waiting.append(change.lease)
         return self._finish(change, record, record.state.verdict) if record.state.verdict is not None else []
 
     def _finish(self, change: _LeaseChange, record: _OpenLease, verdict: LeaseVerdict) -> list[_Change]:
         """Record the verdict on a lease, and return its effects on the node."""
         lease, member = change.lease, self.members[record.node]
-        word = "expired" if verdict.reason == "expired" else verdict.outcome
-        self._ledger.append(VerdictEntry(record.node, lease, word, verdict.reason))
+        outcome = "expired" if verdict.reason == "expired" else verdict.outcome
+        self._ledger.append(VerdictEntry(record.node, lease, outcome, verdict.reason))
         del self._records[lease]
         self._finished[lease] = record.node, record.state.blake3
-        if len(self._finished) > _FINISHED:
+        if len(self._finished) > _MAX_FINISHED:
             self._finished.popitem(last=False)
         member.leases.discard(lease)
         member.unsent_verdicts.append((_key(lease), verdict))
         self.discarded.append(lease)
         self.verdicts[verdict.reason] += 1
-        self._over_counts[record.state.state.value] += 1
+        self._finished_counts[record.state.state.value] += 1
         if verdict.outcome == "accepted":
             n_tokens = sum(len(answer.tokens) // 4 for answer in change.answers)
             self._ledger.append(PayEntry(record.node, lease, n_tokens))
             self.accepted.append(change.answers)
         elif change.is_wanted:
             self.leases_to_release.append(record.key)
-        event = VERDICT_EVENTS.get(word)
+        event = VERDICT_EVENTS.get(outcome)
         return [_NodeChange(record.node, event, verdict.reason)] if event else []
 
     def _change_node(self, change: _NodeChange, now: float) -> list[_Change]:
@@ -594,7 +599,7 @@ class CoordinatorState:
         before = member.lifecycle.state
         member.lifecycle, effects = node_lifecycle.next_state(member.lifecycle, change.event, now)
         after = member.lifecycle.state
-        if after is not before and after in _LEFT:
+        if after is not before and after in _INACTIVE:
             self._ledger.append(LeaveEntry(key, after.value))  # type: ignore[arg-type]
         if after is NodeState.SUSPENDED and before is not after:
             member.suspended_until = now + _suspension_seconds(self._ledger.account(key))
@@ -603,17 +608,17 @@ class CoordinatorState:
         return self._end_leases(member, after) if NodeEffect.FREE_LEASES in effects else []
 
     def _end_leases(self, member: NodeMember, state: NodeState) -> list[_Change]:
-        """Return how a node's leases end in its new state.
+        """Return the changes that end a node's leases in its new state.
 
-        A silent node is charged for one lease: an outage must not count as many times as it had leases.
+        Of a silent node, only one lease counts as expired, so an outage counts once.
         """
         if state is NodeState.BANNED:
             return [_LeaseChange(lease, TrackedLease.revoke) for lease in member.leases]
-        has_gone = state in (NodeState.UNHEALTHY, NodeState.DEAD)
+        is_silent = state in (NodeState.UNHEALTHY, NodeState.DEAD)
         held = [lease for lease in self._open_leases(member) if self._records[lease].is_held]
-        blamed = held[:1] if has_gone else []
+        abandoned = held[:1] if is_silent else []
         return [
-            _LeaseChange(lease, TrackedLease.abandon if lease in blamed else TrackedLease.free)
+            _LeaseChange(lease, TrackedLease.abandon if lease in abandoned else TrackedLease.free)
             for lease in sorted(member.leases)
         ]
 
@@ -623,8 +628,9 @@ class CoordinatorState:
         return [lease for lease in sorted(member.leases) if self._records[lease].state.state is is_open]
 
     def _has_thresholds_for(self, engine: str) -> bool:
-        """Return whether thresholds were measured for an engine; a node must not get the fallback by naming an
-        unmeasured one.
+        """Return whether a node may join with an engine: its kind has thresholds or the fallback, or there are none.
+
+        Kinds with thresholds of their own never get the fallback, so a node cannot choose it.
         """
         name, thresholds = engine.split()[0], self._settings.thresholds
         is_measured = any(pair.partition("/")[0] == name for pair in thresholds)
@@ -649,15 +655,14 @@ def _suspension_seconds(account: Account) -> float:
 
 
 def _exclusion(account: Account) -> str:
-    """Describe to its owner why a node is suspended or banned."""
+    """Describe for its owner why a node is suspended or banned."""
     if account.lifecycle.state is NodeState.BANNED:
-        why = f"a lease of it was rejected ({account.last_fault})" if account.last_fault else "the operator did so"
-        return f"this node is banned: {why}"
+        reason = f"a lease was rejected ({account.last_fault})" if account.last_fault else "by the operator"
+        return f"this node is banned: {reason}"
     verdicts = account.lifecycle.recent_soft_rejections
-    why = f"{sum(verdicts)} of its last {len(verdicts)} leases were rejected or ran out"
-    if account.last_fault == "expired":
-        return f"this node is suspended: {why}, the last one because no answers came in time"
-    return f"this node is suspended: {why}, the last one for this reason: {account.last_fault or 'unknown'}"
+    summary = f"{sum(verdicts)} of its last {len(verdicts)} leases were rejected or expired"
+    reason = "no completions arrived in time" if account.last_fault == "expired" else account.last_fault or "unknown"
+    return f"this node is suspended: {summary}; last reason: {reason}"
 
 
 def _printable(text: str) -> str:

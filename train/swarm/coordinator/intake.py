@@ -1,6 +1,6 @@
 """The intake of a coordinator: refusals, bodies bounded in size and time, and storage of completions for verifiers.
 
-train/swarm/client.py handles these statuses.
+train/swarm/client.py handles the statuses of refusals.
 """
 
 import os
@@ -22,9 +22,9 @@ from train.errors import RunError
 from train.swarm.lease_file import is_refusal, join_lease_file, max_file_bytes
 
 _MIN_SECONDS = 15.0
-_SLOWEST = 50_000  # minimum average rate of a body, in bytes per second
+_MIN_UPLOAD_RATE = 50_000  # bytes per second, on average
 MAX_UPLOAD_SECONDS = 900.0
-_MAX_CONCURRENT = 512 * 2**20  # bytes of all bodies that arrive or wait to be written
+_MAX_RESERVED_BYTES = 512 * 2**20  # of all bodies that arrive or wait to be written
 
 
 class NotJoined(ServiceError):
@@ -34,7 +34,7 @@ class NotJoined(ServiceError):
 
 
 class Forbidden(ServiceError):
-    """The node may not take part, permanently."""
+    """A permanent refusal of the node."""
 
     status = HTTPStatus.FORBIDDEN
 
@@ -44,7 +44,7 @@ class NotFound(ServiceError):
 
 
 class RetryLater(ServiceError):
-    """The node must retry later: too many calls, or too early."""
+    """A refusal of too many or too early calls."""
 
     status = HTTPStatus.TOO_MANY_REQUESTS
 
@@ -53,10 +53,10 @@ class RetryLater(ServiceError):
 
 
 class UploadBudget:
-    """Memory for bodies; what does not fit must be sent later."""
+    """The limit of memory for bodies."""
 
     def __init__(self) -> None:
-        self._free = _MAX_CONCURRENT
+        self._free = _MAX_RESERVED_BYTES
 
     @contextmanager
     def reserve(self, max_bytes: int) -> Iterator[None]:
@@ -72,12 +72,12 @@ class UploadBudget:
 
 async def read_body(request: Request, max_bytes: int, *, keep: bool = True) -> bytes:
     """Read the body of a request within a time proportional to `max_bytes`; see request_body.read_body."""
-    seconds = min(_MIN_SECONDS + max_bytes / _SLOWEST, MAX_UPLOAD_SECONDS)
+    seconds = min(_MIN_SECONDS + max_bytes / _MIN_UPLOAD_RATE, MAX_UPLOAD_SECONDS)
     return await request_body.read_body(request, max_bytes, seconds, keep=keep)
 
 
 class BrokenAnswers(Exception):
-    """Completions that reject their lease, whatever else arrives."""
+    """Invalid completions, which reject their lease."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
@@ -93,7 +93,7 @@ class _Location(NamedTuple):
 
 
 class AnswerStore:
-    """The completions of leases, one file for each lease. The first completion of a seed stays.
+    """The completions of leases, one file for each lease. The first completion of each seed counts.
 
     Files of an earlier coordinator are removed, since their leases are unknown. One thread at a time may add to a
     lease.
@@ -101,7 +101,7 @@ class AnswerStore:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._places: dict[int, dict[int, _Location]] = {}  # by lease and completion number
+        self._locations: dict[int, dict[int, _Location]] = {}  # by lease and completion number
         folder.mkdir(parents=True, exist_ok=True)
         for path in folder.iterdir():
             path.unlink()
@@ -111,43 +111,45 @@ class AnswerStore:
 
         Raises BrokenAnswers, and RunError if the disk is full.
         """
-        places = self._places.setdefault(lease.group, {})
-        end = max((place.end for place in places.values()), default=0)
-        statuses, found, content = [], dict(places), bytearray()
+        stored = self._locations.setdefault(lease.group, {})
+        end = max((location.end for location in stored.values()), default=0)
+        statuses, updated, content = [], dict(stored), bytearray()
         for answer in answers:
-            statuses.append(_status(answer, lease, found))
-            for each in _expanded(answer, lease):
+            statuses.append(_status(answer, lease, updated))
+            for each in _expand_refusal(answer, lease):
                 packed = msgspec.msgpack.encode(each)
                 digest = blake3(packed).digest()
-                known = found.setdefault(each.number, _Location(digest, end, end + len(packed)))
-                if known.digest != digest:
+                location = updated.setdefault(each.number, _Location(digest, end, end + len(packed)))
+                if location.digest != digest:
                     raise BrokenAnswers("different")
-                if known.start == end:
+                if location.start == end:
                     content += packed
                     end += len(packed)
         if end > max_file_bytes(lease):
             raise BrokenAnswers("size")
         if content:
             self._write(lease.group, content, end - len(content))
-        places.update(found)
+        stored.update(updated)
         return statuses
 
     def is_complete(self, lease: Lease) -> bool:
         """Return whether each seed has a completion."""
-        return len(self._places.get(lease.group, {})) == len(lease.seeds)
+        return len(self._locations.get(lease.group, {})) == len(lease.seeds)
 
     def read(self, lease: int) -> bytes | None:
-        """Return the completions of a lease as a file for verifiers; None if they are gone."""
-        places = self._places.get(lease)
+        """Return the completions of a lease as a file for verifiers; None if they were removed."""
+        locations = self._locations.get(lease)
         try:
             content = self._path(lease).read_bytes()
         except FileNotFoundError:
             return None
-        return join_lease_file([content[at.start : at.end] for _, at in sorted(places.items())]) if places else None
+        if not locations:
+            return None
+        return join_lease_file([content[at.start : at.end] for _, at in sorted(locations.items())])
 
     def remove(self, lease: int) -> None:
         """Remove everything stored for a lease."""
-        self._places.pop(lease, None)
+        self._locations.pop(lease, None)
         self._path(lease).unlink(missing_ok=True)
 
     def _write(self, lease: int, content: bytearray, start: int) -> None:
@@ -158,22 +160,22 @@ class AnswerStore:
                 file.seek(start)
                 file.write(content)
         except OSError as error:
-            raise RunError(f"cannot keep answers in {self._folder}: {error}. Make room there.") from error
+            raise RunError(f"cannot store completions in {self._folder}: {error}. Free disk space.") from error
 
     def _path(self, lease: int) -> Path:
         return self._folder / str(lease)
 
 
-def _status(answer: SampleResult, lease: Lease, found: dict[int, _Location]) -> ResultStatus:
+def _status(answer: SampleResult, lease: Lease, stored: dict[int, _Location]) -> ResultStatus:
     if answer.attempt != lease.attempt or not 0 <= answer.number < len(lease.seeds):
         raise BrokenAnswers("file")
     if answer.finish_reason == "refused" and not is_refusal(answer):
         raise BrokenAnswers("length")
-    return "again" if answer.number in found else "taken"
+    return "again" if answer.number in stored else "taken"
 
 
-def _expanded(answer: SampleResult, lease: Lease) -> Iterator[SampleResult]:
-    """Yield the results that one represents: a refusal of the prompt covers the whole lease."""
+def _expand_refusal(answer: SampleResult, lease: Lease) -> Iterator[SampleResult]:
+    """Yield a result, or for a refusal, which covers the whole lease, one for each seed."""
     if answer.finish_reason != "refused":
         yield answer
     else:

@@ -38,7 +38,7 @@ class LeaseState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TrackedLease:
-    """A lease from the coordinator's perspective.
+    """The state of a lease.
 
     expires_at  time of expiry, in seconds
     blake3      digest of the file; empty until submitted
@@ -59,7 +59,7 @@ class TrackedLease:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has a verdict, which never changes."""
+        """Whether the lease has a verdict; verdicts are final."""
         return self.verdict is not None
 
     def submit(self, blake3: bytes, n_bytes: int, now: float) -> "TrackedLease":
@@ -93,7 +93,7 @@ class TrackedLease:
         return self
 
     def abandon(self) -> "TrackedLease":
-        """Expire a lease whose node died, or no longer names it, unless its file was submitted."""
+        """Expire a lease whose node died, left or omits it from heartbeats, unless its file was submitted."""
         return self.end(_EXPIRED) if self.state is LeaseState.OPEN else self
 
     def free(self) -> "TrackedLease":
@@ -120,7 +120,7 @@ class TrackedLease:
         return self.state is LeaseState.VERIFYING and self.verifier == verifier
 
     def _unclaimed(self) -> "TrackedLease":
-        """Give up on a file after it has crashed _MAX_TRIES verifiers."""
+        """Requeue the file, or end the lease after the file has crashed _MAX_TRIES verifiers."""
         if self.n_claims >= _MAX_TRIES:
             return self.end(_CRASHED)
         return replace(self, state=LeaseState.SUBMITTED, verifier=b"")

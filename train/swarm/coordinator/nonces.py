@@ -1,4 +1,4 @@
-"""Replay protection: requests are refused by nonce, signing time, and the incarnation of the coordinator."""
+"""Replay protection of requests, by nonce, signing time, and incarnation of the coordinator."""
 
 from collections import OrderedDict
 
@@ -12,7 +12,7 @@ MAX_PER_NODE = 10_000
 
 
 class StaleIncarnation(Exception):
-    """The request is for an earlier incarnation of the coordinator, or names none."""
+    """A request for an earlier incarnation of the coordinator, or for none."""
 
 
 class NonceCache:
@@ -31,8 +31,9 @@ class NonceCache:
         self._swept = 0.0
 
     def check(self, head: RequestHead, now: float) -> None:
-        """Check the incarnation and signing time of a request. now: seconds since 1970. Raises StaleIncarnation and
-        Unauthorized.
+        """Check the incarnation and signing time of a request. now: seconds since 1970.
+
+        Raises StaleIncarnation and Unauthorized.
         """
         if head.incarnation != self.start:
             raise StaleIncarnation("the request is for an earlier start of the coordinator")
@@ -59,7 +60,7 @@ class NonceCache:
         return sum(map(len, self._seen.values()))
 
     def _sweep(self, now: float) -> None:
-        """Periodically drop nodes that have been silent."""
+        """Drop expired nonces of all nodes, once in NONCE_TTL_SECONDS."""
         if now - self._swept < NONCE_TTL_SECONDS:
             return
         self._swept = now

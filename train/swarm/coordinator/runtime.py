@@ -1,4 +1,4 @@
-"""The process of a coordinator in its folder."""
+"""The process of `curate coordinator`."""
 
 import logging
 import os
@@ -42,7 +42,7 @@ _HEAD_SECONDS, _RESPONSE_TIMEOUT_SECONDS, _KEEP_ALIVE_SECONDS, _STOP_SECONDS = 1
 _CONTROLLER_SECONDS = 10.0  # timeout of the trainer's replies, for which nodes wait
 _FILES_PER_SECOND, _FILE_BYTES_PER_SECOND = 200.0, 1e9  # of one address
 _RELAYS_SECONDS = 15.0
-_NAME = socket.gethostname()
+_HOST_NAME = socket.gethostname()
 _POLL_SECONDS = 0.2
 _SHUTDOWN_SECONDS = 30.0  # for nodes to be notified of the run's end
 
@@ -54,9 +54,9 @@ class CoordinatorOptions:
     controller   URL of the trainer
     token        the run's token, or None
     listen       HOST:PORT; port 0 takes a free one
-    url          URL for nodes; "": the name of this machine, or HOST
+    url          URL for nodes; empty for HOST, or this machine's name if HOST is a wildcard address
     relays       URLs for invites
-    store        URL of the bucket for the weights; "": a folder, which the coordinator serves
+    store        URL of the bucket for the weights; empty for a folder that the coordinator serves
     """
 
     folder: Path
@@ -75,22 +75,22 @@ def run_coordinator(
     """Serve until the run ends, `stop` is set, or the process gets a signal.
 
     settings_for  returns the settings of a new swarm; an existing one keeps its settings
-    on_ready      called with the URL of the coordinator, and that of its page
-    note          receives a line when a version is published, or while waiting for the trainer
+    on_ready      called with the URLs of the coordinator and its status page
+    note          receives lines about published versions, and about waiting for the trainer
 
     Raises ConfigError, also if another coordinator runs in the folder, and RunError.
     """
     raise_descriptor_limit()
     with (
         lock_folder(options.folder, "coordinator", "FOLDER"),
-        closing(_RunningCoordinator(options, settings_for, note)) as opened,
+        closing(_CoordinatorProcess(options, settings_for, note)) as process,
     ):
-        on_ready(opened.address.coordinator, opened.place.page_url())
-        opened.serve(stop or threading.Event())
+        on_ready(process.address.coordinator, process.place.page_url())
+        process.serve(stop or threading.Event())
 
 
-class _RunningCoordinator:
-    """A running coordinator and its resources."""
+class _CoordinatorProcess:
+    """The coordinator with its ledger, broadcaster, relay poller and HTTP server."""
 
     def __init__(
         self,
@@ -123,7 +123,11 @@ class _RunningCoordinator:
         )  # fmt: skip
         self._listener = open_listener(options.listen)
         here = listener_url(self._listener).replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-        outside = listener_url(self._listener).replace("//0.0.0.0:", f"//{_NAME}:").replace("//[::]:", f"//{_NAME}:")
+        outside = (
+            listener_url(self._listener)
+            .replace("//0.0.0.0:", f"//{_HOST_NAME}:")
+            .replace("//[::]:", f"//{_HOST_NAME}:")
+        )
         self.address = SwarmAddress(run, options.url or outside, here, options.relays)
         place.write_address(self.address)
         files = RelayApp(place.store_path, RelayRateLimiter(_FILES_PER_SECOND, _FILE_BYTES_PER_SECOND))
@@ -143,12 +147,12 @@ class _RunningCoordinator:
 
     def serve(self, stop: threading.Event) -> None:
         """Serve until stopped. Raises the error that ended the coordinator."""
-        for what, name in (
+        for loop, name in (
             (self._broadcaster.publish_until_stopped, "broadcaster"),
-            (self._relays.follow, "relays"),
+            (self._relays.poll_until_stopped, "relays"),
             (lambda _: self._end_server(stop), "end"),
         ):
-            threading.Thread(target=self._guarded, args=(what,), name=name, daemon=True).start()
+            threading.Thread(target=self._run_guarded, args=(loop,), name=name, daemon=True).start()
         self._coordinator.start()
         self._server.run(sockets=[self._listener])
         if self._failures:
@@ -161,14 +165,14 @@ class _RunningCoordinator:
         self._listener.close()
         self._controller.close()
 
-    def _guarded(self, what: Callable[[threading.Event], None]) -> None:
+    def _run_guarded(self, loop: Callable[[threading.Event], None]) -> None:
         try:
-            what(self._stop)
+            loop(self._stop)
         except BaseException as error:
             self._failures.append(error)
 
     def _end_server(self, stop: threading.Event) -> None:
-        """Stop the server when asked to, after a failure, or once nodes were notified of the run's end or timed out."""
+        """Stop the server on `stop`, after a failure, or once nodes were notified of the run's end or timed out."""
         end_at = inf
         try:
             while not (stop.is_set() or self._failures or self._stop.is_set()) and time.monotonic() < end_at:
@@ -181,7 +185,7 @@ class _RunningCoordinator:
 
 
 def _settings(place: SwarmFolder, key: Ed25519PrivateKey, run: str, new: Callable[[], SwarmSettings]) -> SwarmSettings:
-    """Return the settings in the folder, or store new ones. Raises ConfigError if they are another run's."""
+    """Read the settings in the folder, or store new ones. Raises ConfigError if they are another run's."""
     try:
         signed = place.settings_path.read_bytes()
     except FileNotFoundError:
@@ -193,7 +197,7 @@ def _settings(place: SwarmFolder, key: Ed25519PrivateKey, run: str, new: Callabl
     try:
         return read_settings(signed, run, public_key_bytes(key))
     except (BadSignature, msgspec.MsgspecError) as error:
-        raise ConfigError(f"{place.path} is of another swarm: {error}. Choose another FOLDER.") from None
+        raise ConfigError(f"{place.path} belongs to another swarm: {error}. Choose another FOLDER.") from None
 
 
 def _page_token(place: SwarmFolder) -> str:
@@ -205,7 +209,7 @@ def _page_token(place: SwarmFolder) -> str:
 
 
 class _Relays:
-    """The version that each relay names, for the operator."""
+    """The newest version on each relay, for the operator; -1 if it is unreachable."""
 
     def __init__(self, urls: tuple[str, ...], run: str, public_key: bytes) -> None:
         self._run, self._public_key = run, public_key
@@ -215,8 +219,8 @@ class _Relays:
     def versions(self) -> dict[str, int]:
         return dict(self._versions)
 
-    def follow(self, stop: threading.Event) -> None:
-        """Poll each relay periodically, also those that a client would leave alone after a failure."""
+    def poll_until_stopped(self, stop: threading.Event) -> None:
+        """Poll each relay periodically, without the backoff and quarantine of clients."""
         while not stop.is_set():
             for url, client in self._clients.items():
                 self._versions[url] = self._version(client)

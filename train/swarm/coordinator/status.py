@@ -1,6 +1,6 @@
 """The operator's status of a swarm, and its page: one table for each subject, no scripts, no external resources.
 
-Nodes choose some of the words on it, so all are escaped, and the content security policy forbids scripts and fetches.
+Nodes choose some of its texts, so all are escaped, and the content security policy forbids scripts and fetches.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,11 @@ from train.swarm.messages import NodeStatus, SwarmStatus
 
 
 def build_status(state: CoordinatorState, ledger: Ledger, run: str, relays: dict[str, int], now: float) -> SwarmStatus:
-    """Build the status of a swarm at a time of the coordinator's clock. relays: version by URL."""
+    """Build the status of a swarm.
+
+    relays  newest version by URL
+    now     time of the coordinator's monotonic clock, in seconds
+    """
     return SwarmStatus(
         run=run,
         version=state.version,
@@ -125,6 +129,6 @@ def _cell(value: object) -> str:
 
 def _text(value: object) -> str:
     """Escape text for HTML, and replace nonprintable characters such as direction overrides."""
-    words = str(value)
-    words = words if len(words) <= _MAX_CHARACTERS else words[: _MAX_CHARACTERS - 1] + "…"
-    return escape("".join(letter if letter.isprintable() else "�" for letter in words))
+    text = str(value)
+    text = text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 1] + "…"
+    return escape("".join(letter if letter.isprintable() else "�" for letter in text))
