@@ -55,10 +55,10 @@ def verify(domain: str, data: bytes, signature: bytes, public: bytes) -> None:
     Ed25519PublicKey.from_public_bytes(public).verify(signature, domain.encode() + b"\0" + data)
 
 
-def unseal(domain: str, sealed: bytes, public: bytes) -> Any:
-    """Return a sealed message. Raises InvalidSignature."""
-    verify(domain, sealed[:-64], sealed[-64:], public)
-    return msgpack.decode(sealed[:-64])
+def verify_and_decode(domain: str, signed: bytes, public: bytes) -> Any:
+    """Verify and decode a signed message. Raises InvalidSignature."""
+    verify(domain, signed[:-64], signed[-64:], public)
+    return msgpack.decode(signed[:-64])
 
 
 def intact(content: bytes, digest: bytes) -> bytes:
@@ -72,16 +72,16 @@ class Coordinator:
     """A thread-safe client with signed calls."""
 
     def __init__(self, invite: str, key: Ed25519PrivateKey) -> None:
-        sealed = base64.urlsafe_b64decode(invite)
-        self.invite = msgpack.decode(sealed[:-64])
-        unseal("curate-invite-1", sealed, self.invite["public"])
+        signed = base64.urlsafe_b64decode(invite)
+        self.invite = msgpack.decode(signed[:-64])
+        verify_and_decode("curate-invite-1", signed, self.invite["public"])
         self.text, self.key, self.node, self.start = invite, key, key.public_key().public_bytes_raw(), bytes(8)
 
     def join(self) -> Any:
         """Join, and return the settings of the run."""
         engine = f"transformers {transformers.__version__}"
         reply = self.call("/join", invite=self.text.encode(), engine=engine, hardware="a second node")
-        return unseal("curate-settings-1", reply["settings"], self.invite["public"])
+        return verify_and_decode("curate-settings-1", reply["settings"], self.invite["public"])
 
     def call(self, path: str, **message: Any) -> Any:
         """Send a message until there is a reply, and return it. Raises NotJoined, LookupError and Refused."""
@@ -147,8 +147,8 @@ class Relays:
         return files
 
     def _read(self, domain: str, **expected: Any) -> Callable[[bytes], Any]:
-        def read(sealed: bytes) -> Any:
-            message = unseal(domain, sealed, self.public)
+        def read(signed: bytes) -> Any:
+            message = verify_and_decode(domain, signed, self.public)
             if not {"run": self.run, **expected}.items() <= message.items():
                 raise ValueError("it is of another run or version")
             return message

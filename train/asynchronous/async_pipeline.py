@@ -163,7 +163,7 @@ def _local_workers(config: Config, run: Path, controller: Controller, url: str, 
         url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:"),
         token,
         run / _LOGS,
-        gone=lambda name: controller.release(ReleaseRequest(name)),
+        on_exit=lambda name: controller.release(ReleaseRequest(name)),
         fail=controller.fail,
     )
 

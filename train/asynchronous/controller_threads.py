@@ -62,9 +62,9 @@ class RetryPolicy:
                 self.n_failures += 1
                 now = time.monotonic()
                 first_failure = None if isinstance(error, CallDeferred) else first_failure or now
-                if first_failure is not None and (gone := now - first_failure) >= self._seconds:
+                if first_failure is not None and (elapsed := now - first_failure) >= self._seconds:
                     raise ControllerUnreachable(
-                        f"{error} (tried for {gone:.0f} s). Start the worker again once the run continues; "
+                        f"{error} (tried for {elapsed:.0f} s). Start the worker again once the run continues; "
                         "--patience SECONDS sets a longer deadline."
                     ) from error
                 log.info("%s; retrying", error)
@@ -167,10 +167,10 @@ class WorkerState:
     def drop_leases(self, keys: Iterable[LeaseKey]) -> None:
         """Drop leases; the engine aborts their completions."""
         with self.changed:
-            gone = {key for key in keys if self.open_leases.pop(key, None) is not None}
-            self.arrived = deque(lease for lease in self.arrived if (lease.group, lease.attempt) not in gone)
-            self.unsent = deque(answer for answer in self.unsent if (answer.group, answer.attempt) not in gone)
-            self.lost |= gone
+            dropped = {key for key in keys if self.open_leases.pop(key, None) is not None}
+            self.arrived = deque(lease for lease in self.arrived if (lease.group, lease.attempt) not in dropped)
+            self.unsent = deque(answer for answer in self.unsent if (answer.group, answer.attempt) not in dropped)
+            self.lost |= dropped
             self.changed.notify_all()
 
 

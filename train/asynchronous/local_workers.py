@@ -24,11 +24,11 @@ _SHUTDOWN_SECONDS = 15.0
 class LocalWorkers:
     """Supervisor of a worker for every `tensor_parallel` GPUs.
 
-    url    of the controller
-    token  the run's token
-    logs   folder for the output of the workers
-    gone   called with the name of a dead worker, to end its leases
-    fail   called with the error after too many restarts
+    url      of the controller
+    token    the run's token
+    logs     folder for the output of the workers
+    on_exit  called with the name of a dead worker, to end its leases
+    fail     called with the error after too many restarts
 
     Raises SamplerError if fewer GPUs are visible.
     """
@@ -40,13 +40,13 @@ class LocalWorkers:
         token: str | None,
         logs: Path,
         *,
-        gone: Callable[[str], None],
+        on_exit: Callable[[str], None],
         fail: Callable[[BaseException], None],
     ) -> None:
         self._gpus = [
             cuda_visible_devices(gpus) for gpus in split_gpus_by_engine(settings.gpus, settings.tensor_parallel)
         ]
-        self._url, self._logs, self._gone, self._fail = url, logs, gone, fail
+        self._url, self._logs, self._on_exit, self._fail = url, logs, on_exit, fail
         self._token = {} if token is None else {TOKEN_VARIABLE: token}
         self._restarts = RestartBudget(settings.restarts_per_hour)
         self._closing = threading.Event()
@@ -105,7 +105,7 @@ class LocalWorkers:
         child = self._children[number]
         message = f"the worker on GPU {self._gpus[number]} has ended: {child.exit_reason()}"
         child.end()
-        self._gone(self._names[number])
+        self._on_exit(self._names[number])
         if not self._restarts.spend(time.monotonic()):
             self._closing.set()
             self._fail(

@@ -107,9 +107,9 @@ def test_only_what_the_run_has_signed_is_believed(tmp_path: Path) -> None:
 
 def test_a_manifest_is_good_for_its_run_and_version_alone(tmp_path: Path) -> None:
     publish(tmp_path, range(2))
-    sealed = (tmp_path / "public" / manifest_path(RUN, 1)).read_bytes()
-    assert read_manifest(sealed, RUN, 1, PUBLIC).version == 1
-    for run, version, data in (("other", 1, sealed), (RUN, 0, sealed), (RUN, 1, sealed[:-1]), (RUN, 1, b"")):
+    signed = (tmp_path / "public" / manifest_path(RUN, 1)).read_bytes()
+    assert read_manifest(signed, RUN, 1, PUBLIC).version == 1
+    for run, version, data in (("other", 1, signed), (RUN, 0, signed), (RUN, 1, signed[:-1]), (RUN, 1, b"")):
         with pytest.raises(BadSignature):
             read_manifest(data, run, version, PUBLIC)
     as_latest = sign_latest(LatestVersion(RUN, 1, bytes(32), 0.0), KEY)

@@ -31,9 +31,9 @@ def start(monkeypatch, tmp_path):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,GPU-5")
     errors = []
 
-    def started(gone=lambda name: None, fail=errors.append, **changes):
+    def started(on_exit=lambda name: None, fail=errors.append, **changes):
         settings = config.EngineConfig(**changes)
-        return LocalWorkers(settings, "http://127.0.0.1:1", "secret", tmp_path / "workers", gone=gone, fail=fail)
+        return LocalWorkers(settings, "http://127.0.0.1:1", "secret", tmp_path / "workers", on_exit=on_exit, fail=fail)
 
     return started, errors
 
