@@ -688,7 +688,7 @@ class Controller:
         if workers:
             return f"{message}Workers: {', '.join(workers)}. They hang, or rollout.max_seconds is too short."
         return (
-            f"{message}No worker has asked for prompts. If engines take longer to start, raise rollout.max_seconds; "
+            f"{message}No worker has requested prompts. If engines take longer to start, raise rollout.max_seconds; "
             "start workers elsewhere with curate rollout --controller URL. Then --resume."
         )
 

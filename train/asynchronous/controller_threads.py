@@ -286,7 +286,7 @@ class ControllerThreads:
                 failures += 1
                 if failures > _MAX_FAILURES:
                     raise
-                log.info("%s; asking for newer ones", error)
+                log.info("%s; requesting newer ones", error)
             state.sleep(_RETRY_SECONDS)
             manifest = self._retry.call_with_retries(self._newest)
         if manifest is not None and not state.has_ended:

@@ -116,7 +116,7 @@ class Ledger:
             yield
         except sqlite3.Error as error:
             self._rows.close()  # memory and file differ now
-            raise RunError(f"cannot append to the ledger: {error}. Free disk space, then restart.") from error
+            raise RunError(f"cannot append to the ledger: {error}. Make room on its disk, then restart.") from error
 
     def entries(self) -> Iterator[Entry]:
         """Yield all entries in order."""

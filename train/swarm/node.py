@@ -75,8 +75,7 @@ class NodeProcess:
         self._invite = read_invite(options.invite)
         if self._invite.role != "node":
             raise ConfigError(
-                "this invite is for a verifier, which takes it as: curate verifier INVITE. For a node: curate swarm "
-                "invite FOLDER"
+                "this invite is for a verifier: curate verifier INVITE. For a node: curate swarm invite FOLDER"
             )
         self._client = SignedClient(self._invite, load_or_create_key(options.key_path))
         self._name = self._client.name[:12]

@@ -101,7 +101,7 @@ def check_sampling(spec: EngineSpec) -> None:
     for params in spec.sampling:
         if not is_verifiable(params):
             raise ConfigError(
-                f"nodes cannot sample what this run asks for: temperature {params.temperature:g} and top_p "
+                f"nodes cannot sample for this run: temperature {params.temperature:g} and top_p "
                 f"{params.top_p:g} cannot be verified. In its configuration, set evaluation.temperature above 0 and "
                 'evaluation.top_p = 1, or evaluation.where = "own"; then continue it with --resume'
             )

@@ -126,5 +126,5 @@ def test_a_verifier_that_computes_no_numbers_any_more_ends(node: Node, tmp_path:
     weights = load_file(node.folder / "model" / "model.safetensors")
     save_file({name: tensor * float("nan") for name, tensor in weights.items()}, broken)
     content = node.content()
-    with pytest.raises(SamplerError, match="Start it again"):
+    with pytest.raises(SamplerError, match="Restart it"):
         node.judge(lambda version: [broken]).verify(job(content), content)

@@ -147,7 +147,7 @@ class Broadcaster:
                 if blake3(max_threads=blake3.AUTO).update_mmap(place / file.name).hexdigest() != file.blake3:
                     raise TransferError(f"weights {manifest.version} were replaced while they were read")
         except OSError as error:
-            raise TransferError(f"cannot keep weights {manifest.version} in {place}: {error}. Make room.") from error
+            raise TransferError(f"cannot store weights {manifest.version} in {place}: {error}. Make room.") from error
         if not named:
             raise TransferError(f"weights {manifest.version} are not in files; relays need workers.listen in the run")
         return replace(manifest, files=named, folder="")

@@ -31,10 +31,10 @@ def make_delta(base: bytes, new: bytes) -> bytes:
     if len(base) != len(new):
         raise ValueError(f"the files have {len(base)} and {len(new)} bytes")
     old, words = _words(base), _words(new)
-    places = np.flatnonzero(old != words)
-    values = words[places]
+    indices = np.flatnonzero(old != words)
+    values = words[indices]
     high_low = (values >> 8).astype(np.uint8).tobytes() + (values & 0xFF).astype(np.uint8).tobytes()
-    gaps, packed = zlib.compress(_gaps(places), _LEVEL), zlib.compress(high_low, _LEVEL)
+    gaps, packed = zlib.compress(_gaps(indices), _LEVEL), zlib.compress(high_low, _LEVEL)
     return len(gaps).to_bytes(8, "little") + len(packed).to_bytes(8, "little") + gaps + packed
 
 
@@ -45,13 +45,13 @@ def apply_delta(base: bytes, delta: bytes) -> bytes:
     if len(view) != middle + int.from_bytes(view[8:_HEAD_BYTES], "little"):
         raise BadDelta("its length differs from its header")
     words = _words(base).copy()
-    gaps = np.frombuffer(_inflated(view[_HEAD_BYTES:middle], 2 * len(words) + 1), dtype=np.uint8)
-    high_low = np.frombuffer(_inflated(view[middle:], 2 * len(words)), dtype=np.uint8)
-    places = _places(gaps)
-    if len(high_low) != 2 * len(places) or (len(places) and places[-1] >= len(words)):
+    gaps = np.frombuffer(_inflate(view[_HEAD_BYTES:middle], 2 * len(words) + 1), dtype=np.uint8)
+    high_low = np.frombuffer(_inflate(view[middle:], 2 * len(words)), dtype=np.uint8)
+    indices = _indices(gaps)
+    if len(high_low) != 2 * len(indices) or (len(indices) and indices[-1] >= len(words)):
         raise BadDelta("it belongs to another file")
-    high, low = high_low[: len(places)], high_low[len(places) :]
-    words[places] = high.astype(np.uint16) << 8 | low
+    high, low = high_low[: len(indices)], high_low[len(indices) :]
+    words[indices] = high.astype(np.uint16) << 8 | low
     return words.tobytes()[: len(base)]
 
 
@@ -59,29 +59,29 @@ def _words(data: bytes) -> Words:
     return np.frombuffer(data + b"\0" if len(data) % 2 else data, dtype="<u2")
 
 
-def _gaps(places: NDArray[np.int64]) -> bytes:
-    gaps = np.diff(places, prepend=-1) - 1
+def _gaps(indices: NDArray[np.int64]) -> bytes:
+    gaps = np.diff(indices, prepend=-1) - 1
     n_more = gaps // _MORE
     written = np.full(int(n_more.sum()) + len(gaps), _MORE, dtype=np.uint8)
     written[np.cumsum(n_more + 1) - 1] = gaps % _MORE
     return written.tobytes()
 
 
-def _places(gaps: NDArray[np.uint8]) -> NDArray[np.int64]:
+def _indices(gaps: NDArray[np.uint8]) -> NDArray[np.int64]:
     is_last = gaps != _MORE
     # The changed words count too, in addition to the unchanged ones before them.
-    places: NDArray[np.int64] = np.cumsum(gaps, dtype=np.int64) + np.cumsum(is_last) - 1
-    last: NDArray[np.int64] = places[is_last]
+    indices: NDArray[np.int64] = np.cumsum(gaps, dtype=np.int64) + np.cumsum(is_last) - 1
+    last: NDArray[np.int64] = indices[is_last]
     return last
 
 
-def _inflated(data: memoryview, max_bytes: int) -> bytes:
+def _inflate(data: memoryview, max_bytes: int) -> bytes:
     """Decompress a zlib stream. Raises BadDelta if it is damaged, or exceeds `max_bytes`."""
-    inflate = zlib.decompressobj()
+    inflater = zlib.decompressobj()
     try:
-        found = inflate.decompress(data, max(max_bytes, 1))
+        content = inflater.decompress(data, max(max_bytes, 1))
     except zlib.error as error:
         raise BadDelta(str(error)) from None
-    if not inflate.eof or inflate.unconsumed_tail:
+    if not inflater.eof or inflater.unconsumed_tail:
         raise BadDelta("its zlib stream is truncated, or too long for the file")
-    return found
+    return content

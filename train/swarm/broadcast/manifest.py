@@ -114,7 +114,7 @@ def sign_latest(latest: LatestVersion, key: Ed25519PrivateKey) -> bytes:
 
 def read_manifest(signed: bytes, run: str, version: int, public_key: bytes) -> BroadcastManifest:
     """Verify and decode a manifest. Raises BadSignature unless the key signed it for this run and version."""
-    manifest = _decoded(verify_and_unwrap(_DOMAIN_OF_MANIFESTS, signed, public_key), BroadcastManifest)
+    manifest = _decode(verify_and_unwrap(_DOMAIN_OF_MANIFESTS, signed, public_key), BroadcastManifest)
     if manifest.run != run or manifest.version != version or manifest.weights.version != version:
         raise BadSignature(f"this is the manifest of another version: {manifest.run} {manifest.version}")
     if fault := _fault(manifest):
@@ -124,7 +124,7 @@ def read_manifest(signed: bytes, run: str, version: int, public_key: bytes) -> B
 
 def read_latest(signed: bytes, run: str, public_key: bytes) -> LatestVersion:
     """Verify and decode the content of `latest`. Raises BadSignature unless the key signed it for this run."""
-    latest = _decoded(verify_and_unwrap(_DOMAIN_OF_LATEST, signed, public_key), LatestVersion)
+    latest = _decode(verify_and_unwrap(_DOMAIN_OF_LATEST, signed, public_key), LatestVersion)
     if latest.run != run:
         raise BadSignature(f"`latest` is of another run: {latest.run}")
     if (
@@ -191,7 +191,7 @@ def _fault(manifest: BroadcastManifest) -> str:
 _Message = TypeVar("_Message", BroadcastManifest, LatestVersion)
 
 
-def _decoded(data: bytes, kind: type[_Message]) -> _Message:
+def _decode(data: bytes, kind: type[_Message]) -> _Message:
     try:
         return msgspec.msgpack.decode(data, type=kind)
     except (msgspec.MsgspecError, RecursionError) as error:

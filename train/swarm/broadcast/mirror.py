@@ -82,7 +82,7 @@ class Mirror:
             self._drop()
         except OSError as error:
             self._drop()
-            raise TransferError(f"cannot keep weights in {self.folder}: {error}. Make room there.") from error
+            raise TransferError(f"cannot store weights in {self.folder}: {error}. Make room there.") from error
 
     def find_arriving(self, path: str, start: int, stop: int) -> Path | None:
         """Return the path of the incomplete file at `path` if it has the bytes [start, stop); otherwise None."""
@@ -104,7 +104,7 @@ class Mirror:
             try:
                 self._open(manifest)
             except OSError as error:
-                raise TransferError(f"cannot keep weights in {self.folder}: {error}. Make room there.") from error
+                raise TransferError(f"cannot store weights in {self.folder}: {error}. Make room there.") from error
 
     def _fetch_manifests(self, latest: LatestVersion) -> None:
         """Fetch the manifests of a version and its bases."""

@@ -187,7 +187,7 @@ class RelayClient:
     def _check_retained(self, version: int, absent: set[str]) -> None:
         """Raise TransferError if all relays lack a version older than the newest: they have dropped it."""
         if self._newest is not None and self._newest[0].version > version and absent == set(self._relays.urls):
-            raise TransferError(f"no relay keeps version {version} of {self._run} any more; ask for a newer one")
+            raise TransferError(f"all relays have dropped version {version} of {self._run}; request a newer one")
 
     def _check_newest(self, version: int, signed: bytes) -> None:
         """Raise BadSignature if the manifest of the newest version does not have the digest in `latest`."""

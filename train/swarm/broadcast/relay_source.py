@@ -70,7 +70,7 @@ class VersionStore:
             raise TransferError(f"cannot build version {version} from its base: {error}") from error
         except OSError as error:
             raise TransferError(
-                f"cannot keep version {version} in {self._folder.path}: {error}. Make room there."
+                f"cannot store version {version} in {self._folder.path}: {error}. Make room there."
             ) from error
         return self._path(version), manifest
 

@@ -160,7 +160,7 @@ class AnswerStore:
                 file.seek(start)
                 file.write(content)
         except OSError as error:
-            raise RunError(f"cannot store completions in {self._folder}: {error}. Free disk space.") from error
+            raise RunError(f"cannot store completions in {self._folder}: {error}. Make room there.") from error
 
     def _path(self, lease: int) -> Path:
         return self._folder / str(lease)

@@ -467,7 +467,7 @@ def test_only_an_error_of_the_journal_is_called_one():
 
 
 def test_waiting_for_a_cut_ends_with_words_when_there_is_no_worker(controller):
-    with pytest.raises(RolloutError, match="No worker has asked for prompts. If engines"):
+    with pytest.raises(RolloutError, match="No worker has requested prompts. If engines"):
         controller.wait_for_batch(0, 0.01)
 
 
