@@ -152,7 +152,7 @@ class Sandbox(Closeable):
     def judge_many_with_errors(
         self, pairs: Iterable[tuple[Program, Suite]], *, run_all: bool = False
     ) -> Iterator[tuple[int, Judgement | Exception]]:
-        """Do the same as judge_many, but yield exceptions of judge instead of raising them."""
+        """Judge pairs like judge_many, but yield exceptions of judge instead of raising them."""
         requests = (self._clamp(JudgeRequest(program, suite, run_all)) for program, suite in pairs)
         return self._backend.execute_many(requests)
 

@@ -166,7 +166,7 @@ CHECKS: tuple[ConformanceCheck, ...] = (
     _probe_check("a method is called", "honest/functions/plain/method"),
     _referee_check("a checker program accepts", "print(5, 2)", PROGRAM, _SUM, Verdict.ACCEPTED),
     _referee_check(
-        "a referee talks",
+        "an interactive referee accepts",
         "low, high = 0, 100\nwhile True:\n    middle = (low + high) // 2\n    print(middle, flush=True)\n    try:\n"
         "        answer = input()\n    except EOFError:\n        break\n"
         "    low, high = (middle + 1, high) if answer == 'more' else (low, middle)",
@@ -174,15 +174,15 @@ CHECKS: tuple[ConformanceCheck, ...] = (
         _GUESSING_GAME,
         Verdict.ACCEPTED,
     ),
-    *_assertion_checks("a right answer to", "def double(x): return TWO * x", Verdict.ACCEPTED),
+    *_assertion_checks("a correct function in", "def double(x): return TWO * x", Verdict.ACCEPTED),
     # Failing programs get the right verdict.
-    *_assertion_checks("a wrong answer to", "def double(x): return x", Verdict.WRONG_ANSWER),
-    _assertion_check("no definition for", "def single(x): return x", Verdict.RUNTIME_ERROR, statements=False),
+    *_assertion_checks("a wrong function in", "def double(x): return x", Verdict.WRONG_ANSWER),
+    _assertion_check("no function for", "def single(x): return x", Verdict.RUNTIME_ERROR, statements=False),
     *_assertion_checks("an exit from", "def double(x): raise SystemExit(0)", Verdict.RUNTIME_ERROR),
     *_assertion_checks("a crash in", "import os\ndef double(x): os.kill(os.getpid(), 11)", Verdict.RUNTIME_ERROR),
-    *_assertion_checks("an endless", "def double(x):\n    while True: pass", Verdict.TIME_LIMIT, _SHORT_LIMITS),
-    _referee_check("a checker program refuses", "print(5, 3)", PROGRAM, _SUM, Verdict.WRONG_ANSWER),
-    _referee_check("a referee hears nothing", "pass", INTERACTIVE, _GUESSING_GAME, Verdict.WRONG_ANSWER),
+    *_assertion_checks("an endless loop in", "def double(x):\n    while True: pass", Verdict.TIME_LIMIT, _SHORT_LIMITS),
+    _referee_check("a checker program rejects", "print(5, 3)", PROGRAM, _SUM, Verdict.WRONG_ANSWER),
+    _referee_check("no output for an interactive referee", "pass", INTERACTIVE, _GUESSING_GAME, Verdict.WRONG_ANSWER),
     _output_check(
         "C++ that does not compile", "int main() { return x; }", expected=Verdict.COMPILE_ERROR, language="cpp"
     ),

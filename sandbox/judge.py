@@ -53,7 +53,7 @@ class Verdict(Enum):
 class CaseJudgement:
     """The result of one test.
 
-    detail    explanation for people: the end of stderr, the actual output, or the referee's message
+    detail    human-readable explanation: the end of stderr, the actual output, or the referee's message
     partial   a referee's partial credit for an output that it did not accept
     """
 

@@ -23,7 +23,7 @@ class RefereeResult:
     """A referee's ruling.
 
     score    1.0 for correct, 0.0 for wrong, in between for partial credit
-    detail   explanation for people
+    detail   human-readable explanation
     """
 
     score: float

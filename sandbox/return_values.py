@@ -38,9 +38,10 @@ def may_equal(encoded: bytes, expected: str) -> bool:
 
 
 def may_equal_literal(encoded: bytes, expected: str) -> bool:
-    """Do the same as `may_equal` for a Python literal `expected`.
+    """Return whether an encoded value may equal the Python literal `expected`; see `may_equal`.
 
-    The encoding adds at most a brace, two brackets and a comma to a value or a member of a dict.
+    Besides the characters of the literal, the encoding has at most a brace, two brackets and a comma for each value and
+    each member of a dict.
     """
     if len(encoded) <= _SMALL_BYTES:
         return True

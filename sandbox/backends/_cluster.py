@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
 
-from sandbox.backends._dispatch import ATTEMPTS, SHUTDOWN_SECONDS, BackendLost, Job, Lane, RequestDispatcher
+from sandbox.backends._dispatch import MAX_ATTEMPTS, SHUTDOWN_SECONDS, BackendLost, Job, Lane, RequestDispatcher
 from sandbox.backends._supervisor import pack, unpack
 from sandbox.errors import BackendUnavailable, SandboxError
 
@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 class NodeLane(Lane):
     """The workers of one node, and the connection to its supervisor.
 
-    id, node         the node's id, and its name for people
+    id, node         the node's id, and its display name
     workers, layers  see NodeSupervisor.start
     lost             the reason of its loss; "" before
     """
@@ -87,11 +87,11 @@ class NodeLane(Lane):
         with self._changed:
             self.lost = reason
             self._changed.notify_all()
-        self.dispatcher.run_in_thread(self.end)  # it may take long; other nodes get the requests meanwhile
+        self.dispatcher.run_in_thread(self.end)  # it blocks; other nodes get the requests meanwhile
         return f"{self.node}: {reason}"
 
     def max_attempts(self, error: Exception) -> int:
-        return ATTEMPTS
+        return MAX_ATTEMPTS
 
     def _call(self) -> None:
         while True:
@@ -157,7 +157,7 @@ class ClusterNodes(ABC):
 
     @abstractmethod
     def nodes(self) -> Mapping[str, str]:
-        """Return the live nodes: id -> name for people."""
+        """Return the live nodes: id -> display name."""
 
     @abstractmethod
     def start_node(self, id: str, name: str) -> NodeLane:
@@ -273,7 +273,7 @@ class ClusterNodes(ABC):
         with self._lock:
             self._lanes.pop(id, None)
             self._losses[id] += 1
-            if not retry or self._losses[id] >= ATTEMPTS:
+            if not retry or self._losses[id] >= MAX_ATTEMPTS:
                 self._excluded[id] = f"{name}: {reason}", time.monotonic() + _COOLDOWN_SECONDS if retry else math.inf
 
     def _check_started(self) -> None:

@@ -24,7 +24,7 @@ from sandbox.concurrency.cancellation import CancelToken
 from sandbox.errors import BackendUnavailable, Cancelled, ExecutionLost, KilledExternally, SandboxError
 from sandbox.request import Request, Response
 
-ATTEMPTS = 3  # attempts at a request whose lanes are lost, and at starting a lane
+MAX_ATTEMPTS = 3  # at a request whose lanes are lost, and at starting a lane
 SHUTDOWN_SECONDS = 10
 _PREFETCH = 3  # requests per worker in execute_many
 
@@ -98,7 +98,7 @@ class Lane(ABC):
 
     def max_attempts(self, error: Exception) -> int:
         """Return the number of lanes that may fail with this error before the request fails."""
-        return {LaneLost: ATTEMPTS, KilledExternally: 2}.get(type(error), 1)
+        return {LaneLost: MAX_ATTEMPTS, KilledExternally: 2}.get(type(error), 1)
 
 
 class RequestDispatcher:
@@ -197,7 +197,7 @@ class RequestDispatcher:
             self._waiting.appendleft(job)
             return
         elif isinstance(error, LaneLost):
-            error = ExecutionLost(lane.loss.format(ATTEMPTS, error))
+            error = ExecutionLost(lane.loss.format(MAX_ATTEMPTS, error))
         finished.append((job, error))
 
     def _admit(self) -> dict[Lane, list[Job]]:
@@ -300,7 +300,7 @@ class RequestDispatcher:
         """Start and attach a lane. Raises BackendUnavailable."""
         assert self._start is not None
         message = ""
-        for _ in range(ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             if self.stop_error:
                 raise copy(self.stop_error)
             try:
@@ -310,7 +310,7 @@ class RequestDispatcher:
             else:
                 self.attach(lane)
                 return lane
-        raise BackendUnavailable(f"{ATTEMPTS} sandbox workers ended while they started: {message}")
+        raise BackendUnavailable(f"{MAX_ATTEMPTS} sandbox workers ended while they started: {message}")
 
     def _start_lane(self) -> list[tuple[Job, Any]]:
         try:

@@ -37,7 +37,7 @@ class Backend(Protocol):
 
         cancellation   cancels the request: kills the program, frees its worker, and raises Cancelled
 
-        Raises SandboxError if the sandbox failed, so that nothing is known about the program. Raises ValueError or
+        Raises SandboxError if the sandbox failed; nothing is known about the program then. Raises ValueError or
         TypeError for an invalid request.
         """
 

@@ -36,7 +36,7 @@ try:
 except ImportError as error:
     raise BackendUnavailable(f"the docker backend: {error}; type: {install_command('docker')}") from error
 
-OWNER, MACHINE = "curate-sandbox.owner", "curate-sandbox.machine"  # labels of containers
+OWNER_LABEL, MACHINE_LABEL = "curate-sandbox.owner", "curate-sandbox.machine"
 _START_SECONDS = 60
 _ORPHAN_SECONDS = 3600  # age at which a container that is not running counts as orphaned
 _OVERHEAD_MB = 2560  # besides the program's memory: worker, zygotes, referee or compiler, unaccounted address space
@@ -109,7 +109,7 @@ def _engine_errors() -> Iterator[None]:
     try:
         yield
     except docker.errors.APIError as error:
-        raise LaneLost(f"the Docker engine says: {error.explanation or error}") from error
+        raise LaneLost(f"the Docker engine rejected a request: {error.explanation or error}") from error
     except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
         raise BackendUnavailable(
             f"no Docker engine responds: {error}. Start one (as root: dockerd; on Debian and Ubuntu it is in the"
@@ -172,7 +172,7 @@ class _Engine:
                 stdin_open=True,
                 stop_signal="SIGKILL",  # it ignores other signals, which would delay the shutdown of an engine
                 host_config=host_config(memory_mb, apparmor=self._apparmor),
-                labels={OWNER: self._owner, MACHINE: self._machine},
+                labels={OWNER_LABEL: self._owner, MACHINE_LABEL: self._machine},
                 environment={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
                 user=images.USER,
             )
@@ -205,10 +205,10 @@ class _Engine:
     def sweep(self) -> None:
         """Remove stale containers, whose owners were killed together with the engine, or before starting them."""
         with _engine_errors():
-            containers = self._api.containers(all=True, filters={"label": OWNER})
+            containers = self._api.containers(all=True, filters={"label": OWNER_LABEL})
         for container in containers:
             labels = container["Labels"]
-            is_stale = labels.get(MACHINE) == self._machine and stale_resources.is_stale(labels[OWNER])
+            is_stale = labels.get(MACHINE_LABEL) == self._machine and stale_resources.is_stale(labels[OWNER_LABEL])
             is_idle = container["State"] in ("created", "exited", "dead")
             if is_stale or (is_idle and container["Created"] < time() - _ORPHAN_SECONDS):
                 self.remove(container["Id"])
@@ -221,13 +221,13 @@ class _ContainerLane(Channel, ThreadLane):
     """A container with a worker.
 
     packages               packages for programs
-    level, refusal_reason  see WorkerConfig
+    level, fallback_reason  see WorkerConfig
 
     Raises LaneLost if it exits during its start, and BackendUnavailable if it cannot isolate or there is no engine.
     """
 
     def __init__(
-        self, engine: _Engine, seed: int | None, packages: JailPackages, level: str, refusal_reason: str
+        self, engine: _Engine, seed: int | None, packages: JailPackages, level: str, fallback_reason: str
     ) -> None:
         Channel.__init__(self, -1, -1)
         ThreadLane.__init__(self)
@@ -242,7 +242,7 @@ class _ContainerLane(Channel, ThreadLane):
             self._socket: socket.socket = getattr(self._stream, "_sock", self._stream)
             self._socket.settimeout(_START_SECONDS)
             engine.start(self._container)
-            self.send_request(WorkerConfig(level, seed, packages, refusal_reason=refusal_reason, has_own_cgroup=True))
+            self.send_request(WorkerConfig(level, seed, packages, fallback_reason=fallback_reason, has_own_cgroup=True))
             layers = self.receive_layers()
             if isinstance(layers, Exception):
                 raise layers
@@ -253,7 +253,7 @@ class _ContainerLane(Channel, ThreadLane):
             self.join(str(error))
             raise
         self.layers: dict[str, str] = {
-            "container": "an ordinary user without capabilities and network, read-only root, bounds for everything",
+            "container": "unprivileged user, no capabilities, no network, read-only root, limits on all resources",
             **layers,
         }
 

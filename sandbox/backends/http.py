@@ -121,7 +121,7 @@ class Backend:
         self._max_concurrent = workers or self.workers + _PREFETCH
         self.layers: dict[str, str] = about["layers"]
         available = tuple(Package(**package) for package in about.get("packages", ()))
-        remedy = f"Start it with: curate serve {' '.join(f'--package {shlex.quote(word)}' for word in packages)}"
+        remedy = f"Start it with: curate serve {' '.join(f'--package {shlex.quote(each)}' for each in packages)}"
         check_available(
             packages, {each.name: each.version for each in available}, f"the service at {self._url}", remedy
         )
@@ -218,7 +218,7 @@ class Backend:
                 first_failed = min(first_failed, now)
                 remaining_seconds = self._retry_budget.record_failure(reason, first_failed)
             if remaining_seconds <= 0:
-                raise ExecutionLost(f"no response from the service at {self._url} in {n_attempts} attempts: {reason}")
+                raise ExecutionLost(f"no response from the service at {self._url} (attempts: {n_attempts}): {reason}")
             self._back_off(min(remaining_seconds, pause * random.uniform(1, 1.3)), cancellation)
 
     def _back_off(self, seconds: float, cancellation: CancelToken) -> None:

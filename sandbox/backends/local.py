@@ -31,9 +31,9 @@ from sandbox.packages import Package, find, to_jail_packages
 _IMAGE_SECONDS = 120
 
 
-def find_packages(words: Sequence[str], folder: str) -> tuple[Package, ...]:
+def find_packages(requirements: Sequence[str], folder: str) -> tuple[Package, ...]:
     """Return the packages for programs. Raises BackendUnavailable if one is missing."""
-    return tuple(each.package for each in find(words, folder))
+    return tuple(each.package for each in find(requirements, folder))
 
 
 class Backend(WorkerBackend):
@@ -150,7 +150,7 @@ class _ProcessLane(SocketLane):
     packages  packages for programs
     image     the file system of programs
     abi       the highest Landlock version to use
-    shared, scope_failure, level, refusal_reason  see WorkerConfig
+    shared, scope_failure, level, fallback_reason  see WorkerConfig
 
     Raises LaneLost if it exits during its start, and BackendUnavailable if it cannot isolate.
     """
@@ -165,7 +165,7 @@ class _ProcessLane(SocketLane):
         abi: int,
         scope_failure: str,
         level: str,
-        refusal_reason: str,
+        fallback_reason: str,
     ) -> None:
         scope: list[str] = []
         if not scope_failure:
@@ -194,7 +194,7 @@ class _ProcessLane(SocketLane):
                 image_fds=namespaces,
                 image_copy=copy,
                 max_landlock_abi=abi,
-                refusal_reason=refusal_reason,
+                fallback_reason=fallback_reason,
                 scope_failure=scope_failure,
                 shared=shared,
             )

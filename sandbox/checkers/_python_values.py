@@ -51,7 +51,7 @@ def canonical_text(value: Any) -> str:
 
 
 def describe(value: Any) -> str:
-    """Return a short description of a value, for people."""
+    """Return a short, human-readable description of a value."""
     return _VALUE_REPR.repr(value)
 
 

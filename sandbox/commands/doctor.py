@@ -32,24 +32,24 @@ def command(sandbox: "SandboxOptions") -> None:
         _show_layers(sandbox.backend, box.layers)
         _show_packages(box)
         n_failed = _check(sandbox.backend, box)
-    click.echo(f"\n{'all checks hold' if not n_failed else f'{n_failed} checks failed'}")
+    click.echo(f"\n{'all checks passed' if not n_failed else f'failed checks: {n_failed}'}")
     sys.exit(1 if n_failed else 0)
 
 
 def _show_layers(backend: str, layers: Mapping[str, str]) -> None:
-    click.echo(f"\nbackend {backend}: what isolates a run")
+    click.echo(f"\nbackend {backend}: isolation layers of a run")
     weak = [layer for layer, how in layers.items() if how.startswith(("none", "best-effort"))]
     for layer, how in layers.items():
         click.echo(f"{'!' if layer in weak else ' '} {layer:<20} {how}")
     if weak:
-        click.echo(f"\n! weaker than it can be, or missing: {', '.join(weak)}")
+        click.echo(f"\n! degraded or missing: {', '.join(weak)}")
 
 
 def _show_packages(box: "Sandbox") -> None:
     if box.packages:
         click.echo("\npackages: what programs can import besides the standard library")
         for package in box.packages:
-            why = "" if package.requested else "  needed by another"
+            why = "" if package.requested else "  dependency"
             click.echo(f"  {package.name:<20} {package.version:<12} sha256 {package.digest[:16]}{why}")
 
 

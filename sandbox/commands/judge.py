@@ -28,7 +28,7 @@ _MIN_BYTES, _MIN_BYTES_OF_TEST = 180, 100  # minimum size of a verdict without t
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     required=True,
-    help="File to write, one verdict per line. It must not exist, unless it may be overwritten.",
+    help="Output file, one verdict per line. It must not exist, except with --overwrite.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the file if it exists.  [default: ask on a terminal, or stop]")
 @click.option(

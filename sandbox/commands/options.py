@@ -46,7 +46,7 @@ _OPTIONS = (
     click.option(
         "--packages-from",
         metavar="FOLDER",
-        help="Folder that `pip install --target FOLDER` has put the packages into.  [default: this environment]",
+        help="Folder of the packages, from `pip install --target FOLDER`.  [default: this environment]",
     ),
 )
 NAMES = ("backend", "address", "image", "workers", "isolation", "packages", "packages_from")

@@ -30,7 +30,7 @@ class PartialFile(Closeable):
         self._out = out
         self.path = out.with_name(f"{out.name}.{work}.partial")
         if out.parent.exists() and not out.parent.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, "This is not a folder", str(out.parent))
+            raise NotADirectoryError(errno.ENOTDIR, "Not a folder", str(out.parent))
         out.parent.mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(
             self.path,

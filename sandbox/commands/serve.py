@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="Processes that speak HTTP; all share one queue and the workers.",
+    help="Number of processes that serve HTTP; they share the queue and the workers.",
 )
 @click.option(
     "--queue", type=click.IntRange(min=0), default=1024, show_default=True, help="Requests that may wait for a worker."

@@ -14,7 +14,7 @@ class FileLock(Closeable):
     """An flock on a file until `close`, or until the process exits.
 
     path          the file, created if missing; its content is preserved; its folder must exist
-    refusal       raised if another process holds the lock; None for BlockingIOError
+    error         raised if another process holds the lock; None for BlockingIOError
     shared        whether to permit other shared locks on the file
     wait_seconds  maximum time to wait for another process
     temporary     whether `close` removes the file
@@ -24,14 +24,14 @@ class FileLock(Closeable):
     """
 
     def __init__(
-        self, path: Path, refusal: Exception | None = None, *, shared: bool = False, wait_seconds: float = 0.0,
+        self, path: Path, error: Exception | None = None, *, shared: bool = False, wait_seconds: float = 0.0,
         temporary: bool = False,
     ) -> None:  # fmt: skip
         self._path, self._temporary = path, temporary
         deadline = time.monotonic() + wait_seconds
         while (descriptor := _try_lock(path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)) is None:
             if time.monotonic() >= deadline:
-                raise refusal or BlockingIOError(f"another process holds the lock on {path}")
+                raise error or BlockingIOError(f"another process holds the lock on {path}")
             time.sleep(_POLL_SECONDS)
         self._descriptor = descriptor
         _open_locks.add(self)

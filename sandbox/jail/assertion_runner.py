@@ -123,13 +123,13 @@ class AssertionRunner:
             REFEREE_FACTOR * wall_seconds + REFEREE_GRACE_SECONDS, remaining_seconds + REFEREE_EXIT_SECONDS
         )
         interaction, report = self._run_tests(case, compiled, wall_seconds, timeout_seconds)
-        if has_failed(interaction.program.result) and not report.has_reached("met"):
+        if has_failed(interaction.program.result) and not report.has_reached("names_listed"):
             self._preambles.check(self._shared.given, self._limits)
         is_shortened = timeout_seconds < REFEREE_FACTOR * wall_seconds + REFEREE_GRACE_SECONDS
         try:
             return _to_case_run(interaction, report, is_shortened)
         except RefereeError as failure:
-            if not (report.has_reached("met") and self._is_sound(case)):
+            if not (report.has_reached("names_listed") and self._is_sound(case)):
                 raise
             result = replace(interaction.program.result, outcome=Outcome.EXITED, exit_code=0)
             return CaseRun(result, referee.wrong_answer_result(failure), interaction.referee_extra_seconds)
@@ -142,7 +142,7 @@ class AssertionRunner:
         setup = second.compile(Program(self._shared.setup))
         if isinstance(setup, RunResult):
             raise RefereeError(f"their setup does not compile: {_tail(setup)}")
-        run_spec = second.make_run_spec("examine", Program(self._shared.setup), referee.LIMITS, referee=True)
+        run_spec = second.make_run_spec("run_tests", Program(self._shared.setup), referee.LIMITS, referee=True)
         run_spec = run_spec.with_child_params(ChildParams(case.input, self._shared.names, classes=self._shared.classes))
         run_spec = run_spec.with_time_limits(timeout_seconds, wall_seconds + _EXTRA_CPU_SECONDS)
         sources = f"{self._shared.given}\n{case.input}"
@@ -165,17 +165,16 @@ class AssertionRunner:
         assert not isinstance(stub, RunResult)
         wall_seconds = self._limits.wall_seconds
         _, report = self._run_tests(case, stub, wall_seconds, REFEREE_FACTOR * wall_seconds)
-        return report.has_reached("ready") or report.has_reached("called")
+        return report.has_reached("setup_done") or report.has_reached("submission_called")
 
 
 @dataclass(frozen=True, slots=True)
 class AssertionReport:
     """The report of the tests' process; see languages/_assertion_report.py.
 
-    stages   the stages reached: given (the preamble has run), met (the submission has listed its names), ready (setup
-             is done), called (the submission has received a request)
-    verdict  passed; failed; gone: the submission ended early; unreadable: it sent a malformed frame; "": none
-    detail   explains the verdict to people
+    stages   the completed stages: preamble_done, names_listed (by the submission), setup_done, submission_called
+    verdict  passed; failed; disconnected: the submission ended early; malformed: it sent a malformed frame; "": none
+    detail   human-readable explanation of the verdict
     """
 
     stages: frozenset[str]
@@ -200,8 +199,8 @@ class AssertionReport:
     @property
     def is_suite_fault(self) -> bool:
         """Whether the tests failed or hung before they called the submission."""
-        waits_for_submission = self.has_reached("given") and not self.has_reached("met")
-        return self.verdict in ("", "failed") and not self.has_reached("called") and not waits_for_submission
+        waits_for_submission = self.has_reached("preamble_done") and not self.has_reached("names_listed")
+        return self.verdict in ("", "failed") and not self.has_reached("submission_called") and not waits_for_submission
 
 
 def _to_case_run(interaction: InteractionResult, report: AssertionReport, is_shortened: bool) -> CaseRun:
@@ -211,10 +210,10 @@ def _to_case_run(interaction: InteractionResult, report: AssertionReport, is_sho
     """
     result, tests = interaction.program.result, interaction.referee.result
     score: RefereeResult | None = None
-    ruled_first = report.verdict in ("failed", "unreadable") and interaction.referee_ended_first
+    ruled_first = report.verdict in ("failed", "malformed") and interaction.referee_ended_first
     if interaction.output_exceeded:
         result = replace(result, outcome=Outcome.OUTPUT_LIMIT)
-    elif report.is_suite_fault and not report.has_reached("ready"):
+    elif report.is_suite_fault and not report.has_reached("setup_done"):
         if not (is_shortened and tests.outcome is Outcome.TIMED_OUT):
             raise RefereeError(
                 f"before they used the submission: {tests.outcome.value} {report.detail or _tail(tests)}"
@@ -224,11 +223,11 @@ def _to_case_run(interaction: InteractionResult, report: AssertionReport, is_sho
         match report.verdict:
             case "passed":
                 score = RefereeResult(1.0)
-            case "failed" | "unreadable":
-                prefix = "the program's reply is malformed: " if report.verdict == "unreadable" else ""
+            case "failed" | "malformed":
+                prefix = "the program's reply is malformed: " if report.verdict == "malformed" else ""
                 result = replace(result, outcome=Outcome.EXITED, exit_code=0)
                 score = RefereeResult(0.0, f"{prefix}{report.detail}"[:_MAX_DETAIL_CHARS])
-            case "gone":
+            case "disconnected":
                 result = replace(result, exit_code=1, stderr=b"the program ended while its tests were running")
             case _:
                 result = _without_verdict(result, tests)

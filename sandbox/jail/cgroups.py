@@ -26,7 +26,7 @@ from sandbox.jail.delegation import CgroupSubtree
 
 _SLACK_MB = 16  # added to a run's limit, for drift and for the kernel's precharges
 _DRIFT_MB = 8  # tolerated excess of the charge over the baseline
-_SMALL_MB = 1  # memory still being freed when the next run begins, and precharges
+_RELEASE_SLACK_MB = 1  # memory still being freed when the next run begins, and precharges
 _SPARE_PROCESSES = 2  # the run's init, and one ended process that the kernel still counts
 _PERIOD_US = 100_000
 _PROCESSORS = 2  # maximum for the runs of one worker; never reached by a single-threaded program
@@ -135,7 +135,7 @@ class Cgroup:
             self._limit = limit
         # The difference consists of the kernel's precharges, 256 KB per processor, which the run may use, and memory of
         # the last run that is still being freed.
-        self._before = min(charged, max(self._baseline + self._page_cache, charged - _SMALL_MB * _MB))
+        self._before = min(charged, max(self._baseline + self._page_cache, charged - _RELEASE_SLACK_MB * _MB))
         self._initial_counts = self._read_counts()
         limit = self._baseline_processes + processes + _SPARE_PROCESSES
         if limit != self._process_limit:
@@ -266,10 +266,10 @@ class EnclosingCgroup:
         self._events, self._hits = (_open(directory / name) for name in names)
         self._before = (0, 0, 0)
 
-    def begin(self) -> None:
+    def begin_run(self) -> None:
         self._before = _read_counts(self._events, self._hits)
 
-    def end(self) -> bool:
+    def end_run(self) -> bool:
         """Return whether a process was killed for exceeding the limit.
 
         Raises OSError if it was killed because memory ran out outside this cgroup.

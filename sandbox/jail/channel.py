@@ -23,7 +23,7 @@ class Channel:
     def __init__(self, source: int, sink: int) -> None:
         self._source = source
         self._sink = sink
-        self._arrived = bytearray()  # partial next message
+        self._buffer = bytearray()  # of an incomplete message
         self.received_bytes = 0  # size of the latest message
 
     def fileno(self) -> int:
@@ -83,19 +83,19 @@ class Channel:
         Raises ValueError if it is longer than max_bytes, or followed by more bytes.
         """
         if not data:
-            raise EOFError("the peer is gone")
-        self._arrived += data
-        n_arrived = len(self._arrived) - _LENGTH_BYTES
+            raise EOFError("the peer has disconnected")
+        self._buffer += data
+        n_arrived = len(self._buffer) - _LENGTH_BYTES
         if n_arrived < 0:
             return None
-        self.received_bytes = int.from_bytes(self._arrived[:_LENGTH_BYTES], "little")
+        self.received_bytes = int.from_bytes(self._buffer[:_LENGTH_BYTES], "little")
         if max_bytes is not None and self.received_bytes > max_bytes:
             raise ValueError(f"{self.received_bytes:,} bytes announced, at most {max_bytes:,} expected")
         if n_arrived > self.received_bytes:
             raise ValueError(f"{n_arrived - self.received_bytes} bytes follow the message")
         if n_arrived < self.received_bytes:
             return None
-        message, self._arrived = bytes(memoryview(self._arrived)[_LENGTH_BYTES:]), bytearray()
+        message, self._buffer = bytes(memoryview(self._buffer)[_LENGTH_BYTES:]), bytearray()
         return message
 
     def write(self, data: memoryview) -> int:

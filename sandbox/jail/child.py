@@ -43,7 +43,7 @@ class RunParams:
     They are sent with descriptors: source, artifact, stdin, stdout and stderr, then the run's other RunDescriptors.
     """
 
-    op: str  # compile | run | call | evaluate | serve | examine
+    op: str  # compile | run | call | evaluate | serve | run_tests
     language: str
     seed: int | None
     wall_seconds: float
@@ -230,7 +230,7 @@ def exec_program(
             status = language.evaluate(program, preamble, RESULT_FD)
         elif params.op == "serve":
             status = language.serve(program, preamble, child_params.arguments)
-        elif params.op == "examine":
+        elif params.op == "run_tests":
             names, classes = child_params.arguments, child_params.classes
             status = language.run_tests(program, preamble, child_params.entry_point, names, classes, RESULT_FD)
         else:

@@ -1,5 +1,5 @@
-"""The parent of new cgroups: one delegated to this process, so that the limits of the enclosing unit or container apply
-to runs, and no manager resets the limits of runs.
+"""The parent of new cgroups. It is delegated to this process, so the limits of the enclosing unit or container apply to
+runs, and no manager resets the limits of runs.
 
 On cgroup v2, that is the root cgroup in a container, a cgroup that systemd has delegated (Delegate=yes) or, without
 systemd, the process's own cgroup. Elsewhere the worker is started in a scope that systemd creates and delegates, unless
@@ -243,7 +243,7 @@ def _check_for_limits(directory: Path) -> None:
     limits = sorted(set(_limits(directory, unit))) if unit is not None else []
     if unit is not None and limits:
         raise PermissionError(
-            f"{unit.name} has {' and '.join(limits)} but not Delegate=yes, and nothing may run beside it; start it with"
+            f"{unit.name} has {' and '.join(limits)} but not Delegate=yes, and would not limit a scope; start it with"
             f" systemd-run -p Delegate=yes, or type: systemctl edit {unit.name}"
         )
 

@@ -18,7 +18,7 @@ def empty_directory(directory: str) -> None:
 
 
 def empty_directory_fd(directory: int, proc: int | None = None) -> None:
-    """Do the same for a directory that was opened with OPEN_DIRECTORY_FLAGS. Raises OSError.
+    """Empty a directory that was opened with OPEN_DIRECTORY_FLAGS. Raises OSError.
 
     proc   descriptor of /proc, for callers that cannot open it
 

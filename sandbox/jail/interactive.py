@@ -17,7 +17,7 @@ from sandbox.jail.compile_cache import CompiledProgram
 from sandbox.jail.run_classification import FinishedRun, LostRun
 from sandbox.jail.run_files import StdioPipes
 from sandbox.jail.run_spec import RunSpec
-from sandbox.jail.runner import ATTEMPTS, Runner
+from sandbox.jail.runner import MAX_ATTEMPTS, Runner
 from sandbox.jail.zygote_client import ZygoteLost
 from sandbox.judge import MAX_OUTPUT_BYTES, CaseRun
 from sandbox.program import Outcome, RunResult
@@ -78,7 +78,7 @@ class InteractionResult:
 
 def run_interactive(
     program: Participant,
-    referee_side: Participant,
+    counterpart: Participant,
     referee_spec: Referee,
     remaining_seconds: float,
     is_sound: Callable[[float | None], bool],
@@ -86,20 +86,20 @@ def run_interactive(
     """Run a program connected to its referee; return the program's run and the ruling.
 
     remaining_seconds      the rest of the submission's budget
-    is_sound(cpu_seconds)  returns whether the referee gives a ruling on trusted input, within this CPU time if not
-                           None; called if the referee has failed with this program
+    is_sound(cpu_seconds)  runs a failed referee on trusted input; returns whether it gives a ruling, within this CPU
+                           time unless None
 
-    Raises ExecutionLost, and RefereeError if the referee crashed or stalled the program, and is not sound.
+    Raises ExecutionLost, and RefereeError if an unsound referee crashed or stalled the program.
     """
     limit_seconds = program.run_spec.run_params.wall_seconds
     wall_seconds = min(WALL_FACTOR * limit_seconds, remaining_seconds)
     timeout_seconds = REFEREE_FACTOR * wall_seconds + REFEREE_GRACE_SECONDS
     is_shortened = remaining_seconds + REFEREE_EXIT_SECONDS < timeout_seconds
     program = program.with_time_limits(wall_seconds)
-    referee_side = referee_side.with_time_limits(
+    counterpart = counterpart.with_time_limits(
         min(timeout_seconds, remaining_seconds + REFEREE_EXIT_SECONDS), wall_seconds + _REFEREE_CPU_SECONDS
     )
-    ended = retry_lost(lambda: prepare_zygotes(program, referee_side) or run_connected(program, referee_side))
+    ended = retry_lost(lambda: prepare_zygotes(program, counterpart) or run_connected(program, counterpart))
     result, referee_run = ended.program.result, ended.referee.result
     if ended.output_exceeded:
         return CaseRun(replace(result, outcome=Outcome.OUTPUT_LIMIT), None, ended.referee_extra_seconds)
@@ -117,20 +117,20 @@ def run_interactive(
     return CaseRun(replace(result, stdout=ended.program_output), ruling, ended.referee_extra_seconds)
 
 
-def run_scripted(text: bytes, referee_side: Participant) -> RunResult:
+def run_scripted(text: bytes, counterpart: Participant) -> RunResult:
     """Run a referee with a fixed input, discard its output, and return its result. Raises ExecutionLost."""
-    return retry_lost(lambda: prepare_zygotes(referee_side) or _run_against_script(text, referee_side)).result
+    return retry_lost(lambda: prepare_zygotes(counterpart) or _run_against_script(text, counterpart)).result
 
 
 def retry_lost(attempt: Callable[[], Ended | LostRun]) -> Ended:
     """Retry a lost run. Raises ExecutionLost if every attempt is lost."""
     lost = LostRun("")
-    for _ in range(ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         ended = attempt()
         if not isinstance(ended, LostRun):
             return ended
         lost = ended
-    raise ExecutionLost(f"a run was lost {ATTEMPTS} times: {lost.reason}")
+    raise ExecutionLost(f"a run was lost {MAX_ATTEMPTS} times: {lost.reason}")
 
 
 def prepare_zygotes(*participants: Participant) -> LostRun | None:
@@ -145,7 +145,7 @@ def prepare_zygotes(*participants: Participant) -> LostRun | None:
     return None
 
 
-def _run_against_script(text: bytes, referee_side: Participant) -> FinishedRun | LostRun:
+def _run_against_script(text: bytes, counterpart: Participant) -> FinishedRun | LostRun:
     (referee_reads, judge_writes), (judge_reads, referee_writes) = os.pipe(), os.pipe()
     threads = [
         Thread(target=_write_text, args=(judge_writes, text), daemon=True),
@@ -154,13 +154,13 @@ def _run_against_script(text: bytes, referee_side: Participant) -> FinishedRun |
     for thread in threads:
         thread.start()
     try:
-        return referee_side.attempt(StdioPipes(referee_reads, referee_writes))
+        return counterpart.attempt(StdioPipes(referee_reads, referee_writes))
     finally:
         for thread in threads:
             thread.join()
 
 
-def run_connected(program: Participant, referee_side: Participant) -> InteractionResult | LostRun:
+def run_connected(program: Participant, counterpart: Participant) -> InteractionResult | LostRun:
     """Run both until both have exited. Raises as Participant.attempt does."""
     (program_reads, referee_writes), (judge_reads, program_writes), (referee_reads, judge_writes) = (
         os.pipe(),
@@ -178,7 +178,7 @@ def run_connected(program: Participant, referee_side: Participant) -> Interactio
 
     def run_referee() -> None:
         try:
-            referee_runs.append(referee_side.attempt(StdioPipes(referee_reads, referee_writes)))
+            referee_runs.append(counterpart.attempt(StdioPipes(referee_reads, referee_writes)))
         except BaseException as error:  # raised by the main thread
             failures.append(error)
 

@@ -27,14 +27,14 @@ def _namespace_obstacles() -> Iterator[str]:
     yield from _filter_obstacles()
     masked = [line.split()[4] for line in _read("/proc/self/mountinfo").splitlines() if " /proc/" in line]
     if masked:
-        yield f"{masked[0]} and {len(masked) - 1} other places below /proc are hidden by mounts, as in a container"
+        yield f"{masked[0]} and {len(masked) - 1} other paths below /proc are hidden by mounts, as in a container"
 
 
 def _landlock_obstacles() -> Iterator[str]:
     modules = _read("/sys/kernel/security/lsm").strip()
     release = os.uname().release
     if tuple(int("".join(filter(str.isdigit, part)) or 0) for part in release.split(".")[:2]) < (5, 13):
-        yield f"Linux {release}, and Landlock came with 5.13"
+        yield f"Linux {release}, and Landlock needs 5.13"
     elif modules and "landlock" not in modules.split(","):
         yield f"Landlock is not among the kernel's security modules: boot with lsm=landlock,{modules}"
     else:
@@ -43,7 +43,7 @@ def _landlock_obstacles() -> Iterator[str]:
 
 def _filter_obstacles() -> Iterator[str]:
     if _status("Seccomp", 10) == 2:
-        yield "a filter of system calls around this process, as of a container"
+        yield "a seccomp filter on this process, such as a container's"
 
 
 def _setting(name: str) -> str:

@@ -245,17 +245,17 @@ def unmount(target: str) -> None:
 
 
 def kill(pid: int, number: int) -> None:
-    """Do the same as os.kill; reserved by the filter."""
+    """Send a signal, like os.kill, but by a reserved call."""
     _call_named("kill", _SYS_KILL, pid, number)
 
 
 def pidfd_open(pid: int) -> int:
-    """Do the same as os.pidfd_open; reserved by the filter."""
+    """Open a pidfd, like os.pidfd_open, but by a reserved call."""
     return _call_named("pidfd_open", _SYS_PIDFD_OPEN, pid)
 
 
 def chmod(path: str, mode: int, folder: int) -> None:
-    """Do the same as os.chmod with dir_fd; reserved by the filter."""
+    """Set a mode, like os.chmod with dir_fd, but by a reserved call."""
     PreparedSyscall(_SYS_FCHMODAT, folder, path.encode(), mode)()
 
 
@@ -273,7 +273,7 @@ def set_fsuid_fsgid(number: int) -> None:
 
 
 def set_nice(which: int, who: int, nice: int) -> None:
-    """Do the same as os.setpriority; reserved by the filter. which: os.PRIO_PROCESS or os.PRIO_USER."""
+    """Set a niceness, like os.setpriority, but by a reserved call. which: os.PRIO_PROCESS or os.PRIO_USER."""
     _call_named("setpriority", _SYS_SETPRIORITY, which, who, nice)
 
 

@@ -24,10 +24,12 @@ _KINDS = ("layers", "error", "RunResult", "Judgement")
 _LAYERS, _ERROR, _RUN_RESULT, _JUDGEMENT = range(len(_KINDS))
 _MAX_ERROR_CHARS = 10_000
 _MAX_CACHED_BYTES = 8 << 20  # of encoded suites
-_HEAD = struct.Struct("<BII")
-_RUN = struct.Struct("<Bi3d?")  # outcome, exit code, CPU seconds, wall seconds, megabytes, whether a value is returned
-_JUDGED = struct.Struct("<BI")  # verdict, number of cases in the suite
-_CASE = struct.Struct("<B4d")  # verdict, CPU seconds, wall seconds, megabytes, partial credit
+_HEAD_STRUCT = struct.Struct("<BII")
+_RUN_STRUCT = struct.Struct(
+    "<Bi3d?"
+)  # outcome, exit code, CPU and wall seconds, megabytes, whether a value is returned
+_JUDGEMENT_STRUCT = struct.Struct("<BI")  # verdict, number of cases in the suite
+_CASE_STRUCT = struct.Struct("<B4d")  # verdict, CPU seconds, wall seconds, megabytes, partial credit
 _VERDICTS, _OUTCOMES = tuple(Verdict), tuple(Outcome)
 _ERRORS: dict[str, type[Exception]] = {
     kind.__name__: kind
@@ -92,17 +94,17 @@ def encode_response(response: RunResult | Judgement | dict[str, str] | Exception
     match response:
         case Judgement(verdict, cases, n_cases, outputs):
             numbers = [
-                _CASE.pack(
+                _CASE_STRUCT.pack(
                     _VERDICTS.index(case.verdict), case.cpu_seconds, case.wall_seconds, case.memory_mb, case.partial
                 )
                 for case in cases
             ]
-            head = _JUDGED.pack(_VERDICTS.index(verdict), n_cases)
+            head = _JUDGEMENT_STRUCT.pack(_VERDICTS.index(verdict), n_cases)
             texts = [*(case.detail for case in cases), *outputs]
             return _pack(_JUDGEMENT, b"".join([head, *numbers]), [_to_bytes(text) for text in texts])
         case RunResult(outcome, code, stdout, stderr, cpu_seconds, wall_seconds, memory_mb, returned, files):
             has_returned = returned is not None
-            run = _RUN.pack(_OUTCOMES.index(outcome), code, cpu_seconds, wall_seconds, memory_mb, has_returned)
+            run = _RUN_STRUCT.pack(_OUTCOMES.index(outcome), code, cpu_seconds, wall_seconds, memory_mb, has_returned)
             flat = [part for name, content in files.items() for part in (_to_bytes(name), content)]
             return _pack(_RUN_RESULT, run, [stdout, stderr, returned or b"", *flat])
         case Exception():
@@ -126,14 +128,14 @@ def decode_layers(data: bytes) -> dict[str, str] | Exception:
 
 def _pack(kind: int, numbers: bytes, strings: Sequence[bytes]) -> bytes:
     lengths = struct.pack(f"<{len(strings)}Q", *map(len, strings))
-    return b"".join([_HEAD.pack(kind, len(numbers), len(strings)), lengths, numbers, *strings])
+    return b"".join([_HEAD_STRUCT.pack(kind, len(numbers), len(strings)), lengths, numbers, *strings])
 
 
 def _decode(expected: int, decode: Callable[[bytes, list[bytes]], Any], data: bytes) -> Any:
     try:
-        kind, n_numbers, n_strings = _HEAD.unpack_from(data)
-        lengths = struct.unpack_from(f"<{n_strings}Q", data, _HEAD.size)
-        start = _HEAD.size + 8 * n_strings
+        kind, n_numbers, n_strings = _HEAD_STRUCT.unpack_from(data)
+        lengths = struct.unpack_from(f"<{n_strings}Q", data, _HEAD_STRUCT.size)
+        start = _HEAD_STRUCT.size + 8 * n_strings
         end = start + n_numbers
         numbers, strings = data[start:end], []
         for length in lengths:
@@ -152,8 +154,8 @@ def _decode(expected: int, decode: Callable[[bytes, list[bytes]], Any], data: by
 
 
 def _decode_judgement(numbers: bytes, strings: list[bytes]) -> Judgement:
-    verdict, n_cases = _JUDGED.unpack_from(numbers)
-    rows = list(_CASE.iter_unpack(numbers[_JUDGED.size :]))
+    verdict, n_cases = _JUDGEMENT_STRUCT.unpack_from(numbers)
+    rows = list(_CASE_STRUCT.iter_unpack(numbers[_JUDGEMENT_STRUCT.size :]))
     n_run, texts = len(rows), [_to_text(string) if string else "" for string in strings]
     if not 1 <= n_run <= n_cases or len(texts) not in (n_run, 2 * n_run):
         raise ValueError(f"{n_run} of {n_cases} cases, with {len(texts)} texts")
@@ -166,7 +168,7 @@ def _decode_judgement(numbers: bytes, strings: list[bytes]) -> Judgement:
 
 
 def _decode_run_result(numbers: bytes, strings: list[bytes]) -> RunResult:
-    outcome, exit_code, cpu_seconds, wall_seconds, memory_mb, has_returned = _RUN.unpack(numbers)
+    outcome, exit_code, cpu_seconds, wall_seconds, memory_mb, has_returned = _RUN_STRUCT.unpack(numbers)
     stdout, stderr, returned, *flat = strings
     if not isfinite(cpu_seconds + wall_seconds + memory_mb) or (returned and not has_returned):
         raise ValueError("a number is not finite, or a value both is there and is not")

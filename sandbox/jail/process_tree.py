@@ -63,7 +63,7 @@ class ProcessTree:
         self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._page.madvise(mmap.MADV_DONTFORK)
 
-    def begin(self) -> None:
+    def begin_run(self) -> None:
         """Start counting CPU time and OOM kills."""
         self._initial_cpu_seconds, self._initial_oom_kills = self._read_cpu_seconds(), self._read_oom_kills()
         self._waits_unknown, self._last_check, self._runnable_seconds = False, time.monotonic(), 0.0

@@ -10,7 +10,7 @@ from typing import Any
 from sandbox.jail.child import RunParams
 from sandbox.program import Outcome, RunResult
 
-_NEARLY = 0.9  # fraction of a limit beyond which a failure is attributed to it
+_NEAR_LIMIT = 0.9  # fraction of a limit beyond which a failure is attributed to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +104,13 @@ def classify(
         return Outcome.OUTPUT_LIMIT
     if report.kill_reason == "time" or params.exceeds_cpu_limit(report.cpu_seconds):
         return Outcome.TIMED_OUT
-    # _NEARLY allows for the kernel's different accounting.
-    if exit_code in (-signal.SIGXCPU, -signal.SIGKILL) and report.cpu_seconds > _NEARLY * params.cpu_seconds:
+    # _NEAR_LIMIT allows for the kernel's different accounting.
+    if exit_code in (-signal.SIGXCPU, -signal.SIGKILL) and report.cpu_seconds > _NEAR_LIMIT * params.cpu_seconds:
         return Outcome.TIMED_OUT
     if exit_code == -signal.SIGSYS:
         return Outcome.VIOLATION
     if exit_code != 0 and (
-        report.refused_memory or (memory.limit_reached and memory.peak_mb > _NEARLY * params.memory_mb)
+        report.refused_memory or (memory.limit_reached and memory.peak_mb > _NEAR_LIMIT * params.memory_mb)
     ):
         return Outcome.OUT_OF_MEMORY
     return Outcome.SIGNALLED if exit_code < 0 else Outcome.EXITED

@@ -79,7 +79,7 @@ def make_run_spec(
 
     Raises ValueError if there is no such language, or if its functions cannot be called.
     """
-    if op in ("evaluate", "serve", "examine") and not languages.load(program.language).CALLABLE:
+    if op in ("evaluate", "serve", "run_tests") and not languages.load(program.language).CALLABLE:
         raise ValueError(f"tests in Python cannot call {program.language} programs; submit a Python program")
     if op == "call" and not languages.load(program.language).CALLABLE:
         raise ValueError(f"functions of {program.language} programs cannot be called; use a suite without entry_point")

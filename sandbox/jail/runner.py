@@ -27,7 +27,7 @@ from sandbox.jail.zygote_client import ZygoteLost
 from sandbox.jail.zygote_pool import ZygotePool
 from sandbox.program import Limits, Outcome, Program, RunResult
 
-ATTEMPTS = 3  # attempts before a run is reported as lost
+MAX_ATTEMPTS = 3  # of a run, before it is reported as lost
 _HANG_SECONDS = 30  # grace period after a run's maximum duration, before its zygote counts as hung
 _SOURCE_SHARE = 4  # inverse of the maximum share of a run's memory for its source, which is in its /tmp
 
@@ -64,7 +64,7 @@ class Runner:
     def execute(self, run_spec: RunSpec, compiled: CompiledProgram, stdin: bytes) -> RunResult:
         """Run a compiled program; retry lost runs. Raises ExecutionLost or KilledExternally."""
         lost, was_killed = LostRun(""), False
-        for _ in range(ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             attempt = self.attempt(run_spec, compiled, stdin)
             if isinstance(attempt, LostRun):
                 lost = attempt
@@ -75,7 +75,7 @@ class Runner:
         if lost.zygote_lost and not self._is_isolated:
             # Without isolation a program can kill its zygote, and this one has lost it in the last attempt.
             return RunResult(Outcome.VIOLATION, -signal.SIGKILL, b"", lost.reason.encode(), 0, 0, 0)
-        raise ExecutionLost(f"a run was lost {ATTEMPTS} times: {lost.reason}")
+        raise ExecutionLost(f"a run was lost {MAX_ATTEMPTS} times: {lost.reason}")
 
     def attempt(self, run_spec: RunSpec, compiled: CompiledProgram, stdin: bytes | StdioPipes) -> FinishedRun | LostRun:
         """Run a compiled program once. Raises KilledExternally."""

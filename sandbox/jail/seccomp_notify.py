@@ -64,7 +64,7 @@ class SeccompSupervisor:
         self._locks = self._threads = self._max_threads = self._max_bytes = 0
         self.has_used_sigkill = self.has_refused_fork = self.has_refused_memory = False
 
-    def begin(self, processes: int, address_space: int) -> None:
+    def begin_run(self, processes: int, address_space: int) -> None:
         """Reset for the next run.
 
         processes      maximum number of processes and threads

@@ -278,4 +278,4 @@ def _map_ids(pid: int, zygote_number: int) -> tuple[str, bool]:
         Path(f"/proc/{pid}/setgroups").write_text("deny")
         Path(f"/proc/{pid}/gid_map").write_text(f"1000 {os.getegid()} 1\n")
         Path(f"/proc/{pid}/uid_map").write_text(f"1000 {os.geteuid()} 1\n")
-        return "user namespace; programs have your uid, which sees nothing outside, and no capabilities", True
+        return "user namespace; programs have your uid, confined to their namespaces, and no capabilities", True

@@ -21,7 +21,7 @@ class WorkerConfig:
     image_fds         descriptors of the namespaces of an image (image.py); empty to make a new image
     image_copy        folder of the image for Landlock (image.py); "" to make a new one
     max_landlock_abi  the highest Landlock version to use
-    refusal_reason    why stronger levels are not available; "" for the strongest level
+    fallback_reason   why stronger levels are not available; "" for the strongest level
     scope_failure     why systemd created no scope for the worker; "" if it did, or none is needed
     shared            directory in which the workers of a Sandbox share slow compilations; "" for none
     has_own_cgroup    whether the worker and its runs are alone in their cgroup, as in their own container
@@ -33,7 +33,7 @@ class WorkerConfig:
     image_fds: tuple[int, ...] = ()
     image_copy: str = ""
     max_landlock_abi: int = NEWEST_ABI
-    refusal_reason: str = ""
+    fallback_reason: str = ""
     scope_failure: str = ""
     shared: str = ""
     has_own_cgroup: bool = False

@@ -71,14 +71,14 @@ def main() -> None:
 
 
 def _install_filter(settings: seccomp.FilterSettings, *, required: bool) -> tuple[str, int]:
-    """Install the seccomp filter; return a description for people, and the descriptor of notifications."""
+    """Install the seccomp filter; return a human-readable description, and the descriptor of notifications."""
     try:
         listener = seccomp.install(settings)
     except (OSError, KeyError) as error:
         if required:
             raise
         return f"none: {error}", -1
-    restriction = "" if listener >= 0 else "; no locks on ranges of files, which need Linux 5.5"
+    restriction = "" if listener >= 0 else "; no record locks, which need Linux 5.5"
     return f"list of allowed system calls{restriction}", listener
 
 
@@ -231,8 +231,8 @@ class _RunLauncher:
         random.seed(params.seed)  # otherwise the children of one zygote would share its random state
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(params.seed)
-        self._tree.begin()
-        self._notifications.begin(params.processes, params.address_space)
+        self._tree.begin_run()
+        self._notifications.begin_run(params.processes, params.address_space)
         init = self._workspace.enter(params, source, language.SOURCE_FILE)
         pid = linux.fork()
         if pid == 0:

@@ -67,7 +67,7 @@ class ZygoteClient:
         data, end = b"", "it ended" if events else "it did not respond"
         try:
             data = self._channel.recv(1 << 16) if events else b""
-        except OSError as error:  # it ended without reading the job
+        except OSError as error:  # it ended without reading the run parameters
             end = f"it ended: {error}"
         if not data:
             message = os.pread(self._stderr, 2000, 0).decode("utf-8", "replace").strip()

@@ -36,15 +36,15 @@ _LAYER_DESCRIPTIONS = {
         "Landlock: read-only copy of the standard library, and a directory that is emptied after each run; no /proc",
         "all sockets refused, except connected pairs",
         "objects that outlive their process refused",
-        "the machine's is seen",
+        "the machine's, visible to programs",
     ),
     NONE: (),
 }
 _LIMITS_WITHOUT_CGROUP = (
-    "resident memory of the tree, looked at 20 times a second, and the address space of each process; not what the"
-    " kernel holds for them, such as the buffers of sockets and pipes",
-    "RLIMIT_NPROC, which counts all processes of the same user together",
-    "CPU time alone, not how many processors at once",
+    "resident memory of the tree, sampled 20 times a second, and address space of each process; no kernel memory, such"
+    " as buffers of sockets and pipes",
+    "RLIMIT_NPROC, shared by all processes of the user",
+    "CPU time only, on any number of processors",
 )
 
 
@@ -110,7 +110,7 @@ class ZygotePool:
     @property
     def layers(self) -> dict[str, str]:
         """The layers that isolate a run: name -> how."""
-        level, refused = self._configuration.level, self._configuration.refusal_reason
+        level, refused = self._configuration.level, self._configuration.fallback_reason
         isolation = dict(
             zip(
                 _ISOLATION_LAYERS,
@@ -138,7 +138,9 @@ class ZygotePool:
             "number of processes": processes,
             "processors": processors,
             "time": "cpu and wall clock of the tree; time without a processor is not counted",
-            "numpy": "yes" if "numpy" in packages.modules and packages else "none: not installed beside the sandbox",
+            "numpy": "yes"
+            if "numpy" in packages.modules and packages
+            else "none: not installed in the sandbox's environment",
         } | self._zygotes[ZygoteKind()].layers
 
     def kind_for(self, run_spec: RunSpec) -> ZygoteKind:
@@ -171,7 +173,7 @@ class ZygotePool:
         if self._cgroup is not None:
             self._cgroup.begin_run(params.memory_mb, params.processes)
         elif self._enclosing_cgroup is not None:
-            self._enclosing_cgroup.begin()
+            self._enclosing_cgroup.begin_run()
         return zygote
 
     def raise_weight(self) -> None:
@@ -191,7 +193,7 @@ class ZygotePool:
             peak_mb = report.max_resident_mb if used.peak_mb is None else used.peak_mb
             return MemoryUsage(peak_mb, exceeded or used.oom_killed, used.limit_reached)
         if self._enclosing_cgroup is not None:
-            exceeded = self._enclosing_cgroup.end() or exceeded
+            exceeded = self._enclosing_cgroup.end_run() or exceeded
         # Exhaustion of the address space cannot be observed.
         return MemoryUsage(report.max_resident_mb, exceeded, limit_reached=True)
 

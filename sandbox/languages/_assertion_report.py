@@ -15,12 +15,12 @@ class AssertionReportWriter:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._noted: set[str] = set()
+        self._stages: set[str] = set()
 
     def mark_stage(self, stage: str) -> None:
         """Record that a stage was reached."""
-        if stage not in self._noted:
-            self._noted.add(stage)
+        if stage not in self._stages:
+            self._stages.add(stage)
             self._write({"stage": stage})
 
     def write_verdict(self, verdict: str, detail: str = "") -> NoReturn:

@@ -13,7 +13,7 @@ class Claims:
     claim one length and yield other items, or other items each time, and so pass a test that reads it in several ways.
     So each claim is requested once, and a contradiction between claims fails the test.
 
-    ask         requests the object's "len", or its "getitem" with a key
+    request     requests the object's "len", or its "getitem" with a key
     pull        starts an iteration
     is_ordered  whether a slice must match the items of the iteration
     fail_test   fails the test
@@ -21,12 +21,12 @@ class Claims:
 
     def __init__(
         self,
-        ask: Callable[..., Any],
+        request: Callable[..., Any],
         pull: Callable[[], Iterator[Any]],
         is_ordered: bool,
         fail_test: Callable[[str], NoReturn],
     ) -> None:
-        self._ask, self._pull, self._is_ordered, self._fail_test = ask, pull, is_ordered, fail_test
+        self._request, self._pull, self._is_ordered, self._fail_test = request, pull, is_ordered, fail_test
         self._length: int | None = None
         self._keyed: dict[Any, Any] = {}  # items by (type of the key, key)
         self._items: list[Any] = []  # items that the iteration has yielded so far
@@ -35,7 +35,7 @@ class Claims:
 
     def length(self) -> int:
         if self._length is None:
-            length = self._ask("len")
+            length = self._request("len")
             if type(length) is not int:
                 raise TypeError(f"the submission returned {type(length).__name__}, not int")
             self._length = length
@@ -62,16 +62,16 @@ class Claims:
     def item(self, key: Any) -> Any:
         """Return the item at a key."""
         if type(key) is slice:
-            value = self._ask("getitem", key)
+            value = self._request("getitem", key)
             if self._is_ordered and type(value) in (list, tuple, str):
                 self._check(list(value), list(self.items())[key])
             return value
         try:
             is_known = (name := (type(key), key)) in self._keyed
         except TypeError:  # the key cannot be hashed
-            return self._ask("getitem", key)
+            return self._request("getitem", key)
         if not is_known:
-            self._keyed[name] = self._ask("getitem", key)
+            self._keyed[name] = self._request("getitem", key)
             if type(key) is int and (0 <= key < len(self._items) or (key < 0 and self._is_complete)):
                 self._check(self._keyed[name], self._items[key] if -len(self._items) <= key else self)
         return self._keyed[name]

@@ -302,7 +302,7 @@ class ObjectGraph:
                 case _:
                     set_attributes(value, parts[1:], self._references.check_attribute)
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise ProtocolError(f"it has an impossible node: {error}"[:200]) from None
+            raise ProtocolError(f"it has an invalid node: {error}"[:200]) from None
 
     def decode(self, raw: Any) -> Any:
         """Decode a value. Raises ProtocolError."""
@@ -315,7 +315,7 @@ class ObjectGraph:
             if value is not None:
                 parts = [self.decode(part) for part in raw_parts]
                 if value.part_type is not None and any(type(part) is not value.part_type for part in parts):
-                    raise ProtocolError(f"it has an impossible {tag}")
+                    raise ProtocolError(f"it has an invalid {tag}")
                 return value.make(*parts)
             if tag == "node":
                 (index,) = raw_parts
@@ -325,7 +325,7 @@ class ObjectGraph:
                 return _member(self._references.class_of(name), self.decode(content))
             return self._references.decode(self, tag, raw_parts)
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
-            raise ProtocolError(f"it has an impossible value: {error}"[:200]) from None
+            raise ProtocolError(f"it has an invalid value: {error}"[:200]) from None
 
 
 def _member(kind: type, value: Any) -> Any:

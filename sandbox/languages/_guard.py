@@ -51,12 +51,11 @@ class Scope(Enum):
 class RemoteKind:
     """The tests' information about a class of the submission.
 
-    has       its special methods
-    methods   its other methods
+    methods   its methods other than special ones
     """
 
     guard: "Guard"
-    has: frozenset[str]
+    special_methods: frozenset[str]
     methods: frozenset[str]
     is_named: bool = False
     is_tested: bool = False
@@ -88,24 +87,24 @@ class Guard:
         """End the test as failed."""
         self._report.write_verdict("failed", reason)
 
-    def ask(self, operation: str, owner: Any, /, *arguments: Any, **named: Any) -> Any:
+    def forward(self, operation: str, owner: Any, /, *arguments: Any, **named: Any) -> Any:
         """Execute an operation in the submission's process; return its result or raise its exception."""
         policy = POLICIES[operation]
-        self._report.mark_stage("called")
+        self._report.mark_stage("submission_called")
         with self._lock:
             if not policy.is_reading:
                 self._claims.clear()
             may_return_itself = policy.may_return_itself and isinstance(owner, RemoteObject) and is_subject(owner)
             try:
-                result = self._peer.ask(operation, owner, *arguments, **named)
+                result = self._peer.request(operation, owner, *arguments, **named)
             except StopIteration:
                 if operation == "next" or (operation == "method" and arguments[0] in ("__next__", "send")):
                     raise
                 raise RuntimeError("the submission raised StopIteration") from None  # it would end a loop of the tests
-            except ProtocolError as unreadable:
-                self._report.write_verdict("unreadable", str(unreadable))
+            except ProtocolError as error:
+                self._report.write_verdict("malformed", str(error))
             except PeerDisconnected:
-                self._report.write_verdict("gone")
+                self._report.write_verdict("disconnected")
             except RequestRefused as refused:  # not raised, since the test could attribute it to the submission
                 self.fail_test(f"the submission cannot decode a request of the test: {refused}")
             if may_return_itself and result is owner:
@@ -116,9 +115,9 @@ class Guard:
         """Return the current claims of an object or class."""
         claims = self._claims.get(id(owner))
         if claims is None:
-            is_ordered = not isinstance(owner, RemoteClass) and "iter" in kind_of(owner).has
+            is_ordered = not isinstance(owner, RemoteClass) and "iter" in kind_of(owner).special_methods
             claims = Claims(
-                lambda name, *key: self.ask(name, owner, *key), partial(_pull, owner), is_ordered, self.fail_test
+                lambda name, *key: self.forward(name, owner, *key), partial(_pull, owner), is_ordered, self.fail_test
             )
             self._claims[id(owner)] = claims
         return claims
@@ -136,7 +135,7 @@ class RemoteClass(type):
         return super().__new__(mcs, name, bases, content)
 
     def __call__(cls, /, *arguments: Any, **named: Any) -> Any:
-        result = cls.__kind__.guard.ask("call", cls, *arguments, **named)
+        result = cls.__kind__.guard.forward("call", cls, *arguments, **named)
         if cls.__kind__.is_tested and isinstance(result, RemoteObject) and kind_of(result).is_named:
             reference = result.__reference__
             if reference.n_mentions == 1:
@@ -150,7 +149,7 @@ class RemoteClass(type):
         if name.startswith("__"):
             super().__setattr__(name, value)
         else:
-            cls.__kind__.guard.ask("set", cls, name, value)
+            cls.__kind__.guard.forward("set", cls, name, value)
 
     def __iter__(cls) -> Iterator[Any]:
         return iterate(cls)
@@ -202,7 +201,7 @@ def _refuse(owner: Any, operation: str, *_: Any) -> NoReturn:
 
 
 def _claims_of(owner: Any, operation: str) -> Claims:
-    if not isinstance(owner, RemoteClass) and "next" in kind_of(owner).has:
+    if not isinstance(owner, RemoteClass) and "next" in kind_of(owner).special_methods:
         _refuse(owner, operation)  # an iterator has no length and no items by index
     return kind_of(owner).guard.claims(owner)
 
@@ -221,7 +220,7 @@ def _claimed_reverse(owner: Any, *_: Any) -> Iterator[Any]:
 
 def _contains_item(owner: Any, *arguments: Any) -> bool:
     """Return whether an object yields an item. Reads all items, so an object that yields everything never passes."""
-    if not isinstance(owner, RemoteClass) and "iter" not in kind_of(owner).has:
+    if not isinstance(owner, RemoteClass) and "iter" not in kind_of(owner).special_methods:
         _refuse(owner, "in")
     return any(member is arguments[-1] or member == arguments[-1] for member in list(iterate(owner)))
 
@@ -287,11 +286,11 @@ def _special(operation: str, *, is_reflected: bool = False) -> Callable[..., Any
 
     def special(self: Any, /, *arguments: Any, **named: Any) -> Any:
         kind = kind_of(self)
-        is_missing = policy.needs_method and operation not in kind.has
+        is_missing = policy.needs_method and operation not in kind.special_methods
         if is_missing or not _is_in_scope(policy.scope, self, arguments):
             return policy.fallback(self, operation, *arguments)
         operands = (*arguments, self) if is_reflected else (self, *arguments)
-        result = kind.guard.ask(operation, *operands, **named)
+        result = kind.guard.forward(operation, *operands, **named)
         if policy.result_type is bool:
             return result is True
         return result if policy.result_type is None else require_type(policy.result_type, result)
@@ -329,10 +328,10 @@ class RemoteProxy(metaclass=RemoteClass):
         if name == "__reference__" or (name.startswith("__") and isinstance(self, BaseException)):
             object.__setattr__(self, name, value)
         else:
-            kind_of(self).guard.ask("set", self, name, value)
+            kind_of(self).guard.forward("set", self, name, value)
 
     def __delattr__(self, name: str) -> None:
-        kind_of(self).guard.ask("del", self, name)
+        kind_of(self).guard.forward("del", self, name)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         kind_of(self).guard.fail_test("an object of the submission cannot be copied by tests")
@@ -367,7 +366,7 @@ def _attribute(owner: Any, name: str) -> Any:
     kind = kind_of(owner)
     if name in kind.methods:
         return _Method(owner, name)
-    value = kind.guard.ask("get", owner, name)
+    value = kind.guard.forward("get", owner, name)
     return _Method(owner, name) if callable(value) else value
 
 
@@ -381,14 +380,14 @@ class _Method:
         owner, guard = self._owner, kind_of(self._owner).guard
         is_forwarded = _is_in_scope(POLICIES["method"].scope, owner, [*arguments, *named.values()])
         if _is_discarded(sys._getframe(1)):
-            result = guard.ask("statement", owner, self.__name__, *arguments, **named)
+            result = guard.forward("statement", owner, self.__name__, *arguments, **named)
             # The caller may be C code in the same statement, such as `map`, which does not discard the result.
             return result if is_forwarded and result is not owner else None
         if not is_forwarded:
             kind = owner if isinstance(owner, RemoteClass) else type(owner)
             message = f"{self.__name__} of type {kind.__name__} gets no arguments"
             guard.fail_test(f"{message}: it belongs to an object that the test did not create")
-        return guard.ask("method", owner, self.__name__, *arguments, **named)
+        return guard.forward("method", owner, self.__name__, *arguments, **named)
 
 
 def _is_discarded(frame: types.FrameType) -> bool:
@@ -409,13 +408,13 @@ def iterate(remote: Any) -> Iterator[Any]:
         return guard.claims(remote).items()
     if is_subject(remote):
         return _pull(remote)
-    if "next" in kind_of(remote).has and guard.ask("iter", remote) is remote:
+    if "next" in kind_of(remote).special_methods and guard.forward("iter", remote) is remote:
         return _pull(remote)
     return guard.claims(remote).items()
 
 
 def _pull(remote: Any) -> Iterator[Any]:
-    iterator = kind_of(remote).guard.ask("iter", remote)
+    iterator = kind_of(remote).guard.forward("iter", remote)
     if not isinstance(iterator, RemoteProxy):
         yield from iterator
         return
@@ -433,7 +432,7 @@ def _next(iterator: Any) -> Any:
     if reference.is_exhausted:
         raise StopIteration
     try:
-        return kind_of(iterator).guard.ask("next", iterator)
+        return kind_of(iterator).guard.forward("next", iterator)
     except StopIteration:
         reference.is_exhausted = True
         raise
@@ -443,7 +442,7 @@ def _exit(self: Any, kind: Any, error: Any, trace: types.TracebackType | None) -
     is_failure = error is not None and (isinstance(error, AssertionError) or not isinstance(error, Exception))
     # The text of an AssertionError may reveal the expected value.
     reported = (AssertionError, AssertionError()) if is_failure else (kind, error)
-    suppresses = kind_of(self).guard.ask("exit", self, *reported, None) is True
+    suppresses = kind_of(self).guard.forward("exit", self, *reported, None) is True
     # Otherwise a context manager could suppress failures of the test.
     return suppresses and not is_failure and _is_raised_by_the_test(trace)
 
@@ -464,15 +463,16 @@ _SPECIAL_METHODS: dict[str, Callable[..., Any]] = {
 
 def make_remote_class(kind: RemoteKind, name: str, bases: tuple[type, ...]) -> RemoteClass:
     """Return a proxy class for a class of the submission, with the same special methods."""
-    kind.has |= {"bool"} if "len" in kind.has else set()
-    kind.has |= {"iter"} if "getitem" in kind.has else set()  # otherwise Python would fetch items one by one
+    kind.special_methods |= {"bool"} if "len" in kind.special_methods else set()
+    if "getitem" in kind.special_methods:  # otherwise Python would fetch items one by one
+        kind.special_methods |= {"iter"}
     content: dict[str, Any] = {"__module__": "solution", "__kind__": kind}
     if any(issubclass(base, BaseException) for base in bases):
         bases = bases if any(issubclass(base, RemoteProxy) for base in bases) else (RemoteError, *bases)
     else:
         bases = bases or (RemoteObject,)
-        content |= {"__slots__": (), "__doc__": property(lambda self: kind.guard.ask("get", self, "__doc__"))}
+        content |= {"__slots__": (), "__doc__": property(lambda self: kind.guard.forward("get", self, "__doc__"))}
         content["__contains__"] = _SPECIAL_METHODS["contains"]  # otherwise Python would stop at the first match
-    content |= {f"__{part}__": _SPECIAL_METHODS[part] for part in kind.has & _SPECIAL_METHODS.keys()}
+    content |= {f"__{part}__": _SPECIAL_METHODS[part] for part in kind.special_methods & _SPECIAL_METHODS.keys()}
     made: RemoteClass = RemoteClass(name, bases, content)
     return made

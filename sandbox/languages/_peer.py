@@ -68,7 +68,7 @@ class Peer(References):
         self._new_classes: list[Any] = []  # class descriptions for the next frame
         self._n_requests = 0
 
-    def ask(self, operation: str, /, *arguments: Any, **named: Any) -> Any:
+    def request(self, operation: str, /, *arguments: Any, **named: Any) -> Any:
         """Execute an operation at the peer; return its result or raise its exception.
 
         Raises RequestRefused, ProtocolError, and PeerDisconnected.
@@ -215,8 +215,8 @@ class Peer(References):
                 value = graph.decode(part)
                 if not (name.startswith("__") or callable(value)):
                     error.__dict__[name] = value
-        except (TypeError, ValueError, AttributeError) as impossible:
-            raise ProtocolError(f"it has an impossible exception: {impossible}"[:200]) from None
+        except (TypeError, ValueError, AttributeError) as failure:
+            raise ProtocolError(f"it has an invalid exception: {failure}"[:200]) from None
         return self.make_error_stand_in(number, error, text)
 
     # Differences between the two sides.
@@ -302,5 +302,5 @@ def encode_plain(graph: ObjectGraph, value: Any) -> Any:
 def as_list(raw: Any) -> list[Any]:
     """Return a part of a frame that must be a list. Raises ProtocolError."""
     if type(raw) is not list:
-        raise ProtocolError("a part of it is not a list")
+        raise ProtocolError("one of its values is not a list")
     return raw

@@ -3,8 +3,8 @@
 The calls of such a program may share a process, in which it is executed again for each call: its globals, classes,
 default values and caches are new each time. Only objects of the interpreter could carry a message to a later call:
 modules and their attributes, classes and functions of the library, files, threads, frames. So the check rejects
-any program with a part that is not known to be harmless, that is, from which these could be reached or changed. A
-rejection costs only speed, since each call then has its own process.
+any program with a part from which these might be reached or changed. A rejection costs only speed, since each call
+then has its own process.
 
     names        a name that the program does not define must be in IMMUTABLE_NAMES, or in CALL_ONLY_NAMES, whose
                  objects are mutable and may only be called or used as decorators
@@ -41,11 +41,11 @@ from sandbox.languages._pure_names import (
 from sandbox.languages._scopes import COMPREHENSIONS, global_names, names_bound_by, names_bound_in_scope, walk_scope
 
 _INTROSPECTION = ("gi_", "cr_", "ag_", "f_", "tb_", "co_", "__")  # prefixes of attributes that reveal frames
-_LIMITS = "setrecursionlimit"
-_REFUSED = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await, ast.MatchClass)  # which reads attributes
+_LIMIT_SETTER = "setrecursionlimit"
+_IMPURE_NODES = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await, ast.MatchClass)  # which reads attributes
 
 
-class _Refused(Exception):
+class _ImpureProgram(Exception):
     """A part of the program is not known to be stateless."""
 
 
@@ -53,7 +53,7 @@ def is_stateless(tree: ast.Module) -> bool:
     """Return whether the program keeps no state between calls if it is executed again for each."""
     try:
         _Program(tree).check()
-    except (_Refused, RecursionError):
+    except (_ImpureProgram, RecursionError):
         return False
     return True
 
@@ -70,20 +70,20 @@ class _Program:
         self._attributes = set(METHODS)
 
     def check(self) -> None:
-        """Raises _Refused."""
+        """Check the program. Raises _ImpureProgram."""
         bound = self._bound
-        names_limits = _LIMITS in map(_read_name, self._nodes)
+        names_limits = _LIMIT_SETTER in map(_read_name, self._nodes)
         for node in self._nodes:
             names = names_bound_by(node)
             bound |= names
             allowed = SPECIAL_METHODS if isinstance(node, ast.FunctionDef) else {"__slots__"}
             if any(_is_special(name) and name not in allowed for name in names):
-                raise _Refused
-            if isinstance(node, _REFUSED) or getattr(node, "type_params", None) or _compares_identity(node):
-                raise _Refused
+                raise _ImpureProgram
+            if isinstance(node, _IMPURE_NODES) or getattr(node, "type_params", None) or _compares_identity(node):
+                raise _ImpureProgram
             is_function = isinstance(node, ast.FunctionDef | ast.Lambda)
-            if names_limits and is_function and _LIMITS in map(_read_name, ast.walk(node)):
-                raise _Refused
+            if names_limits and is_function and _LIMIT_SETTER in map(_read_name, ast.walk(node)):
+                raise _ImpureProgram
             if isinstance(node, ast.Import):
                 self._record_import(node)
             elif isinstance(node, ast.ImportFrom):
@@ -100,35 +100,35 @@ class _Program:
                     if not name.startswith("__"):
                         self._record_attribute(name)
         if (self._imported | self._imported_names) & bound or self._imported & self._imported_names:
-            raise _Refused
+            raise _ImpureProgram
         self._classes = _plain_classes(self._nodes, bound)
         # Calls find MODULES without an import. A name that is bound in any scope is not analyzed further.
         self._modules = self._imported | (MODULES - bound - self._imported_names)
         defined = names_bound_in_scope(self._tree.body) | self._global_names
         # At module level, such a name refers to the library's object until it is assigned.
         if any(name.startswith("__") or (name in _LIBRARY_NAMES and name not in IMMUTABLE_NAMES) for name in defined):
-            raise _Refused
+            raise _ImpureProgram
         self._check_nodes(self._tree.body, frozenset(defined))
 
     def _record_import(self, node: ast.Import) -> None:
         for alias in node.names:
             if alias.name not in MODULES or (alias.asname or alias.name) in _LIBRARY_NAMES - {alias.name}:
-                raise _Refused
+                raise _ImpureProgram
             self._imported.add(alias.asname or alias.name)
 
     def _record_import_from(self, node: ast.ImportFrom) -> None:
         if node.level or node.module not in MODULES:
-            raise _Refused
+            raise _ImpureProgram
         for alias in node.names:
             if node.module == "__future__" or alias.name == "*":
                 continue
             if alias.name not in ANNOTATIONS or alias.asname not in (None, alias.name):
-                raise _Refused
+                raise _ImpureProgram
             self._imported_names.add(alias.name)
 
     def _record_attribute(self, name: str) -> None:
         if name.startswith(_INTROSPECTION) or name in ESCAPING_ATTRIBUTES:
-            raise _Refused
+            raise _ImpureProgram
         self._attributes.add(name)
 
     def _check_nodes(self, nodes: Iterable[ast.AST], defined: frozenset[str]) -> None:
@@ -141,13 +141,13 @@ class _Program:
             if isinstance(node.ctx, ast.Load):
                 self._check_name(node.id, defined, IMMUTABLE_NAMES)
             elif node.id in self._modules:
-                raise _Refused
+                raise _ImpureProgram
         elif isinstance(node, ast.Attribute):
             self._check_attribute(node, defined, IMMUTABLE_NAMES)
         elif isinstance(node, ast.Call):
             self._check_callee(node.func, defined)
             if _read_name(node.func) == "deepcopy" and not _has_single_argument(node):
-                raise _Refused  # a memo passed by the program would get a list that outlives the call
+                raise _ImpureProgram  # a memo passed by the program would get a list that outlives the call
             self._check_nodes([*node.args, *node.keywords], defined)
         elif isinstance(node, ast.AugAssign):
             if isinstance(node.target, ast.Name):
@@ -173,7 +173,7 @@ class _Program:
 
     def _check_name(self, name: str, defined: frozenset[str], allowed: frozenset[str]) -> None:
         if name in self._modules or (name not in defined and name not in allowed):
-            raise _Refused
+            raise _ImpureProgram
 
     def _check_callee(self, node: ast.AST, defined: frozenset[str]) -> None:
         """Check a callee or a decorator."""
@@ -189,10 +189,10 @@ class _Program:
     ) -> None:
         if isinstance(node.value, ast.Name) and node.value.id in self._modules:
             if node.attr not in allowed or not isinstance(node.ctx, ast.Load):
-                raise _Refused
+                raise _ImpureProgram
             return
         if node.attr not in self._attributes or (node.attr == "__init__" and not called):
-            raise _Refused
+            raise _ImpureProgram
         self._check_node(node.value, defined)
 
     def _check_annotation(self, node: ast.AST | None, defined: frozenset[str]) -> None:
@@ -209,13 +209,13 @@ class _Program:
             self._check_name(node.id, frozenset(self._classes), ANNOTATIONS - self._bound)
         elif isinstance(node, ast.Attribute):
             if not (isinstance(node.value, ast.Name) and node.value.id in self._modules and node.attr in ANNOTATIONS):
-                raise _Refused
+                raise _ImpureProgram
         elif isinstance(node, ast.Subscript | ast.Tuple | ast.List | ast.BinOp):
             for child in ast.iter_child_nodes(node):
                 if not isinstance(child, ast.expr_context | ast.operator):
                     self._check_annotation_part(child)
         elif not isinstance(node, ast.Constant):
-            raise _Refused
+            raise _ImpureProgram
 
     def _check_function(
         self, node: ast.FunctionDef | ast.Lambda, defined: frozenset[str], enclosing: frozenset[str]
@@ -240,17 +240,17 @@ class _Program:
             names |= names_bound_in_scope(node.body) - declared
             inside = enclosing | names
         if names & self._modules:
-            raise _Refused
+            raise _ImpureProgram
         self._check_nodes(body, inside)
 
     def _check_class(self, node: ast.ClassDef, defined: frozenset[str]) -> None:
         if node.keywords:
-            raise _Refused
+            raise _ImpureProgram
         for decorator in node.decorator_list:
             self._check_callee(decorator, defined)
         self._check_nodes(node.bases, defined)
         if any(isinstance(inner, ast.Import | ast.ImportFrom) for inner in walk_scope(node.body)):
-            raise _Refused  # a module that is an attribute
+            raise _ImpureProgram  # a module that is an attribute
         # In the body itself, a name refers to the library's object until it is assigned. Methods do not see the names.
         bound = names_bound_in_scope(node.body)
         inside = (defined - (bound & _LIBRARY_NAMES)) | {

@@ -107,7 +107,7 @@ class SubmissionPeer(Peer):
             limit = sys.getrecursionlimit()
             sys.setrecursionlimit(limit + _FRAMES_OF_CALLBACK)
             try:
-                return self.ask("call", callback, *arguments, **named)
+                return self.request("call", callback, *arguments, **named)
             finally:
                 sys.setrecursionlimit(limit)
 

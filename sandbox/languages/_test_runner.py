@@ -55,7 +55,7 @@ class TestsPeer(Peer):
                     return function(*others, **named)
                 except (AssertionError, _pytest.Failed) as error:  # the submission could catch it
                     self._guard.fail_test(_describe_error(error))
-        self._report.write_verdict("unreadable", "it calls a function that it was not given")
+        self._report.write_verdict("malformed", "it calls a function that it was not given")
 
     def describe_refusal(self, error: Exception) -> str:
         raise ProtocolError(str(error)) from None
@@ -68,7 +68,7 @@ class TestsPeer(Peer):
         for value in list(self._namespace.values()):  # classes of the preamble, which the submission has, too
             if isinstance(value, type):
                 self.name_of(value)
-        found = self.ask("names")
+        found = self.request("names")
         if type(found) is not dict or not set(self._names).issuperset(found):
             raise ProtocolError("it does not list its names")
         likely = classes or [name for name in found if name[:1].isupper()]  # a suite need not list its classes
@@ -163,10 +163,10 @@ class TestsPeer(Peer):
     def register_classes(self, classes: list[Any], shared: list[Any]) -> None:
         for description in classes:
             match description:
-                case [int(number), str(name), list(bases), list(has), list(methods)] if (
+                case [int(number), str(name), list(bases), list(special_methods), list(methods)] if (
                     number not in self._imported and len(self._classes) < _MAX_CLASSES
                 ):
-                    kind = RemoteKind(self._guard, _texts(has), _texts(methods))
+                    kind = RemoteKind(self._guard, _texts(special_methods), _texts(methods))
                     self._classes[number] = self.register_stand_in(number, self._make_class(kind, name, bases))
                 case _:
                     raise ProtocolError("it describes a class in an unknown way")
@@ -190,7 +190,7 @@ def _has_named_base(kind: RemoteClass) -> bool:
 
 def _texts(raw: list[Any]) -> frozenset[str]:
     if not all(type(text) is str for text in raw):
-        raise ProtocolError("a part of it is not text")
+        raise ProtocolError("one of its values is not text")
     return frozenset(raw)
 
 
@@ -224,24 +224,24 @@ def run(
     try:
         code = compile(statements, FILE, "exec", dont_inherit=True)
         exec(preamble, namespace)
-        report.mark_stage("given")
+        report.mark_stage("preamble_done")
         known = submission.fetch_objects(classes)
-        report.mark_stage("met")
+        report.mark_stage("names_listed")
         if len(known) < len(names) or not all(
             _has_expected_kind(value, name in classes) for name, value in known.items()
         ):
-            report.mark_stage("called")  # from here on, failures are the submission's
+            report.mark_stage("submission_called")  # from here on, failures are the submission's
         vars(solution).update(known, __all__=list(known))
         namespace.update(known)
         stage = "its setup"
         exec(setup, namespace)
-        report.mark_stage("ready")
+        report.mark_stage("setup_done")
         stage = "a test"
         exec(code, namespace)
     except PeerDisconnected:
-        report.write_verdict("gone")
-    except ProtocolError as unreadable:
-        report.write_verdict("unreadable", str(unreadable))
+        report.write_verdict("disconnected")
+    except ProtocolError as error:
+        report.write_verdict("malformed", str(error))
     except BaseException as error:
         report.write_verdict(
             "failed", f"{stage}: {_describe_error(error)}" if stage != "a test" else _describe_error(error, statements)
@@ -263,7 +263,7 @@ class _Solution(types.ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):
-            self._report.mark_stage("called")  # a missing name is the submission's fault
+            self._report.mark_stage("submission_called")  # a missing name is the submission's fault
         raise AttributeError(f"the submission has no {name!r}")
 
 

@@ -244,7 +244,7 @@ def _call_in_forks(
 
 
 def _fresh_namespace(initial: dict[str, Any]) -> dict[str, Any]:
-    """Create a fresh namespace for the program, as that of the module `solution`."""
+    """Create the program's module, `solution` and `__main__` in sys.modules; return its namespace."""
     program = types.ModuleType("solution")
     vars(program).update(initial)
     sys.modules["solution"] = sys.modules["__main__"] = program

@@ -168,7 +168,7 @@ class Session:
             "release": self._release,
             "count": self._count,
             "describe": self._describe,
-            "report": self._report,
+            "metrics": self._send_metrics,
         }
         self.link = Link(methods, self._end)
 
@@ -223,10 +223,10 @@ class Session:
         }
         self.link.call("respond", number, about)
 
-    def _report(self, number: int) -> None:
-        """Respond with the metrics, including earlier counts of other front ends."""
+    def _send_metrics(self, number: int) -> None:
+        """Respond with the metrics, after processing the counts that other front ends have already sent."""
         loop, metrics = self._dispatcher.loop, self._dispatcher.metrics
-        loop.call_soon(lambda: self.link.call("respond", number, metrics.text()))
+        loop.call_soon(lambda: self.link.call("respond", number, metrics.encode()))
 
     def _respond(self, number: int, action: Callable[[], None]) -> None:
         refusal: ServiceError | None = None

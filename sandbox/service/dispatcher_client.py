@@ -92,7 +92,7 @@ class DispatcherClient:
 
     async def metrics(self) -> bytes:
         """Return the metrics of the service in the text format of Prometheus."""
-        text: bytes = await self._call("report")[1]
+        text: bytes = await self._call("metrics")[1]
         return text
 
     def _call(self, method: str, *arguments: Any) -> "tuple[int, asyncio.Future[Any]]":

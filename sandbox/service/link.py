@@ -23,7 +23,7 @@ class Link(asyncio.Protocol):
         self._methods = methods
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
-        self._arrived = bytearray()
+        self._buffer = bytearray()
         self._calls: list[tuple[Any, ...]] = []  # to be sent
         self._transport: asyncio.Transport | None = None
 
@@ -53,16 +53,16 @@ class Link(asyncio.Protocol):
         self._on_end()
 
     def data_received(self, data: bytes) -> None:
-        self._arrived += data
+        self._buffer += data
         start = 0
-        while (end := self._end_of_message(start)) <= len(self._arrived):
-            with memoryview(self._arrived) as arrived, arrived[start + _LENGTH_BYTES : end] as message:
+        while (end := self._end_of_message(start)) <= len(self._buffer):
+            with memoryview(self._buffer) as buffer, buffer[start + _LENGTH_BYTES : end] as message:
                 calls = pickle.loads(message)
             for method, *arguments in calls:
                 self._methods[method](*arguments)
             start = end
-        del self._arrived[:start]
+        del self._buffer[:start]
 
     def _end_of_message(self, start: int) -> int:
         body = start + _LENGTH_BYTES
-        return body + (int.from_bytes(self._arrived[start:body], "little") if body <= len(self._arrived) else 0)
+        return body + (int.from_bytes(self._buffer[start:body], "little") if body <= len(self._buffer) else 0)

@@ -42,7 +42,7 @@ _REFUSALS = {
     "408": "the body arrived too slowly",
     "413": "the body is too large",
     "421": "the header Host does not name this service",
-    "415": "the body is not declared as JSON",
+    "415": "the header content-type is not application/json",
     "422": "the body is malformed, or requests something that is not possible",
     "429": "the queue is full; retry after the seconds in Retry-After",
     "503": "the service is stopping, or the sandbox failed: nothing is known about the program",

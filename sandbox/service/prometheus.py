@@ -54,6 +54,6 @@ class ServiceMetrics:
             self._outcomes.labels(result.outcome.value).inc()
             self._work_seconds.labels("run").observe(seconds)
 
-    def text(self) -> bytes:
-        """Return all metrics in the text format of Prometheus."""
+    def encode(self) -> bytes:
+        """Encode all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)

@@ -12,7 +12,7 @@ _BURST_SECONDS = 0.1  # processor time in excess of the share that does not dela
 _POLL_SECONDS = 0.05
 _MAX_TRACKED_CLIENTS = 4096
 SECONDS_PER_BYTE = 6e-9  # cost of receiving one byte
-REFUSAL_SECONDS = 0.005  # cost of a rejected request, in addition to its processor time
+REJECTION_SECONDS = 0.005  # cost of a rejected request, in addition to its processor time
 
 
 class RateLimiter:

@@ -113,7 +113,7 @@ class IncomingRequest:
         try:
             return request_codec.parse(self.path, body, self._reader.bounds)
         except ServiceError:
-            rate_limiter.charge(self.client, rate_limit.REFUSAL_SECONDS)
+            rate_limiter.charge(self.client, rate_limit.REJECTION_SECONDS)
             raise
         finally:
             rate_limiter.charge(self.client, time.monotonic() - start_time)

@@ -21,7 +21,7 @@ from sandbox import json_codec
 from sandbox.program import BadLimit, Invocation, Limits, Outcome, Program, RunResult
 
 LIMIT_FIELDS = {"wall_seconds": "run_timeout", "memory_mb": "memory_limit_MB"}  # limit -> the field that sets it
-MEMORY_MB = 1024  # the default, as set by verl
+_DEFAULT_MEMORY_MB = 1024  # as in verl
 _KILLED = -9  # return code of a run that exceeded a limit but has exit status 0
 _INTERPRETED = {"python"}
 _REASONS = {
@@ -78,7 +78,7 @@ def parse(raw: dict[str, Any]) -> tuple[Program, Invocation, Limits, Mapping[str
     sets = {"wall_seconds": "run_timeout" in raw, "memory_mb": memory_mb > 0}
     requested = {limit: field for limit, field in LIMIT_FIELDS.items() if sets[limit]}
     try:
-        limits = Limits(wall_seconds=request.run_timeout, memory_mb=memory_mb or MEMORY_MB)
+        limits = Limits(wall_seconds=request.run_timeout, memory_mb=memory_mb or _DEFAULT_MEMORY_MB)
     except BadLimit as error:
         raise error.with_field_names(LIMIT_FIELDS) from None
     return Program(request.code, request.language), Invocation(stdin, (), files, request.fetch_files), limits, requested

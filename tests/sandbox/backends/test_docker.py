@@ -80,9 +80,9 @@ def engine(box: Sandbox) -> Iterator[docker.APIClient]:
 
 def containers(engine: docker.APIClient, pid: int) -> set[str]:
     """Return the containers that belong to a Sandbox of this process."""
-    everybody = engine.containers(all=True, filters={"label": backend.OWNER})
+    everybody = engine.containers(all=True, filters={"label": backend.OWNER_LABEL})
     owner = f"{stale_resources.PREFIX}{pid}-"
-    return {container["Id"] for container in everybody if container["Labels"][backend.OWNER].startswith(owner)}
+    return {container["Id"] for container in everybody if container["Labels"][backend.OWNER_LABEL].startswith(owner)}
 
 
 def eldest(engine: docker.APIClient, among: set[str]) -> str:
@@ -277,7 +277,7 @@ def test_containers_of_dead_processes_are_swept_and_those_of_living_ones_stay(en
     dead = subprocess.run([sys.executable, "-c", name], capture_output=True, text=True, check=True, cwd=ROOT)
     owners = {"of the dead": dead.stdout.strip(), "of the living": stale_resources.owner_tag()}
     made = {
-        who: engine.create_container(image.TAG, labels={backend.OWNER: owner, backend.MACHINE: BOOT})["Id"]
+        who: engine.create_container(image.TAG, labels={backend.OWNER_LABEL: owner, backend.MACHINE_LABEL: BOOT})["Id"]
         for who, owner in owners.items()
     }
     try:

@@ -107,7 +107,7 @@ def test_without_a_wall_isolation_is_refused_with_what_was_tried_and_found(insta
     [line], _ = judged(install, "full", without="landlock")
     assert line.startswith("refused: cannot isolate")
     assert re.search(r"Tried namespaces: \w+: .*unshare: Operation not permitted", line)
-    assert "a filter of system calls around this process" in line
+    assert "a seccomp filter on this process" in line
     assert re.search(r"Tried landlock: .*landlock_create_ruleset: Operation not permitted", line)
     assert "expected outputs" in line
     assert "best-effort" in line
