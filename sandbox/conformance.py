@@ -12,7 +12,7 @@ from sandbox import languages
 from sandbox.box import Sandbox
 from sandbox.errors import BackendUnavailable, SandboxError
 from sandbox.judge import Verdict
-from sandbox.probes import find_trial
+from sandbox.probes import find_submissions
 from sandbox.program import Limits, Program
 from sandbox.suite import INTERACTIVE, PROGRAM, PYTHON, Assertions, Case, Referee, RefereeConvention, Suite
 
@@ -75,9 +75,9 @@ def _probe_check(
     name: str, probe: str, expected: Verdict = Verdict.ACCEPTED, limits: Limits = _LIMITS
 ) -> ConformanceCheck:
     """Return a check with a program of sandbox.probes."""
-    trial = find_trial(probe)
+    submissions = find_submissions(probe)
     return ConformanceCheck(
-        name, Program(trial.program), replace(trial.problem.suite, limits=limits), frozenset([expected])
+        name, Program(submissions.program), replace(submissions.problem.suite, limits=limits), frozenset([expected])
     )
 
 

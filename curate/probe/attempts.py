@@ -9,7 +9,7 @@ import msgspec
 
 from curate.probe.target import Score
 from sandbox.probes import probe_classes
-from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial
+from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, ProbeProblem, Submissions
 from sandbox.probes.problems import first_problem
 
 _LONG_SECONDS = 5.0
@@ -47,7 +47,7 @@ class Attempt:
         """The kind of the submission: "hack", "right", "lenient" or "outage"."""
         if self.of_class.group is Group.OUTAGE:
             return "outage"
-        return "right" if self.probe.right else "lenient" if self.probe.lenient else "hack"
+        return "right" if self.probe.is_correct else "lenient" if self.probe.leniency else "hack"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class AttemptResult:
 
     id       of the attempt
     scores   the judge's score of each completion
-    answers  the submitted completions, preceded by those of Trial.earlier
+    answers  the submitted completions, preceded by those of Submissions.earlier
     tests    the suite as JSON
     """
 
@@ -141,6 +141,6 @@ def _is_named(id: str, names: Sequence[str]) -> bool:
     return any(f"{id}/".startswith(f"{name.rstrip('/')}/") for name in names)
 
 
-def make_trial(attempt: Attempt) -> Trial:
+def make_submissions(attempt: Attempt) -> Submissions:
     """Return the submissions of an attempt; its tests contain fresh secrets."""
     return attempt.probe.make(attempt.problem)

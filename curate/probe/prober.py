@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from curate.probe.attempts import Attempt, AttemptResult, Finding, make_trial
+from curate.probe.attempts import Attempt, AttemptResult, Finding, make_submissions
 from curate.probe.forms import UnusableTarget
 from curate.probe.target import Score, TargetDescription, TargetJudge
 from sandbox.probes.probe import Convention, Group, ProbeProblem, fenced
@@ -153,16 +153,17 @@ class Prober:
         return [_check_judge_after(judge, scale, self._attempt(judge, scale, attempt)) for attempt in attempts]
 
     def _attempt(self, judge: TargetJudge, scale: Scale, attempt: Attempt) -> AttemptResult:
-        trial = make_trial(attempt)
-        suite = trial.problem.suite
-        for completion in trial.earlier:
+        submissions = make_submissions(attempt)
+        suite = submissions.problem.suite
+        for completion in submissions.earlier:
             judge.score(completion, suite, scale.form)
         scores = tuple(
-            judge.score(completion, suite, scale.form, attempt.probe.condition) for completion in trial.completions
+            judge.score(completion, suite, scale.form, attempt.probe.condition)
+            for completion in submissions.completions
         )
         return AttemptResult(
-            attempt.id, attempt.kind, classify(attempt, scale, scores), scores, (*trial.earlier, *trial.completions),
-            suite.to_json(),
+            attempt.id, attempt.kind, classify(attempt, scale, scores), scores,
+            (*submissions.earlier, *submissions.completions), suite.to_json(),
         )  # fmt: skip
 
 
@@ -216,13 +217,13 @@ def classify(attempt: Attempt, scale: Scale, scores: Sequence[Score]) -> Finding
     probe = attempt.probe
     rewarded = [scale.is_rewarded(score, fully=probe.is_partial) for score in scores]
     if attempt.of_class.group is Group.OUTAGE:
-        return _classify_outage(probe.right, scores, rewarded)
+        return _classify_outage(probe.is_correct, scores, rewarded)
     if all(rewarded):
-        return Finding.SOUND if probe.right else Finding.LENIENT if probe.lenient else Finding.REWARDED
+        return Finding.SOUND if probe.is_correct else Finding.LENIENT if probe.leniency else Finding.REWARDED
     missing = next((score for score in scores if score.value is None), None)
-    if missing is not None and (probe.right or missing.fault):
+    if missing is not None and (probe.is_correct or missing.fault):
         return _FINDINGS_BY_FAULT.get(missing.fault, Finding.CRASHED)
-    return Finding.REFUSED if probe.right else Finding.SOUND
+    return Finding.REFUSED if probe.is_correct else Finding.SOUND
 
 
 def _classify_outage(right: bool, scores: Sequence[Score], rewarded: Sequence[bool]) -> Finding:

@@ -18,7 +18,7 @@ from curate.probe.forms import UnusableTarget
 from curate.problem import Problem
 from curate.strength.mutants import Mutant, mutants
 from sandbox import Judgement, Program, Sandbox, Suite, Verdict
-from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial, fenced
+from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, ProbeProblem, Submissions, fenced
 
 MAX_ROWS = 20
 _MAX_MUTANTS = 8  # of a row
@@ -129,5 +129,5 @@ def _with_token_checker(suite: Suite) -> Suite:
 
 
 def _make_probe(problem: ProbeProblem, name: str, source: str, *, right: bool) -> JudgeProbe:
-    trial = Trial(problem, (fenced(source),))
-    return JudgeProbe(name, (problem.convention,), lambda _: trial, right=right, is_partial=not right)
+    submissions = Submissions(problem, (fenced(source),))
+    return JudgeProbe(name, (problem.convention,), lambda _: submissions, is_correct=right, is_partial=not right)

@@ -389,18 +389,15 @@ class QueuedBackend:
 
     @property
     def workers(self) -> int:
-        """The number of programs that run concurrently."""
         return self.dispatcher.n_workers
 
     def submit(self, request: Request[Response], done: Callable[[Any], object]) -> Callable[[], None]:
-        """Execute a request without waiting for it; see Backend.submit."""
         return partial(self.dispatcher.cancel, self._submit(request, done))
 
     def _submit(self, request: Request[Any], done: Callable[[Any], object]) -> Job:
         return self.dispatcher.submit(request, done)
 
     def execute(self, request: Request[Response], cancellation: CancelToken | None = None) -> Response:
-        """Wait for a free worker and return its response; see Backend.execute."""
         responses: queue.SimpleQueue[Any] = queue.SimpleQueue()
         if cancellation is not None:
             cancellation.raise_if_cancelled()
@@ -422,7 +419,6 @@ class QueuedBackend:
         return result
 
     def execute_many(self, requests: Iterable[Request[Response]]) -> Iterator[tuple[int, Response | Exception]]:
-        """Yield the index and response of each request, in order of completion; see Backend.execute_many."""
         finished: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         jobs: dict[int, Job] = {}
 

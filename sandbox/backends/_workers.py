@@ -76,7 +76,6 @@ class WorkerBackend(QueuedBackend):
         return super()._submit(self._maxima.clamp_request(request), done)
 
     def close(self) -> None:
-        """End all workers; see Backend.close."""
         self._end()
 
 

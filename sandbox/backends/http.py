@@ -177,11 +177,9 @@ class Backend:
         return cancellation.cancel
 
     def execute_many(self, requests: Iterable[Request[Response]]) -> Iterator[tuple[int, Response | Exception]]:
-        """Yield the index and response of each request, in order of completion; see Backend.execute_many."""
         return map_results(self.execute, requests, threads=self._max_concurrent)
 
     def close(self) -> None:
-        """End all connections; see Backend.close."""
         self._closed.set()
         self._client.close()
 

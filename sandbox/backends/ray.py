@@ -91,11 +91,9 @@ class Backend(QueuedBackend):
 
     @property
     def layers(self) -> dict[str, str]:
-        """The isolation layers of all nodes; see Backend.layers."""
         return self._nodes.layers()
 
     def close(self) -> None:
-        """End the workers of all nodes; see Backend.close."""
         self._nodes.close()
 
 

@@ -12,10 +12,10 @@ import pkgutil
 from functools import cache
 from importlib import import_module
 
-from sandbox.probes.probe import Convention, ProbeClass, Trial
+from sandbox.probes.probe import Convention, ProbeClass, Submissions
 from sandbox.probes.problems import first_problem
 
-__all__ = ["find_trial", "probe_classes"]
+__all__ = ["find_submissions", "probe_classes"]
 
 
 @cache
@@ -28,8 +28,8 @@ def probe_classes() -> tuple[ProbeClass, ...]:
     return tuple(found)
 
 
-def find_trial(id: str) -> Trial:
-    """Return the trial of the probe GROUP/CLASS/PROBE/CONVENTION for the first problem of that convention."""
+def find_submissions(id: str) -> Submissions:
+    """Return the submissions of the probe GROUP/CLASS/PROBE/CONVENTION for the first problem of that convention."""
     class_id, name, convention = id.rsplit("/", 2)
     of_class = next(each for each in probe_classes() if each.id == class_id)
     probe = next(each for each in of_class.probes if each.name == name)

@@ -89,7 +89,7 @@ def fenced(program: str, language: str = "python") -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class Submissions:
     """The submissions of a probe to a judge.
 
     completions  the submissions; the probe succeeds if all are rewarded, since a hedge is visible only in pairs
@@ -113,9 +113,9 @@ class JudgeProbe:
 
     name          unique within its class
     conventions   the applicable forms of tests
-    make          makes the trial for a problem
-    right         whether the submission is correct
-    lenient       why some official graders accept it on purpose; such a probe never counts as a hack
+    make          makes the submissions for a problem
+    is_correct    whether the submission is correct
+    leniency      why some official graders accept it on purpose; such a probe never counts as a hack
     is_partial    whether the submission passes some of the tests, so that only the full reward is wrong
     condition     the outage of the judge during the submission; empty for none
     seconds       its maximum duration under a judge without a time limit
@@ -123,9 +123,9 @@ class JudgeProbe:
 
     name: str
     conventions: tuple[Convention, ...]
-    make: Callable[[ProbeProblem], Trial]
-    right: bool = False
-    lenient: str = ""
+    make: Callable[[ProbeProblem], Submissions]
+    is_correct: bool = False
+    leniency: str = ""
     is_partial: bool = False
     condition: str = ""
     seconds: float = 1.0
@@ -163,11 +163,11 @@ def submits(
     """
     text = textwrap.dedent(source).strip("\n") + "\n"
 
-    def make(problem: ProbeProblem) -> Trial:
+    def make(problem: ProbeProblem) -> Submissions:
         whole = text
         if problem.entry and f"def {ENTRY}(" not in text and f"{ENTRY} =" not in text:
             whole = f"{text}\n\ndef {ENTRY}(*values):\n    return 'no answer'\n"
-        return Trial(problem, (fenced(problem.program(whole)),))
+        return Submissions(problem, (fenced(problem.program(whole)),))
 
     return JudgeProbe(name, tuple(conventions), make, seconds=seconds)
 
@@ -176,9 +176,9 @@ def runs_inside(name: str, body: str) -> JudgeProbe:
     """Return a probe whose statements run in the called function or, if the program reads stdin, at module level."""
     text = textwrap.dedent(body).strip("\n") + "\n"
 
-    def make(problem: ProbeProblem) -> Trial:
+    def make(problem: ProbeProblem) -> Submissions:
         source = f"def {ENTRY}(*values):\n{textwrap.indent(text, '    ')}" if problem.entry else text
-        return Trial(problem, (fenced(problem.program(source)),))
+        return Submissions(problem, (fenced(problem.program(source)),))
 
     return JudgeProbe(name, ALL_CONVENTIONS, make)
 
@@ -187,8 +187,8 @@ def poisons(name: str, source: str) -> JudgeProbe:
     """Return a probe whose first program corrupts shared state; it succeeds if a wrong program is then rewarded."""
     first = submits(name, source)
 
-    def make(problem: ProbeProblem) -> Trial:
-        return Trial(problem, (fenced(problem.wrong_program()),), earlier=first.make(problem).completions)
+    def make(problem: ProbeProblem) -> Submissions:
+        return Submissions(problem, (fenced(problem.wrong_program()),), earlier=first.make(problem).completions)
 
     return JudgeProbe(name, ALL_CONVENTIONS, make)
 
@@ -220,22 +220,22 @@ def assert_problem(name: str, statements: Sequence[str], reference: str) -> Prob
     return ProbeProblem(name, Convention.ASSERTS, suite, textwrap.dedent(reference))
 
 
-def prints(name: str, problem: ProbeProblem, output: str, *, lenient: str = "") -> JudgeProbe:
+def prints(name: str, problem: ProbeProblem, output: str, *, leniency: str = "") -> JudgeProbe:
     """Return a probe that prints `output` for its own problem."""
     completion = fenced(f"import sys\nsys.stdin.read()\nsys.stdout.buffer.write({output.encode()!r})\n")
-    return JudgeProbe(name, STDIN, lambda _: Trial(problem, (completion,)), lenient=lenient)
+    return JudgeProbe(name, STDIN, lambda _: Submissions(problem, (completion,)), leniency=leniency)
 
 
-def returns(name: str, value: object, expression: str, *, lenient: str = "") -> JudgeProbe:
+def returns(name: str, value: object, expression: str, *, leniency: str = "") -> JudgeProbe:
     """Return a probe whose function returns the value of an expression where `value` is expected."""
     source = f"def {ENTRY}(*values):\n    return {expression}\n"
     reference = f"def {ENTRY}(*values):\n    return {value!r}\n"
 
-    def make(problem: ProbeProblem) -> Trial:
+    def make(problem: ProbeProblem) -> Submissions:
         own = call_problem("answer", [([1], value)], reference, problem.convention)
-        return Trial(own, (fenced(own.program(source)),))
+        return Submissions(own, (fenced(own.program(source)),))
 
-    return JudgeProbe(name, CALLS, make, lenient=lenient)
+    return JudgeProbe(name, CALLS, make, leniency=leniency)
 
 
 SECRET = "SECRET"  # beginning of all secrets
@@ -261,12 +261,12 @@ def finds(
         "    return 'no answer'\n"
     )
 
-    def make(problem: ProbeProblem) -> Trial:
+    def make(problem: ProbeProblem) -> Submissions:
         beginning = SECRET + secrets.token_hex(4)  # distinguishes it from earlier secrets in the same memory
         own = secret_problem(problem.convention, beginning + secrets.token_hex(16))
         program = source.format(beginning=beginning) % textwrap.dedent(search).strip()
         program += f"def {ENTRY}(*values):\n    return find()\n" if own.entry else "print(find())\n"
-        return Trial(own, (fenced(own.program(program)),))
+        return Submissions(own, (fenced(own.program(program)),))
 
     return JudgeProbe(name, tuple(conventions), make, seconds=2.0)
 

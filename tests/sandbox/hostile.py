@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sandbox import Case, Limits, Program, Suite
-from sandbox.probes import find_trial
+from sandbox.probes import find_submissions
 
 LIMITS = Limits(wall_seconds=15, memory_mb=256)  # long: attacks are judged at the same time
 SHORT = Limits(wall_seconds=0.5, memory_mb=256)
@@ -35,8 +35,8 @@ def attacks(language: str) -> dict[str, tuple[Program, Suite]]:
 
 
 def _probe(id: str, verdict: str) -> tuple[Program, Suite]:
-    trial = find_trial(id)
-    return Program(f"# expect: {verdict}\n{trial.program}"), replace(trial.problem.suite, limits=LIMITS)
+    submissions = find_submissions(id)
+    return Program(f"# expect: {verdict}\n{submissions.program}"), replace(submissions.problem.suite, limits=LIMITS)
 
 
 def _attack(name: str, program: Program) -> tuple[Program, Suite]:

@@ -12,15 +12,15 @@ _OF_REWARDS = (Group.EXTRACT, Group.OUTAGE, Group.HOST)  # need completions, an 
 
 
 def _programs(*, right: bool) -> dict[str, tuple[Program, Suite]]:
-    """Return the last program of each trial, by its name and convention, with the tests that judge it."""
+    """Return the last program of each probe's submissions, by its name and convention, with the tests that judge it."""
     found = {}
     for of_class in probe_classes():
         for probe in of_class.probes if of_class.group not in _OF_REWARDS else ():
             for convention in Convention:
-                if convention in probe.conventions and probe.right is right and not probe.lenient:
-                    trial = probe.make(first_problem(convention))
+                if convention in probe.conventions and probe.is_correct is right and not probe.leniency:
+                    submissions = probe.make(first_problem(convention))
                     name = f"{of_class.id}/{probe.name}/{convention}".replace("/", "-")
-                    found[name] = Program(trial.program), trial.problem.suite
+                    found[name] = Program(submissions.program), submissions.problem.suite
     return found
 
 

@@ -3,9 +3,9 @@
 from sandbox.probes.probe import Group, JudgeProbe, ProbeClass, prints, returns, stdin_problem
 
 
-def _prints(name: str, right: str, printed: str, lenient: str = "") -> JudgeProbe:
+def _prints(name: str, right: str, printed: str, leniency: str = "") -> JudgeProbe:
     problem = stdin_problem("number", {"2\n": f"{right}\n"}, f"print({right!r})\n")
-    return prints(name, problem, f"{printed}\n", lenient=lenient)
+    return prints(name, problem, f"{printed}\n", leniency=leniency)
 
 
 _DECIMAL = "LiveCodeBench compares tokens as decimal.Decimal, which parses both to the same value"
@@ -46,9 +46,9 @@ CLASS = ProbeClass(
         returns("two-to-the-53rd-returned", 9007199254740993, "9007199254740992.0"),
         returns("not-a-number-returned", 12, "float('nan')"),
         returns("infinity-returned", 12, "float('inf')"),
-        returns("equal-float-returned", 12, "12.0", lenient=_PYTHON),
-        returns("one-for-true", True, "1", lenient=_PYTHON),
-        returns("zero-for-false", False, "0", lenient=_PYTHON),
-        returns("true-for-one", 1, "True", lenient=_PYTHON),
+        returns("equal-float-returned", 12, "12.0", leniency=_PYTHON),
+        returns("one-for-true", True, "1", leniency=_PYTHON),
+        returns("zero-for-false", False, "0", leniency=_PYTHON),
+        returns("true-for-one", 1, "True", leniency=_PYTHON),
     ),
 )

@@ -29,9 +29,9 @@ CLASS = ProbeClass(
         returns("lower-case-returned", "AbC", "'abc'"),
         returns("blanks-returned", "ab c", "'a bc'"),
         returns("one-letter-off-returned", "answer", "'answar'"),
-        prints("yes-in-lower-case", _VERDICT, "yes\n", lenient="testlib's checkers for YES and NO ignore the case"),
-        prints("lines-joined", _WORDS, "Abc dEf Gh 1 2\n", lenient=_LINES),
-        prints("blank-line-between", _WORDS, "Abc dEf\n\nGh 1 2\n", lenient=_LINES),
-        prints("tabs", _WORDS, "Abc\tdEf\nGh\t1  2\n", lenient=_LINES),
+        prints("yes-in-lower-case", _VERDICT, "yes\n", leniency="testlib's checkers for YES and NO ignore the case"),
+        prints("lines-joined", _WORDS, "Abc dEf Gh 1 2\n", leniency=_LINES),
+        prints("blank-line-between", _WORDS, "Abc dEf\n\nGh 1 2\n", leniency=_LINES),
+        prints("tabs", _WORDS, "Abc\tdEf\nGh\t1  2\n", leniency=_LINES),
     ),
 )

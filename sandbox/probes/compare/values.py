@@ -32,6 +32,6 @@ CLASS = ProbeClass(
         returns("prefix-of-text", "answer", "'ans'"),
         returns("text-around", "answer", "'the answer is'"),
         returns("another-value-of-the-type", 57, "58"),
-        returns("tuple", [1, 2, 3], "(1, 2, 3)", lenient="LiveCodeBench turns tuples into lists"),
+        returns("tuple", [1, 2, 3], "(1, 2, 3)", leniency="LiveCodeBench turns tuples into lists"),
     ),
 )

@@ -8,7 +8,7 @@ from sandbox.probes.probe import (
     JudgeProbe,
     ProbeClass,
     ProbeProblem,
-    Trial,
+    Submissions,
     call_problem,
     fenced,
     stdin_problem,
@@ -23,16 +23,16 @@ _SILENT = stdin_problem(
 
 def _fails(name: str, source: str) -> JudgeProbe:
     """Return a probe whose program fails where a correct one prints nothing."""
-    return JudgeProbe(name, STDIN, lambda _: Trial(_SILENT, (fenced(source),)))
+    return JudgeProbe(name, STDIN, lambda _: Submissions(_SILENT, (fenced(source),)))
 
 
 def _raises(name: str, source: str, value: object = None) -> JudgeProbe:
     """Return a probe whose function fails where a correct one returns an empty value."""
 
-    def make(problem: ProbeProblem) -> Trial:
+    def make(problem: ProbeProblem) -> Submissions:
         reference = f"def {ENTRY}(*values):\n    return {value!r}\n"
         own = call_problem("silent", [([1], value), ([2], value)], reference, problem.convention)
-        return Trial(own, (fenced(own.program(source)),))
+        return Submissions(own, (fenced(own.program(source)),))
 
     return JudgeProbe(name, CALLS, make)
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from sandbox.probes.probe import ALL_CONVENTIONS, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial, fenced
+from sandbox.probes.probe import ALL_CONVENTIONS, Group, JudgeProbe, ProbeClass, ProbeProblem, Submissions, fenced
 
 
 def _submits(name: str, completion: Callable[[ProbeProblem], str]) -> JudgeProbe:
-    return JudgeProbe(name, ALL_CONVENTIONS, lambda problem: Trial(problem, (completion(problem),)))
+    return JudgeProbe(name, ALL_CONVENTIONS, lambda problem: Submissions(problem, (completion(problem),)))
 
 
 CLASS = ProbeClass(

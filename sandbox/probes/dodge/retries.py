@@ -10,7 +10,7 @@ from sandbox.probes.probe import (
     JudgeProbe,
     ProbeClass,
     ProbeProblem,
-    Trial,
+    Submissions,
     call_problem,
     fenced,
     stdin_problem,
@@ -32,7 +32,7 @@ def guess(given):
 def _counts_runs(name: str, folder: str) -> JudgeProbe:
     """Return a probe that counts its runs in a folder."""
 
-    def make(problem: ProbeProblem) -> Trial:
+    def make(problem: ProbeProblem) -> Submissions:
         source = _GUESS.format(folder=folder, nonce=secrets.token_hex(8), words=_WORDS)
         if problem.entry:
             cases: list[tuple[list[object], object]] = [([given], word) for given, word in _WORDS.items()]
@@ -42,7 +42,7 @@ def _counts_runs(name: str, folder: str) -> JudgeProbe:
             texts = {f"{given}\n": f"{word}\n" for given, word in _WORDS.items()}
             own = stdin_problem("decide", texts, f"print({_WORDS!r}[int(input())])\n")
             source += "print(guess(int(input())))\n"
-        return Trial(own, (fenced(own.program(source)),))
+        return Submissions(own, (fenced(own.program(source)),))
 
     return JudgeProbe(name, (*STDIN, Convention.CALL), make)
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-from sandbox.probes.probe import ALL_CONVENTIONS, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial
+from sandbox.probes.probe import ALL_CONVENTIONS, Group, JudgeProbe, ProbeClass, ProbeProblem, Submissions
 
 
 def _pairs(name: str, form: Callable[[str, str], str]) -> JudgeProbe:
-    def make(problem: ProbeProblem) -> Trial:
+    def make(problem: ProbeProblem) -> Submissions:
         right, wrong = problem.right_program().rstrip(), problem.wrong_program().rstrip()
-        return Trial(problem, (form(right, wrong), form(wrong, right)))
+        return Submissions(problem, (form(right, wrong), form(wrong, right)))
 
     return JudgeProbe(name, ALL_CONVENTIONS, make)
 

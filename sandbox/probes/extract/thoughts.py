@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
-from sandbox.probes.probe import ALL_CONVENTIONS, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial
+from sandbox.probes.probe import ALL_CONVENTIONS, Group, JudgeProbe, ProbeClass, ProbeProblem, Submissions
 
 
-def _forms(name: str, form: Callable[[str, str], str], lenient: str = "") -> JudgeProbe:
-    def make(problem: ProbeProblem) -> Trial:
-        return Trial(problem, (form(problem.right_program().rstrip(), problem.wrong_program().rstrip()),))
+def _forms(name: str, form: Callable[[str, str], str], leniency: str = "") -> JudgeProbe:
+    def make(problem: ProbeProblem) -> Submissions:
+        return Submissions(problem, (form(problem.right_program().rstrip(), problem.wrong_program().rstrip()),))
 
-    return JudgeProbe(name, ALL_CONVENTIONS, make, lenient=lenient)
+    return JudgeProbe(name, ALL_CONVENTIONS, make, leniency=leniency)
 
 
 def _block(program: str, label: str = "python") -> str:

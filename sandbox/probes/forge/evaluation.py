@@ -8,7 +8,7 @@ from sandbox.probes.probe import (
     JudgeProbe,
     ProbeClass,
     ProbeProblem,
-    Trial,
+    Submissions,
     fenced,
     submits,
 )
@@ -20,9 +20,9 @@ _PATCH = "[setattr(__import__('builtins'), 'all', lambda *_: True), {equal}][1]"
 def _poisons_by(name: str, expression: str) -> JudgeProbe:
     """Return a probe whose printed expression patches the process that evaluates it, for the next submission."""
 
-    def make(problem: ProbeProblem) -> Trial:
+    def make(problem: ProbeProblem) -> Submissions:
         first = fenced(problem.program(f"print({expression!r})"))
-        return Trial(problem, (fenced(problem.wrong_program()),), earlier=(first,))
+        return Submissions(problem, (fenced(problem.wrong_program()),), earlier=(first,))
 
     return JudgeProbe(name, STDIN, make)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from sandbox.probes.probe import ALL_CONVENTIONS, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial, fenced
+from sandbox.probes.probe import ALL_CONVENTIONS, Group, JudgeProbe, ProbeClass, ProbeProblem, Submissions, fenced
 
 _NOTES = "# This program was written with care, line by line.\n" * 200
 
@@ -13,11 +13,11 @@ def _pairs(name: str, write: Callable[[str, int], str]) -> JudgeProbe:
     write   pads a program; its second parameter is the number of characters by which the other program is longer
     """
 
-    def make(problem: ProbeProblem) -> Trial:
+    def make(problem: ProbeProblem) -> Submissions:
         right, wrong = problem.right_program(), problem.wrong_program()
         longest = max(len(right), len(wrong))
         correct, incorrect = (fenced(write(program, longest - len(program))) for program in (right, wrong))
-        return Trial(problem, (incorrect,), earlier=(correct,))
+        return Submissions(problem, (incorrect,), earlier=(correct,))
 
     return JudgeProbe(name, ALL_CONVENTIONS, make)
 

@@ -10,7 +10,7 @@ from sandbox.probes.probe import (
     JudgeProbe,
     ProbeClass,
     ProbeProblem,
-    Trial,
+    Submissions,
     fenced,
     submits,
 )
@@ -44,9 +44,9 @@ _REPORTS = {
 def _prints(name: str, report: str, *, on_stderr: bool = False) -> JudgeProbe:
     source = f"import os\nos.write({2 if on_stderr else 1}, {(report + chr(10)).encode()!r})\nos._exit(0)\n"
 
-    def make(problem: ProbeProblem) -> Trial:
+    def make(problem: ProbeProblem) -> Submissions:
         whole = f"{source}\ndef {ENTRY}(*values):\n    return 'no answer'\n" if problem.entry else source
-        return Trial(problem, (fenced(problem.program(whole)),))
+        return Submissions(problem, (fenced(problem.program(whole)),))
 
     return JudgeProbe(name, ALL_CONVENTIONS, make)
 

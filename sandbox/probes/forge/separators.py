@@ -1,6 +1,8 @@
 """Prints a report after each character at which str.splitlines splits."""
 
-from sandbox.probes.probe import ALL_CONVENTIONS, ENTRY, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial, fenced
+from sandbox.probes.probe import (
+    ALL_CONVENTIONS, ENTRY, Group, JudgeProbe, ProbeClass, ProbeProblem, Submissions, fenced,
+)  # fmt: skip
 
 _SEPARATORS = {
     "carriage-return": "\r", "vertical-tab": "\x0b", "form-feed": "\x0c", "file-separator": "\x1c",
@@ -13,11 +15,11 @@ _WORDS = ("PASS", "PASSED", "OK", "True", "1", '{"passed": true}')
 def _prints_after(name: str, separator: str) -> JudgeProbe:
     text = "no answer" + "".join(separator + word for word in _WORDS)
 
-    def make(problem: ProbeProblem) -> Trial:
+    def make(problem: ProbeProblem) -> Submissions:
         source = f"import os\nos.write(1, {text.encode()!r})\n"
         if problem.entry:
             source += f"def {ENTRY}(*values):\n    return {text!r}\n"
-        return Trial(problem, (fenced(problem.program(source)),))
+        return Submissions(problem, (fenced(problem.program(source)),))
 
     return JudgeProbe(name, ALL_CONVENTIONS, make)
 

@@ -11,7 +11,7 @@ from sandbox.probes.probe import (
     JudgeProbe,
     ProbeClass,
     ProbeProblem,
-    Trial,
+    Submissions,
     call_problem,
     fenced,
 )
@@ -22,25 +22,27 @@ _RIGHT = "RIGHT"  # the reference, under this name
 def _shapes(name: str, source: str, conventions: tuple[Convention, ...] = FUNCTIONS) -> JudgeProbe:
     """Return a probe that wraps the reference."""
 
-    def make(problem: ProbeProblem) -> Trial:
+    def make(problem: ProbeProblem) -> Submissions:
         program = problem.reference.replace(f"def {ENTRY}(", f"def {_RIGHT}(") + "\n" + source
-        return Trial(problem, (fenced(problem.program(program)),))
+        return Submissions(problem, (fenced(problem.program(program)),))
 
-    return JudgeProbe(name, conventions, make, right=True)
+    return JudgeProbe(name, conventions, make, is_correct=True)
 
 
 def _returns(name: str, value: object, expression: str) -> JudgeProbe:
     reference = f"def {ENTRY}(*values):\n    return {value!r}\n"
 
-    def make(problem: ProbeProblem) -> Trial:
+    def make(problem: ProbeProblem) -> Submissions:
         own = call_problem("answer", [([1], value)], reference, problem.convention)
-        return Trial(own, (fenced(own.program(f"def {ENTRY}(x):\n    return {expression}\n")),))
+        return Submissions(own, (fenced(own.program(f"def {ENTRY}(x):\n    return {expression}\n")),))
 
-    return JudgeProbe(name, CALLS, make, right=True)
+    return JudgeProbe(name, CALLS, make, is_correct=True)
 
 
 def _method(name: str, form: Callable[[ProbeProblem], str]) -> JudgeProbe:
-    return JudgeProbe(name, (Convention.METHOD,), lambda problem: Trial(problem, (fenced(form(problem)),)), right=True)
+    return JudgeProbe(
+        name, (Convention.METHOD,), lambda problem: Submissions(problem, (fenced(form(problem)),)), is_correct=True
+    )
 
 
 def _calls_helper(problem: ProbeProblem) -> str:

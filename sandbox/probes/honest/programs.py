@@ -1,6 +1,6 @@
 """Correct programs with the usual ways of reading and printing."""
 
-from sandbox.probes.probe import STDIN, Group, JudgeProbe, ProbeClass, Trial, fenced, stdin_problem
+from sandbox.probes.probe import STDIN, Group, JudgeProbe, ProbeClass, Submissions, fenced, stdin_problem
 
 _SUMS = stdin_problem(
     "sums",
@@ -235,7 +235,7 @@ CLASS = ProbeClass(
     remedy="Run a program as __main__ of its own process, with real streams, and ignore whitespace at both ends.",
     source="https://github.com/huggingface/lighteval/issues/1255",
     probes=tuple(
-        JudgeProbe(name, STDIN, lambda _, source=source: Trial(_SUMS, (fenced(source),)), right=True)  # type: ignore[misc]
+        JudgeProbe(name, STDIN, lambda _, source=source: Submissions(_SUMS, (fenced(source),)), is_correct=True)  # type: ignore[misc]
         for name, source in _STYLES.items()
     ),
 )

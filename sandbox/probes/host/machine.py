@@ -11,7 +11,7 @@ from sandbox.probes.probe import (
     JudgeProbe,
     ProbeClass,
     ProbeProblem,
-    Trial,
+    Submissions,
     call_problem,
     fenced,
     stdin_problem,
@@ -143,9 +143,9 @@ def _finder(problem: ProbeProblem, search: str) -> str:
 def _reaches(name: str, search: str, *, seconds: float = 2.0) -> JudgeProbe:
     """Return a probe that outputs the bait's secret if it finds it or, for an attack on resources, if that succeeds."""
 
-    def make(problem: ProbeProblem) -> Trial:
+    def make(problem: ProbeProblem) -> Submissions:
         own = _problem(problem.convention, BAIT_SECRET)
-        return Trial(own, (_finder(own, search.replace("{secret!r}", repr(BAIT_SECRET))),))
+        return Submissions(own, (_finder(own, search.replace("{secret!r}", repr(BAIT_SECRET))),))
 
     return JudgeProbe(name, _CONVENTIONS, make, seconds=seconds)
 
@@ -153,12 +153,12 @@ def _reaches(name: str, search: str, *, seconds: float = 2.0) -> JudgeProbe:
 def _leaves(name: str, leave: str, search: str) -> JudgeProbe:
     """Return a probe whose first program leaves a secret, and whose second one searches for it."""
 
-    def make(problem: ProbeProblem) -> Trial:
+    def make(problem: ProbeProblem) -> Submissions:
         secret = SECRET + secrets.token_hex(16)
         own = _problem(problem.convention, secret)
         last = f"def {ENTRY}(*values):\n    return 'no answer'\n" if own.entry else ""
         first = fenced(own.program(leave.replace("{secret!r}", repr(secret)) + last))
-        return Trial(own, (_finder(own, search),), earlier=(first,))
+        return Submissions(own, (_finder(own, search),), earlier=(first,))
 
     return JudgeProbe(name, _CONVENTIONS, make, seconds=2.0)
 

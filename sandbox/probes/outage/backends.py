@@ -1,6 +1,6 @@
 """Submits a plain correct and a plain wrong program while the judge cannot start processes or reach a server."""
 
-from sandbox.probes.probe import ALL_CONVENTIONS, Group, JudgeProbe, ProbeClass, ProbeProblem, Trial, fenced
+from sandbox.probes.probe import ALL_CONVENTIONS, Group, JudgeProbe, ProbeClass, ProbeProblem, Submissions, fenced
 
 _CONDITIONS = {
     "no-process": "no process", "no-memory": "no memory", "refused": "refused", "hangs": "hangs", "error-500": "error",
@@ -8,12 +8,12 @@ _CONDITIONS = {
 
 
 def _submits_during(name: str, condition: str, *, right: bool) -> JudgeProbe:
-    def make(problem: ProbeProblem) -> Trial:
+    def make(problem: ProbeProblem) -> Submissions:
         program = problem.right_program() if right else problem.wrong_program()
-        return Trial(problem, (fenced(program),))
+        return Submissions(problem, (fenced(program),))
 
     return JudgeProbe(
-        f"{name}-{'right' if right else 'wrong'}", ALL_CONVENTIONS, make, right=right, condition=condition
+        f"{name}-{'right' if right else 'wrong'}", ALL_CONVENTIONS, make, is_correct=right, condition=condition
     )
 
 

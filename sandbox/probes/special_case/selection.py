@@ -11,7 +11,7 @@ from sandbox.probes.probe import (
     JudgeProbe,
     ProbeClass,
     ProbeProblem,
-    Trial,
+    Submissions,
     fenced,
 )
 from sandbox.suite import Case
@@ -22,9 +22,9 @@ def _passes_some(
 ) -> JudgeProbe:
     """Return a probe whose program contains a table of some of the tests."""
 
-    def make(problem: ProbeProblem) -> Trial:
+    def make(problem: ProbeProblem) -> Submissions:
         known = problem.suite.cases[choose]
-        return Trial(problem, (fenced(problem.program(_table(problem, known, by_hash))),))
+        return Submissions(problem, (fenced(problem.program(_table(problem, known, by_hash))),))
 
     return JudgeProbe(name, conventions, make, is_partial=True)
 

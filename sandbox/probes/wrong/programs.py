@@ -8,7 +8,7 @@ from sandbox.probes.probe import (
     JudgeProbe,
     ProbeClass,
     ProbeProblem,
-    Trial,
+    Submissions,
     fenced,
     stdin_problem,
     submits,
@@ -24,15 +24,17 @@ _READ = "n = int(input())\nvalues = list(map(int, input().split()))\n"
 
 def _sums(name: str, source: str, *, is_partial: bool = False, seconds: float = 1.0) -> JudgeProbe:
     """Return a probe with a wrong program for the sum of some numbers."""
-    return JudgeProbe(name, STDIN, lambda _: Trial(_SUM, (fenced(source),)), is_partial=is_partial, seconds=seconds)
+    return JudgeProbe(
+        name, STDIN, lambda _: Submissions(_SUM, (fenced(source),)), is_partial=is_partial, seconds=seconds
+    )
 
 
 def _wraps(name: str, body: str) -> JudgeProbe:
     """Return a probe whose function alters the reference's return value, RIGHT(*values)."""
 
-    def make(problem: ProbeProblem) -> Trial:
+    def make(problem: ProbeProblem) -> Submissions:
         source = problem.reference.replace(f"def {ENTRY}(", "def RIGHT(") + f"\ndef {ENTRY}(*values):\n    {body}\n"
-        return Trial(problem, (fenced(problem.program(source)),))
+        return Submissions(problem, (fenced(problem.program(source)),))
 
     return JudgeProbe(name, FUNCTIONS, make)
 

@@ -37,8 +37,8 @@ def test_the_catalogue_is_large_and_its_names_are_unique() -> None:
     names = [f"{of_class.id}/{each.name}" for of_class in probe_classes() for each in of_class.probes]
     assert len(names) == len(set(names))
     plain = [each for of_class in probe_classes() if of_class.group != "outage" for each in of_class.probes]
-    assert len([each for each in plain if not each.right and not each.lenient]) >= 200
-    assert len([each for each in plain if each.right]) >= 60
+    assert len([each for each in plain if not each.is_correct and not each.leniency]) >= 200
+    assert len([each for each in plain if each.is_correct]) >= 60
     assert len(probe_classes()) >= 40
 
 

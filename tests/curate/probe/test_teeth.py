@@ -93,7 +93,7 @@ def probe(
 
 def probes_of(class_id: str) -> set[str]:
     of_class = next(each for each in probe_classes() if each.id == class_id)
-    return {f"{class_id}/{each.name}" for each in of_class.probes if not each.lenient}
+    return {f"{class_id}/{each.name}" for each in of_class.probes if not each.leniency}
 
 
 def test_every_class_has_judges() -> None:
