@@ -69,9 +69,9 @@ def parse_requirements(requirements: Iterable[str]) -> list["Requirement"]:
         try:
             requirement = Requirement(text)
         except InvalidRequirement:
-            raise ValueError(f"{text!r} is not a package: give a name, or a name and versions: scipy>=1.11") from None
+            raise ValueError(f"{text!r} is not a package; pass a name such as pandas or scipy>=1.11") from None
         if requirement.url:
-            raise ValueError(f"{text!r}: install it first, and then give its name")
+            raise ValueError(f"{text!r}: install it first, and then pass its name")
         parsed.append(requirement)
     return parsed
 
@@ -220,7 +220,7 @@ def _describe(distribution: metadata.Distribution, name: str, folder: str, *, re
     if path is None or not modules:
         raise BackendUnavailable(
             f"the package {name} does not list its files: it was installed in development mode, or without pip. Type: "
-            f"pip install --target FOLDER {name}, and then give --packages-from FOLDER"
+            f"pip install --target FOLDER {name}, and then pass --packages-from FOLDER"
         )
     digest = hashlib.sha256()
     for file in names:

@@ -228,7 +228,7 @@ class ClusterNodes(ABC):
                 self._closing.wait(_POLL_SECONDS)
             no_node_seconds = 0 if self._dispatcher.n_workers else no_node_seconds + _POLL_SECONDS
             if silent_seconds > _LIVENESS_SECONDS:
-                reason = f"{self.name} has not responded for {_LIVENESS_SECONDS} s: is its head node down?"
+                reason = f"{self.name} has not responded for {_LIVENESS_SECONDS} s; check that its head node is up"
                 self._dispatcher.stop(BackendLost(reason))
             if no_node_seconds > _NO_NODE_SECONDS:
                 reason = f"{self.name} has no nodes left"

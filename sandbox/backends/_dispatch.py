@@ -84,8 +84,8 @@ class Lane(ABC):
     def send(self, jobs: Sequence[Job]) -> None:
         """Send requests.
 
-        Raises LaneLost if the lane had ended before it received any of them, EOFError or OSError if it ends meanwhile,
-        and any other Exception for a single request that cannot be sent.
+        Raises LaneLost if the lane has received none of them, EOFError or OSError if it ends meanwhile, and any other
+        Exception for a single request that cannot be sent.
         """
 
     @abstractmethod

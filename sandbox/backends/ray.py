@@ -239,7 +239,7 @@ def connect(address: str, *packages: ModuleType) -> None:
         reason = cause[-1] if cause else f"no response in {_CONNECT_SECONDS} s"
         raise BackendUnavailable(
             f"cannot connect to a Ray cluster at {address}: {reason}."
-            ' Start one with "ray start --head", or give the address of its head node, such as head:6379'
+            ' Start one with "ray start --head", or pass the address of its head node, such as head:6379'
         ) from error
     finally:
         outcome.cancel()

@@ -9,7 +9,7 @@ tokens            tokens on each line, with a tolerance where a decimal is expec
 floats            tokens on each line, with a tolerance for every number
 exact             character by character
 unordered_lines   the same lines in any order
-codeforces        tokens in any whitespace, yes and no in any case, decimals with a tolerance
+codeforces        tokens in any whitespace, yes and no without case, decimals with a tolerance
 any_of            one of several accepted outputs or values
 python            Python's ==, for the values of assertion suites only
 

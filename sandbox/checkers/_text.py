@@ -3,8 +3,8 @@
 CRLF is LF; blank lines and blanks at both ends of the text are ignored; blank lines inside are not. A blank is a space,
 tab, vertical tab or form feed: a no-break space, a lone CR or a NUL is part of a token.
 
-Outputs are hostile, up to the output limit. So time is linear in the texts, output much longer than the expected one is
-not split at all, and both are split block by block, since all tokens of a text take thirty times its memory.
+Outputs are hostile, up to the output limit. So time is linear in the texts. Output much longer than the expected one is
+not split at all. Both are split block by block, since all tokens of a text take thirty times its memory.
 """
 
 import re

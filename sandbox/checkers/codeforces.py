@@ -1,8 +1,8 @@
 """Compares tokens in any whitespace, like the usual checkers of Codeforces (testlib's wcmp, nyesno and rcmp6).
 
 Text: the numbers of tokens and each pair of tokens must be the same; line breaks are ignored, unlike in `tokens`. Two
-tokens are the same if their texts are equal, in any case if yes or no is expected; or if a decimal is expected and they
-differ by at most 1e-6, as in `tokens`. So integers are compared as text, and the case of other words matters.
+tokens are the same if their texts are equal, ignoring case if yes or no is expected; or if a decimal is expected and
+they differ by at most 1e-6, as in `tokens`. So integers are compared as text, and the case of other words matters.
 
 Values: as in `tokens`; Codeforces has none.
 """

@@ -1,8 +1,8 @@
 """Compares all numbers within 1e-6, in any notation: DMOJ's `floats` (sandbox.md 2.11) with ASCII numbers only.
 
-Text: lines and tokens as in `tokens` (unlike DMOJ, a blank line inside counts). Two tokens are the same if
-their text is, or if both are finite ASCII numbers that differ by at most 1e-6, absolutely or relative to the
-expected one, even if both are integers: `5` is `5.0`, and 1000000000 is 1000000001. For exact integers, use `tokens`.
+Text: lines and tokens as in `tokens` (unlike DMOJ, a blank line inside counts). Two tokens are the same if their text
+is, or if both are finite ASCII numbers that differ by at most 1e-6, absolutely or relative to the expected one. This
+includes integers: `5` is `5.0`, and 1000000000 is 1000000001. For exact integers, use `tokens`.
 
 Values: tuples are lists at any depth, a bool is not a number, an object's keys are strings; numbers are the same
 if they are equal or both fit a double and are that close. NaN and sets equal nothing.

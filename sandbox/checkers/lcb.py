@@ -2,8 +2,8 @@
 and grade_call_based). The default.
 
 Text: strip both, split at "\\n", strip each line. There must be equally many lines. Two lines are the same if they are
-equal as text, or if all tokens (str.split) of both can be read as Decimal, and are equally many and equal in pairs,
-with no tolerance. So `6.0` = `6` = `+06`, `1e3` = `1_000` = full-width `１０００`, `Infinity` = `inf` and, on a line of
+equal as text, or if all tokens (str.split) of both parse as Decimal and are equally many. Each pair must then be equal,
+without tolerance. So `6.0` = `6` = `+06`, `1e3` = `1_000` = full-width `１０００`, `Infinity` = `inf` and, on a line of
 numbers only, blanks do not count; but `a  b` is not `a b`, `0.30000000000000004` is not `0.3`, and a blank line inside
 counts. NaN equals NaN only as text on a line that is equal as text.
 

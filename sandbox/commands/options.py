@@ -28,7 +28,7 @@ _OPTIONS = (
     click.option(
         "--workers",
         type=click.IntRange(min=1),
-        help="Number of programs to run at once; with --backend ray, on each node.  [default: one per usable core]",
+        help="Maximum number of concurrent programs; with --backend ray, per node.  [default: one per usable core]",
     ),
     click.option(
         "--isolation",

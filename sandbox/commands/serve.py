@@ -107,8 +107,8 @@ def command(
     """Serve the sandbox over HTTP.
 
     POST /judge takes records as `curate judge` does; POST /run_code takes those of SandboxFusion's clients. All paths
-    are described at /openapi.json. After SIGTERM or Ctrl-C the service first finishes what it has accepted; after a
-    second one it ends at once.
+    are described at /openapi.json. After SIGTERM or Ctrl-C the service first finishes the accepted requests; a
+    second one ends it immediately.
     """
     require_extra("serve")
     from sandbox import SandboxError

@@ -9,7 +9,7 @@ from sandbox.judge import Judgement
 from sandbox.program import RunResult
 from sandbox.request import Request, Response
 
-_CHUNK_BYTES = 1 << 16  # read at once; most messages are shorter
+_CHUNK_BYTES = 1 << 16  # maximum of one read; most messages are shorter
 _LENGTH_BYTES = 8
 _MAX_LAYERS_BYTES = 1 << 20
 

@@ -41,7 +41,7 @@ class SharedStore(Protocol):
 
 
 class SharedFolderStore:
-    """A folder of shared compilations, bounded in bytes; any number of processes may use it at once."""
+    """A folder of shared compilations, bounded in bytes; any number of processes may use it concurrently."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)

@@ -1,8 +1,8 @@
 """The directories of runs without namespaces and, if the warden is root, their root directories.
 
 The runs of a zygote use one directory in turn. If the warden is root and may change roots and users, as in an ordinary
-container, programs get their own uid and a root with only that directory and hard links to the image. Otherwise their
-root is the machine's, and Landlock denies them its files (landlock.py).
+container, programs get their own uid and root. That root has only the directory and hard links to the image. Otherwise
+their root is the machine's, and Landlock denies them its files (landlock.py).
 
 A zygote that compiles keeps the machine's root, which contains the compiler.
 """

@@ -387,8 +387,8 @@ def _toolchains() -> list[str]:
 def _needed_libraries(
     folders: Iterable[str], distributions: Iterable[_Distribution]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the shared libraries that programs need, path in the image -> path on the machine, and a list of the
-    image paths of libraries from outside the system's folders.
+    """Return the shared libraries of programs (path in the image -> path on the machine), and a list of the image
+    paths of those from outside the system's folders.
 
     They are the transitive dependencies of the interpreter and of the extension modules in `folders` and in the
     distributions, and the loader. A separate process loads all of them and lists its shared objects.

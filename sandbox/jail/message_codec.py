@@ -25,9 +25,7 @@ _LAYERS, _ERROR, _RUN_RESULT, _JUDGEMENT = range(len(_KINDS))
 _MAX_ERROR_CHARS = 10_000
 _MAX_CACHED_BYTES = 8 << 20  # of encoded suites
 _HEAD_STRUCT = struct.Struct("<BII")
-_RUN_STRUCT = struct.Struct(
-    "<Bi3d?"
-)  # outcome, exit code, CPU and wall seconds, megabytes, whether a value is returned
+_RUN_STRUCT = struct.Struct("<Bi3d?")  # outcome, exit code, CPU seconds, wall seconds, megabytes, whether it returned
 _JUDGEMENT_STRUCT = struct.Struct("<BI")  # verdict, number of cases in the suite
 _CASE_STRUCT = struct.Struct("<B4d")  # verdict, CPU seconds, wall seconds, megabytes, partial credit
 _VERDICTS, _OUTCOMES = tuple(Verdict), tuple(Outcome)

@@ -1,8 +1,8 @@
 """A worker: trusted processes outside the namespaces, which execute one request at a time.
 
-They are a warden with its caller's privileges, which starts zygotes (warden.py), and an unprivileged judge, which holds
-the suite, sends inputs to its runner one by one, and decides the verdicts. Both exit with the process that started
-them, and remove zygotes, runs and cgroups.
+The warden has its caller's privileges and starts zygotes (warden.py). The judge is unprivileged; it holds the suite,
+sends inputs to its runner one by one, and decides the verdicts. Both exit with the process that started them, and
+remove zygotes, runs and cgroups.
 """
 
 import contextlib

@@ -21,7 +21,7 @@ class ServiceMetrics:
         gauges = {
             "curate_queue_depth": ("Requests and records waiting for a worker", lambda: queue.waiting),
             "curate_in_flight": ("Runs and judgements in progress", lambda: queue.n_running),
-            "curate_workers": ("Programs that can run at once", lambda: workers),
+            "curate_workers": ("Programs that can run concurrently", lambda: workers),
             "curate_draining": ("1 after the signal to stop, 0 before", lambda: queue.draining),
         }
         for name, (help_text, read) in gauges.items():

@@ -4,8 +4,8 @@ As in SandboxFusion's server: a program that ended, successfully or not, is `Fin
 one that timed out is `TimeLimitExceeded` and has none; a Python program that does not compile is a run that failed with
 status 1; only a memory limit above zero applies; unknown fields are ignored. Unlike SandboxFusion's server:
     - stdout is complete or the run has failed: it is not truncated at 1 MB. Invalid UTF-8 is replaced.
-    - a run that exceeds its memory or output limit, or makes a forbidden system call, has a return code other than 0,
-      regardless of the program's exit status, and the reason as the last line of stderr.
+    - a run that exceeds its memory or output limit, or makes a forbidden system call, always has a return code other
+      than 0, and the reason as the last line of stderr.
     - compile_timeout is ignored, since the compiler has its own limits.
     - a failure of the sandbox is not reported as a response: the request gets 504, which makes verl and the PyPI client
       retry. A 200 with `SandboxError` would count as a failure of the program in verl.

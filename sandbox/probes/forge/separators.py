@@ -1,7 +1,14 @@
 """Prints a report after each character at which str.splitlines splits."""
 
 from sandbox.probes.probe import (
-    ALL_CONVENTIONS, ENTRY, Group, JudgeProbe, ProbeClass, ProbeProblem, Submissions, fenced,
+    ALL_CONVENTIONS,
+    ENTRY,
+    Group,
+    JudgeProbe,
+    ProbeClass,
+    ProbeProblem,
+    Submissions,
+    fenced,
 )  # fmt: skip
 
 _SEPARATORS = {

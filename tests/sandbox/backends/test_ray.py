@@ -299,7 +299,7 @@ def test_without_a_cluster_the_error_says_what_to_type() -> None:
     assert "nonsense" in nonsense
     assert "no response in 3 s" in no_answer
     for line in (refused, nonsense, no_answer):
-        assert 'Start one with "ray start --head", or give the address' in line
+        assert 'Start one with "ray start --head", or pass the address' in line
 
 
 def test_without_the_package_the_error_says_what_to_type() -> None:
