@@ -156,13 +156,13 @@ class Sandbox(Closeable):
         requests = (self._clamp(JudgeRequest(program, suite, run_all)) for program, suite in pairs)
         return self._backend.execute_many(requests)
 
-    def submit(self, request: Request[Response], done: Callable[[Any], object]) -> Callable[[], None]:
+    def submit(self, request: Request[Response], on_response: Callable[[Any], object]) -> Callable[[], None]:
         """Execute a request without waiting for it; return a function that cancels it.
 
-        done   called once, from any thread, with the response or the exception that run or judge would raise; it must
-               return soon
+        on_response   called once, from any thread, with the response or the exception that run or judge would raise; it
+                      must return soon
         """
-        return self._backend.submit(self._clamp(request), done)
+        return self._backend.submit(self._clamp(request), on_response)
 
     def _clamp(self, request: Request[Response]) -> Request[Response]:
         return request if self._limit_clamp is None else self._limit_clamp.clamp_request(request)

@@ -29,8 +29,8 @@ _POLL_SECONDS = 2  # interval between polls of the list of nodes
 _COOLDOWN_SECONDS = 60  # pause of a node that has lost several supervisors in a row
 _NO_NODE_SECONDS = 90  # time without any node after which requests fail
 _LIVENESS_SECONDS = 45  # silence of the cluster after which requests fail; Ray ends this process after 60
-_MESSAGE_BYTES = 4 << 20  # maximum size of the requests in one call; a single request may be larger
-_CALLS = 2  # concurrent calls to a supervisor: one waits for responses, one delivers requests
+_MAX_MESSAGE_BYTES = 4 << 20  # maximum size of the requests in one call; a single request may be larger
+_MAX_CALLS = 2  # concurrent calls to a supervisor: one waits for responses, one delivers requests
 
 Result = TypeVar("Result")
 
@@ -40,16 +40,16 @@ class NodeLane(Lane):
 
     id, node         the node's id, and its display name
     workers, layers  see NodeSupervisor.start
-    lost             the reason of its loss; "" before
+    loss_reason      "" until it is lost
     """
 
     max_failures = 8  # bounded, since a node that fails fast would attract all requests
-    loss = "{} nodes were lost with the same request, at last {}"
+    loss_message = "{} nodes were lost with the same request, at last {}"
 
     def __init__(self, id: str, node: str, workers: int, layers: dict[str, str]) -> None:
         super().__init__(workers=workers, slots=workers * 5 // 4, name=id)
         self.node, self.layers = node, layers
-        self.lost, self.has_answered = "", False
+        self.loss_reason, self.has_responded = "", False
         self._changed = threading.Condition()
         self._numbers = itertools.count()
         self._sent_jobs: dict[int, Job] = {}
@@ -66,7 +66,7 @@ class NodeLane(Lane):
         """End the supervisor's workers, and then the supervisor."""
 
     def open(self) -> None:
-        for _ in range(_CALLS):
+        for _ in range(_MAX_CALLS):
             threading.Thread(target=self._call, daemon=True, name="sandbox-node").start()
 
     def send(self, jobs: Sequence[Job]) -> None:
@@ -85,7 +85,7 @@ class NodeLane(Lane):
         if not self.dispatcher.stop_error:
             log.warning("lost node %s (%s); requeued its %d requests", self.node, reason, len(self.jobs))
         with self._changed:
-            self.lost = reason
+            self.loss_reason = reason
             self._changed.notify_all()
         self.dispatcher.run_in_thread(self.end)  # it blocks; other nodes get the requests meanwhile
         return f"{self.node}: {reason}"
@@ -97,7 +97,7 @@ class NodeLane(Lane):
         while True:
             with self._changed:
                 self._changed.wait_for(self._has_call)
-                if self.lost:
+                if self.loss_reason:
                     return
                 batch, self._outbox = self._outbox, []
                 self._n_calls += 1
@@ -113,19 +113,19 @@ class NodeLane(Lane):
             with self._changed:
                 self._n_calls -= 1
                 responses = [(self, self._sent_jobs.pop(number), response) for number, response in received]
-            self.has_answered |= any(not isinstance(response, SandboxError | None) for _, _, response in responses)
+            self.has_responded |= any(not isinstance(response, SandboxError | None) for _, _, response in responses)
             self.dispatcher.deliver(responses)
 
     def _has_call(self) -> bool:
         """Return whether there are requests to send, or outstanding responses without an open call."""
         waits = self._sent_jobs and not self._n_calls
-        return bool(self.lost or self._outbox or self._cancelled or waits)
+        return bool(self.loss_reason or self._outbox or self._cancelled or waits)
 
     def _pack(self, batch: list[int]) -> tuple[bytes, list[int]]:
         """Return a message with the first requests of a batch, and the numbers of the rest. The response to a request
         that cannot be encoded is an error."""
         try:
-            message, sizes = pack(((number, self._sent_jobs[number].request) for number in batch), _MESSAGE_BYTES)
+            message, sizes = pack(((number, self._sent_jobs[number].request) for number in batch), _MAX_MESSAGE_BYTES)
             return message, batch[len(sizes) :]
         except Exception as error:
             if batch[1:]:
@@ -181,7 +181,7 @@ class ClusterNodes(ABC):
     def layers(self) -> dict[str, str]:
         """Return the isolation layers of all nodes, and the number of nodes."""
         with self._lock:
-            lanes = [lane for lane in self._lanes.values() if lane and not lane.lost]
+            lanes = [lane for lane in self._lanes.values() if lane and not lane.loss_reason]
         names = {name: None for lane in lanes for name in lane.layers}
         layers = {name: _common([(lane.node, lane.layers.get(name, "none")) for lane in lanes]) for name in names}
         size = f"nodes: {len(lanes)}, workers: {sum(lane.workers for lane in lanes)}"
@@ -237,10 +237,10 @@ class ClusterNodes(ABC):
     def _update_lanes(self, alive: Mapping[str, str]) -> None:
         """Use exactly the live nodes."""
         for lane in [lane for lane in self._lanes.values() if lane]:
-            if lane.lost:
-                if lane.has_answered:
+            if lane.loss_reason:
+                if lane.has_responded:
                     self._losses.pop(lane.name, None)
-                self._count_loss(lane.name, lane.node, lane.lost)
+                self._count_loss(lane.name, lane.node, lane.loss_reason)
             elif lane.name not in alive:
                 self._dispatcher.drop_lane(lane, "it left the cluster")
         now = time.monotonic()

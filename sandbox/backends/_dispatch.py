@@ -41,15 +41,15 @@ class BackendLost(SandboxError):
 class Job:
     """A request in the queue or in a lane.
 
-    done       called once, with the response or the exception to raise
-    lane       its lane; None while it is queued
-    failures   names of the lanes that failed to execute it, with the class of the error
-    error      the error for which the dispatcher ends its lane
+    on_response  called once, with the response or the exception to raise
+    lane         its lane; None while it is queued
+    failures     names of the lanes that failed to execute it, with the class of the error
+    error        the error for which the dispatcher ends its lane
     """
 
     request: Request[Any]
     memory_mb: int
-    done: Callable[[Any], object]
+    on_response: Callable[[Any], object]
     lane: "Lane | None" = None
     failures: tuple[tuple[str, type[Exception]], ...] = ()
     error: SandboxError | None = None
@@ -66,7 +66,7 @@ class Lane(ABC):
     """
 
     max_failures = 1  # consecutive ExecutionLost responses after which the dispatcher ends it
-    loss = "{} sandbox workers died with the same request: {}"
+    loss_message = "{} sandbox workers died with the same request: {}"
 
     layers: dict[str, str]
     dispatcher: "RequestDispatcher"
@@ -132,11 +132,11 @@ class RequestDispatcher:
 
     # Requests.
 
-    def submit(self, request: Request[Any], done: Callable[[Any], object]) -> Job:
-        """Queue a request; `done` is called with its response, or with the exception to raise. Never raises."""
-        job = Job(request, request.memory_mb, done)
+    def submit(self, request: Request[Any], on_response: Callable[[Any], object]) -> Job:
+        """Queue a request; `on_response` is called with its response, or with the exception to raise. Never raises."""
+        job = Job(request, request.memory_mb, on_response)
         if os.getpid() != self._owner:
-            done(SandboxError("this Sandbox belongs to the process that made it; make one in each process"))
+            on_response(SandboxError("this Sandbox belongs to the process that made it; make one in each process"))
             return job
         with self._lock:
             stop_error = self.stop_error
@@ -157,9 +157,9 @@ class RequestDispatcher:
         return True
 
     def cancel(self, job: Job) -> None:
-        """Cancel a request, and abort it if it is in progress; `done` gets Cancelled once its worker is free again."""
+        """Cancel a request, and abort it if it is in progress. `on_response` gets Cancelled once its worker is free."""
         if self.withdraw(job):
-            job.done(Cancelled("the request was cancelled"))
+            job.on_response(Cancelled("the request was cancelled"))
             return
         with self._lock:
             job.cancelled = True
@@ -167,7 +167,7 @@ class RequestDispatcher:
                 job.lane.cancel(job)
 
     def deliver(self, responses: Iterable[tuple[Lane, Job, Any]]) -> None:
-        """Accept responses of lanes (results, or exceptions to raise), and pass them to the requests' `done`."""
+        """Accept responses of lanes (results, or exceptions to raise), and pass them to the requests' `on_response`."""
         finished: list[tuple[Job, Any]] = []
         with self._lock:
             for lane, job, response in responses:
@@ -197,7 +197,7 @@ class RequestDispatcher:
             self._waiting.appendleft(job)
             return
         elif isinstance(error, LaneLost):
-            error = ExecutionLost(lane.loss.format(MAX_ATTEMPTS, error))
+            error = ExecutionLost(lane.loss_message.format(MAX_ATTEMPTS, error))
         finished.append((job, error))
 
     def _admit(self) -> dict[Lane, list[Job]]:
@@ -267,7 +267,7 @@ class RequestDispatcher:
                 self.drop_lane(lane, "interrupted")
                 raise
         for job, response in finished:
-            job.done(response)
+            job.on_response(response)
 
     def _requeue_unsent(self, lane: Lane, jobs: Sequence[Job], reason: str) -> None:
         """Drop a lane that ended before it received these requests, and requeue them without counting a failure."""
@@ -362,7 +362,7 @@ class RequestDispatcher:
         with self._lock:
             waiting, self._waiting = self._waiting, deque()
         for job in waiting:
-            job.done(copy(error))
+            job.on_response(copy(error))
 
     def stop(self, error: SandboxError | None = None) -> None:
         """Fail all queued requests, and start to end all lanes, without waiting. error: None for "closed"."""
@@ -391,11 +391,11 @@ class QueuedBackend:
     def workers(self) -> int:
         return self.dispatcher.n_workers
 
-    def submit(self, request: Request[Response], done: Callable[[Any], object]) -> Callable[[], None]:
-        return partial(self.dispatcher.cancel, self._submit(request, done))
+    def submit(self, request: Request[Response], on_response: Callable[[Any], object]) -> Callable[[], None]:
+        return partial(self.dispatcher.cancel, self._submit(request, on_response))
 
-    def _submit(self, request: Request[Any], done: Callable[[Any], object]) -> Job:
-        return self.dispatcher.submit(request, done)
+    def _submit(self, request: Request[Any], on_response: Callable[[Any], object]) -> Job:
+        return self.dispatcher.submit(request, on_response)
 
     def execute(self, request: Request[Response], cancellation: CancelToken | None = None) -> Response:
         responses: queue.SimpleQueue[Any] = queue.SimpleQueue()

@@ -41,10 +41,10 @@ class Backend(Protocol):
         TypeError for an invalid request.
         """
 
-    def submit(self, request: Request[Response], done: Callable[[Any], object]) -> Callable[[], None]:
+    def submit(self, request: Request[Response], on_response: Callable[[Any], object]) -> Callable[[], None]:
         """Execute a request without waiting; return a function that cancels it.
 
-        done   called once, from any thread, with the response or the exception that `execute` would raise
+        on_response   called once, from any thread, with the response or the exception that `execute` would raise
         """
 
     def execute_many(self, requests: Iterable[Request[Response]]) -> Iterator[tuple[int, Response | Exception]]:

@@ -22,7 +22,7 @@ from sandbox.packages import Package
 
 _LONG_POLL_SECONDS = 10  # short, since some networks drop silent connections
 _BATCH_SECONDS = 0.1  # maximum wait for more responses while the workers are busy
-_RESPONSE_BYTES = 8 << 20  # maximum size of a batch of responses; a single response may be larger
+_MAX_RESPONSE_BYTES = 8 << 20  # maximum size of a batch of responses; a single response may be larger
 
 # Modules without influence on verdicts, whose versions may differ between nodes.
 _UNRELATED_MODULES = {"commands", "conformance.py", "image", "options.py", "judge_record.py", "service"}
@@ -131,7 +131,7 @@ class NodeSupervisor:
             enough = box.workers // 8
             if len(self._cancel) - box.workers >= enough:  # enough requests are queued to batch responses
                 self._changed.wait_for(lambda: len(self._responses) >= enough or call != self._n_calls, _BATCH_SECONDS)
-            responses, sizes = pack(self._responses, _RESPONSE_BYTES)
+            responses, sizes = pack(self._responses, _MAX_RESPONSE_BYTES)
             for _ in sizes:
                 self._responses.popleft()
         return responses

@@ -72,8 +72,8 @@ class WorkerBackend(QueuedBackend):
             ' read expected outputs, pass isolation="best-effort" (--isolation best-effort)'
         )
 
-    def _submit(self, request: Request[Any], done: Callable[[Any], object]) -> Job:
-        return super()._submit(self._maxima.clamp_request(request), done)
+    def _submit(self, request: Request[Any], on_response: Callable[[Any], object]) -> Job:
+        return super()._submit(self._maxima.clamp_request(request), on_response)
 
     def close(self) -> None:
         self._end()

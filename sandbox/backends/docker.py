@@ -40,10 +40,10 @@ OWNER_LABEL, MACHINE_LABEL = "curate-sandbox.owner", "curate-sandbox.machine"
 _START_SECONDS = 60
 _ORPHAN_SECONDS = 3600  # age at which a container that is not running counts as orphaned
 _OVERHEAD_MB = 2560  # besides the program's memory: worker, zygotes, referee or compiler, unaccounted address space
-_COPIES = 6  # maximum number of copies of a request's data in memory
+_MAX_COPIES = 6  # copies of a request's data in memory
 _HEADER = struct.Struct(">BxxxL")  # of a chunk of output: stream, number of bytes
 _STDERR = 2
-_STDERR_BYTES = 2000
+_MAX_STDERR_BYTES = 2000
 
 
 def find_packages(requirements: Sequence[str], folder: str, image: str = images.TAG) -> tuple[Package, ...]:
@@ -273,7 +273,7 @@ class _ContainerLane(Channel, ThreadLane):
         while not self._remaining_bytes:
             stream, length = _HEADER.unpack(self._read_exactly(_HEADER.size))
             if stream == _STDERR:
-                self._stderr = (self._stderr + self._read_exactly(length).replace(HEARTBEAT, b""))[-_STDERR_BYTES:]
+                self._stderr = (self._stderr + self._read_exactly(length).replace(HEARTBEAT, b""))[-_MAX_STDERR_BYTES:]
             else:
                 self._remaining_bytes = length
         data = self._receive_some(min(max_bytes, self._remaining_bytes))
@@ -319,4 +319,4 @@ def _needed_mb(request: Request[object]) -> int:
         raise ValueError(
             f"Limits.processes must be at most {MAX_PROCESSES // 2} in a container, not {limits.processes}"
         )
-    return limits.memory_mb + _OVERHEAD_MB + (_COPIES * request.n_data_bytes >> 20)
+    return limits.memory_mb + _OVERHEAD_MB + (_MAX_COPIES * request.n_data_bytes >> 20)

@@ -162,7 +162,7 @@ class Backend:
             cancellation.raise_if_cancelled()
             raise
 
-    def submit(self, request: Request[Response], done: Callable[[Any], object]) -> Callable[[], None]:
+    def submit(self, request: Request[Response], on_response: Callable[[Any], object]) -> Callable[[], None]:
         """Execute the request in a thread; see Backend.submit."""
         cancellation = CancelToken()
 
@@ -171,7 +171,7 @@ class Backend:
                 response: Any = self.execute(request, cancellation)
             except Exception as error:
                 response = error
-            done(response)
+            on_response(response)
 
         threading.Thread(target=run, daemon=True, name="sandbox-request").start()
         return cancellation.cancel

@@ -45,7 +45,7 @@ except ImportError as error:
 
 _CONNECT_SECONDS = 30
 _START_SECONDS = 60  # time within which the supervisor of a node must be ready
-_CALLS = 5  # concurrent calls of one supervisor: exchanges, start and end
+_MAX_CALLS = 5  # concurrent calls of one supervisor: exchanges, start and end
 # Otherwise Ray would kill the workers before the actor exits, and they could not remove their cgroups.
 _ENVIRONMENT = {"env_vars": {"RAY_kill_child_processes_on_worker_exit": "0"}}
 
@@ -130,7 +130,7 @@ class _RayNodes(ClusterNodes):
         _check_connected()
         options: dict[str, Any] = {
             "num_cpus": 0,
-            "max_concurrency": _CALLS,
+            "max_concurrency": _MAX_CALLS,
             "scheduling_strategy": NodeAffinitySchedulingStrategy(id, soft=False),
             "runtime_env": _ENVIRONMENT,
         }

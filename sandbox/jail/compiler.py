@@ -14,7 +14,7 @@ from sandbox.program import Limits, Outcome, Program, RunResult
 _LIMITS = Limits(wall_seconds=10, memory_mb=1024, output_kb=64 * 1024, disk_mb=256)
 _TRIVIAL_LIMITS = replace(_LIMITS, wall_seconds=120)
 _COMPILE_TIME_FACTOR = 10  # compile time limit on a slow machine, as a multiple of a trivial program's compile time
-_MESSAGE_BYTES = 1 << 16  # maximum of a compiler's messages
+_MAX_MESSAGE_BYTES = 1 << 16  # of a compiler
 _MAX_SOURCE_CHARS = 16 << 20
 
 # Executes a run spec with an input. Raises ExecutionLost, or its subclass KilledExternally.
@@ -57,7 +57,7 @@ class Compiler:
                 result = self._run_compiler(program, replace(_LIMITS, wall_seconds=wall_seconds))
         if result.outcome is Outcome.EXITED and result.exit_code == 0 and result.returned:
             return self._cache.add(program, result, result.returned)
-        message = result.stderr[:_MESSAGE_BYTES] or f"the compiler ended: {result.outcome.value}".encode()
+        message = result.stderr[:_MAX_MESSAGE_BYTES] or f"the compiler ended: {result.outcome.value}".encode()
         failed = replace(result, outcome=Outcome.NOT_COMPILED, stdout=b"", stderr=message, returned=None)
         if result.outcome is Outcome.EXITED:  # otherwise the machine may be the cause
             self._cache.add_failure(program, failed)

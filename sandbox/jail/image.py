@@ -45,7 +45,7 @@ COMPILE_DIRECTORY = f"{ROOT}{RUN_ROOT}/compiling"
 # Below ROOT; LIBRARIES has the libraries from outside the system's folders.
 CODE, LIBRARIES = f"{RUN_ROOT}/code", f"{RUN_ROOT}/lib"
 IMAGE_READY = b"made"
-_MESSAGE_BYTES = 1 << 18
+_MAX_MESSAGE_BYTES = 1 << 18
 _PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 INTERPRETER = f"/usr/bin/{_PYTHON}"
 DEVICES = ("null", "zero", "full", "random", "urandom")
@@ -81,7 +81,7 @@ def main(socket_fd: int, folder: str) -> None:
     The response is IMAGE_READY, or the reason why there is no image.
     """
     channel = socket.socket(fileno=socket_fd)
-    packages = JailPackages(**json.loads(channel.recv(_MESSAGE_BYTES)))
+    packages = JailPackages(**json.loads(channel.recv(_MAX_MESSAGE_BYTES)))
     names: list[str] = []
     try:
         if folder:

@@ -167,12 +167,10 @@ def prepare_prctl(option: int, argument: int) -> PreparedSyscall:
 
 
 def prepare_setpgid() -> PreparedSyscall:
-    """Prepare a setpgid(0, 0)."""
     return PreparedSyscall(_SYS_SETPGID, 0, 0)
 
 
 def prepare_setsid() -> PreparedSyscall:
-    """Prepare a setsid()."""
     return PreparedSyscall(_SYS_SETSID)
 
 

@@ -76,7 +76,6 @@ class RunFiles:
         return read_whole(self._stdout) if self._stdout != _ABSENT else b""
 
     def stderr(self) -> bytes:
-        """Return the program's stderr."""
         return read_whole(self._stderr)
 
     def result(self) -> bytes | None:

@@ -29,7 +29,7 @@ from sandbox.program import Limits, Outcome, Program, RunResult
 
 MAX_ATTEMPTS = 3  # of a run, before it is reported as lost
 _HANG_SECONDS = 30  # grace period after a run's maximum duration, before its zygote counts as hung
-_SOURCE_SHARE = 4  # inverse of the maximum share of a run's memory for its source, which is in its /tmp
+_SOURCE_DIVISOR = 4  # a source, which is in /tmp, may use a quarter of the run's memory
 
 
 class Runner:
@@ -43,7 +43,6 @@ class Runner:
 
     @property
     def layers(self) -> dict[str, str]:
-        """The layers that isolate a run: name -> how."""
         return self._zygotes.layers
 
     def make_run_spec(
@@ -58,7 +57,6 @@ class Runner:
         return compiled if isinstance(compiled, RunResult) else self.execute(run_spec, compiled, stdin)
 
     def compile(self, program: Program) -> CompiledProgram | RunResult:
-        """Return the compiled program, or the result of the failed compilation; see Compiler.compile."""
         return self._compiler.compile(program)
 
     def execute(self, run_spec: RunSpec, compiled: CompiledProgram, stdin: bytes) -> RunResult:
@@ -126,7 +124,7 @@ class Runner:
 
 def _is_source_too_large(params: RunParams, compiled: CompiledProgram) -> bool:
     n_bytes = os.fstat(compiled.source_fd).st_size
-    return params.op != "compile" and n_bytes > (params.memory_mb << 20) // _SOURCE_SHARE
+    return params.op != "compile" and n_bytes > (params.memory_mb << 20) // _SOURCE_DIVISOR
 
 
 def _source_too_large_run(params: RunParams) -> FinishedRun:

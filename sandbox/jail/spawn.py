@@ -26,10 +26,10 @@ _NAMESPACES = (
     | linux.CLONE_NEWUTS
 )
 _FIRST_UID = 1 << 30  # first host uid for judges and programs; far from the uids of users and containers
-_UIDS = 64  # host uids per worker
-_STACK = 1 << 30  # bytes; set before exec, which lays out the address space accordingly
+_UIDS_PER_WORKER = 64
+_STACK_BYTES = 1 << 30  # set before exec, which lays out the address space accordingly
 _FIRST_CONTAINER_UID = 20_000  # used if _FIRST_UID is not mapped, as in a container with a user namespace
-_WORKERS = 600  # number of workers with uids from _FIRST_CONTAINER_UID
+_MAX_CONTAINER_WORKERS = 600  # with uids from _FIRST_CONTAINER_UID
 # For changing to the uid of programs, killing them, and opening their directory.
 _ZYGOTE_CAPABILITIES = (linux.CAP_SETUID, linux.CAP_SETGID, linux.CAP_KILL, linux.CAP_DAC_OVERRIDE)
 _STREAMS = 3
@@ -182,7 +182,7 @@ class ZygoteProcess:
             # Files, like the streams of runs, which inherit the interpreter's stream objects.
             streams = [os.memfd_create("std"), os.memfd_create("std"), self.stderr]
             hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
-            stack = _STACK if hard == resource.RLIM_INFINITY else min(_STACK, hard)
+            stack = _STACK_BYTES if hard == resource.RLIM_INFINITY else min(_STACK_BYTES, hard)
             resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
             interpreter, code = image.INTERPRETER, image.CODE
             if self._confinement.level == NAMESPACES:
@@ -237,8 +237,8 @@ def _keep_capabilities(retained: Collection[int]) -> None:
 
 def judge_uid() -> int:
     """Return a host uid, unused elsewhere on the machine, for the judge of this warden."""
-    uid = _FIRST_UID + _UIDS * os.getpid()
-    return uid if _is_mapped(uid) else _FIRST_CONTAINER_UID + _UIDS * (os.getpid() % _WORKERS)
+    uid = _FIRST_UID + _UIDS_PER_WORKER * os.getpid()
+    return uid if _is_mapped(uid) else _FIRST_CONTAINER_UID + _UIDS_PER_WORKER * (os.getpid() % _MAX_CONTAINER_WORKERS)
 
 
 def _is_mapped(uid: int) -> bool:
@@ -249,7 +249,7 @@ def _is_mapped(uid: int) -> bool:
 
 def program_uid(zygote_number: int) -> int | None:
     """Return a host uid for the programs of one zygote of this warden; None if it is not mapped."""
-    uid = judge_uid() + 3 + 2 * (zygote_number % (_UIDS // 2 - 1))
+    uid = judge_uid() + 3 + 2 * (zygote_number % (_UIDS_PER_WORKER // 2 - 1))
     return uid if _is_mapped(uid) else None
 
 
@@ -268,7 +268,7 @@ def _map_ids(pid: int, zygote_number: int) -> tuple[str, bool]:
 
     Returns a description of this layer, and whether programs have the caller's id. Raises OSError.
     """
-    first = judge_uid() + 2 + 2 * (zygote_number % (_UIDS // 2 - 1))
+    first = judge_uid() + 2 + 2 * (zygote_number % (_UIDS_PER_WORKER // 2 - 1))
     two_ids = f"0 {first} 1\n1000 {first + 1} 1\n"
     try:
         Path(f"/proc/{pid}/gid_map").write_text(two_ids)

@@ -31,7 +31,7 @@ from sandbox.jail.worker_config import NAMESPACES, WorkerConfig
 from sandbox.jail.zygote_client import ZygoteClient
 
 _NAME = re.compile(r"[0-9a-f]{64}")
-_MESSAGE_BYTES = 1 << 16
+_MAX_MESSAGE_BYTES = 1 << 16
 # For creating user namespaces where ordinary users may not, mapping ids into them, killing processes with other uids,
 # and using the caller's cgroups and shared folders.
 _CAPABILITIES = (
@@ -129,7 +129,7 @@ def _send(channel: socket.socket, message: dict[str, Any], descriptors: list[int
 
 def _receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
     """Return the next message and its descriptors; None if the peer has exited."""
-    data, descriptors, _, _ = socket.recv_fds(channel, _MESSAGE_BYTES, 16)
+    data, descriptors, _, _ = socket.recv_fds(channel, _MAX_MESSAGE_BYTES, 16)
     return (json.loads(data), descriptors) if data else None
 
 

@@ -40,7 +40,7 @@ from sandbox.suite import INTERACTIVE, Case, Referee, Suite
 
 HEARTBEAT = b"\0"
 _MIN_MEMORY = 2 << 30  # bytes of address space
-_COPIES = 12  # maximum number of copies of a request, and of programs' outputs, in memory
+_MAX_COPIES = 12  # copies of a request, and of programs' outputs, in memory
 _RUNNERS = 2  # one for submissions and their checkers, one for concurrent referees
 
 
@@ -72,7 +72,6 @@ class JudgeWorker:
 
     @property
     def layers(self) -> dict[str, str]:
-        """The layers that isolate a run: name -> how."""
         return self._runner.layers
 
     def run(self, program: Program, invocation: Invocation, limits: Limits) -> RunResult:
@@ -358,7 +357,7 @@ def _bound_memory(n_bytes: int, limits: Limits) -> None:
 
     A second line of defense: outputs are bounded, and are not parsed if they cannot be correct.
     """
-    bound = _MIN_MEMORY + _COPIES * (n_bytes + 4 * limits.output_kb * 1024)
+    bound = _MIN_MEMORY + _MAX_COPIES * (n_bytes + 4 * limits.output_kb * 1024)
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (bound if hard == resource.RLIM_INFINITY else min(bound, hard), hard))
 

@@ -60,7 +60,6 @@ class Claims:
             index += 1
 
     def item(self, key: Any) -> Any:
-        """Return the item at a key."""
         if type(key) is slice:
             value = self._request("getitem", key)
             if self._is_ordered and type(value) in (list, tuple, str):

@@ -35,7 +35,7 @@ from sandbox.service.service_errors import (
 from sandbox.service.settings import ServiceSettings
 
 NAME = "curate"
-_OPEN = {"/v1/ping", "/health"}  # paths without a token, for orchestrators' probes
+_PUBLIC_PATHS = {"/v1/ping", "/health"}  # without a token, for orchestrators' probes
 _CLIENT_CLOSED_REQUEST = 499  # status for a disconnected client, only for the metrics
 
 Handler = Callable[[DispatcherClient, IncomingRequest, Request], Awaitable[Response]]
@@ -54,7 +54,7 @@ class ServiceApp:
         reader = RequestReader(dispatcher, settings, bounds)
         self._hosts = AllowedHosts(settings.host, token=settings.token is not None)
         self._token = settings.token.encode() if settings.token is not None else None
-        self._open = _OPEN | ({"/metrics"} if settings.open_metrics else set())
+        self._open = _PUBLIC_PATHS | ({"/metrics"} if settings.open_metrics else set())
         self._version = installed_version(DISTRIBUTION) or "unknown"  # in a source tree that is not installed
         post_handlers: dict[str, Handler] = {
             "/judge": judge_routes.judge,

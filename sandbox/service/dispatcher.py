@@ -32,7 +32,7 @@ from sandbox.service.settings import ServiceSettings
 
 log = logging.getLogger(__name__)
 
-_PREFETCH = 2  # turns beyond the number of workers (at most twice that number), so that no worker is idle
+_PREFETCH = 2  # turns in addition to one per worker, at most as many, so that no worker is idle
 
 
 @dataclass(eq=False, slots=True)

@@ -71,13 +71,13 @@ def client_key(host: str) -> str:
 class FairQueue(Generic[AnyTurn]):
     """Schedules turns. Not thread-safe.
 
-    turns        maximum number of concurrent turns
+    max_running  maximum number of concurrent turns
     max_waiting  maximum number of waiting turns
     """
 
-    def __init__(self, turns: int, max_waiting: int) -> None:
-        self._turns = turns
-        self._free = turns
+    def __init__(self, max_running: int, max_waiting: int) -> None:
+        self._max_running = max_running
+        self._free = max_running
         self._max_waiting = max_waiting
         self._clients: dict[str, _Client[AnyTurn]] = {}
         self._waiting_clients: dict[str, _Client[AnyTurn]] = {}  # clients with waiting turns
@@ -89,7 +89,7 @@ class FairQueue(Generic[AnyTurn]):
     @property
     def n_running(self) -> int:
         """Turns in progress."""
-        return self._turns - self._free
+        return self._max_running - self._free
 
     def make_room(self, client: str) -> AnyTurn | None:
         """Make room for a request of this client; return the turn removed for it, if any. If the queue is full, this is
@@ -112,7 +112,7 @@ class FairQueue(Generic[AnyTurn]):
 
     def retry_after_seconds(self) -> int:
         """Return the value for Retry-After: the estimated time in which the queue empties, in whole seconds."""
-        seconds = (self.waiting + 1) * self._turn_seconds / self._turns
+        seconds = (self.waiting + 1) * self._turn_seconds / self._max_running
         return max(1, min(_MAX_RETRY_AFTER, math.ceil(seconds)))
 
     def enter(self, turn: AnyTurn) -> bool:

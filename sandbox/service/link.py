@@ -34,7 +34,6 @@ class Link(asyncio.Protocol):
         self._calls.append((method, *arguments))
 
     def close(self) -> None:
-        """Close the connection."""
         if self._transport is not None:
             self._transport.close()
 

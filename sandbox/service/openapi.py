@@ -36,7 +36,7 @@ class Refusal(Struct, frozen=True):
     error: Annotated[str, Meta(description="the kind of error, for programs")]
 
 
-_REFUSALS = {
+_ERROR_RESPONSES = {
     "403": "the request was sent by a web page of another site",
     "401": "the token is missing or wrong",
     "408": "the body arrived too slowly",
@@ -97,7 +97,7 @@ def build_document(version: str, max_limits: Limits) -> dict[str, Any]:
 def _post(summary: str, request: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
     refusal = {"application/json": {"schema": _ref("Refusal")}}
     responses: dict[str, Any] = {"200": {"description": "done", "content": {"application/json": {"schema": response}}}}
-    responses |= {code: {"description": reason, "content": refusal} for code, reason in _REFUSALS.items()}
+    responses |= {code: {"description": reason, "content": refusal} for code, reason in _ERROR_RESPONSES.items()}
     body = {"required": True, "content": {"application/json": {"schema": request}}}
     return {"summary": summary, "requestBody": body, "responses": responses}
 

@@ -37,7 +37,6 @@ class ServiceSettings:
 
     @property
     def max_body_bytes(self) -> int:
-        """Maximum size of the body of one request."""
         return int(self.max_body_mb * 2**20)
 
     @property

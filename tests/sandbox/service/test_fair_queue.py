@@ -13,7 +13,7 @@ def entered(queue: FairQueue[Turn], client: str, *, admitted: bool = False) -> T
 
 
 def test_turns_alternate_between_clients_however_many_requests_each_has() -> None:
-    queue = FairQueue[Turn](turns=1, max_waiting=100)
+    queue = FairQueue[Turn](max_running=1, max_waiting=100)
     running = entered(queue, "a")
     many = [entered(queue, "a") for _ in range(5)]
     few = [entered(queue, "b"), entered(queue, "c")]
@@ -27,7 +27,7 @@ def test_turns_alternate_between_clients_however_many_requests_each_has() -> Non
 
 
 def test_a_client_with_turns_in_progress_waits_for_one_without() -> None:
-    queue = FairQueue[Turn](turns=3, max_waiting=100)
+    queue = FairQueue[Turn](max_running=3, max_waiting=100)
     first, _, other = entered(queue, "a"), entered(queue, "a"), entered(queue, "c")
     again, new = entered(queue, "a"), entered(queue, "b")
     assert queue.n_running == 3
@@ -36,7 +36,7 @@ def test_a_client_with_turns_in_progress_waits_for_one_without() -> None:
 
 
 def test_a_full_queue_turns_away_the_last_request_of_the_greediest_client() -> None:
-    queue = FairQueue[Turn](turns=1, max_waiting=4)
+    queue = FairQueue[Turn](max_running=1, max_waiting=4)
     entered(queue, "a")
     greedy = [entered(queue, "a") for _ in range(2)]
     later_parts = [entered(queue, "a", admitted=True) for _ in range(2)]
@@ -54,7 +54,7 @@ def test_a_full_queue_turns_away_the_last_request_of_the_greediest_client() -> N
 
 
 def test_a_turn_that_leaves_is_passed_over() -> None:
-    queue = FairQueue[Turn](turns=1, max_waiting=4)
+    queue = FairQueue[Turn](max_running=1, max_waiting=4)
     running, leaving, last = entered(queue, "a"), entered(queue, "b"), entered(queue, "c")
     queue.leave(leaving)
     assert queue.end(running) is last
@@ -62,7 +62,7 @@ def test_a_turn_that_leaves_is_passed_over() -> None:
 
 
 def test_no_one_may_wait_once_the_service_stops() -> None:
-    queue = FairQueue[Turn](turns=1, max_waiting=4)
+    queue = FairQueue[Turn](max_running=1, max_waiting=4)
     running, waiting = entered(queue, "a"), entered(queue, "b")
     assert queue.drop_waiting() == [waiting]
     assert queue.end(running) is None
