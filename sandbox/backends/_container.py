@@ -17,7 +17,7 @@ from sandbox.jail import seccomp, system_calls
 
 MAX_PROCESSES = 4096
 _SCRATCH_MB = 256  # /tmp, for programs without namespaces; otherwise unused
-_PROCESSORS = 2  # one for the program, one for an interactive referee
+_MAX_PROCESSORS = 2  # one for the program, one for an interactive referee
 _PERIOD_MICROSECONDS = 100_000
 _AF_UNIX = 1
 _WORKER_CALLS = frozenset(
@@ -48,7 +48,7 @@ def host_config(memory_mb: int, *, apparmor: bool) -> dict[str, Any]:
         "Memory": memory_mb << 20,
         "MemorySwap": memory_mb << 20,  # memory and swap together, so no swap
         "CpuPeriod": _PERIOD_MICROSECONDS,  # not NanoCpus, which an engine with one processor rejects
-        "CpuQuota": _PROCESSORS * _PERIOD_MICROSECONDS,
+        "CpuQuota": _MAX_PROCESSORS * _PERIOD_MICROSECONDS,
         "PidsLimit": MAX_PROCESSES,
         "Ulimits": [{"Name": "core", "Soft": 1, "Hard": 1}],
         "LogConfig": {"Type": "none"},

@@ -50,10 +50,10 @@ _SANDBOX_ERRORS = {
 }
 _REQUEST_ERRORS = {error_code(kind): kind for kind in (ValueError, TypeError, RefereeError)}
 _PREFETCH = 2  # requests beyond the number of workers that execute_many sends, so that no worker is idle
-_IDLE_CONNECTIONS = 64  # maximum
+_MAX_IDLE_CONNECTIONS = 64
 _CONNECT_SECONDS = 10
-_QUEUE_SECONDS = 1800  # maximum time of a request in the service's queue, before the service counts as hung
-_FULL_SECONDS = 300  # maximum time of retries at a service with a full queue
+_MAX_QUEUE_SECONDS = 1800  # time of a request in the service's queue, before the service counts as hung
+_MAX_FULL_QUEUE_SECONDS = 300  # time of retries at a service with a full queue
 _TIMEOUT_FACTOR = 21  # multiple of its limits that a run may take on a busy machine before the service aborts it
 _POLL_SECONDS = 0.2  # interval between checks for cancellation during a pause
 _MAX_BACKOFF_SECONDS = 20  # maximum pause between retries, unless Retry-After is longer
@@ -102,7 +102,7 @@ class Backend:
     ) -> None:
         try:
             self._client = HttpClient(
-                url, connections=_IDLE_CONNECTIONS, connect_seconds=_CONNECT_SECONDS, socket_options=_OPTIONS
+                url, connections=_MAX_IDLE_CONNECTIONS, connect_seconds=_CONNECT_SECONDS, socket_options=_OPTIONS
             )
         except ValueError as error:
             raise ValueError('the http backend needs url="http://host:port", as `curate serve` prints it') from error
@@ -211,7 +211,7 @@ class Backend:
                 reason, pause = self._retry_reason(response), max(pause, response.retry_after_seconds)
             now = time.monotonic()
             if is_full:
-                remaining_seconds = start_time + _FULL_SECONDS - now
+                remaining_seconds = start_time + _MAX_FULL_QUEUE_SECONDS - now
             else:
                 first_failed = min(first_failed, now)
                 remaining_seconds = self._retry_budget.record_failure(reason, first_failed)
@@ -293,4 +293,4 @@ def _response_timeout(request: Request[object]) -> float:
     """Return the timeout of this request, after which the service counts as hung, in seconds."""
     n_runs = len(request.suite.cases) if isinstance(request, JudgeRequest) else 1
     limits = request.run_limits
-    return _QUEUE_SECONDS + _TIMEOUT_FACTOR * max(limits.wall_seconds, limits.cpu_seconds or 0) * n_runs
+    return _MAX_QUEUE_SECONDS + _TIMEOUT_FACTOR * max(limits.wall_seconds, limits.cpu_seconds or 0) * n_runs

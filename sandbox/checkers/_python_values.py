@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-_LEVELS = 250  # maximum nesting; Python's parser accepts at most 200 levels in a literal
+_MAX_LEVELS = 250  # nesting; Python's parser accepts at most 200 levels in a literal
 _NUMBERS = (int, float, bool, Fraction)
 
 
@@ -56,7 +56,7 @@ def describe(value: Any) -> str:
 
 
 def _append_form(value: Any, pieces: list[str], level: int) -> None:
-    if level > _LEVELS:
+    if level > _MAX_LEVELS:
         raise NeverEqual
     kind = type(value)
     if value is None:

@@ -29,7 +29,7 @@ _DRIFT_MB = 8  # tolerated excess of the charge over the baseline
 _RELEASE_SLACK_MB = 1  # memory still being freed when the next run begins, and precharges
 _SPARE_PROCESSES = 2  # the run's init, and one ended process that the kernel still counts
 _PERIOD_US = 100_000
-_PROCESSORS = 2  # maximum for the runs of one worker; never reached by a single-threaded program
+_MAX_PROCESSORS = 2  # for the runs of one worker; never reached by a single-threaded program
 _WEIGHTS = {1: (1024, 1 << 18), 2: (100, 10_000)}  # by version: the default and the maximum CPU weight
 _QUICK_RELEASE_SECONDS = 0.005  # time in which the kernel usually frees most memory of a run
 _RELEASE_TIMEOUT_SECONDS = 0.3
@@ -207,7 +207,7 @@ class Cgroup:
 
     def _set_cpu_quota(self) -> bool:
         """Set the CPU quota, which starts a new period; return whether that succeeded."""
-        quota = str(_PROCESSORS * _PERIOD_US)
+        quota = str(_MAX_PROCESSORS * _PERIOD_US)
         if "quota" not in self.files:
             return False
         try:

@@ -37,7 +37,7 @@ _CHUNK_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """The program or its referee, with its runner."""
+    """A program, its referee or its tests, with its runner."""
 
     run_spec: RunSpec
     compiled: CompiledProgram
