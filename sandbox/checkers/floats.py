@@ -1,4 +1,4 @@
-"""Compares all numbers within 1e-6, in any notation: DMOJ's `floats` (sandbox.md 2.11) with ASCII numbers only.
+"""Compares all numbers within 1e-6, in any notation: DMOJ's `floats` (judge-server at 3ea44ac), ASCII only.
 
 Text: lines and tokens as in `tokens` (unlike DMOJ, a blank line inside counts). Two tokens are the same if their text
 is, or if both are finite ASCII numbers that differ by at most 1e-6, absolutely or relative to the expected one. This

@@ -79,7 +79,7 @@ class Cgroup:
         self._earlier_charge = 0  # bytes still charged for earlier runs when the latest zygote started
         self._baseline_processes = 0
         self._is_page_cache_current = True  # whether the page cache is unchanged since it was measured
-        self._before = 0
+        self._initial_charge = 0
         self._initial_counts = (b"", b"")
 
     @property
@@ -135,7 +135,7 @@ class Cgroup:
             self._limit = limit
         # The difference consists of the kernel's precharges, 256 KB per processor, which the run may use, and memory of
         # the last run that is still being freed.
-        self._before = min(charged, max(self._baseline + self._page_cache, charged - _RELEASE_SLACK_MB * _MB))
+        self._initial_charge = min(charged, max(self._baseline + self._page_cache, charged - _RELEASE_SLACK_MB * _MB))
         self._initial_counts = self._read_counts()
         limit = self._baseline_processes + processes + _SPARE_PROCESSES
         if limit != self._process_limit:
@@ -164,8 +164,8 @@ class Cgroup:
             peak = int(os.pread(self._peak, 32, 0))
         if has_reached_limit:  # the run also used memory reclaimed from the page cache
             self._is_page_cache_current = False
-            self._before = min(self._before, self._baseline + self._read_page_cache())
-        return CgroupUsage(max(0, peak - self._before) / _MB if peak >= 0 else None, killed, has_reached_limit)
+            self._initial_charge = min(self._initial_charge, self._baseline + self._read_page_cache())
+        return CgroupUsage(max(0, peak - self._initial_charge) / _MB if peak >= 0 else None, killed, has_reached_limit)
 
     def raise_weight(self) -> None:
         """Raise the priority of the run in progress until it ends, since a busy machine may have starved it."""
@@ -174,12 +174,12 @@ class Cgroup:
 
     def _set_weight(self, weight: int) -> None:
         if "weight" in self.files:
-            with contextlib.suppress(OSError):  # as in _refill
+            with contextlib.suppress(OSError):  # as in _set_cpu_quota
                 self._write("weight", str(weight))
 
     def _wait_for_release(self) -> int:
         """Wait until only the baseline and page cache are charged, and return the charge. Raises CgroupUnusable."""
-        started = time.monotonic()
+        start_time = time.monotonic()
         pause_seconds, reclaimed = 0.0002, 0.0
         while True:
             charged, self._page_cache = self._read_charge(), self._read_page_cache()
@@ -188,12 +188,12 @@ class Cgroup:
                 self._baseline = min(self._baseline, charged - self._page_cache)
                 self._is_page_cache_current = True
                 return charged
-            waited = time.monotonic() - started
+            waited = time.monotonic() - start_time
             if waited > _RELEASE_TIMEOUT_SECONDS:
                 raise CgroupUnusable(f"{above / _MB:.0f} MB of earlier runs stay charged")
             if waited > _QUICK_RELEASE_SECONDS + 4 * reclaimed:
                 self._reclaim(charged - above)
-                reclaimed = time.monotonic() - started
+                reclaimed = time.monotonic() - start_time
             time.sleep(pause_seconds)
             pause_seconds *= 1.5
 
@@ -264,17 +264,17 @@ class EnclosingCgroup:
         else:
             raise FileNotFoundError("this process is in no cgroup that can be read")
         self._events, self._hits = (_open(directory / name) for name in names)
-        self._before = (0, 0, 0)
+        self._initial_counts = (0, 0, 0)
 
     def begin_run(self) -> None:
-        self._before = _read_counts(self._events, self._hits)
+        self._initial_counts = _read_counts(self._events, self._hits)
 
     def end_run(self) -> bool:
         """Return whether a process was killed for exceeding the limit.
 
         Raises OSError if it was killed because memory ran out outside this cgroup.
         """
-        return _was_killed(self._before, _read_counts(self._events, self._hits))
+        return _was_killed(self._initial_counts, _read_counts(self._events, self._hits))
 
 
 def _read_counts(events: int, hits: int) -> tuple[int, int, int]:
