@@ -46,7 +46,7 @@ class WorkerBackend(QueuedBackend):
             return start(levels[len(refused)], "; ".join(f"{level}: {reason}" for level, reason in refused.items()))
 
         super().__init__(RequestDispatcher(start_lane, max_lanes=workers, memory_mb=memory_mb))
-        self._maxima = limit_bounds.LimitClamp(limit_bounds.machine_limits(memory_mb))
+        self._limit_clamp = limit_bounds.LimitClamp(limit_bounds.machine_limits(memory_mb))
         self._end = weakref.finalize(self, self.dispatcher.close)
         try:
             self.layers = self._start_first(levels, refused)
@@ -73,7 +73,7 @@ class WorkerBackend(QueuedBackend):
         )
 
     def _submit(self, request: Request[Any], on_response: Callable[[Any], object]) -> Job:
-        return super()._submit(self._maxima.clamp_request(request), on_response)
+        return super()._submit(self._limit_clamp.clamp_request(request), on_response)
 
     def close(self) -> None:
         self._end()

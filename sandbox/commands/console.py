@@ -98,7 +98,7 @@ class ProgressBar:
         self._tqdm = tqdm
         self._bar: tqdm[Any] | None = None  # only on a terminal
         self._stage = ""
-        self._began = self._next_line = 0.0
+        self._start_time = self._next_line = 0.0
         self._short_stages = short_stages
         self._shows_end = short_stages
         self._initial = 0
@@ -115,8 +115,8 @@ class ProgressBar:
         if stage != self._stage:
             self.close()
             self._stage, self._initial = stage, done
-            self._began = time.monotonic()
-            self._next_line = self._began + self.SECONDS_TO_FIRST_LINE
+            self._start_time = time.monotonic()
+            self._next_line = self._start_time + self.SECONDS_TO_FIRST_LINE
             self._shows_end = self._short_stages
             if sys.stderr.isatty():
                 self._bar = self._tqdm(desc=stage, total=total, initial=done, unit=self._unit, file=sys.stderr)
@@ -126,7 +126,7 @@ class ProgressBar:
         elif now >= self._next_line or (self._shows_end and done == total):
             self._next_line, self._shows_end = now + self.SECONDS_BETWEEN_LINES, True
             line = self._tqdm.format_meter(
-                done, total or 0, now - self._began, ncols=0, prefix=stage, unit=self._unit, initial=self._initial
+                done, total or 0, now - self._start_time, ncols=0, prefix=stage, unit=self._unit, initial=self._initial
             )
             click.echo(line, err=True)
 

@@ -82,19 +82,20 @@ class PreambleCache:
 class AssertionRunner:
     """Runs one submission for the cases of an assertion suite. Raises ValueError if its language is not Python.
 
-    second      returns the runner for the concurrent process of the tests
-    preambles   the worker's preambles
+    get_tests_runner  returns the runner for the concurrent process of the tests
+    preambles         the worker's preambles
     """
 
     def __init__(
-        self, program: Program, suite: Suite, runner: Runner, second: Callable[[], Runner], preambles: PreambleCache
-    ) -> None:
+        self, program: Program, suite: Suite, runner: Runner, get_tests_runner: Callable[[], Runner],
+        preambles: PreambleCache,
+    ) -> None:  # fmt: skip
         assert suite.assertions is not None
         self._program = program
         self._limits = suite.limits
         self._shared = suite.assertions
         self._runner = runner
-        self._second = second
+        self._get_tests_runner = get_tests_runner
         self._preambles = preambles
         self._evaluate = runner.make_run_spec("evaluate", program, suite.limits)
         self._serve = runner.make_run_spec("serve", program, suite.limits).with_child_params(
@@ -138,11 +139,11 @@ class AssertionRunner:
         self, case: Case, compiled: CompiledProgram, wall_seconds: float, timeout_seconds: float
     ) -> tuple[InteractionResult, "AssertionReport"]:
         """Run a submission, for at most wall_seconds, connected to the tests; return their results and the report."""
-        second = self._second()
-        setup = second.compile(Program(self._shared.setup))
+        tests_runner = self._get_tests_runner()
+        setup = tests_runner.compile(Program(self._shared.setup))
         if isinstance(setup, RunResult):
             raise RefereeError(f"their setup does not compile: {_tail(setup)}")
-        run_spec = second.make_run_spec("run_tests", Program(self._shared.setup), referee.LIMITS, referee=True)
+        run_spec = tests_runner.make_run_spec("run_tests", Program(self._shared.setup), referee.LIMITS, referee=True)
         run_spec = run_spec.with_child_params(ChildParams(case.input, self._shared.names, classes=self._shared.classes))
         run_spec = run_spec.with_time_limits(timeout_seconds, wall_seconds + _EXTRA_CPU_SECONDS)
         sources = f"{self._shared.given}\n{case.input}"
@@ -152,7 +153,7 @@ class AssertionRunner:
                 compiled,
                 self._runner,
             )
-            tests = Participant(run_spec.with_preamble(preamble_fd, sources), setup, second)
+            tests = Participant(run_spec.with_preamble(preamble_fd, sources), setup, tests_runner)
             interaction = retry_lost(lambda: prepare_zygotes(program, tests) or run_connected(program, tests))
         return interaction, AssertionReport.read(interaction.referee.result.returned or b"")
 

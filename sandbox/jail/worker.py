@@ -66,7 +66,7 @@ class JudgeWorker:
         self.shutdown_events = shutdown_events
         self.is_executing = False
         self._runner = self._open_runner(0)
-        self._second: Runner | None = None  # of concurrent referees
+        self._referee_runner: Runner | None = None  # of concurrent referees and tests
         self._validator = referee_validation.RefereeValidator()
         self._preambles = PreambleCache(self._runner)
 
@@ -85,7 +85,7 @@ class JudgeWorker:
     def judge(self, program: Program, suite: Suite, *, run_all: bool, keep_outputs: bool) -> Judgement:
         """Judge a program by a suite. Raises ExecutionLost, and whatever judge.judge raises."""
         if suite.assertions is not None:
-            runs = AssertionRunner(program, suite, self._runner, self._second_runner, self._preambles)
+            runs = AssertionRunner(program, suite, self._runner, self._get_referee_runner, self._preambles)
             return judge(suite, runs.run, run_all=run_all, keep_outputs=keep_outputs)
         if suite.entry_point is not None:
             calls = CallRunner(program, suite, self._runner)
@@ -133,8 +133,8 @@ class JudgeWorker:
         compiled = self._runner.compile(run_spec.program)
         if isinstance(compiled, RunResult):
             return CaseRun(compiled)
-        second = self._second_runner()
-        participant = Participant(self._referee_run_spec(judge, case, {}), _compiled_referee(judge, second), second)
+        runner = self._get_referee_runner()
+        participant = Participant(self._referee_run_spec(judge, case, {}), _compiled_referee(judge, runner), runner)
 
         def is_sound(cpu_seconds: float | None) -> bool:
             def run_referee(text: bytes, wall_seconds: float) -> RunResult:
@@ -149,10 +149,10 @@ class JudgeWorker:
             Participant(run_spec, compiled, self._runner), participant, judge, remaining_seconds, is_sound
         )
 
-    def _second_runner(self) -> Runner:
-        if self._second is None:
-            self._second = self._open_runner(1)
-        return self._second
+    def _get_referee_runner(self) -> Runner:
+        if self._referee_runner is None:
+            self._referee_runner = self._open_runner(1)
+        return self._referee_runner
 
     def _open_runner(self, runner_number: int) -> Runner:
         zygotes = ZygotePool(
@@ -168,7 +168,7 @@ class JudgeWorker:
         )
 
     def close(self) -> None:
-        for runner in (self._runner, self._second):
+        for runner in (self._runner, self._referee_runner):
             if runner is not None:
                 runner.close()
 

@@ -96,8 +96,8 @@ class _Service:
         self._front_ends = {_FrontEnd(listener) for listener in listeners}
         self._loop = asyncio.get_running_loop()
         self._started = asyncio.Event()
-        self._ended = asyncio.Event()
-        self._all_answered = True
+        self._exit_event = asyncio.Event()
+        self._all_responded = True
 
     async def run(self, on_ready: Callable[[], object]) -> bool:
         """Serve; return whether every accepted request got a response."""
@@ -111,8 +111,8 @@ class _Service:
             if is_ready and not self._is_draining:
                 on_ready()
             if is_ready or self._is_draining:
-                await self._ended.wait()
-                return self._all_answered
+                await self._exit_event.wait()
+                return self._all_responded
         finally:
             for front_end in self._front_ends:
                 front_end.kill()
@@ -165,13 +165,13 @@ class _Service:
 
     def _abort(self) -> None:
         if self._dispatcher.abort_requests():
-            self._all_answered = False
+            self._all_responded = False
         self._loop.call_later(_SHUTDOWN_SECONDS, self._force_end)
 
     def _force_end(self) -> None:
-        self._all_answered = False  # a front end that is still running has unsent responses
-        self._ended.set()
+        self._all_responded = False  # a front end that is still running has unsent responses
+        self._exit_event.set()
 
     def _end_if_unused(self) -> None:
         if not any(front_end.session for front_end in self._front_ends):
-            self._ended.set()
+            self._exit_event.set()
