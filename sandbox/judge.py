@@ -207,7 +207,7 @@ def _check_suite(suite: Suite) -> checkers.Checker | None:
     if suite.assertions is not None:
         return _check_assertions(suite, suite.assertions)
     if suite.checker == PYTHON:
-        raise ValueError("the checker 'python' compares what Python tests expect; this suite has no assertions")
+        raise ValueError("the checker 'python' is only for suites with assertions")
     if suite.checker not in (PROGRAM, INTERACTIVE):
         if suite.referee is not None:
             raise ValueError(f"a suite with a referee needs the checker program or interactive, not {suite.checker!r}")
@@ -215,7 +215,7 @@ def _check_suite(suite: Suite) -> checkers.Checker | None:
     if suite.referee is None:
         raise ValueError(f"the checker {suite.checker!r} needs a referee")
     if suite.entry_point is not None:
-        raise ValueError("a referee judges what is printed; this suite calls a function")
+        raise ValueError("a referee judges printed output, but this suite calls a function")
     if suite.checker == INTERACTIVE and suite.referee.convention is not RefereeConvention.TESTLIB:
         raise ValueError("an interactive referee cannot print its ruling; its convention must be testlib")
     return None
@@ -296,7 +296,7 @@ def _verdict_of_call(case: Case, result: RunResult, checker: checkers.Checker, f
 
 
 def _describe_excess(encoded: bytes) -> str:
-    return f"far more than was expected: {encoded[:_MAX_DETAIL_CHARS].decode('ascii', 'replace')}"
+    return f"much longer than expected: {encoded[:_MAX_DETAIL_CHARS].decode('ascii', 'replace')}"
 
 
 def _head(stderr: bytes) -> str:

@@ -111,7 +111,7 @@ class Invocation:
                 f"arguments and names to fetch must be less than {_MAX_ARGUMENT_BYTES} bytes of JSON, without NUL"
             )
         if len(self.files) > _MAX_FILES:
-            raise ValueError(f"files may hold {_MAX_FILES} files, not {len(self.files)}")
+            raise ValueError(f"files must have at most {_MAX_FILES} entries, not {len(self.files)}")
         folders = {"/".join(name.split("/")[:depth]) for name in self.files for depth in range(1, name.count("/") + 1)}
         if conflicting := [name for name in folders if name in self.files or name.startswith("solution.")]:
             raise ValueError(f"{min(conflicting)!r} in files cannot be a file and a folder")

@@ -64,7 +64,7 @@ def hit_eof(result: RunResult, referee_spec: Referee) -> bool:
 
 def wrong_answer_result(failure: RefereeError) -> RefereeResult:
     """Return the ruling for an output on which a sound referee failed: wrong."""
-    return RefereeResult(0.0, f"the referee failed on this output, though not on a sound one: {failure}")
+    return RefereeResult(0.0, f"the referee failed on this output, but not on a trusted one: {failure}")
 
 
 def mark_timed_out(result: RunResult) -> RunResult:

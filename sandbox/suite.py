@@ -37,7 +37,7 @@ class Case:
             fields = {"input": input, "expected": expected, "trial": trial}
             name, value = next((name, value) for name, value in fields.items() if not isinstance(value, str))
             raise TypeError(
-                f"Case.{name} must be text, not {type(value).__name__}: in a stdin suite what is read or printed, in a "
+                f"Case.{name} must be text, not {type(value).__name__}: in a stdin suite the input or output, in a "
                 "call suite JSON, as json.dumps writes it"
             )
         _set(self, "input", input)

@@ -148,7 +148,7 @@ class _Engine:
         if labels.get(images.LABEL) != images.fingerprint():
             requested = [each.package.name for each in parse_installed(self._installed, "", ())]
             raise BackendUnavailable(
-                f"image {image} holds another version of the sandbox; type: {_build_command(image, requested)}"
+                f"image {image} has another version of the sandbox; type: {_build_command(image, requested)}"
             )
         self._image_name = image
         identity: str = inspected["Id"]

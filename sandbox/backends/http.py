@@ -139,7 +139,7 @@ class Backend:
         if about.get("service") != "curate":
             seen = response.body[:200].decode("utf-8", "replace")
             raise BackendUnavailable(
-                f"the server at {self._url} is not `curate serve`: GET /health gave {response.status} and {seen!r}"
+                f"the server at {self._url} is not `curate serve`: response to GET /health: {response.status}, {seen!r}"
             )
         if response.status != 200:
             raise BackendUnavailable(f"the service at {self._url} is {about.get('status')}")

@@ -83,7 +83,7 @@ def _complete_lines(path: Path) -> int:
                 json.loads(line)
             except ValueError:
                 raise click.ClickException(
-                    f"{path} is damaged at line {n_lines + 1}. Restore it from a copy. Or cut it off there, and the "
+                    f"{path} is corrupt at line {n_lines + 1}. Restore it from a copy. Or truncate it there, and the "
                     f"same command repeats the rest: sed -i '{n_lines + 1},$d' {shlex.quote(str(path))}"
                 ) from None
             n_lines, end = n_lines + 1, end + len(line)

@@ -73,7 +73,7 @@ class PreambleCache:
         with self.open_compiled(source) as descriptor:
             result = self._runner.execute(run_spec.with_preamble(descriptor, source), empty_program, _EXPRESSION)
         if has_failed(result):
-            raise RefereeError(f"their given code fails by itself: {result.outcome.value} {_tail(result)}")
+            raise RefereeError(f"their given code fails without a submission: {result.outcome.value} {_tail(result)}")
         self._passed[name] = None
         if len(self._passed) > _CACHE_SIZE:
             self._passed.popitem(last=False)
@@ -237,7 +237,7 @@ def _to_case_run(interaction: InteractionResult, report: AssertionReport, is_sho
 
 def _without_verdict(result: RunResult, tests: RunResult) -> RunResult:
     """Return the run of a program whose return values caused the tests to time out, run out of memory, or crash."""
-    message = f"the tests did not end with what the program returned: {tests.outcome.value} {_tail(tests)}"
+    message = f"the tests failed on the program's return values: {tests.outcome.value} {_tail(tests)}"
     outcome = tests.outcome if tests.outcome in (Outcome.TIMED_OUT, Outcome.OUT_OF_MEMORY) else Outcome.SIGNALLED
     return replace(result, outcome=outcome, stderr=message.encode())
 

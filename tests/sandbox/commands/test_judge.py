@@ -78,7 +78,7 @@ def test_a_damaged_line_is_refused_and_the_verdicts_before_it_are_kept(records: 
     partial.write_text(text := '{"id": "kept", "verdict": "accepted"}\n\0\0\n{"id": 2, "verdict": "accepted"}\n')
     refused = judge(records, out)
     assert refused.exit_code == 1
-    assert f"{partial} is damaged at line 2" in refused.output
+    assert f"{partial} is corrupt at line 2" in refused.output
     assert partial.read_text() == text
     subprocess.run(shlex.split(refused.output.rpartition(": ")[2]), check=True)
     assert judge(records, out).exit_code == 0
