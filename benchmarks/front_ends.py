@@ -48,7 +48,7 @@ class SleepingSandbox(Sandbox):
     """A sandbox with workers that sleep."""
 
     def __init__(self, sockets: list[socket.socket]) -> None:
-        self._maxima = None
+        self._limit_clamp = None
         self._backend = supervisor.sleeping_backend(sockets, ResponseReader())  # type: ignore[assignment]
         self._backend.packages = ()  # type: ignore[misc]
 
