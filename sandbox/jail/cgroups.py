@@ -133,8 +133,8 @@ class Cgroup:
                     raise CgroupUnusable(f"{(charged - limit) / _MB:.0f} MB above the limit stay charged")
             self._write("limit", str(limit))
             self._limit = limit
-        # The difference is the kernel's precharges (256 KB per processor), which the run may use, and memory of the last
-        # run that is still being freed.
+        # The difference is the kernel's precharges (256 KB per processor), which the run may use, and memory of the
+        # last run that is still being freed.
         self._initial_charge = min(charged, max(self._baseline + self._page_cache, charged - _RELEASE_SLACK_MB * _MB))
         self._initial_counts = self._read_counts()
         limit = self._baseline_processes + processes + _SPARE_PROCESSES
