@@ -20,7 +20,7 @@ class Finding(StrEnum):
 
     SOUND = "sound"
     REWARDED = "rewarded wrongly"
-    SPOILED = "spoiled the next"  # the judge rejects the simplest right completion after this one
+    CORRUPTED = "spoiled the next"  # the judge then refuses the simplest right completion
     REFUSED = "refused wrongly"
     UNKNOWN = "unknown"
     CRASHED = "crashed"
@@ -31,21 +31,21 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A probe for one problem."""
+    """A probe to submit for one problem."""
 
-    of_class: ProbeClass
+    probe_class: ProbeClass
     probe: JudgeProbe
     problem: ProbeProblem
 
     @property
     def id(self) -> str:
         """The name of the attempt, GROUP/CLASS/PROBE/CONVENTION."""
-        return f"{self.of_class.id}/{self.probe.name}/{self.problem.convention}"
+        return f"{self.probe_class.id}/{self.probe.name}/{self.problem.convention}"
 
     @property
     def kind(self) -> str:
         """The kind of the submission: "hack", "right", "lenient" or "outage"."""
-        if self.of_class.group is Group.OUTAGE:
+        if self.probe_class.group is Group.OUTAGE:
             return "outage"
         return "right" if self.probe.is_correct else "lenient" if self.probe.leniency else "hack"
 
@@ -54,7 +54,7 @@ class Attempt:
 class AttemptResult:
     """The result of an attempt.
 
-    id       of the attempt
+    id       id of the attempt
     scores   the judge's score of each completion
     answers  the submitted completions, preceded by those of Submissions.earlier
     tests    the suite as JSON
@@ -70,69 +70,69 @@ class AttemptResult:
 
     @property
     def class_id(self) -> str:
-        """The class of its probe, GROUP/CLASS."""
+        """The id of the probe class, GROUP/CLASS."""
         return self.id.rsplit("/", 2)[0]
 
     @property
     def probe_id(self) -> str:
-        """Its probe, GROUP/CLASS/PROBE."""
+        """The id of the probe, GROUP/CLASS/PROBE."""
         return self.id.rsplit("/", 1)[0]
 
-    def as_record(self) -> dict[str, Any]:
-        """Return the result as a JSON object, for a journal."""
+    def to_record(self) -> dict[str, Any]:
+        """Return the result as a JSON object."""
         return asdict(self)
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "AttemptResult":
-        """Parse the result of `as_record`. Raises ValueError for anything else."""
+        """Parse the output of `to_record`. Raises ValueError for anything else."""
         return msgspec.convert(record, cls)
 
 
-def plan(
+def plan_attempts(
     conventions: Iterable[Convention],
     *,
     takes_text: bool,
-    conditions: bool,
+    outages: bool,
     host: bool,
     quick: bool,
     only: Sequence[str] = (),
-    more: Sequence[ProbeClass] = (),
+    extra_classes: Sequence[ProbeClass] = (),
 ) -> Iterator[Attempt]:
     """Yield the attempts for a target.
 
-    conventions  the forms of problems that the target supports
-    takes_text   whether it takes whole completions
-    conditions   whether outages of its backend can be simulated
-    host         whether it claims to isolate programs from the machine
-    quick        whether to try each probe in one convention only, in turn, and skip slow ones
-    only         if not empty, make only attempts whose ids begin with one of these names
-    more         classes of probes beside the catalogue
+    conventions    conventions that the target supports
+    takes_text     whether it takes whole completions
+    outages        whether outages of its backend can be simulated
+    host           whether it claims to isolate programs from the machine
+    quick          whether to try each probe in only one convention, in rotation, and skip slow probes
+    only           prefixes of the ids of attempts to make; empty for all
+    extra_classes  classes of probes that are not in the catalogue
     """
     allowed = [convention for convention in Convention if convention in set(conventions)]
     turn = 0
-    for of_class in (*probe_classes(), *more):
+    for probe_class in (*probe_classes(), *extra_classes):
         skipped = (
-            (of_class.group is Group.EXTRACT and not takes_text)
-            or (of_class.group is Group.OUTAGE and not conditions)
-            or (of_class.group is Group.HOST and not host)
+            (probe_class.group is Group.EXTRACT and not takes_text)
+            or (probe_class.group is Group.OUTAGE and not outages)
+            or (probe_class.group is Group.HOST and not host)
         )
         tried: dict[Convention, list[Attempt]] = {convention: [] for convention in allowed}
-        for probe in () if skipped else of_class.probes:
+        for probe in () if skipped else probe_class.probes:
             fitting = [convention for convention in allowed if convention in probe.conventions]
             if quick and not only:
                 fitting = fitting[turn % len(fitting) :][:1] if fitting and probe.seconds < _LONG_SECONDS else []
                 turn += 1
             for convention in fitting:
-                attempt = Attempt(of_class, probe, first_problem(convention))
+                attempt = Attempt(probe_class, probe, first_problem(convention))
                 if not only or _is_named(attempt.id, only):
                     tried[convention].append(attempt)
-        for of_convention in tried.values():
-            yield from of_convention
+        for attempts_of_convention in tried.values():
+            yield from attempts_of_convention
 
 
-def unknown_names(names: Sequence[str], more: Sequence[ProbeClass] = ()) -> list[str]:
-    """Return the names that no group, class or probe of the catalogue, or of more classes, has."""
-    classes = (*probe_classes(), *more)
+def find_unknown_names(names: Sequence[str], extra_classes: Sequence[ProbeClass] = ()) -> list[str]:
+    """Return the names that no group, class, probe or attempt has."""
+    classes = (*probe_classes(), *extra_classes)
     probes = [f"{each.id}/{probe.name}/{form}" for each in classes for probe in each.probes for form in Convention]
     return [name for name in names if not any(_is_named(id, [name]) for id in (*probes, *(c.id for c in classes)))]
 

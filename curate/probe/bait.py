@@ -2,7 +2,7 @@
 
     python -m curate.probe.bait SECRET
 
-It ends when its standard input is closed.
+The process exits when its standard input is closed.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from sandbox.probes.host.machine import BAIT_FILE, BAIT_PORT, BAIT_SOCKET
 
 @contextmanager
 def lay_bait(secret: str) -> Iterator[None]:
-    """Keep the bait on this machine, or in these namespaces, while this context lasts."""
+    """Expose the bait in the current namespaces within this context."""
     process = subprocess.Popen(
         [sys.executable, "-m", "curate.probe.bait", secret],
         stdin=subprocess.PIPE,
@@ -43,14 +43,14 @@ def _serve_secret(listener: socket.socket, secret: bytes) -> None:
 
 
 def main(secret: str) -> None:
-    """Reveal the secret until standard input is closed."""
+    """Expose the bait until standard input is closed."""
     internet, local = socket.create_server(("127.0.0.1", BAIT_PORT)), socket.socket(socket.AF_UNIX)
     local.bind(BAIT_SOCKET)
     local.listen()
     for listener in (internet, local):
         Thread(target=_serve_secret, args=(listener, secret.encode()), daemon=True).start()
     file = Path(BAIT_FILE)
-    file.unlink(missing_ok=True)  # of a probe that was killed
+    file.unlink(missing_ok=True)  # left by a killed probe
     with file.open("x") as opened:  # does not follow a planted link
         opened.write(secret)
     file.chmod(0o644)

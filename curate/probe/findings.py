@@ -1,4 +1,4 @@
-"""The findings about a target, in sections for a terminal and a page, and as JSON and JUnit XML."""
+"""The report on a target, for a terminal, and as HTML, JSON and JUnit XML."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from sandbox.probes.probe import ProbeClass
 
 _COLUMNS = {
     Finding.REWARDED: "rewarded", Finding.REFUSED: "refused", Finding.UNKNOWN: "unknown", Finding.CRASHED: "crashed",
-    Finding.HUNG: "hung", Finding.SPOILED: "spoiled", Finding.OUTAGE: "outage", Finding.LENIENT: "lenient",
+    Finding.HUNG: "hung", Finding.CORRUPTED: "spoiled", Finding.OUTAGE: "outage", Finding.LENIENT: "lenient",
 }  # fmt: skip
 _ORDER = list(_COLUMNS)
 
@@ -25,17 +25,17 @@ _ORDER = list(_COLUMNS)
 class ProbeReport:
     """The results of a probe of a target.
 
-    target   its name, as the user gave it
-    kind     its signature or protocol
-    notes    skipped probes and missing protections, in sentences
-    more     classes of probes beside the catalogue
+    target         the target, as the user typed it
+    kind           its signature or protocol
+    notes          sentences on skipped tests and missing protections
+    extra_classes  classes of probes that are not in the catalogue
     """
 
     target: str
     kind: str
     notes: Sequence[str]
     results: Sequence[AttemptResult]
-    more: Sequence[ProbeClass] = ()
+    extra_classes: Sequence[ProbeClass] = ()
 
     @property
     def summary(self) -> ProbeSummary:
@@ -43,37 +43,41 @@ class ProbeReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Hole:
-    """A class of probes that showed the same finding, with the shortest submission that shows it."""
+class Weakness:
+    """The probes of a class with the same finding.
 
-    of_class: ProbeClass
+    shortest   the result with the shortest submissions
+    ids        ids of the probes
+    """
+
+    probe_class: ProbeClass
     finding: Finding
     shortest: AttemptResult
     ids: tuple[str, ...]
 
     @property
     def title(self) -> str:
-        return f"{self.finding}: {self.of_class.id}, {len(self.ids)} probe{'s' if len(self.ids) > 1 else ''}"
+        return f"{self.finding}: {self.probe_class.id}, {len(self.ids)} probe{'s' if len(self.ids) > 1 else ''}"
 
     @property
     def why(self) -> str:
-        """The reason that the submission works; for a right answer, that it fails."""
-        return self.of_class.why
+        """The reason that a judge rewards the hack or refuses the right answer."""
+        return self.probe_class.why
 
     @property
-    def repeat(self) -> str:
+    def repeat_options(self) -> str:
         return f"--only {self.shortest.id}"
 
 
-def holes(report: ProbeReport) -> list[Hole]:
-    """Return the findings, the most severe first."""
+def find_weaknesses(report: ProbeReport) -> list[Weakness]:
+    """Return the weaknesses, the most severe first."""
     grouped: dict[tuple[int, str], list[AttemptResult]] = {}
     for result in report.results:
         if result.finding in _COLUMNS:
             grouped.setdefault((_ORDER.index(result.finding), result.class_id), []).append(result)
-    classes = {of_class.id: of_class for of_class in (*probe_classes(), *report.more)}
+    classes = {probe_class.id: probe_class for probe_class in (*probe_classes(), *report.extra_classes)}
     return [
-        Hole(classes[class_id], results[0].finding, shortest(results), tuple(sorted({r.probe_id for r in results})))
+        Weakness(classes[class_id], results[0].finding, shortest(results), tuple(sorted({r.probe_id for r in results})))
         for (_, class_id), results in sorted(grouped.items(), key=lambda item: item[0])
     ]
 
@@ -87,21 +91,22 @@ def sections(report: ProbeReport) -> Iterator[Section]:
         for name, counts in summary.by_class.items()
     ]
     yield Section(f"{report.target} ({report.kind})", [Table(header, rows)])
-    for hole in holes(report):
-        if hole.finding is Finding.LENIENT:
+    for weakness in find_weaknesses(report):
+        if weakness.finding is Finding.LENIENT:
             continue
-        names = ", ".join(name.rpartition("/")[2] for name in hole.ids)
-        score = ", ".join("None" if each.value is None else f"{each.value:g}" for each in hole.shortest.scores)
+        names = ", ".join(name.rpartition("/")[2] for name in weakness.ids)
+        shortest = weakness.shortest
+        score = ", ".join("None" if each.value is None else f"{each.value:g}" for each in shortest.scores)
         blocks = [
-            Text(f"{hole.why} To close it: {hole.of_class.remedy} Documented: {hole.of_class.source}."),
-            Text(f"Probes: {names}. The shortest is {hole.shortest.id}, with reward {score}. {_detail(hole)}".rstrip()),
-            *(Text(answer[:2000], "code") for answer in hole.shortest.answers),
+            Text(f"{weakness.why} Remedy: {weakness.probe_class.remedy} Documented: {weakness.probe_class.source}."),
+            Text(f"Probes: {names}. The shortest is {shortest.id}, with reward {score}. {_detail(weakness)}".rstrip()),
+            *(Text(answer[:2000], "code") for answer in shortest.answers),
         ]
-        yield Section(hole.title, blocks)
-    lenient = [hole for hole in holes(report) if hole.finding is Finding.LENIENT]
+        yield Section(weakness.title, blocks)
+    lenient = [weakness for weakness in find_weaknesses(report) if weakness.finding is Finding.LENIENT]
     if lenient:
-        names = ", ".join(name for hole in lenient for name in hole.ids)
-        yield Section("Accepted as some official graders do", [Text(f"Not counted as holes: {names}.")])
+        names = ", ".join(name for weakness in lenient for name in weakness.ids)
+        yield Section("Accepted as some official graders do", [Text(f"Not counted as weaknesses: {names}.")])
     rates = [
         ("hacks rewarded", str(summary.hacks)),
         ("right answers refused", str(summary.refusals)),
@@ -109,13 +114,13 @@ def sections(report: ProbeReport) -> Iterator[Section]:
     yield Section("Error rates", [Table((), rates), *(Text(note) for note in report.notes)])
 
 
-def _detail(hole: Hole) -> str:
-    details = [hole.shortest.detail, *(score.detail for score in hole.shortest.scores)]
+def _detail(weakness: Weakness) -> str:
+    details = [weakness.shortest.detail, *(score.detail for score in weakness.shortest.scores)]
     return next((detail for detail in details if detail), "")
 
 
 def as_json(report: ProbeReport) -> str:
-    """Return the report as JSON: the summary, the counts, and each result that is not sound."""
+    """Return the report as JSON: the summary, the counts, and the weaknesses."""
     summary = report.summary
     content: dict[str, Any] = {
         "target": report.target,
@@ -132,10 +137,11 @@ def as_json(report: ProbeReport) -> str:
         },
         "findings": [
             {
-                "finding": hole.finding, "class": hole.of_class.id, "why": hole.why, "remedy": hole.of_class.remedy,
-                "source": hole.of_class.source, "probes": hole.ids, "shortest": hole.shortest.as_record(),
+                "finding": each.finding, "class": each.probe_class.id, "why": each.why,
+                "remedy": each.probe_class.remedy, "source": each.probe_class.source, "probes": each.ids,
+                "shortest": each.shortest.to_record(),
             }
-            for hole in holes(report)
+            for each in find_weaknesses(report)
         ],
     }  # fmt: skip
     return json.dumps(content, indent=1) + "\n"
@@ -181,6 +187,6 @@ def as_page(report: ProbeReport) -> str:
         for name, counts in summary.by_class.items()
     }
     return render(
-        Path(__file__).with_name("page.html"), report=report, summary=summary, holes=holes(report), table=table,
-        columns=list(_COLUMNS.values()),
+        Path(__file__).with_name("page.html"), report=report, summary=summary, weaknesses=find_weaknesses(report),
+        table=table, columns=list(_COLUMNS.values()),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from sandbox.suite import Suite
 
 SIGNATURES = ("plain", "trl", "verl", "rllm", "curate")
 RUN, VERIFIERS = "reward of a run", "verifiers"  # judges opened by curate, with the signature score(completion, tests)
-# The signature that a parameter of this name belongs to.
+# Signatures by a parameter that only they have.
 _SIGNATURE_OF = {
     "completions": "trl", "solution_str": "verl", "llm_solution": "rllm", "task_info": "rllm", "task": "curate",
 }  # fmt: skip
@@ -32,13 +32,13 @@ class BadScore(Exception):
 class TestForm:
     """A way to pass tests to a function of a signature.
 
-    keywords   returns the arguments beside the completion
+    keywords   returns the arguments other than the completion
     """
 
     name: str
     keywords: Callable[[Suite], dict[str, Any]]
 
-    __test__ = False  # its name begins as those of pytest's classes do
+    __test__ = False  # pytest would collect a class with this name
 
 
 def plain_tests(suite: Suite) -> list[dict[str, str]]:
@@ -48,7 +48,7 @@ def plain_tests(suite: Suite) -> list[dict[str, str]]:
 
 
 def apps_tests(suite: Suite) -> dict[str, Any]:
-    """Return the tests in APPS's form, with an argument a line for functions. Statements are listed as assert_case."""
+    """Return the tests in APPS's form, with one argument per line for functions. Statements are in assert_case."""
     if suite.assertions is not None:
         statements = [case.input for case in suite.cases]
         return {
@@ -65,7 +65,7 @@ def apps_tests(suite: Suite) -> dict[str, Any]:
 
 
 def _rllm_tests(suite: Suite) -> list[dict[str, Any]]:
-    """Return the tests as rLLM keeps those of LiveCodeBench."""
+    """Return the tests in rLLM's form of LiveCodeBench."""
     called = suite.entry_point
     if called is None:
         return [{"input": c.input, "output": c.expected, "testtype": "stdin", "metadata": {}} for c in suite.cases]
@@ -117,14 +117,14 @@ def detect_signature(function: Callable[..., Any]) -> str:
     try:
         names = list(inspect.signature(function).parameters)
     except (ValueError, TypeError) as error:
-        raise UnusableTarget(f"its parameters cannot be read: {error}; say which it has with --signature") from error
+        raise UnusableTarget(f"its parameters cannot be read: {error}; pass --signature") from error
     for name, signature in _SIGNATURE_OF.items():
         if name in names:
             return signature
     if len(names) >= 2 and (names[0] == "completion" or names[1] == "tests"):
         return "plain"
     raise UnusableTarget(
-        f"its parameters, {', '.join(names) or 'none'}, are of no known signature; give --signature "
+        f"its parameters, {', '.join(names) or 'none'}, match no known signature; pass --signature "
         f"{'|'.join(SIGNATURES)}, or wrap it in score(completion, tests)"
     )
 
@@ -146,20 +146,20 @@ def prepare_call(
             "verl": {"solution_str": completion},
             "rllm": {"llm_solution": completion, "action": completion},
         }
-        call = partial(function, **_accepted(function, {**answers[signature], **given}))
+        call = partial(function, **_filter_arguments(function, {**answers[signature], **given}))
     return partial(_call_and_await, call)
 
 
 def _call_and_await(call: Callable[[], Any]) -> Any:
     result = call()
-    return asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result
+    return asyncio.run(_await(result)) if inspect.isawaitable(result) else result
 
 
-async def _awaited(result: Any) -> Any:
+async def _await(result: Any) -> Any:
     return await result
 
 
-def _accepted(function: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
+def _filter_arguments(function: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that the function accepts as keywords."""
     parameters = inspect.signature(function).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
@@ -176,7 +176,7 @@ def read_score(result: Any, signature: str) -> float | None:
     """
     if signature == "trl":
         if not hasattr(result, "__len__") or isinstance(result, str):
-            raise BadScore(f"it returned {_shown(result)}; TRL's signature returns a list with one number a completion")
+            raise BadScore(f"it returned {_describe(result)}; TRL expects a list with one number per completion")
         if len(result) != 1:
             raise BadScore(f"it returned a list of {len(result)} for one completion")
         result = result[0]
@@ -196,14 +196,14 @@ def read_score(result: Any, signature: str) -> float | None:
         score = float(result)
     except (TypeError, ValueError, OverflowError):
         raise BadScore(
-            f"it returned {_shown(result)}, which is no number; return a float, or None if unknown"
+            f"it returned {_describe(result)}, which is no number; return a float, or None if unknown"
         ) from None
     if not math.isfinite(score):
-        raise BadScore(f"it returned {score}, which spoils every mean; return None if the reward is unknown")
+        raise BadScore(f"it returned {score}, which is not finite; return None if the reward is unknown")
     return score
 
 
-def _shown(result: Any) -> str:
+def _describe(result: Any) -> str:
     try:
         return repr(result)[:80]
     except Exception:

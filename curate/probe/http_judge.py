@@ -1,7 +1,7 @@
 """Judges behind HTTP: `curate serve`, and SandboxFusion, which only runs programs.
 
 SandboxFusion's results are judged by verl's rule: the exit status is 0, and the output is the expected one apart from
-blanks at its ends. So a finding there concerns the execution or this rule.
+white space at its ends. A finding concerns the execution or this rule.
 """
 
 import json
@@ -44,13 +44,13 @@ class HttpJudge:
         try:
             judged = self._post(_JUDGE, _HELLO)
             if judged.status in (401, 403):
-                raise UnusableTarget(f"{self._client.url} asks for a token: give http://anyone:TOKEN@HOST:PORT")
+                raise UnusableTarget(f"{self._client.url} requires a token: pass http://anyone:TOKEN@HOST:PORT")
             self._judges = "verdict" in judged.json_object()
             if self._judges:
                 return TargetDescription("curate serve", takes_text=False)
             run = self._post(_RUN, {"code": "print(7)", "language": "python"})
         except ServerUnreachable as error:
-            raise UnusableTarget(f"{self._client.url} does not answer: {error}; start the server") from error
+            raise UnusableTarget(f"{self._client.url} is unreachable: {error}; start the server") from error
         if "run_result" not in run.json_object():
             raise UnusableTarget(
                 f"{self._client.url} speaks neither the protocol of `curate serve` (POST {_JUDGE}: {judged.status}) "

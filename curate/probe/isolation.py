@@ -22,13 +22,13 @@ _TMP_MB = 512
 
 
 def isolate(kept: Sequence[str], *, network: bool) -> dict[str, str]:
-    """Continue in a process with a private /tmp, its own pid, network and IPC namespaces; return the achieved layers.
+    """Continue in a child with a private /tmp and new pid, network and IPC namespaces. Return a description by layer.
 
     kept      folders below /tmp that stay visible
     network   whether the process keeps the network
 
-    Returns only in the innermost process. This process waits for it and exits with its status. The values of the result
-    describe each layer, or are "none" and the reason. Has no effect if the kernel grants no namespace.
+    The caller waits for the child and exits with its status. A missing layer is described as "none: REASON". If
+    the kernel grants no namespace, the caller itself returns, unchanged.
     """
     layers = [name for name in _LAYERS if not (network and name == "network")]
     reason = ""
@@ -48,17 +48,17 @@ def isolate(kept: Sequence[str], *, network: bool) -> dict[str, str]:
 
 def _enter(names: Sequence[str], user: int, kept: Sequence[str]) -> None:
     """Return in a child with these namespaces. Raises OSError in the unchanged caller if one of them is denied."""
-    refused, tell = os.pipe()
+    error_reader, error_writer = os.pipe()
     outer = os.fork()
     if outer:
-        os.close(tell)
-        with os.fdopen(refused) as pipe:
+        os.close(error_writer)
+        with os.fdopen(error_reader) as pipe:
             number = pipe.read()
         if number:
             os.waitpid(outer, 0)
             raise OSError(int(number), os.strerror(int(number)))
-        _exit_like(outer)
-    os.close(refused)
+        _exit_with_status_of(outer)
+    os.close(error_reader)
     try:
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
         uid, gid = os.geteuid(), os.getegid()
@@ -68,19 +68,19 @@ def _enter(names: Sequence[str], user: int, kept: Sequence[str]) -> None:
             Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1\n")
             Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1\n")
         if inner := os.fork():  # the first process of a pid namespace
-            os.close(tell)
-            _exit_like(inner)
+            os.close(error_writer)
+            _exit_with_status_of(inner)
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
         _mount(kept, proc="processes" in names)
         if "network" in names:
             _raise_loopback()
         if worker := os.fork():  # the first process only reaps orphans
-            os.close(tell)
-            _exit_like(worker)
+            os.close(error_writer)
+            _exit_with_status_of(worker)
     except OSError as error:
-        os.write(tell, str(error.errno or 1).encode())
+        os.write(error_writer, str(error.errno or 1).encode())
         os._exit(1)
-    os.close(tell)
+    os.close(error_writer)
 
 
 def _mount(kept: Sequence[str], *, proc: bool) -> None:
@@ -105,7 +105,7 @@ def _raise_loopback() -> None:
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | _IFF_UP))
 
 
-def _exit_like(child: int) -> None:
+def _exit_with_status_of(child: int) -> None:
     """Wait for a child, reaping all others, and exit with its status."""
     while True:
         try:

@@ -46,7 +46,7 @@ class ProbeFolder(Closeable):
 
     def add(self, result: AttemptResult) -> None:
         """Add a result to the journal."""
-        self._journal.add(result.id, result.as_record())
+        self._journal.add(result.id, result.to_record())
 
     def write_reports(self, report: ProbeReport) -> None:
         """Write probe.json, probe.html and junit.xml."""

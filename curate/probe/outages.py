@@ -26,7 +26,7 @@ def simulate(condition: str) -> Iterator[None]:
         setattr(owner, name, value)
 
     if condition in ("no process", "no memory"):
-        refuse = _raises(
+        refuse = _raiser(
             OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) if condition == "no process" else MemoryError()
         )
         patch(os, "fork", refuse)
@@ -35,10 +35,10 @@ def simulate(condition: str) -> Iterator[None]:
     elif condition == "error":
         server = _error_server()
         connect = socket.socket.connect
-        patch(socket.socket, "connect", lambda self, address: connect(self, _redirected(self, address, server)))
+        patch(socket.socket, "connect", lambda self, address: connect(self, _redirect(self, address, server)))
     else:
         number = errno.ECONNREFUSED if condition == "refused" else errno.ETIMEDOUT
-        patch(socket.socket, "connect", _raises(OSError(number, os.strerror(number))))
+        patch(socket.socket, "connect", _raiser(OSError(number, os.strerror(number))))
     try:
         yield
     finally:
@@ -46,14 +46,14 @@ def simulate(condition: str) -> Iterator[None]:
             setattr(owner, name, value)
 
 
-def _raises(error: BaseException) -> Callable[..., Any]:
+def _raiser(error: BaseException) -> Callable[..., Any]:
     def refuse(*_: Any, **__: Any) -> Any:
         raise error
 
     return refuse
 
 
-def _redirected(connecting: socket.socket, address: Any, server: tuple[str, int]) -> Any:
+def _redirect(connecting: socket.socket, address: Any, server: tuple[str, int]) -> Any:
     return server if connecting.family in (socket.AF_INET, socket.AF_INET6) else address
 
 

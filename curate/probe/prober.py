@@ -21,76 +21,75 @@ _FINDINGS_BY_FAULT = {"hung": Finding.HUNG, "": Finding.UNKNOWN, "unanswered": F
 class Scale:
     """The rewards of the simplest right and wrong completions for problems of one convention.
 
-    form          number of the form of the tests
-    floor, full   the rewards of wrong and of right answers
-    problem       the problem used
-    right, wrong  the completions with the full and the lowest reward
+    form                        index of the form of the tests
+    problem                     the problem of both completions
+    right, wrong                the completions
+    right_reward, wrong_reward  their rewards
     """
 
     form: int
-    floor: float
-    full: float
+    wrong_reward: float
+    right_reward: float
     problem: ProbeProblem
     right: str
     wrong: str
 
     def is_rewarded(self, score: Score, *, fully: bool = False) -> bool:
-        """Return whether a score is above half of that of a right answer. fully: whether it must be as high"""
+        """Return whether a score is above the middle of both rewards. fully: it must reach the right one"""
         if score.value is None:
             return False
-        least = self.full - 1e-6 * (self.full - self.floor) if fully else (self.full + self.floor) / 2
-        return score.value >= least if fully else score.value > least
+        if fully:
+            return score.value >= self.right_reward - 1e-6 * (self.right_reward - self.wrong_reward)
+        return score.value > (self.right_reward + self.wrong_reward) / 2
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The scales from the simplest completions.
-
-    scales    for each convention that the target supports
-    left_out  the other conventions, with reasons
-    """
+    """The scales of the conventions that the target supports, and the reasons against the other conventions."""
 
     scales: dict[Convention, Scale]
-    left_out: dict[Convention, str]
+    unsupported: dict[Convention, str]
 
 
-def calibrate(judge: TargetJudge, described: TargetDescription, problems: Sequence[ProbeProblem]) -> Calibration:
+def calibrate(judge: TargetJudge, target: TargetDescription, problems: Sequence[ProbeProblem]) -> Calibration:
     """Submit the simplest right and wrong completion of each convention. Raises UnusableTarget if no scale can be
     found."""
     scales: dict[Convention, Scale] = {}
-    left_out: dict[Convention, str] = {}
+    unsupported: dict[Convention, str] = {}
     form = None
     for convention in Convention:
         problem = next((problem for problem in problems if problem.convention is convention), None)
         if problem is None:
             continue
-        if convention not in described.conventions:
-            left_out[convention] = "the target has no such tests"
+        if convention not in target.conventions:
+            unsupported[convention] = "the target has no such tests"
             continue
-        forms = range(len(described.forms)) if form is None else (form,)
-        tried = [_measure(judge, problem, number) for number in forms]
-        best = max(tried, key=lambda scale: -1.0 if isinstance(scale, str) else scale.full - scale.floor)
+        forms = range(len(target.forms)) if form is None else (form,)
+        tried = [_measure_scale(judge, problem, number) for number in forms]
+        best = max(tried, key=lambda scale: -1.0 if isinstance(scale, str) else scale.right_reward - scale.wrong_reward)
         if isinstance(best, str):
-            left_out[convention] = best
-        elif best.full <= best.floor:
-            left_out[convention] = f"the plainest right answer gets {best.full:g}, and a wrong one {best.floor:g}"
+            unsupported[convention] = best
+        elif best.right_reward <= best.wrong_reward:
+            unsupported[convention] = (
+                f"the plainest right answer gets {best.right_reward:g}, and a wrong one {best.wrong_reward:g}"
+            )
         else:
             scales[convention], form = best, best.form
     if not scales:
         reasons = "; ".join(
-            f"{', '.join(name for name, given in left_out.items() if given == reason)}: {reason}"
-            for reason in dict.fromkeys(left_out.values())
+            f"{', '.join(name for name, given in unsupported.items() if given == reason)}: {reason}"
+            for reason in dict.fromkeys(unsupported.values())
         )
-        has_network = described.protections.get("network", "none").startswith("none")
+        has_network = target.protections.get("network", "none").startswith("none")
         raise UnusableTarget(
             f"it tells no right answer from a wrong one, so nothing can be probed ({reasons}). Check that it takes the "
             "tests in this form; if not, wrap it in score(completion, tests), as the guide shows"
             + ("" if has_network else ". It had no network; if it calls a server, add --network")
         )
-    return Calibration(scales, left_out)
+    return Calibration(scales, unsupported)
 
 
-def _measure(judge: TargetJudge, problem: ProbeProblem, form: int) -> Scale | str:
+def _measure_scale(judge: TargetJudge, problem: ProbeProblem, form: int) -> Scale | str:
     """Return the scale, or the reason that there is none."""
     completions = [fenced(problem.right_program()), fenced(problem.wrong_program()), _NO_PROGRAM]
     scored: list[tuple[float, str]] = []
@@ -103,13 +102,13 @@ def _measure(judge: TargetJudge, problem: ProbeProblem, form: int) -> Scale | st
             why = "it raised " + score.detail if score.fault == "raised" else score.detail or "it returned None"
             return f"the plainest {what} gets no number: {' '.join(why.split())}"
         scored.append((score.value, completion))
-    # No signature defines how statements are passed: a judge that ignores them accepts any program.
-    floor, wrong = scored[1] if problem.convention is Convention.ASSERTS else min(scored[1:])
-    return Scale(form, floor, scored[0][0], problem, scored[0][1], wrong)
+    # No signature defines a form for statements: a judge that ignores them accepts any program.
+    wrong_reward, wrong = scored[1] if problem.convention is Convention.ASSERTS else min(scored[1:])
+    return Scale(form, wrong_reward, scored[0][0], problem, scored[0][1], wrong)
 
 
 class Prober:
-    """A runner of attempts on one target, in several threads with a judge each.
+    """A thread pool that submits attempts to one target; each thread has its own judge.
 
     open_judge   returns an unopened judge
     """
@@ -123,7 +122,7 @@ class Prober:
         """Yield the result of each attempt, in order."""
         with ThreadPoolExecutor(self._jobs) as pool:
             try:
-                for results in pool.map(self._attempt_all, _chunks(attempts)):
+                for results in pool.map(self._run_chunk, _chunks(attempts)):
                     yield from results
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
@@ -138,21 +137,21 @@ class Prober:
         judge: TargetJudge = self._local.judge
         return judge
 
-    def _attempt_all(self, attempts: Sequence[Attempt]) -> list[AttemptResult]:
+    def _run_chunk(self, attempts: Sequence[Attempt]) -> list[AttemptResult]:
         """Run some attempts; rerun each separately if one of them has corrupted the judge or ended its process."""
         judge = self._judge()
         scale = self._calibration.scales[attempts[0].problem.convention]
-        results = [self._attempt(judge, scale, attempt) for attempt in attempts]
-        if attempts[0].of_class.group not in _HOSTILE:
+        results = [self._run_attempt(judge, scale, attempt) for attempt in attempts]
+        if attempts[0].probe_class.group not in _HOSTILE:
             return results
         if len(attempts) == 1:
-            return [_check_judge_after(judge, scale, results[0])]
-        if not any(map(_lost_process, results)) and not _error_after(judge, scale):
+            return [_check_for_corruption(judge, scale, results[0])]
+        if not any(map(_has_lost_process, results)) and not _find_corruption(judge, scale):
             return results
         judge.restart()
-        return [_check_judge_after(judge, scale, self._attempt(judge, scale, attempt)) for attempt in attempts]
+        return [_check_for_corruption(judge, scale, self._run_attempt(judge, scale, attempt)) for attempt in attempts]
 
-    def _attempt(self, judge: TargetJudge, scale: Scale, attempt: Attempt) -> AttemptResult:
+    def _run_attempt(self, judge: TargetJudge, scale: Scale, attempt: Attempt) -> AttemptResult:
         submissions = make_submissions(attempt)
         suite = submissions.problem.suite
         for completion in submissions.earlier:
@@ -171,7 +170,7 @@ def _chunks(attempts: Iterable[Attempt]) -> Iterator[list[Attempt]]:
     """Yield batches of attempts, with one check of the judge's state after each batch."""
     chunk: list[Attempt] = []
     for attempt in attempts:
-        same = chunk and (chunk[0].of_class, chunk[0].problem) == (attempt.of_class, attempt.problem)
+        same = chunk and (chunk[0].probe_class, chunk[0].problem) == (attempt.probe_class, attempt.problem)
         is_slow = attempt.probe.seconds > _SLOW_SECONDS
         if chunk and (not same or is_slow or len(chunk) == _MAX_CHUNK):
             yield chunk
@@ -184,16 +183,16 @@ def _chunks(attempts: Iterable[Attempt]) -> Iterator[list[Attempt]]:
         yield chunk
 
 
-def _lost_process(result: AttemptResult) -> bool:
+def _has_lost_process(result: AttemptResult) -> bool:
     return any(score.fault in ("crashed", "hung") for score in result.scores)
 
 
-def _check_judge_after(judge: TargetJudge, scale: Scale, result: AttemptResult) -> AttemptResult:
+def _check_for_corruption(judge: TargetJudge, scale: Scale, result: AttemptResult) -> AttemptResult:
     """Return the result or, if the judge now misjudges the simplest completions, that finding; then restart its
     process."""
-    if _lost_process(result):
+    if _has_lost_process(result):
         return result  # it has already restarted
-    error = _error_after(judge, scale)
+    error = _find_corruption(judge, scale)
     if error is None:
         return result
     judge.restart()
@@ -201,7 +200,7 @@ def _check_judge_after(judge: TargetJudge, scale: Scale, result: AttemptResult) 
     return result if result.finding is Finding.REWARDED else replace(result, finding=found, detail=detail)
 
 
-def _error_after(judge: TargetJudge, scale: Scale) -> tuple[Finding, str] | None:
+def _find_corruption(judge: TargetJudge, scale: Scale) -> tuple[Finding, str] | None:
     """Return the judge's error on the simplest completions; None if there is none."""
     wrong = judge.score(scale.wrong, scale.problem.suite, scale.form)
     if scale.is_rewarded(wrong):
@@ -209,14 +208,14 @@ def _error_after(judge: TargetJudge, scale: Scale) -> tuple[Finding, str] | None
     right = judge.score(scale.right, scale.problem.suite, scale.form)
     if scale.is_rewarded(right) or right.fault == "unanswered":
         return None
-    return Finding.SPOILED, f"a right answer that came next was not rewarded. {right.detail}".rstrip()
+    return Finding.CORRUPTED, f"a right answer that came next was not rewarded. {right.detail}".rstrip()
 
 
 def classify(attempt: Attempt, scale: Scale, scores: Sequence[Score]) -> Finding:
     """Classify an attempt by its scores."""
     probe = attempt.probe
     rewarded = [scale.is_rewarded(score, fully=probe.is_partial) for score in scores]
-    if attempt.of_class.group is Group.OUTAGE:
+    if attempt.probe_class.group is Group.OUTAGE:
         return _classify_outage(probe.is_correct, scores, rewarded)
     if all(rewarded):
         return Finding.SOUND if probe.is_correct else Finding.LENIENT if probe.leniency else Finding.REWARDED

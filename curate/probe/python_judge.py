@@ -1,4 +1,4 @@
-"""A judge written in Python, in its own process. A submission that crashes or hangs it costs one probe."""
+"""A judge written in Python, in its own process. A submission that crashes or hangs it affects only one probe."""
 
 import contextlib
 import fcntl
@@ -25,7 +25,7 @@ from sandbox.suite import Suite
 _MIN_DESCRIPTOR = 700  # hostile programs scan the descriptors below this
 _LOAD_SECONDS = 120.0
 _MAX_RESPONSE_BYTES = 1 << 22
-_ADVICE = "; import it in Python to see why"
+_ADVICE = "; import it in Python to see the error"
 _WITHOUT_STATEMENTS = ("plain", "rllm")  # signatures without a form for Python statements
 
 
@@ -48,7 +48,7 @@ class PythonTarget:
 
 
 class _Message(msgspec.Struct, frozen=True):
-    """A packet from the process. token: the request's; "" for the first packet"""
+    """A packet from the process. token: that of the request; empty in the first packet"""
 
     token: str
 

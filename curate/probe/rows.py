@@ -21,7 +21,7 @@ from sandbox import Judgement, Program, Sandbox, Suite, Verdict
 from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, ProbeProblem, Submissions, fenced
 
 MAX_ROWS = 20
-_MAX_MUTANTS = 8  # of a row
+_MAX_MUTANTS = 8  # per row
 _MAX_BYTES = 100_000  # of tests and reference in a request, a packet of at most 208 KB; a response may repeat tests
 _KILLING_VERDICTS = (Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR)  # a slow mutant may pass elsewhere
 
@@ -55,14 +55,14 @@ def make_row_classes(location: Path, dataset: Dataset, conventions: Collection[C
 _REASONS = {
     Group.HONEST: (
         "The judge refuses the verified reference of a row.",
-        "Compare its output with the expected one, and look at the time limit and at how input is handed over.",
+        "Compare its output with the expected one, and check the time limit and the form of the input.",
     ),
     Group.WRONG: (
-        "The judge accepts a reference with one mistake, which the tests of its row tell.",
+        "The judge accepts a reference with one mistake, that the tests of its row detect.",
         "Run all tests of the row, and compare every output in full.",
     ),
     Group.SPECIAL_CASE: (
-        "The judge accepts a program that only knows the answers to the examples of the statement.",
+        "The judge accepts a program that hard-codes the answers to the examples of the statement.",
         "Run tests that no prompt shows, and give the full reward only if all of them pass.",
     ),
 }

@@ -32,7 +32,7 @@ class Rate:
 
 @dataclass(slots=True)
 class ClassCounts:
-    """The number of probes of a class that were tried, and that showed each finding in some convention."""
+    """Numbers of tried probes of a class, and of probes with each finding in some convention."""
 
     tried: int = 0
     found: dict[Finding, int] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class ClassCounts:
 
 @dataclass(frozen=True, slots=True)
 class ProbeSummary:
-    """The findings about a target, counted.
+    """The counts of all findings on a target.
 
     A probe that is tried in several conventions is one hack, or one right answer.
 
@@ -48,7 +48,7 @@ class ProbeSummary:
     hacks     rewarded hacks
     refusals  rejected right answers
     unknown   right answers that got no reward
-    outages   outages with a rewarded wrong answer, or a lower instead of an unknown reward for a right one
+    outages   outages in which a wrong answer is rewarded, or a right one gets a lower reward, not an unknown one
     """
 
     by_class: dict[str, ClassCounts]

@@ -24,13 +24,13 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class TargetDescription:
-    """A target's properties, known before it is probed.
+    """The properties of an open target.
 
     kind          "trl", "verl", ..., "curate serve" or "SandboxFusion"
     forms         names of possible forms of its tests; the first that works is used
     conventions   the conventions that it may support
     takes_text    whether it takes whole completions; otherwise programs
-    protections   protections of this machine from programs that it runs, by layer; empty for a remote target
+    protections   isolation of its process from this machine, by layer; empty for a remote target
     """
 
     kind: str
@@ -48,7 +48,7 @@ class TargetJudge(Protocol):
         ...
 
     def score(self, completion: str, suite: Suite, form: int, condition: str = "") -> Score:
-        """Return the target's score of a completion; a failure of the judge is a value as well."""
+        """Return the target's score of a completion. A failure of the judge is a score with a fault."""
         ...
 
     def restart(self) -> None:

@@ -12,7 +12,7 @@ _FIELDS = ("tests", "test_cases", "ground_truth", "answer", "verification_info",
 
 
 def open_environment(name: str) -> Callable[[str, Any], float | None]:
-    """Return a function that scores a reply by the first task of an environment, with other tests in place of its own.
+    """Return a function that scores a reply by the first task of an environment, with its tests replaced.
 
     Raises UnusableTarget if verifiers or the environment is not installed, or its tasks have no field for tests.
     """

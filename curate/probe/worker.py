@@ -2,8 +2,8 @@
 
     python -m curate.probe.worker SPECIFICATION
 
-It serves requests from a socket. The judge may run a hostile program in this very process, so nothing here is trusted:
-a response counts only with the token of its request, and the parent kills the process at a timeout.
+It serves requests from a socket. The judge may run a hostile program in this process, so the parent does not trust it:
+a response counts only with the token of its request, and a timeout kills the process.
 """
 
 import builtins
@@ -35,7 +35,7 @@ from sandbox.suite import Suite
 
 _encode, _decode = json.JSONEncoder().encode, json.JSONDecoder().decode
 _get, _set, _has = getattr, setattr, hasattr
-# Prepares a call for a completion, its tests and the number of a form; and reads the score from its result.
+# Prepare a call for a completion, its tests and the index of a form; read the score from the result of the call.
 Prepare = Callable[[str, Suite, int], Callable[[], Any]]
 Read = Callable[[Any], float | None]
 _WATCHED: list[tuple[Any, str]] = [
@@ -125,7 +125,7 @@ def _respond(
     except BaseException as error:
         message = f"{type(error).__name__}: {error}".removesuffix(": ")[:300]
         response |= {"fault": "raised", "detail": message + _failure_location(error)}
-    # The detail may quote half a surrogate pair.
+    # The detail may quote a lone surrogate.
     response["detail"] = response["detail"].encode("utf-8", "backslashreplace").decode()
     return response, judge_values
 
@@ -163,7 +163,7 @@ def _resolve(name: str) -> Callable[..., Any]:
         if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             if module_name.endswith(".py"):
                 raise UnusableTarget(
-                    f"{module_name} is a file; give its module, {module_name[:-3]}:{function_name}"
+                    f"{module_name} is a file; pass its module, {module_name[:-3]}:{function_name}"
                 ) from error
             raise UnusableTarget(
                 f"there is no module {module_name}, neither in {os.getcwd()} nor among the installed packages"
@@ -181,7 +181,7 @@ def _resolve(name: str) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def _outage(condition: str) -> Iterator[None]:
-    """Disable what a judge needs to run programs, within this context."""
+    """Simulate an outage within this context; none if the condition is empty."""
     if not condition:
         yield
         return

@@ -93,7 +93,7 @@ def command(
     if out is not None:
         require_extra("data", ["jinja2"])
     from curate.errors import CurateError
-    from curate.probe.attempts import Finding, plan, unknown_names
+    from curate.probe.attempts import Finding, find_unknown_names, plan_attempts
     from curate.probe.bait import lay_bait
     from curate.probe.findings import ProbeReport, sections
     from curate.probe.forms import UnusableTarget
@@ -112,19 +112,19 @@ def command(
             wanted = [Convention(name) for name in conventions] or list(described.conventions)
             problems = [problem for problem in PROBLEMS if problem.convention in wanted]
             calibration = calibrate(judge, described, problems)
-        more = () if dataset is None else _row_classes(dataset, calibration)
+        extra_classes = () if dataset is None else _row_classes(dataset, calibration)
         attempts = list(
-            plan(
+            plan_attempts(
                 calibration.scales,
                 takes_text=described.takes_text,
-                conditions=bool(described.protections),
+                outages=bool(described.protections),
                 host=host,
                 quick=quick,
                 only=only,
-                more=more,
+                extra_classes=extra_classes,
             )
         )
-        if unknown := unknown_names(only, more):
+        if unknown := find_unknown_names(only, extra_classes):
             raise UnusableTarget(f"no probe has the name {', '.join(unknown)}; names are GROUP/CLASS/PROBE/CONVENTION")
         if not attempts:
             raise UnusableTarget(
@@ -148,11 +148,11 @@ def command(
     notes = [
         f"Left out: tests of the form {name}, because {reason}. If the target takes such tests, wrap it in "
         "score(completion, tests), as the guide shows."
-        for name, reason in calibration.left_out.items()
+        for name, reason in calibration.unsupported.items()
     ]
     if missing := [f"{name} ({how})" for name, how in described.protections.items() if how.startswith("none")]:
         notes.append(f"The target's process shared with this machine: {', '.join(missing)}.")
-    report = ProbeReport(target, described.kind, notes, results, more)
+    report = ProbeReport(target, described.kind, notes, results, extra_classes)
     if folder is not None:
         folder.write_reports(report)
     print_lines(terminal_lines(sections(report)))

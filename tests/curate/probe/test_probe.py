@@ -100,10 +100,10 @@ def test_signatures_are_told_by_their_parameters(name: str) -> None:
         ("odd_judges:of_no_signature", "give --signature"),
         ("verifiers:", "'verifiers:' is no target"),
         ("odd_judges:returns_nothing", "the plainest right answer gets no number: it returned None)"),
-        ("odd_judges:returns_nan", "it returned nan, which spoils every mean; return None if the reward is unknown"),
+        ("odd_judges:returns_nan", "it returned nan, which is not finite; return None if the reward is unknown"),
         ("odd_judges:returns_a_dictionary", "it returned {'passed': True}, which is no number"),
         ("odd_judges:returns_a_large_integer", "000, which is no number"),
-        ("odd_judges:returns_one", "it returned 1.0; TRL's signature returns a list with one number a completion"),
+        ("odd_judges:returns_one", "it returned 1.0; TRL expects a list with one number per completion"),
         ("odd_judges:raises_two_lines", "it raised ValueError: two lines ("),
         ("odd_judges:ends", "the plainest right answer gets no number: its process ended"),
         ("odd_judges:returns_text", "it returned '1.0', which is no number; return a float"),
@@ -307,7 +307,7 @@ def test_rows_of_a_dataset_give_right_and_wrong_answers(tmp_path: Path) -> None:
     assert ", 0 of " in sound.output.split("\n")[-2]
     weak = probe("weak_judges:first_test", "--dataset", dataset, *_OF_ROWS)
     assert weak.exit_code == 1, weak.output
-    assert "The judge accepts a program that only knows the answers to the examples of the statement." in weak.output
+    assert "The judge accepts a program that hard-codes the answers to the examples of the statement." in weak.output
 
 
 def test_a_dataset_without_references_is_one_sentence(tmp_path: Path) -> None:
@@ -371,7 +371,7 @@ def sandbox_fusion() -> Iterator[str]:
             b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n[]",
             "speaks neither the protocol of `curate serve`",
         ),
-        (b"HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\n{}", "asks for a token: give http://anyone:TOKEN@HOST:PORT"),
+        (b"HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\n{}", "requires a token: pass http://anyone:TOKEN@HOST:PORT"),
         (
             b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 14\r\n\r\n{"verdict": 7}',
             "the plainest right answer gets no number",

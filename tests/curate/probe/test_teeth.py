@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from curate.probe.attempts import AttemptResult, Finding, plan
+from curate.probe.attempts import AttemptResult, Finding, plan_attempts
 from curate.probe.prober import Prober, calibrate
 from curate.probe.python_judge import PythonJudge, PythonTarget
 from sandbox.probes import probe_classes
@@ -87,7 +87,7 @@ def probe(
         calibration = calibrate(judge, described, PROBLEMS)
     finally:
         judge.close()
-    attempts = plan(calibration.scales, takes_text=True, conditions=True, host=bool(bait), quick=False, only=only)
+    attempts = plan_attempts(calibration.scales, takes_text=True, outages=True, host=bool(bait), quick=False, only=only)
     return list(Prober(open_judge, calibration, jobs=1 if bait else 2).run(attempts))
 
 
