@@ -10,7 +10,7 @@ __all__ = ["check_callable", "check_bool", "check_number", "check_str", "check_i
 def check_int(name: str, value: object, *, minimum: int = 1) -> None:
     """Raise TypeError unless the value is a whole number, and ValueError if it is below `minimum`."""
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-        raise TypeError(f"{name} must be a whole number, not {_shown(value)}")
+        raise TypeError(f"{name} must be a whole number, not {_describe(value)}")
     if value.__index__() < minimum:
         raise ValueError(f"{name} must be at least {minimum}, not {value}")
 
@@ -18,7 +18,7 @@ def check_int(name: str, value: object, *, minimum: int = 1) -> None:
 def check_number(name: str, value: object, *, above: float = -math.inf) -> None:
     """Raise TypeError unless the value is a number, and ValueError unless it is finite and above `above`."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, not {_shown(value)}")
+        raise TypeError(f"{name} must be a number, not {_describe(value)}")
     if not (math.isfinite(value) and float(value) > above):
         bound = "" if above == -math.inf else f" above {above:g}"
         raise ValueError(f"{name} must be a finite number{bound}, not {value}")
@@ -27,20 +27,20 @@ def check_number(name: str, value: object, *, above: float = -math.inf) -> None:
 def check_str(name: str, value: object) -> None:
     """Raise TypeError unless the value is text."""
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be text, not {_shown(value)}")
+        raise TypeError(f"{name} must be text, not {_describe(value)}")
 
 
 def check_bool(name: str, value: object) -> None:
     """Raise TypeError unless the value is True or False."""
     if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, not {_shown(value)}")
+        raise TypeError(f"{name} must be True or False, not {_describe(value)}")
 
 
 def check_callable(name: str, value: object, example: str) -> None:
     """Raise TypeError unless the value is callable; the message suggests `example`."""
     if not callable(value):
-        raise TypeError(f"{name} must be a reward, such as {example}, not {_shown(value)}")
+        raise TypeError(f"{name} must be a reward, such as {example}, not {_describe(value)}")
 
 
-def _shown(value: object) -> str:
+def _describe(value: object) -> str:
     return f"{type(value).__name__} {value!r}"[:100]

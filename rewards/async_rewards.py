@@ -1,10 +1,10 @@
-"""Score completions as they arrive, while the trainer keeps sampling.
+"""Concurrent scoring of completions while the trainer keeps sampling.
 
     with AsyncRewards(reward) as rewards:
         futures = [rewards.submit(completion, task) for completion, task in arriving]
 
-The reward decides where programs run. The sandbox may have any backend; no thread holds the GIL while it waits.
-Programs run in processes started from a fresh interpreter, without torch or other modules of this process.
+The sandbox of the reward may have any backend; no thread holds the GIL while it waits. Programs run in processes
+started from a fresh interpreter, without torch or other modules of this process.
 """
 
 import contextlib
@@ -39,8 +39,8 @@ class AsyncRewards(Closeable):
     reward           the reward, which all threads call
     max_concurrent   maximum number of completions scored at once; for a cluster or a service, about three times its
                      workers
-    timeout_seconds  maximum time from submit() to the reward. After that the reward is unknown, with the verdict
-                     `late`, and the result is dropped
+    timeout_seconds  maximum time from submit() to the reward. A later result is dropped, and the reward is unknown,
+                     with the verdict `late`
 
     Every future completes: with the reward, its exception, the verdict `late`, or CancelledError after close().
     """
@@ -90,15 +90,15 @@ class AsyncRewards(Closeable):
                 self._requests.put(None)
             self._changed.notify()
         for _, future in open_futures:
-            _end(future, CancelledError("this AsyncRewards was closed"))
+            _complete(future, CancelledError("this AsyncRewards was closed"))
 
     def _score_requests(self) -> None:
         while (request := self._requests.get()) is not None:
             if not request.future.done():
                 try:
-                    _end(request.future, self._reward(request.completion, request.task))
+                    _complete(request.future, self._reward(request.completion, request.task))
                 except BaseException as error:
-                    _end(request.future, error)
+                    _complete(request.future, error)
             del request  # a waiting thread must not keep a large completion alive
 
     def _expire_futures(self) -> None:
@@ -111,7 +111,7 @@ class AsyncRewards(Closeable):
                     self._changed.wait(remaining_seconds)
                     continue
                 _, future = self._open_futures.popleft()
-            _end(
+            _complete(
                 future,
                 Reward(None, SCORING_TIMEOUT, self._timeout_seconds, f"no reward within {self._timeout_seconds:g} s"),
             )
@@ -122,7 +122,7 @@ def _start_thread(run: Callable[[], None]) -> None:
     threading.Thread(target=run, daemon=True, name="rewards").start()
 
 
-def _end(future: "Future[Reward]", outcome: Reward | BaseException) -> None:
+def _complete(future: "Future[Reward]", outcome: Reward | BaseException) -> None:
     with contextlib.suppress(InvalidStateError):  # expired or closed
         if isinstance(outcome, BaseException):
             future.set_exception(outcome)

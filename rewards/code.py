@@ -1,4 +1,4 @@
-"""DeepCoder's outcome reward: 1.0 if the program in the completion passes every test that is run, else 0.0.
+"""DeepCoder's outcome reward: 1.0 if the program in the completion passes every selected test, else 0.0.
 
 No partial credit: a model rewarded for a share of the tests learns to print the outputs shown in the prompt.
 """
@@ -20,17 +20,15 @@ __all__ = ["CodeReward", "PartialReward"]
 
 log = logging.getLogger(__name__)
 
-_ATTEMPTS = 3  # to judge a program, in addition to the backend's own retries
+_ATTEMPTS = 3  # attempts to judge a program; the backend retries each
 _FIRST_BACKOFF_SECONDS = 0.2  # before the second attempt; doubled before the third
 _CACHE_SIZE = 10_000  # verdicts, of some hundred bytes each
-_MAX_PROGRAM_CHARACTERS = 4 << 20  # characters; as JSON, still less than what a service accepts
-_SELECTIONS = 32  # selections of tests kept ready; the completions of a group come together
+_MAX_PROGRAM_CHARACTERS = 4 << 20  # as JSON, still below the request limit of a service
+_SELECTION_CACHE_SIZE = 32  # tasks; the completions of a group arrive together
 
 
 @dataclass(frozen=True, slots=True)
 class _SelectedTests:
-    """The selected tests of a task, with their limits."""
-
     suite: Suite
     digest: bytes
 
@@ -44,9 +42,9 @@ class CodeReward:
     min_test_seconds  lower bound of a test's limit in wall and CPU seconds
     max_test_seconds  upper bound of that limit. Within the bounds, the limit is the problem's calibrated
                       time_limit_seconds or, without one, the limit of the suite
-    languages         allowed languages, "python" and "cpp", named by the label of the fence. Tests that call functions
-                      allow only Python. A block in another language is not a program
-    labeled_only      whether only a labeled block is a program, as in DeepCoder's paper
+    languages         allowed languages of labeled blocks, "python" and "cpp". Tests that call functions allow only
+                      Python
+    labeled_only      whether to ignore unlabeled blocks, as in DeepCoder's paper
 
     Identical programs are judged once for the same tests. The reward is unknown if the sandbox fails three times or if
     the tests cannot be used. No completion raises an exception.
@@ -81,7 +79,7 @@ class CodeReward:
         self._languages, self._labeled_only = check_languages("languages", languages), labeled_only
         self._select, self._tests = select, tests
         self._min_seconds, self._max_seconds = min_test_seconds, max_test_seconds
-        self._selection = lru_cache(_SELECTIONS)(self._select_tests)
+        self._selection = lru_cache(_SELECTION_CACHE_SIZE)(self._select_tests)
         self._rewards: SingleFlightCache[Reward] = SingleFlightCache(_CACHE_SIZE)
         self._last_warning = ""
 
@@ -139,7 +137,7 @@ class CodeReward:
 
     def _unknown(self, verdict: str, error: Exception) -> Reward:
         warning = f"{verdict}: {error}"
-        if warning != self._last_warning:  # a broken sandbox gives the same warning for each completion
+        if warning != self._last_warning:  # a broken sandbox causes the same warning for each completion
             log.warning("the reward of a completion is unknown, %s", warning)
         self._last_warning = warning
         return Reward(None, verdict, detail=str(error))
@@ -148,8 +146,8 @@ class CodeReward:
 class PartialReward(CodeReward):
     """Like CodeReward, but runs all selected tests and returns the share of those passed, from 0.0 to 1.0.
 
-    Use it for analysis only. In training, a model soon learns to earn a share without a solution, by printing the most
-    common output, or those of the statement's examples.
+    Use it only for analysis. In training, a model soon learns to earn a share by printing the most common
+    output, or those of the statement's examples.
     """
 
     _run_all = True

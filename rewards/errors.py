@@ -1,8 +1,8 @@
 """The exceptions of rewards. A wrong option or an incomplete task is a plain ValueError.
 
-RewardError                        the base of all of them
-    UnknownReward                  a reward is unknown, for callers that cannot represent this; also a SandboxError
-        TooManyUnknownRewards      too many rewards are unknown to continue training
+RewardError                    the base class
+    UnknownReward              a reward is unknown, for callers without a value for it; also a SandboxError
+        TooManyUnknownRewards  too many rewards are unknown to continue training
 """
 
 from sandbox import SandboxError
@@ -15,8 +15,8 @@ class RewardError(Exception):
 
 
 class UnknownReward(RewardError, SandboxError):
-    """A completion has no reward, because the sandbox failed or the tests cannot be used."""
+    """The reward of a completion is unknown: the sandbox failed, or the tests cannot be used."""
 
 
 class TooManyUnknownRewards(UnknownReward):
-    """Most recent completions have no reward: the sandbox or the dataset is broken."""
+    """Most recent rewards are unknown: the sandbox or the dataset is broken."""

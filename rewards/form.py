@@ -2,7 +2,7 @@
 
 FormatReward         1.0 for `<think>...</think><answer>...</answer>`, else 0.0 (DeepSeek-R1, 2.2.2)
 LengthBudgetReward   a penalty for the distance from the prompt's target length (INTELLECT-2)
-OverlongPenalty      a penalty for coming near the length limit (DAPO)
+OverlongPenalty      a penalty for lengths close to the limit (DAPO)
 """
 
 import math
@@ -50,10 +50,10 @@ def task_reward(total: float, parts: Sequence[tuple[str, float]]) -> float:
 
 
 class FormatReward:
-    """1.0 for each of the four tags once, in this order, text in both pairs, and only white space around them; else
-    0.0.
+    """1.0 if the completion is `<think>THINKING</think><answer>ANSWER</answer>`, else 0.0. No tag occurs twice, no part
+    is blank, and only white space may surround both pairs.
 
-    opened   the prompt ends with `<think>`, as in some chat templates; the completion must not repeat it
+    opened   whether the prompt ends with `<think>`, as in some chat templates; the completion must not repeat it
     """
 
     def __init__(self, *, opened: bool = False) -> None:
@@ -67,7 +67,7 @@ class FormatReward:
 
 
 def is_formatted(text: str) -> bool:
-    """Return whether a text that includes the opening `<think>` has the form. Takes linear time on any text."""
+    """Return whether a text has the form of `FormatReward`, the opening `<think>` included. Takes linear time."""
     if any(text.count(tag) != 1 for tag in (THINK_BEGIN, THINK_END, ANSWER_BEGIN, ANSWER_END)):
         return False
     before, _, rest = text.partition(THINK_BEGIN)
@@ -79,7 +79,7 @@ def is_formatted(text: str) -> bool:
 
 
 def length_instruction(target_tokens: int) -> str:
-    """Return the instruction for the prompt, to be the end of the question or the system message.
+    """Return the instruction to append to the question or the system message.
 
     Raises ValueError for a target below one token.
     """
@@ -88,12 +88,12 @@ def length_instruction(target_tokens: int) -> str:
 
 
 class LengthBudgetReward:
-    """INTELLECT-2's reward for keeping to a length (arXiv 2505.07291): -|target - length| in thousands of tokens.
+    """INTELLECT-2's penalty for missing the target length (arXiv 2505.07291): -|target - length| / 1000.
 
         r = r_task - alpha * |target - length|          alpha = 0.0003 per token
 
-    The sentence in the prompt is prime-rl's, and so is the choice to count the whole completion. The target is drawn
-    for each prompt, which states it; see `length_instruction`. In a weighted reward:
+    Lengths are in tokens. As in prime-rl, the prompt states its target (`length_instruction`), and the whole completion
+    counts. In a weighted reward:
 
         WeightedReward([(1.0, CodeReward(box)), (ALPHA_PER_THOUSAND, LengthBudgetReward())])
 
@@ -102,20 +102,20 @@ class LengthBudgetReward:
 
     def __call__(self, completion: Completion, task: Task) -> Reward:
         if task.target_tokens is None:
-            raise ValueError("a length budget needs a length that the prompt asks for; this task has no target_tokens")
+            raise ValueError("a length budget needs the target length of the prompt; this task has no target_tokens")
         excess = completion.n_tokens - task.target_tokens
         verdict = LONGER if excess > 0 else SHORTER if excess < 0 else ON_TARGET
         return Reward(-abs(excess) / 1000, verdict)
 
 
 class OverlongPenalty:
-    """DAPO's soft punishment of completions that come near the length limit (arXiv 2503.14476, equation 13).
+    """DAPO's soft overlong punishment (arXiv 2503.14476, equation 13).
 
         0                               length <= max - buffer
         (max - buffer - length)/buffer  in between: from 0 down to -1
         -1                              length > max
 
-    Here max is the length limit, and `buffer_tokens` the length of the range below it.
+    Here, max is the length limit, and buffer is `buffer_tokens`.
 
     Raises ValueError for a buffer below one token. When called, raises ValueError for a task without max_tokens, and if
     the buffer is as long as max_tokens or longer, which would penalize every completion.

@@ -1,5 +1,5 @@
-"""Decide with math-verify whether two answers are equal; runs in the sandbox (see mathematics.py). Imports only the
-standard library and math-verify, because the sandbox gets the source of this module.
+"""Comparison of two answers with math-verify, as a program in the sandbox (see mathematics.py). Imports only the
+standard library and math-verify, because the sandbox runs the source of this module.
 
 math-verify's time limits are Python alarms, which cannot interrupt C code, such as a power of a power. Here the kernel
 limits CPU seconds, so a busy machine makes no answer wrong.
@@ -59,8 +59,10 @@ class Notation:
 
 
 def main() -> None:
-    """Compare the two answers on stdin, a JSON list of the expected and the given one. Write one word: `right`,
-    `wrong`, or `unreadable` if the expected answer cannot be parsed and the texts differ."""
+    """Compare the two answers on stdin, a JSON list of the expected and the given one.
+
+    Writes `right`, `wrong`, or `unreadable` if the expected answer cannot be parsed and the texts differ.
+    """
     logging.disable()
     sys.set_int_max_str_digits(sys.int_info.default_max_str_digits)  # rejects an answer of a million digits
     with contextlib.redirect_stdout(sys.stderr):  # output of libraries is not the result
@@ -77,7 +79,7 @@ def main() -> None:
 
 
 def warm_up() -> None:
-    """Compare some answers, so that the programs forked from this interpreter have everything loaded."""
+    """Compare some answers, to load all modules before programs are forked from this interpreter."""
     logging.disable()
     for expected, given in zip(_WARM_UP, [*_WARM_UP[1:], "4"], strict=True):
         for other in (given, "4"):
@@ -94,13 +96,13 @@ def _read(latex: str) -> tuple[Notation, list[Reading]]:
     only_percent = _ONLY_PERCENT.fullmatch(latex)
     if only_percent is None:
         latex = _NUMBER_PERCENT.sub(lambda number: rf"\frac{{{number[1].replace(',', '')}}}{{100}}", latex)
-    # math-verify takes a percent sign into account if it follows the delimiters of mathematics.
+    # math-verify heeds a percent sign only after the math delimiters.
     text = rf"${only_percent[1]}$\%" if only_percent else rf"\boxed{{{latex}}}"
     # Only LaTeX: math-verify passes plain expressions to Python's eval.
     readings = list(parse(text, [LatexExtractionConfig()], parsing_timeout=None))
     if only_percent is not None:
-        # math-verify also returns the text without the percent sign, and would accept a product with 1/100 also without
-        # this factor. Only the evaluated product is kept.
+        # math-verify also returns the text without the percent sign, and ignores the factor 1/100 of an unevaluated
+        # product.
         numbers = [reading.doit() for reading in readings if getattr(reading, "is_Mul", False)]
         readings = numbers or [latex.replace("\\%", "%")]
     return notation, readings
@@ -117,7 +119,7 @@ def _are_equal(expected: list[Reading], given: list[Reading]) -> bool:
 
 
 def _equations(reading: Reading) -> list[list[Reading]]:
-    """Return the equations in a reading; the equations of a chain are together in one list."""
+    """Return the chains of equations in a reading; a single equation is a chain."""
     if isinstance(reading, str):
         return []
     if _is_equation(reading):
@@ -143,7 +145,7 @@ def _stands_for_its_right_side(chain: list[Reading]) -> bool:
 
 
 def _consists_of_names(side: Reading) -> bool:
-    """Return whether a side consists of names, and of no numbers other than exponents and signs."""
+    """Return whether a side has names, and no numbers other than exponents and signs."""
     if getattr(side, "is_Symbol", False) or str(side) == "E":  # sympy parses the letter e as the number
         return True
     if getattr(side, "is_Function", False):
@@ -188,7 +190,7 @@ day; week; month; yr year; cent ¢; dollar; euro; deg degree; rad radian; c cels
 """
 _SYMBOLS = {name: unit.split()[0] for unit in _UNITS.split(";") for name in unit.split()}
 _PER_HOUR = {"mph": ("mi", "/", "h"), "kmh": ("km", "/", "h")}
-_TEMPERATURE_SCALES = ("c", "f")  # of temperature, whose degrees are not those of an angle
+_TEMPERATURE_SCALES = ("c", "f")  # whose degrees are not those of an angle
 _POWERS = {"square": "2", "sq": "2", "squared": "2", "²": "2", "cubic": "3", "cu": "3", "cubed": "3", "³": "3"}
 _DEGREES = re.compile(r"\^\s*+\{?+\s*+\\circ(?![a-zA-Z])\s*+\}?+|\\degree(?![a-zA-Z])|°")
 _LAST_UNIT = re.compile(r"((?:[^a-zA-Z\\]|\\[a-zA-Z]++|\\[^a-zA-Z])++)([a-zA-Z][a-zA-Z ./]*+(?:\^\{?+[23]\}?+)?+)\s*+")
@@ -243,7 +245,7 @@ def parse_notation(latex: str) -> Notation:
 
 
 def _without_phrase(latex: str) -> str:
-    """Return an answer without the words `The answer is` before it, also inside a LaTeX group."""
+    """Return an answer without a leading `The answer is`, also inside a LaTeX group."""
     phrase = _PHRASE.match(latex)
     if phrase is None:
         return latex
@@ -256,7 +258,7 @@ def _without_phrase(latex: str) -> str:
 
 
 def _without_modulus(latex: str) -> tuple[str, frozenset[str]]:
-    """Return an answer without its modulus, and the modulus. A number that is not below its modulus keeps it."""
+    """Return an answer without its modulus, and the modulus. A number not below its modulus keeps it."""
     found = _MODULUS.search(latex)
     if found is None:
         return latex, frozenset()

@@ -2,9 +2,9 @@
 
 The final answer is the last complete `\\boxed{...}` after the thinking or, if there is none, the number in the last
 `\\boxed 33`, or the content of the only pair of `<answer>` tags. A final period is dropped. Both
-sides are read as LaTeX, so 0.5, 1/2 and \\frac{2}{4} are equal.
+answers are parsed as LaTeX, so 0.5, 1/2 and \\frac{2}{4} are equal.
 
-An answer that takes too long to compare, such as a tower of powers, is wrong. The reward is unknown if the expected
+An answer whose comparison times out, such as a tower of powers, is wrong. The reward is unknown if the expected
 answer cannot be parsed and the texts differ, or if the sandbox fails.
 
 Each comparison is a program in the sandbox (see math_comparison.py), forked from an interpreter that has loaded
@@ -47,8 +47,8 @@ __all__ = ["MathReward", "extract_final_answer"]
 _BOXED = r"\boxed"
 _BRACES = re.compile(r"\\boxed\s*+\{|\\.|[{}]", re.DOTALL)
 _BOXED_NUMBER = re.compile(r"\\boxed[ \t]++([+-]?(?:\d++(?:\.\d++)?+|\.\d++))")
-_MATH_SIGNS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
-_MAX_ANSWER_CHARACTERS = 4096  # characters; no expected answer is longer
+_MATH_DELIMITERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
+_MAX_ANSWER_CHARACTERS = 4096  # no expected answer is longer
 _CACHE_SIZE = 10_000
 _PACKAGE, _MODULE = "math-verify", "math_comparison"
 _SOURCE = Path(math_comparison.__file__).read_text("utf-8")
@@ -57,10 +57,10 @@ _FULL_PROGRAM = Program(f"{_SOURCE}\nmain()\n")  # for a sandbox whose interpret
 _CPU_SECONDS = math_comparison.EXPECTED_CPU_SECONDS + math_comparison.CPU_SECONDS + 1
 # CPU time limits a comparison; the wall limit is ample, for busy machines.
 _LIMITS = Limits(4 * _CPU_SECONDS, _CPU_SECONDS, memory_mb=1024, processes=1, output_kb=64, disk_mb=1)
-_TRIVIAL = "1"  # an answer that is quick to compare
+_TRIVIAL_ANSWER = "1"  # an answer that is quick to compare
 _RIGHT, _WRONG, _TOO_SLOW = Reward(1.0, ACCEPTED), Reward(0.0, WRONG_ANSWER), Reward(0.0, TIME_LIMIT)
 _UNREADABLE = Reward(None, TESTS_FAILED, detail="the expected answer cannot be read")
-_REWARDS = {b"right": _RIGHT, b"wrong": _WRONG, b"unreadable": _UNREADABLE}  # by what the program prints
+_REWARDS = {b"right": _RIGHT, b"wrong": _WRONG, b"unreadable": _UNREADABLE}  # by output of the program
 
 _lock = threading.Lock()
 _shared: WeakValueDictionary[tuple[int, int], Sandbox] = WeakValueDictionary()  # by process id and workers
@@ -70,7 +70,7 @@ class MathReward(Closeable):
     """A reward that compares answers in the sandbox. Use it as a context manager, or call close().
 
     processes   maximum number of concurrent comparisons, in a local sandbox shared by all rewards of this process; by
-                default one for each processor that this process may keep busy
+                default one per available processor
     box         another sandbox to use, on any backend. It must have the package math-verify, which is then loaded in
                 each comparison
 
@@ -95,7 +95,7 @@ class MathReward(Closeable):
         return replace(reward, seconds=time.perf_counter() - begun)
 
     def close(self) -> None:
-        """Release the shared sandbox, which closes as soon as no reward uses it."""
+        """Release the shared sandbox; it closes when no reward uses it."""
         self._boxes.clear()
 
     def _score(self, completion: Completion, task: Task) -> Reward:
@@ -111,7 +111,7 @@ class MathReward(Closeable):
 
     def _compare(self, expected: str, given: str) -> Reward:
         try:
-            reward = None if expected in self._slow else _reward(self._run(expected, given))
+            reward = None if expected in self._slow else _parse_result(self._run(expected, given))
             if reward is None:
                 reward = self._find_cause(expected) or (_RIGHT if expected == given else _UNREADABLE)
             return reward
@@ -123,9 +123,9 @@ class MathReward(Closeable):
         SandboxError if even a trivial comparison fails.
         """
         if expected not in self._slow:
-            if (alone := _reward(self._run(expected, _TRIVIAL))) is not None:
+            if (alone := _parse_result(self._run(expected, _TRIVIAL_ANSWER))) is not None:
                 return _UNREADABLE if alone == _UNREADABLE else _TOO_SLOW
-            if _reward(result := self._run(_TRIVIAL, _TRIVIAL)) != _RIGHT:
+            if _parse_result(result := self._run(_TRIVIAL_ANSWER, _TRIVIAL_ANSWER)) != _RIGHT:
                 message = result.stderr[-500:].decode("utf-8", "replace").strip()
                 raise SandboxError(f'the sandbox cannot compare answers; it needs packages=["{_PACKAGE}"]: {message}')
             self._slow.add(expected)
@@ -138,8 +138,8 @@ class MathReward(Closeable):
         return box.run(_FULL_PROGRAM if self._given_box else _PRELOADED_PROGRAM, json.dumps([expected, given]), _LIMITS)
 
 
-def _reward(result: RunResult) -> Reward | None:
-    """Return the reward for the word that the comparison printed; None if it was killed or printed anything else."""
+def _parse_result(result: RunResult) -> Reward | None:
+    """Return the reward for the output of a comparison; None if it was killed or printed anything else."""
     return _REWARDS.get(result.stdout) if (result.outcome, result.exit_code) == (Outcome.EXITED, 0) else None
 
 
@@ -193,7 +193,7 @@ def _strip_delimiters(latex: str) -> str:
     latex = _strip_period(latex)
     if (boxed := _last_boxed(latex)) is not None:
         latex = _strip_period(boxed)
-    for begin, end in _MATH_SIGNS:
+    for begin, end in _MATH_DELIMITERS:
         if latex.startswith(begin) and latex.endswith(end) and len(latex) >= len(begin) + len(end):
             latex = _strip_period(latex[len(begin) : -len(end)])
     return latex

@@ -29,17 +29,17 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-# Address of a `curate serve`, for many scoring processes, or to keep programs off this machine.
+# URL of a `curate serve`, which many scoring processes can share and which may be on another machine.
 URL_VARIABLE = "CURATE_URL"
 PACKAGES_VARIABLE = "CURATE_PACKAGES"  # names of packages that programs can import, separated by spaces
 LANGUAGES_VARIABLE = "CURATE_LANGUAGES"  # languages of programs, separated by spaces; Python if it is not set
 _MAX_CONCURRENT = 256  # completions, each with a waiting thread
-_MAX_IN_A_ROW = 50  # unknown rewards
+_MAX_CONSECUTIVE = 50  # unknown rewards
 _WINDOW, _MAX_IN_WINDOW = 200, 100  # completions
 _lock = threading.RLock()
-_parts: dict[tuple[int, str], object] = {}  # by process id and name: a fork cannot use its parent's objects
+_singletons: dict[tuple[int, str], object] = {}  # by process id and name: a fork cannot use its parent's objects
 
-Part = TypeVar("Part")
+Singleton = TypeVar("Singleton")
 
 
 class UnknownRewardCounter:
@@ -52,7 +52,7 @@ class UnknownRewardCounter:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._window: deque[bool] = deque(maxlen=_WINDOW)
-        self._in_a_row = 0
+        self._consecutive = 0
         self._count = 0
 
     @property
@@ -69,15 +69,15 @@ class UnknownRewardCounter:
         unknown = reward.value is None
         with self._lock:
             self._window.append(unknown)
-            self._in_a_row = self._in_a_row + 1 if unknown else 0
+            self._consecutive = self._consecutive + 1 if unknown else 0
             self._count += unknown
-            count, in_a_row, in_window = self._count, self._in_a_row, sum(self._window)
+            count, consecutive, in_window = self._count, self._consecutive, sum(self._window)
         if not unknown:
             return
         reason = f"{reward.verdict}: {reward.detail}" if reward.detail else reward.verdict
         log.warning("the reward of a completion is unknown (number %d in this process): %s", count, reason)
-        if in_a_row >= _MAX_IN_A_ROW:
-            raise _too_many(f"the last {in_a_row} completions", reward.verdict, reason)
+        if consecutive >= _MAX_CONSECUTIVE:
+            raise _too_many(f"the last {consecutive} completions", reward.verdict, reason)
         if in_window >= _MAX_IN_WINDOW:
             raise _too_many(f"{in_window} of the last {_WINDOW} completions", reward.verdict, reason)
 
@@ -92,9 +92,9 @@ def _too_many(completions: str, verdict: str, reason: str) -> TooManyUnknownRewa
 
 
 def shared_sandbox() -> Sandbox:
-    """Return the sandbox of this process, which is opened on first use.
+    """Return the sandbox of this process, opened on first use with `options_from_environment`.
 
-    Its options are those of `options_from_environment`. Raises SandboxError if no sandbox can be opened.
+    Raises SandboxError if no sandbox can be opened.
     """
     return _shared("sandbox", Sandbox, options_from_environment().open)
 
@@ -102,15 +102,14 @@ def shared_sandbox() -> Sandbox:
 def options_from_environment() -> SandboxOptions:
     """Return the options of a sandbox from the environment.
 
-    Programs run on the service that CURATE_URL names or, if it is not set, on this machine. They can import the
-    packages that CURATE_PACKAGES names.
+    Programs run on the service at CURATE_URL or, if unset, on this machine, and can import CURATE_PACKAGES.
     """
     url, packages = os.environ.get(URL_VARIABLE, ""), os.environ.get(PACKAGES_VARIABLE, "").split()
     return SandboxOptions("http" if url else "local", url, packages=tuple(packages))
 
 
 def shared_reward() -> CodeReward:
-    """Return the code reward in the shared sandbox. It runs all tests of a row; the export has already selected them.
+    """Return the code reward in the shared sandbox. It runs all tests of a row, since the export has selected them.
 
     CURATE_LANGUAGES names the allowed languages. Raises SandboxError if no sandbox can be opened, and ValueError for an
     unknown language.
@@ -124,17 +123,17 @@ def shared_async_rewards() -> AsyncRewards:
 
 
 def record_and_get_value(reward: Reward) -> float | None:
-    """Return the value of a reward; None if it is unknown. Log and count unknown rewards of this process.
+    """Return the value of a reward, None if it is unknown; log and count unknown rewards of this process.
 
     Raises TooManyUnknownRewards, a SandboxError, only after many unknown rewards.
     """
-    _unknowns().record(reward)
+    _unknown_counter().record(reward)
     return reward.value
 
 
 def get_unknown_count() -> int:
     """Return the number of unknown rewards of this process."""
-    return _unknowns().count
+    return _unknown_counter().count
 
 
 def reward(completion: str, suite: Suite, box: Sandbox) -> float | None:
@@ -148,15 +147,15 @@ def _code_reward(box: Sandbox) -> CodeReward:
     return CodeReward(box, select="all", languages=languages)
 
 
-def _unknowns() -> UnknownRewardCounter:
+def _unknown_counter() -> UnknownRewardCounter:
     return _shared("unknowns", UnknownRewardCounter, UnknownRewardCounter)
 
 
-def _shared(name: str, kind: type[Part], make: Callable[[], Part]) -> Part:
+def _shared(name: str, kind: type[Singleton], make: Callable[[], Singleton]) -> Singleton:
     key = os.getpid(), name
     with _lock:
-        if key not in _parts:
-            _parts[key] = make()
-        part = _parts[key]
-    assert isinstance(part, kind)
-    return part
+        if key not in _singletons:
+            _singletons[key] = make()
+        singleton = _singletons[key]
+    assert isinstance(singleton, kind)
+    return singleton

@@ -1,7 +1,7 @@
-"""The interface of rewards: they take a completion and its task, and return a Reward.
+"""The interface of rewards: functions of a completion and its task that return a Reward.
 
 A reward is called as `reward(completion, task)`, by any number of threads. A value of None means that the reward is
-unknown, as when the sandbox failed. An unknown reward is never a zero: it must neither benefit nor harm the completion.
+unknown, such as after a failure of the sandbox. An unknown reward is never a zero: it must not affect the completion.
 """
 
 import math
@@ -34,7 +34,7 @@ ACCEPTED = Verdict.ACCEPTED.value
 WRONG_ANSWER = Verdict.WRONG_ANSWER.value
 TIME_LIMIT = Verdict.TIME_LIMIT.value
 COMPILE_ERROR = Verdict.COMPILE_ERROR.value
-# Nothing to judge:
+# The completion has nothing to judge:
 NO_CODE = "no_code"
 NO_ANSWER = "no_answer"
 TRUNCATED = "truncated"  # the completion was cut off before its program or its answer

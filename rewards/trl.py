@@ -23,7 +23,7 @@ __all__ = ["RewardFunction", "code_reward"]
 
 log = logging.getLogger(__name__)
 
-_suite = lru_cache(8)(Suite.from_json)  # the completions of a group come with the same text
+_suite = lru_cache(8)(Suite.from_json)  # the completions of a group have the same text
 
 
 class RewardFunction:
@@ -98,9 +98,9 @@ class RewardFunction:
 
 
 def _text(completion: Any) -> str:
-    """Return the text of a completion.
+    """Return the text of a completion or, of a conversation, of the last message.
 
-    Of a conversation, only the last message counts. Its content may be a list of parts, or missing if it calls a tool.
+    The content of a message may be a list of parts, or missing if it calls a tool.
     """
     content = completion
     if not isinstance(completion, str):
@@ -113,7 +113,7 @@ def _text(completion: Any) -> str:
 def code_reward(completions: Sequence[Any], tests: Sequence[str], **columns: Any) -> list[float | None]:
     """Return the code reward of each completion in the sandbox of this process, or None if it is unknown.
 
-    Runs all tests in the column `tests`; the export has already selected them.
+    Runs all tests in the column `tests`, since the export has selected them.
     """
     if len(tests) != len(completions):
         raise ValueError(f"got {len(completions)} completions but {len(tests)} tests")

@@ -16,7 +16,7 @@ from sandbox import Suite
 
 __all__ = ["CodeData", "CodeTask"]
 
-_suite = lru_cache(16)(Suite.from_json)  # the rollouts of a task come with the same text
+_suite = lru_cache(16)(Suite.from_json)  # the rollouts of a task have the same text
 
 
 class CodeData(vf.TaskData):

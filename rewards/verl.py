@@ -1,4 +1,4 @@
-"""The code reward for verl, with this project's sandbox and rules:
+"""The code reward for verl, judged in curate's sandbox:
 
     reward.custom_reward_function.path=pkg://rewards.verl reward.custom_reward_function.name=compute_score
 
@@ -8,7 +8,7 @@ at once, see verl_manager.py.
 
 verl has no value for an unknown reward: it cannot exclude a completion from its group, and NaN would invalidate the
 whole group. Such a completion gets UNKNOWN (0.0), so breaking the judge is not rewarded. Each is counted
-and logged, and too many end the run with a SandboxError; see process_singletons.py.
+and logged, and too many raise a SandboxError; see process_singletons.py.
 """
 
 from typing import Any
@@ -40,8 +40,8 @@ def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_
 def parse_ground_truth(text: str) -> Suite:
     """Parse verl's ground truth into a suite.
 
-    The text is a JSON object with `inputs` and `outputs`, where the input of a call has one argument on each line. Its
-    further fields, which verl ignores, are those of a judge record. Raises ValueError or KeyError for anything else.
+    The text is a JSON object with `inputs`, `outputs` and, ignored by verl, further fields of a judge record. The input
+    of a call has one argument per line. Raises ValueError or KeyError for anything else.
     """
     truth = json_codec.loads(text)
     calls_function = "fn_name" in truth

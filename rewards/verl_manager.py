@@ -5,7 +5,7 @@
 
 for a dataset that `curate export --to verl --verl-data-source curate` wrote. One manager process is enough, since it
 only waits. Each one opens its own sandbox with a worker for each core, or uses the `curate serve` at CURATE_URL. verl's
-own managers score at most as many completions at once as asyncio has threads: six on a machine with two cores.
+managers score at most one completion per asyncio thread at once: six on a machine with two cores.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Several rewards as one: their weighted sum."""
+"""The weighted sum of several rewards."""
 
 import math
 from collections.abc import Iterable
@@ -13,10 +13,11 @@ _Part = tuple[float, RewardCallable, str]
 
 
 class WeightedReward:
-    """The weighted sum of rewards, given as (weight, reward) or (weight, reward, name). The verdict is that of the
-    first. The result keeps the unweighted value of each named reward. If one reward is unknown, so is the sum: it has
-    the verdict of that reward, and later rewards are not called. If any reward has steps, so has the sum: the steps of
-    all rewards, times their weights. A reward without steps counts as one step, the whole completion.
+    """The weighted sum of rewards, given as (weight, reward) or (weight, reward, name).
+
+    The verdict is that of the first reward; `parts` has the unweighted value of each named reward. An unknown reward
+    makes the sum unknown, with its verdict, and later rewards are not called. If any reward has steps, the sum has the
+    weighted steps of all rewards. A reward without steps counts as one step, the whole completion.
 
     Raises ValueError for an empty list or a weight that is not finite, and TypeError for anything but such tuples.
     """

@@ -9,14 +9,14 @@ Models need more rules:
 - Text may stand before an opening fence of backticks if nothing but a label follows. The label is Python or C++, or the
   fences below could not be paired otherwise.
 - A label may stand on the line below its fence.
-- A closing fence of backticks may be glued to the last line of the block. `</answer>` and tokens that end a text, such
+- A closing fence of backticks may be on the last line of code. `</answer>` and tokens that end a text, such
   as `</s>` and `<|im_end|>`, may follow a fence.
-- In Python, backticks occur only in strings and comments, so a fence that is glued to code closes the block. A fence at
+- In Python, backticks occur only in strings and comments, so a fence right after code closes the block. A fence at
   the end of a comment closes it only if the fences below could not be paired otherwise. A fence in a triple-quoted
   string is text if the string ends before the next block begins.
 - A fence that names a language closes nothing. In an open block, it shows that this block was never closed, and opens
   another one.
-- A block named Markdown is read as if its fences were not there.
+- The fences of a block labeled Markdown are ignored.
 - Unclosed tildes are decoration.
 
 An unclosed block does not count. Reading takes linear time on any text.
@@ -65,20 +65,18 @@ class CodeBlock:
 
     language: str  # PYTHON, CPP, or another label in lower case; empty if there is none
     source: str
-    begin: int  # offset in the text of the opening fence
+    begin: int  # offset of the opening fence in the text
     end: int  # offset after the closing fence's line
 
 
 @dataclass(slots=True)
 class _OpenBlock:
-    """An open block."""
-
     language: str
     fence: str
     column: int
     quote_depth: int
     spaced: bool  # a space follows the quote markers in each line
-    begin: int  # offset in the text of its fence
+    begin: int  # offset of the opening fence in the text
     lines: list[str] = field(default_factory=list)
     string: str = ""  # the triple quotes of an open string
 
@@ -132,13 +130,13 @@ class _LookAhead:
         # fence that is bare or labeled; the others have an additional entry for the end of the text.
         self._line_numbers: list[int] = []
         self._is_odd = [False]  # whether the number of bare fences up to the next labeled one is odd
-        self._next_named = [_NEVER]  # offset of the next labeled fence
+        self._next_labeled = [_NEVER]  # offset of the next labeled fence
         for number in range(len(lines) - 1, -1, -1):
             if _may_hold_fence(lines[number]):
                 self._read(lines[number], number)
         self._line_numbers.reverse()
         self._is_odd.reverse()
-        self._next_named.reverse()
+        self._next_labeled.reverse()
 
     def _read(self, line: str, number: int) -> None:
         quoted = _QUOTED.match(line)
@@ -148,14 +146,14 @@ class _LookAhead:
         if fence:
             self._last_bare[fence["fence"][0]] = max(self._last_bare[fence["fence"][0]], number)
         if fence and fence["fence"][0] == "`" and _width(fence["before"]) < _MAX_EXTRA_INDENT:
-            self._append(number, not self._is_odd[-1], self._next_named[-1])
+            self._append(number, not self._is_odd[-1], self._next_labeled[-1])
         elif opens and opens["language"] and opens["fence"][0] == "`" and _width(opens["before"]) < _MAX_EXTRA_INDENT:
             self._append(number, False, self._offsets[number])
 
-    def _append(self, number: int, odd: bool, next_named: int) -> None:
+    def _append(self, number: int, odd: bool, next_labeled: int) -> None:
         self._line_numbers.append(number)
         self._is_odd.append(odd)
-        self._next_named.append(next_named)
+        self._next_labeled.append(next_labeled)
 
     def unpaired_fence_follows(self, number: int) -> bool:
         """Return whether an odd number of bare fences follows up to the next labeled one, so one is unpaired."""
@@ -171,8 +169,8 @@ class _LookAhead:
         if next_quotes < begin:
             next_quotes = self._text.find(quotes, begin)
             self._next_quotes[quotes] = next_quotes = _NEVER if next_quotes < 0 else next_quotes
-        next_named = self._next_named[bisect_right(self._line_numbers, number)]
-        return next_quotes < min(next_named, self._offsets[max(self._last_bare["`"], 0)])
+        next_labeled = self._next_labeled[bisect_right(self._line_numbers, number)]
+        return next_quotes < min(next_labeled, self._offsets[max(self._last_bare["`"], 0)])
 
 
 def _strip_quote_markers(line: str, depth: int, *, spaced: bool) -> str | None:
@@ -226,7 +224,7 @@ def _opens_another(line: str, block: _OpenBlock) -> bool:
         return False
     if opens["fence"][0] == block.fence[0]:
         return len(opens["fence"]) >= len(block.fence)
-    return not block.language and block.fence[0] == "~"  # tildes around blocks are decoration
+    return not block.language and block.fence[0] == "~"  # unclosed tildes are decoration
 
 
 def _last_line(line: str, block: _OpenBlock, number: int, ahead: _LookAhead) -> str | None:

@@ -2,7 +2,7 @@
 
 - A tag in quotes or backticks is mentioned, not used. The same holds for a tag within a fenced block.
 - `<think>` at the beginning or end of a line opens a thought, and the next `</think>` closes it. Text after an unclosed
-thought is ignored.
+  `<think>` is ignored.
 - If `</think>` comes before any `<think>`, the thought began in the prompt. This first tag closes it if it stands at
   the beginning or end of a line, or before a fence or `<answer>`. In the middle of a line, or alone on a
   line of a block, the tag closes the thought only if an answer follows. Otherwise it is text.
@@ -21,7 +21,7 @@ _TAG = re.compile(r"<(/?)think>")
 _CLOSING_TAG = re.compile("</think>")
 _QUOTES = "`'\""
 _ENDS_LINE = re.compile(r"[ \t]*+(?:[\r\n]|\Z|<answer>|```|~~~)")
-_MAX_INDENTATION = 64  # characters
+_MAX_INDENT_CHARACTERS = 64  # before a tag at the beginning of a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _tags(text: str) -> Iterator[_Tag]:
         begin, end = match.span()
         while block.end <= begin:
             block = next(remaining)
-        before = text[max(begin - _MAX_INDENTATION, 0) : begin].rstrip(" \t")
-        begins_line = before[-1] in "\r\n" if before else begin < _MAX_INDENTATION
+        before = text[max(begin - _MAX_INDENT_CHARACTERS, 0) : begin].rstrip(" \t")
+        begins_line = before[-1] in "\r\n" if before else begin < _MAX_INDENT_CHARACTERS
         ends_line = _ENDS_LINE.match(text, end) is not None
         yield _Tag(begin, end, bool(match[1]), begins_line, ends_line, block.begin <= begin)
