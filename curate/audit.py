@@ -33,8 +33,8 @@ from sandbox import Judgement, SandboxOptions, Verdict
 
 FEW_TESTS = 5  # DeepCoder's rule: a problem with fewer tests accepts programs that print memorized outputs
 JOURNAL, JSON, MARKDOWN = "judgements.jsonl", "audit.json", "audit.md"
-_MAX_ON_TERMINAL = 10  # failures on a terminal
-_MAX_IN_MARKDOWN = 200  # failures in audit.md; audit.json has all
+_MAX_ON_TERMINAL = 10  # failures
+_MAX_IN_MARKDOWN = 200  # failures; audit.json has all
 _COUNTS = f"""
     SELECT count(*) FILTER (multi_answer_suspect) AS n_suspects, count(*) FILTER (n_tests < {FEW_TESTS}) AS n_few_tests
     FROM rows WHERE ifnull(expected_answer, '') = ''
@@ -86,7 +86,7 @@ class DatasetAudit:
 
     @property
     def ok(self) -> bool:
-        """True without faults and failures."""
+        """True if there are neither faults nor failures."""
         return not self.faults and not self.failures
 
 
@@ -116,10 +116,10 @@ def _sections(audit: DatasetAudit, max_failures: int) -> Iterator[Section]:
         (f"  fewer than {FEW_TESTS} tests", audit.n_few_tests),
     ]
     if audit.n_duplicates is not None:
-        figures.append(("  nearly the same as another row", audit.n_duplicates))
-    yield Section("What was found", [Table(["", "rows"], figures)])
+        figures.append(("  near-duplicates of other rows", audit.n_duplicates))
+    yield Section("Result", [Table(["", "rows"], figures)])
     if audit.faults:
-        yield Section("Not as the manifest says", list(map(Text, audit.faults)))
+        yield Section("Differences from the manifest", list(map(Text, audit.faults)))
     if audit.failures:
         n = len(audit.failures)
         rows = [[failure.id, failure.cause, failure.detail] for failure in audit.failures[:max_failures]]
@@ -141,7 +141,7 @@ class _JournalEntry:
     detail: str
 
 
-def audit_references(
+def audit_dataset(
     folder: Path,
     out: Path,
     *,
@@ -151,14 +151,14 @@ def audit_references(
     subject: str = "",
     progress: Progress = no_progress,
 ) -> DatasetAudit:
-    """Check a dataset against its manifest, and judge references against their tests.
+    """Compare a dataset with its manifest, and judge its references on their tests.
 
     folder   the dataset
     out      folder of the journal of judgements
     sample   number of references to judge, which the seed chooses; None: all
     seed     also the seed of the programs' random numbers
     sandbox  where programs run
-    subject  the name of the dataset in the result; by default its folder
+    subject  name of the dataset in the result; default: its folder
 
     Raises CurateError if rows cannot be read, or if the sandbox fails repeatedly.
     """

@@ -35,7 +35,7 @@ Record = TypeVar("Record")
 Ref = TypeVar("Ref")
 
 KEPT, REJECTED = "data.arrow", "rejected.arrow"  # parts of tables, in the folder of a shard
-REJECTED_KEY = ("id", "stage", "reason", "detail")  # by which the table is sorted
+REJECTED_KEY = ("id", "stage", "reason", "detail")  # sort key of the table
 
 
 class Address(NamedTuple):
@@ -66,7 +66,7 @@ class BuildState(Closeable):
 
     folder    the work folder; it is deleted when the build is finished
     shards    shards that have been read
-    sources   names of the sources; their order decides between equally good rows
+    sources   names of the sources, in the order of preference among equally good rows
     stages    all stages of the build, in order
     open_sandbox  opens a sandbox with a seed
     pool      calls functions for several shards
@@ -142,8 +142,8 @@ class BuildState(Closeable):
         """Return a problem, updated by its records, with its rejection if there is one."""
         return load_row(self._files[address.shard], address.number, self.stages)
 
-    def problem_as_read(self, address: Address) -> Problem:
-        """Return a problem as it was read from its source."""
+    def load_original(self, address: Address) -> Problem:
+        """Return a problem as its source has it."""
         return self._files[address.shard].load(address.number)
 
     def examine(self, stage: ProblemStage[Any]) -> None:
@@ -176,7 +176,7 @@ class BuildState(Closeable):
             self.progress(stage.name, done, total)
 
     def _pending(self, stage: ProblemStage[Any], index: int) -> Iterator[Address]:
-        """Yield the problems that a stage has to examine, shard by shard, since memory may not hold all addresses."""
+        """Yield the problems that a stage has to examine, shard by shard, to bound memory."""
         for shard, file in enumerate(self._files):
             for number in file.pending(index, rejected=stage.includes_rejected):
                 yield Address(shard, number)
@@ -221,7 +221,7 @@ class BuildState(Closeable):
         return sum(file.count("rejected_by IS NULL") for file in self._files)
 
     def rejections(self, by: Stage | None = None) -> Iterator[tuple[Address, Rejection]]:
-        """Yield the rejections by one stage, or all (None), in the order of the table `rejected`."""
+        """Yield the rejections in the order of the table `rejected`. by: the stage that rejected; None for all"""
         index = None if by is None else self.stages.index(by)
 
         def of_shard(shard: int) -> Iterator[tuple[bytes, Address, Rejection]]:
@@ -239,7 +239,7 @@ class BuildState(Closeable):
         kept: Counter[str] = Counter()
         verified: Counter[str] = Counter()
         total = self.count_problems()
-        # Without other stages, which do not change rows and may hold large evaluation sets.
+        # Other stages do not change rows, and their evaluation sets are large to pickle.
         stages = [stage for stage in self.stages if isinstance(stage, ProblemStage)]
         calls = [(shard, stages) for shard in self.shards]
         for index, (n_kept, n_verified) in self._pool.map(prepare_tables, calls, here=True):
@@ -349,7 +349,6 @@ def _store_record(file: WorkFile, number: int, row: BuildRow, record: Any, stage
 
 
 def _discard_stale_records(file: WorkFile, stages: list[Stage], index: int) -> None:
-    """Discard the records of a stage that have an outdated key."""
     stage = stages[index]
     assert isinstance(stage, ProblemStage)
     for number, key in file.keys(stage.name):
@@ -360,7 +359,7 @@ def _discard_stale_records(file: WorkFile, stages: list[Stage], index: int) -> N
 def _sorted_rejections(
     rows: Iterable[tuple[bytes, Ref, Rejection]],
 ) -> Iterator[tuple[bytes, Ref, Rejection]]:
-    """Sort the rejections of rows that have the same id; rows are sorted by id."""
+    """Sort the rejections of rows with the same id. The rows are already sorted by id."""
     for _, group in groupby(rows, key=lambda entry: entry[0]):
         yield from sorted(group, key=lambda entry: (entry[2].stage, entry[2].reason, entry[2].detail))
 

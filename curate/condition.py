@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from curate.dataset.query import connect, run
-from curate.dataset.writer import schema_of
+from curate.dataset.writer import get_schema
 from curate.errors import CurateError
 from curate.problem import COLUMNS
 from sandbox import Suite
@@ -174,7 +174,7 @@ def evaluate(
 
     names = sorted({"id", "source"}.union(*(condition.names for condition in conditions)))
     models = sorted({model for condition in conditions for model in condition.models})
-    read = schema_of({name: COLUMNS[name] for name in names if name in COLUMNS})
+    read = get_schema({name: COLUMNS[name] for name in names if name in COLUMNS})
     of_suites = [name for name in names if name in SUITE_VALUES]
     computed = {name: pa.string() if SUITE_VALUES[name] is _TEXT else pa.float64() for name in of_suites}
     computed |= {f"{what} {model}": pa.float64() for model in models for what in ("samples", "correct")}

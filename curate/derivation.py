@@ -35,7 +35,7 @@ DIFFICULTY = card.DIFFICULTY
 _FOREIGN_SOURCE = "dataset"  # the source of all rows of a dataset that curate did not build
 
 
-def plan_of_step(origin: Manifest, step: str, options: Mapping[str, Any], removed: Iterable[Rejection]) -> Plan:
+def create_step_plan(origin: Manifest, step: str, options: Mapping[str, Any], removed: Iterable[Rejection]) -> Plan:
     """Return the plan of the dataset that a step makes by removing rows from a dataset that curate built.
 
     step     its name, such as "filter"
@@ -82,11 +82,11 @@ def derive(
     Rows of inputs that curate built must be sorted by id. Raises CurateError if the rows of an input are not those that
     its manifest describes: the new manifest would hide the difference.
     """
-    finished = output_folder.finished_manifest(out, plan, overwrite=overwrite)
+    finished = output_folder.find_finished_manifest(out, plan, overwrite=overwrite)
     if finished is not None:
         return finished
     for dataset in inputs:
-        require_intact(dataset.path, advice="Build it again, or fetch it again.", progress=progress)
+        require_intact(dataset.path, advice="Build it again, or download it again.", progress=progress)
     with output_folder.open_work_folder(out, plan, overwrite=overwrite) as work:
         final = work / "final"
         shutil.rmtree(final, ignore_errors=True)  # an earlier run that was killed may have left an incomplete copy
@@ -134,7 +134,7 @@ def derive(
         return output_folder.commit_output(work, out, manifest)
 
 
-def existing_folder(out: Path) -> Path:
+def find_existing_parent(out: Path) -> Path:
     """Return `out`, or its nearest existing parent, for unnamed temporary files on the same disk."""
     return next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.is_dir())
 

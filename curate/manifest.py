@@ -22,7 +22,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file that was read or written. bytes: its size; None if not recorded"""
+    """A file that was read or written. bytes: its size; None if unknown"""
 
     name: str
     bytes: int | None = omit_if_default(None)
@@ -281,7 +281,7 @@ class Manifest:
 
     @property
     def warnings(self) -> list[str]:
-        """The warnings of the commands that made the dataset, each after the name of its subject."""
+        """The warnings of the commands that made the dataset, as SUBJECT: WARNING."""
         warned = [(name, count.warning) for name, count in self.decontamination.items()]
         if self.solve_rate is not None:
             warned.append(("solve rate", self.solve_rate.warning))
@@ -300,7 +300,7 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
     return {**values, **build}
 
 
-def hash_of(data: Mapping[str, Any]) -> str:
+def compute_hash(data: Mapping[str, Any]) -> str:
     """Return the manifest hash: SHA-256 of the fields of `manifest.json` without the hash itself."""
     covered = {name: value for name, value in data.items() if name != "manifest_hash"}
     return hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()

@@ -24,7 +24,7 @@ from curate.dataset.contamination_hits import HIT_COLUMNS
 from curate.dataset.dataset import Dataset, Row, require_outside
 from curate.dedup.duplicates import find_duplicates, order_by_rank
 from curate.dedup.sketches import temporary_sketches
-from curate.derivation import DIFFICULTY, Key, derive, existing_folder
+from curate.derivation import DIFFICULTY, Key, derive, find_existing_parent
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
 from curate.manifest import (
@@ -68,13 +68,13 @@ def merge(
     inputs = _open_inputs(datasets, out)
     shared = _shared_sets(inputs)
     plan = _plan(inputs, shared, threshold=dedup)
-    finished = output_folder.finished_manifest(out, plan, overwrite=overwrite)
+    finished = output_folder.find_finished_manifest(out, plan, overwrite=overwrite)
     if finished is not None:
         return finished
     started = time.monotonic()
     rows = _Rows(inputs)
     duplicates, section = _find_duplicates(
-        rows, datasets, threshold=dedup, work=existing_folder(out), progress=progress
+        rows, datasets, threshold=dedup, work=find_existing_parent(out), progress=progress
     )
     removed = {key: rejection for key, (rejection, _) in duplicates.items()}
     hits = _merge_hits(inputs, shared)
@@ -127,7 +127,7 @@ def _open_inputs(locations: Sequence[str | Path], out: Path) -> list[Dataset]:
     return inputs
 
 
-def missing_sets(locations: Sequence[str | Path]) -> dict[str, list[str]]:
+def find_missing_sets(locations: Sequence[str | Path]) -> dict[str, list[str]]:
     """Return for each evaluation set that does not count the datasets not compared with it.
 
     Raises CurateError for a dataset that curate did not build.
@@ -189,7 +189,7 @@ def _find_duplicates(
                 n_tests.append(len(problem.tests.cases))
                 yield problem
 
-    # The section of the report identifies a row by source and number: several datasets may have the same id.
+    # Ids may repeat across datasets, so the section of the report identifies a row by source and number.
     def load(name: str) -> Problem:
         return rows.load(rows.key(int(name.rpartition("/")[2])))
 
@@ -268,7 +268,6 @@ def _sets(dataset: Dataset) -> dict[tuple[str, str | None, tuple[str, ...]], tup
 
 
 def _shared_sets(inputs: Sequence[Dataset]) -> SetCountsOfInputs:
-    """Return the sets with which all datasets were compared."""
     first, *removed_rates = map(_sets, inputs)
     return {
         name: [(name, counts), *(sets[key] for sets in removed_rates)]
@@ -312,7 +311,6 @@ def _sum_sets(in_each: Sequence[tuple[str, SetCounts]], hits: Sequence[Row]) -> 
 
 
 def _plan(inputs: Sequence[Dataset], shared: SetCountsOfInputs, *, threshold: float) -> Plan:
-    """Return the plan of the merge, which contains the plans of the datasets."""
     before = [dataset.manifest for dataset in inputs]
     sources = dict.fromkeys(name for manifest in before for name in manifest.counts)
     options: dict[str, Any] = {}

@@ -24,10 +24,10 @@ class BuildOptions:
     sample: int | None = omit_if_default(None)  # rows read from each source, chosen by the seed; None: all
 
     def __post_init__(self) -> None:
-        for name, least in (("min_tests", 0), ("tries", 1), ("cross_checks", 0), ("mutants", 0), ("limit", 1)):
+        for name, minimum in (("min_tests", 0), ("tries", 1), ("cross_checks", 0), ("mutants", 0), ("limit", 1)):
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"{name} must be at least {least}, not {value}")
+            if value is not None and value < minimum:
+                raise ValueError(f"{name} must be at least {minimum}, not {value}")
         if not 0 < self.dedup <= 1:
             raise ValueError(f"dedup must be above 0 and at most 1, not {self.dedup}")
         if not 0 <= (self.min_test_strength or 0) <= 1:

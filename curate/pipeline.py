@@ -94,7 +94,7 @@ def build(
     with _explain_errors(out):
         packages = sandbox.find_packages()
     plan = _plan(tables, options, stages, packages)
-    finished = output_folder.finished_manifest(out, plan, overwrite=overwrite)
+    finished = output_folder.find_finished_manifest(out, plan, overwrite=overwrite)
     if finished is not None:
         return finished
     for name, table in tables:  # before creating the folder
@@ -207,7 +207,6 @@ def _plan(
 
 
 def _stages_as_json(stages: Sequence[Stage]) -> Any:
-    """Return the name and the options of each stage, as JSON."""
     return [{"name": stage.name, **to_json(stage.options)} for stage in stages]
 
 
@@ -221,7 +220,7 @@ def _read(
 ) -> list[Shard]:
     """Read, filter and sketch the shards that no earlier process has read.
 
-    Raises CurateError for a file that cannot be read, and for a mapping with a field that no row has a value for.
+    Raises CurateError for a file that cannot be read, and for a field of a mapping without a value in any row.
     """
     folder.mkdir(exist_ok=True)
     remove_unfinished(folder)
@@ -289,6 +288,4 @@ def _explain_errors(out: Path) -> Iterator[None]:
                 f"a work file in {folder} is damaged ({error}). Delete this folder, and the same command starts again."
             ) from error
         reason = f"[Errno 28] {os.strerror(28)}" if isinstance(error, sqlite3.Error) else error
-        raise CurateError(
-            f"{reason}. What was verified so far is saved in {out}; the same command continues."
-        ) from error
+        raise CurateError(f"{reason}. Verified problems are saved in {out}; the same command continues.") from error

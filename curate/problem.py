@@ -92,34 +92,34 @@ class Rejection:
 COLUMNS: dict[str, tuple[str, str]] = {
     "id": ("string", "`source/native-id`, unique"),
     "source": ("string", "name of the source, as `curate sources` lists it"),
-    "statement": ("string", "the problem as its source words it, without the source's prompt template"),
+    "statement": ("string", "the problem in the words of its source, without the source's prompt template"),
     "starter_code": ("string", "signature the solution must keep; empty for stdin problems"),
     "tests": ("string", "JSON text of a `sandbox.Suite`: cases, entry_point, checker, limits"),
     "n_tests": ("int32", "distinct (input, expected) pairs in `tests`"),
     "n_tests_read": ("int32", "tests in the source, repeated ones included"),
-    "n_public_tests": ("int32", "how many leading cases of `tests` the statement shows; 0: not known"),
+    "n_public_tests": ("int32", "number of leading cases of `tests` that the statement shows; 0: unknown"),
     "verified": (
         "bool",
         "a reference solution passed every test, twice; for an expected answer: the judge of mathematics can read it, "
         "and it equals itself",
     ),
-    "reference": ("string?", "the solution that passed; null when nothing was verified"),
+    "reference": ("string?", "the solution that passed; null if none did"),
     "reference_language": ("string?", "its language: python or cpp"),
     "n_tries": ("int32", "solutions executed until one passed"),
     "cpu_seconds": (
         "float64?",
         "CPU seconds of the reference over all tests (measured, so not in content_hash)",
     ),
-    "n_references": ("int32", "solutions seen to pass every test, of those executed; 0: nothing was verified"),
+    "n_references": ("int32", "executed solutions that passed every test; 0: not verified"),
     "slowest_cpu_seconds": ("float64?", "CPU seconds of the reference at its slowest test (measured)"),
     "time_limit_seconds": (
         "float64?",
-        "wall seconds for a test, calibrated: 5 times the slowest one of the reference, at least 1, at most the "
-        "suite's own limit (measured)",
+        "wall seconds for a test: 5 times the CPU seconds of the slowest one, at least 1, at most the suite's limit "
+        "(measured)",
     ),
     "multi_answer_suspect": (
         "bool",
-        "solutions that the source accepts answer some test otherwise than expected, so it may have several answers",
+        "solutions that the source lists as accepted give unexpected answers to a test, which may have several answers",
     ),
     "test_strength": (
         "float64?",
@@ -128,27 +128,27 @@ COLUMNS: dict[str, tuple[str, str]] = {
     ),
     "n_mutants": ("int32", "wrong programs tried; 0: none"),
     "n_mutants_killed": ("int32", "of these, rejected by the tests"),
-    "n_mutants_equivalent": ("int32", "of these, never seen to differ from the reference, so not in the share"),
+    "n_mutants_equivalent": ("int32", "of these, never different from the reference, so not in the share"),
     "strongest_tests": (
         "list<int32>",
-        "indices of the tests that together reject what all reject, the strongest first; empty: not measured",
+        "indices of tests that together kill all killed mutants, the strongest first; empty: not measured",
     ),
     "trial_outputs": (
         "list<string>",
-        "for each test, what the reference printed, or said to an interactive referee; empty if it is as expected, "
-        "longer than 16 KiB, or if those before it leave no room in 256 KiB. No entries unless a referee judges and "
-        "has accepted an output. `Case.trial` (measured)",
+        "for each test, the output of the reference, or its messages to an interactor (`Case.trial`); empty if as "
+        "expected, longer than 16 KiB, or beyond 256 KiB in total. No entries unless a referee judges and has "
+        "accepted an output (measured)",
     ),
     "wrapping": (
         "string",
-        "expected values in a list of one: none, or that list was kept or removed",
+        "whether expected values are in lists of one element: none, undecided, kept or removed",
     ),
-    "solutions": ("list<string>?", "all solutions of the source; null when it publishes none"),
+    "solutions": ("list<string>?", "all solutions of the source; null if it publishes none"),
     "solution_languages": (
         "list<string>?",
-        "language of each: python (3), python2, cpp, another one as the source words it, or unknown",
+        "language of each: python (3), python2, cpp, unknown, or another name from the source",
     ),
-    "language": ("string", "language the source states for them; empty: not stated"),
+    "language": ("string", "programming language that the source states for the solutions; empty: not stated"),
     "n_pictures": ("int32", "pictures that belong to the statement"),
     "platform": ("string", "site the problem comes from, as the source names it"),
     "title": ("string", "title or name on that site"),
@@ -251,7 +251,7 @@ _DECODER = msgspec.json.Decoder(Problem)
 def encode_problem(problem: Problem) -> bytes:
     """Return the problem as one line of JSON, without a newline, for temporary files.
 
-    Raises UnicodeEncodeError if a text has half a surrogate pair.
+    Raises UnicodeEncodeError if a text has a lone surrogate.
     """
     return _ENCODER.encode(problem)
 

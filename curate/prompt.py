@@ -45,11 +45,11 @@ FINGERPRINT_TEXTS = (_STDIN, _CALL, _STARTER, _FORM)
 
 # For problems whose tests are Python code. They are not in FINGERPRINT_TEXTS, on which the samples of other problems
 # depend.
-_TESTED = """\
+_CODE_TESTS = """\
 Write Python 3 code that solves this problem. Tests in Python use what it defines as {names}; what it prints does not \
 count.
 """
-_TESTED_STARTER = """\
+_CODE_TESTS_STARTER = """\
 Solve this problem in Python 3 by completing the code below. Keep its names and signatures: tests in Python use \
 {names}; what is printed does not count.
 
@@ -57,7 +57,7 @@ Solve this problem in Python 3 by completing the code below. Keep its names and 
 {starter}
 ```
 """
-TASK_SENTENCES = (_STDIN, _CALL, _STARTER, _TESTED, _TESTED_STARTER)  # one of them comes after each statement
+TASK_SENTENCES = (_STDIN, _CALL, _STARTER, _CODE_TESTS, _CODE_TESTS_STARTER)  # one of them comes after each statement
 _GIVEN = """
 This code runs before yours, so what it defines is there:
 
@@ -70,9 +70,9 @@ _NAMES = "{% for name in names %}{{ ', ' if not loop.first }}`{{ name }}`{% endf
 # The same texts as a template, as a starting point for custom ones.
 DEFAULT_TEMPLATE = (
     "{{ statement }}\n\n{% if entry_point is none and names %}\n{% if starter_code %}\n"
-    + _TESTED_STARTER.format(names=_NAMES, starter="{{ starter_code }}")
+    + _CODE_TESTS_STARTER.format(names=_NAMES, starter="{{ starter_code }}")
     + "{% else %}\n"
-    + _TESTED.format(names=_NAMES)
+    + _CODE_TESTS.format(names=_NAMES)
     + "{% endif %}\n{% if given.strip() and given.strip() not in starter_code %}\n"
     + _GIVEN.format(given="{{ given.strip() }}")
     + "{% endif %}\n{% elif entry_point is none %}\n"
@@ -104,7 +104,7 @@ Assistant solves it. The Assistant first thinks about the reasoning process and 
 {%- endfor %}
 {%- if add_generation_prompt %}Assistant:{% endif %}"""
 FORMATS = ("chat", "base")
-VARIABLES = {
+TEMPLATE_VARIABLES = {
     "statement": "the statement of the problem",
     "starter_code": "code that the answer must complete; empty if there is none",
     "entry_point": "name of the function that the tests call; none if the program reads standard input",
@@ -123,7 +123,7 @@ class PromptFormat:
     """The form of a prompt.
 
     system              the system prompt, which is the first message; empty: none
-    template            Jinja2 template of the message that asks for a program, with the variables VARIABLES; empty:
+    template            Jinja2 template of the message that asks for a program, with TEMPLATE_VARIABLES; empty:
                         DEFAULT_TEMPLATE
     template_arguments  further arguments of the model's chat template, such as enable_thinking = false
     format              "chat": messages are formatted by the model's chat template; "base": by BASE_CHAT, for models
@@ -255,10 +255,11 @@ def _check_template(template: str) -> None:
         used = meta.find_undeclared_variables(ImmutableSandboxedEnvironment().parse(template))
     except TemplateSyntaxError as error:
         raise CurateError(f"the prompt's template is not Jinja2: line {error.lineno}: {error.message}") from error
-    for name in sorted(used - VARIABLES.keys()):
-        near = get_close_matches(name, VARIABLES, 1)
+    for name in sorted(used - TEMPLATE_VARIABLES.keys()):
+        near = get_close_matches(name, TEMPLATE_VARIABLES, 1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        raise CurateError(f"the prompt's template has no variable {name!r}; known are {', '.join(VARIABLES)}.{hint}")
+        known = ", ".join(TEMPLATE_VARIABLES)
+        raise CurateError(f"the prompt's template has no variable {name!r}; known are {known}.{hint}")
     if "statement" not in used:
         raise CurateError(
             "the prompt's template does not show the problem: put {{ statement }} where the statement belongs"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from curate.condition import Condition, evaluate, parse
 from curate.dataset.dataset import Dataset, require_outside, translate_read_errors
-from curate.derivation import Key, derive, plan_of_step
+from curate.derivation import Key, create_step_plan, derive
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
 from curate.manifest import Manifest
@@ -72,7 +72,7 @@ def write_filtered(
     require_outside(out, origin.path, origin.files("data"))
     result = _evaluate(origin, where, progress)
     options = {"where": list(result.condition_counts)}
-    plan = plan_of_step(origin.manifest, "filter", options, result.removed.values())
+    plan = create_step_plan(origin.manifest, "filter", options, result.removed.values())
     tables = solve_rates.remaining_tables(origin, {rejection.id for rejection in result.removed.values()})
     recipe = recipe or _recipe(origin.manifest, result)
     return derive([origin], result.removed, plan, tables, out, overwrite=overwrite, recipe=recipe), result
@@ -103,7 +103,6 @@ def _evaluate(origin: Dataset, where: Sequence[str], progress: Progress) -> Filt
 
 
 def _batches(origin: Dataset, conditions: Sequence[Condition]) -> "Iterator[pa.RecordBatch]":
-    """Return the rows with the columns that the conditions use."""
     columns = frozenset[str]().union(*(condition.columns for condition in conditions))
     if missing := columns - origin.columns("data"):
         raise CurateError(f"{origin.path}: its rows have no {', '.join(sorted(missing))}. Build it again.")
@@ -116,7 +115,6 @@ def _rejection(id: str, source: str, condition: Condition, holds: bool | None) -
 
 
 def _recipe(origin: Manifest, result: FilterResult) -> Mapping[str, Any] | None:
-    """Return the recipe of the dataset with this filter."""
     if result.uses_models and "difficulty" not in (origin.recipe or {}):
         return None  # it lacks the sampling of the models
     return with_step(origin.recipe, "filter", FilterConfig(tuple(result.condition_counts)))

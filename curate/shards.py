@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -34,10 +34,10 @@ from sandbox import SandboxOptions
 
 log = logging.getLogger(__name__)
 
-ROWS = 50_000  # in a shard
+ROWS_PER_SHARD = 50_000
 MAX_SHARDS = 128  # each has an open file when rows are merged
 _SUMMARY = "summary.json"
-_SMALL_BYTES = 32 * 2**20  # inputs below this size are read faster than processes start
+_MIN_POOL_BYTES = 32 * 2**20  # smaller inputs are read faster than processes start
 
 Result = TypeVar("Result")
 
@@ -60,12 +60,12 @@ class Shard:
 
 
 def plan_shards(
-    tables: Iterable[tuple[str, TableFiles]], options: BuildOptions, folder: Path, *, max_rows: int = ROWS
+    tables: Sequence[tuple[str, TableFiles]], options: BuildOptions, folder: Path, *, max_rows: int = ROWS_PER_SHARD
 ) -> list[Shard]:
     """Divide the sources into shards, in the order of their rows."""
     while True:
         parts = [(name, part) for name, table in tables for part in divide_source(name, table, options, max_rows)]
-        if len(parts) <= MAX_SHARDS or len(parts) <= len(list(tables)):
+        if len(parts) <= MAX_SHARDS or len(parts) <= len(tables):
             return [Shard(name, part, folder / f"{number:05}") for number, (name, part) in enumerate(parts)]
         max_rows *= 2
 
@@ -139,7 +139,7 @@ class ShardPool:
 
         Raises what the function raises, and CurateError if a process is killed.
         """
-        if len(calls) == 1 or self._n_bytes < _SMALL_BYTES:
+        if len(calls) == 1 or self._n_bytes < _MIN_POOL_BYTES:
             yield from enumerate(function(*call) for call in calls)
             return
         if self._options.backend == "ray" and not here:
@@ -165,7 +165,7 @@ def _map_in_processes(
             yield running[future], future.result()
     except BrokenProcessPool:
         raise CurateError(
-            "a process that worked on a shard was killed, perhaps because the memory was used up. What was done so far "
+            "a process that worked on a shard was killed, perhaps by the OOM killer. What was done so far "
             "is saved; the same command continues, with less memory if --workers is smaller."
         ) from None
     finally:

@@ -27,7 +27,7 @@ from curate.decontamination.problem_keys import derive_keys
 from curate.dedup import lsh
 from curate.dedup.duplicates import find_similar
 from curate.dedup.sketches import temporary_sketches
-from curate.derivation import Key, derive, existing_folder, plan_of_step
+from curate.derivation import Key, create_step_plan, derive, find_existing_parent
 from curate.difficulty.table import remaining_tables
 from curate.errors import CurateError, PlanMismatchError
 from curate.manifest import MANIFEST, Manifest
@@ -67,16 +67,17 @@ def split(
     require_outside(out, origin.path, origin.files("data"))
     if (out / MANIFEST).exists():
         raise CurateError(f"{out} is a dataset itself. Choose another --out for the parts.")
-    removed = _removed_by_part(origin, options, existing_folder(out), progress)
+    removed = _removed_by_part(origin, options, find_existing_parent(out), progress)
     chosen = {"sizes": options.sizes, "similarity": options.similarity, "seed": options.seed}
     plans = {
-        part: plan_of_step(origin.manifest, STEP, {"part": part, **chosen}, rejections.values())
+        part: create_step_plan(origin.manifest, STEP, {"part": part, **chosen}, rejections.values())
         for part, rejections in removed.items()
     }
     recipe = recipe or with_step(origin.manifest.recipe, STEP, options)
     with output_folder.lock_output(out, out / ".lock", temporary=True):
         finished = {
-            part: output_folder.finished_manifest(out / part, plan, overwrite=overwrite) for part, plan in plans.items()
+            part: output_folder.find_finished_manifest(out / part, plan, overwrite=overwrite)
+            for part, plan in plans.items()
         }
         _remove_others(out, list(plans), overwrite=overwrite)
         for part in plans:
@@ -129,7 +130,7 @@ def _remove_others(out: Path, names: Sequence[str], *, overwrite: bool) -> None:
 
 
 class UnionFind:
-    """The clusters of linked rows (union-find)."""
+    """A union-find structure of linked rows."""
 
     def __init__(self, n_rows: int) -> None:
         self._parents = list(range(n_rows))

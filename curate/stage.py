@@ -30,7 +30,7 @@ class BuildRow:
     problem    the problem, updated by these stages
     rejection  None if the problem is kept
     failures   failures of its solutions on the most informative test; empty if there are none
-    suspicion  reason to suspect the tests of a kept problem; empty for none
+    suspicion  reason why a kept problem may have several right outputs; empty for none
     """
 
     problem: Problem
@@ -75,7 +75,7 @@ class ProblemStage(Stage, Generic[Record]):
     The methods must be pure functions: the build calls them in several processes, and again after a restart.
 
     record_type: a type that curate/json_records.py can write and read, such as a frozen dataclass, int or str
-    seed: seed of the sandbox that `examine` uses; None if it executes no programs. In this case, several processes
+    seed: seed of the sandbox that `examine` uses; None if it executes no programs. Without a seed, several processes
         examine the shards of a large build, so the class must be importable
     includes_rejected: whether the stage also examines problems that earlier stages have rejected
     """

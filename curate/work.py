@@ -193,14 +193,14 @@ class WorkFile(Closeable):
         return self.ids(f"rejected_by IS NULL AND number IN {of_stage}", name)
 
     def kept(self) -> Iterator[tuple[int, bytes, bool]]:
-        """Yield number, JSON as read, and whether a stage has examined it, of each kept problem, sorted by id."""
+        """Yield the number, the JSON and whether a record exists of each kept problem, sorted by id."""
         return self._connection.execute(
             "SELECT item.number, row, EXISTS (SELECT 1 FROM record WHERE record.number = item.number) "
             "FROM item JOIN problem USING (number) WHERE rejected_by IS NULL ORDER BY id, item.number"
         )
 
     def ranking_columns(self, stage: int) -> tuple["Numbers", "Numbers", "Numbers"]:
-        """Return number, `verified` and number of tests of the remaining problems, by number."""
+        """Return the number, `verified` and number of tests of each remaining problem, sorted by number."""
         import numpy as np
 
         query = f"SELECT number, verified, n_tests FROM item WHERE {_REMAINING} ORDER BY number"
@@ -208,14 +208,14 @@ class WorkFile(Closeable):
         return rows[:, 0].copy(), rows[:, 1].astype(np.uint8), rows[:, 2].copy()
 
     def rejections(self, stage: int | None = None) -> Iterator[tuple[bytes, int, Rejection]]:
-        """Yield ids, numbers and rejections of the rows that this stage rejected, or all if None, sorted by id."""
+        """Yield id, number and rejection of each row that a stage rejected, sorted by id. stage: None for all stages"""
         condition = "rejected_by IS NOT NULL" if stage is None else "rejected_by = ?"
         query = f"SELECT id, number, rejection FROM item WHERE {condition} ORDER BY id, number"
         for id, number, rejection in self._connection.execute(query, () if stage is None else (stage,)):
             yield id, number, _load(rejection)
 
     def rejection_counts(self) -> Iterator[tuple[str, str, int]]:
-        """Yield stage, reason and number of rows of the rejections."""
+        """Yield each stage and reason of rejections, with the number of rows."""
         return self._connection.execute(
             "SELECT json_extract(rejection, '$.stage') stage, json_extract(rejection, '$.reason') reason, count(*) "
             "FROM item WHERE rejection IS NOT NULL GROUP BY 1, 2"
@@ -287,7 +287,6 @@ class NewWorkFile:
             self._insert()
 
     def _insert(self) -> None:
-        """Write the buffered rows."""
         self._connection.executemany("INSERT INTO item VALUES (?, ?, ?, ?, ?, ?, ?, ?)", self._items)
         self._connection.executemany("INSERT INTO problem VALUES (?, ?)", self._rows)
         self._items, self._rows, self._n_bytes = [], [], 0
@@ -330,7 +329,7 @@ def _fsync(path: Path) -> None:
 
 
 def has_records(path: Path) -> bool:
-    """Return whether a stage has examined a problem of a work file; also True if the file is damaged."""
+    """Return whether a work file has records of stages, or is damaged."""
     try:
         with closing(_connect(path)) as connection:
             return connection.execute("SELECT 1 FROM record LIMIT 1").fetchone() is not None
@@ -352,7 +351,6 @@ def _pending(rejected: bool) -> str:
 
 
 def _item_columns(problem: Problem) -> tuple[bool, int, float]:
-    """Return the values of a problem that are columns of `item`."""
     return problem.verified, len(problem.tests.cases), problem.cpu_seconds or 0.0
 
 

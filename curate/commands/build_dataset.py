@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from curate.commands.options import against_option, dedup_option
-from curate.commands.printing import print_contamination, print_funnel, print_hashes, rejected_rows
+from curate.commands.printing import print_contamination, print_funnel, print_hashes, read_rejected_rows
 from sandbox.commands import options
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 
@@ -48,21 +48,21 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     default=8,
     show_default=True,
-    help="Solutions to execute before giving up on a problem.",
+    help="Maximum number of solutions to execute per problem.",
 )
 @click.option(
     "--cross-checks",
     type=click.IntRange(min=0),
     default=3,
     show_default=True,
-    help="Further solutions to execute on all tests of a verified problem, to see whether they agree.",
+    help="Further solutions to execute on all tests of a verified problem, to check their agreement.",
 )
 @click.option(
     "--mutants",
     type=click.IntRange(min=0),
     default=24,
     show_default=True,
-    help="Wrong programs to make from each reference, to see how many its tests reject. 0 skips this.",
+    help="Wrong programs to make from each reference, to measure the strength of its tests. 0 skips this.",
 )
 @click.option(
     "--min-test-strength",
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     type=click.Choice(["keep", "drop"]),
     default="keep",
     show_default=True,
-    help="What to do with problems from sources that publish no solutions.",
+    help="Keep or drop problems from sources that publish no solutions.",
 )
 @dedup_option
 @against_option(required=False)
@@ -95,7 +95,7 @@ if TYPE_CHECKING:
 @options.sandbox_options
 @click.option("--dry-run", is_flag=True, help="Read and filter only; execute and write nothing.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing dataset in the folder.")
-@click.option("--show-recipe", is_flag=True, help="Print the recipe that was given, or that the options make, as TOML.")
+@click.option("--show-recipe", is_flag=True, help="Print the given recipe, or the recipe of the options, as TOML.")
 def command(
     recipe: str | None,
     sources: tuple[str, ...],
@@ -110,10 +110,9 @@ def command(
     """Turn raw problems into a verified, deduplicated dataset.
 
     RECIPE is a TOML file with sources, options and further steps up to exports; the name of a bundled recipe; or a
-    finished dataset, whose manifest has its recipe. Without one, --source and the options below say
-    what to build.
+    finished dataset, whose manifest has its recipe. Without one, --source and the options below describe the build.
 
-    Work is saved as it goes: after an interruption the same command continues.
+    Progress is saved: after an interruption, the same command continues.
     """
     require_extra("data")
     from curate.errors import CurateError
@@ -229,7 +228,7 @@ def _print_dataset(step: str, folder: Path, manifest: "Manifest") -> None:
     label = f"{step}: "
     if step == "build":
         label = ""
-        print_funnel(manifest.counts, rejected_rows(folder))
+        print_funnel(manifest.counts, read_rejected_rows(folder))
         if manifest.decontamination:
             click.echo()
             print_contamination(manifest.decontamination)

@@ -47,7 +47,7 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
             outcome = preview_filter(dataset, where, progress=progress)
         else:
             manifest, outcome = write_filtered(dataset, where, out, overwrite=overwrite, progress=progress)
-    _print(outcome)
+    _print_counts(outcome)
     if out is None:
         return
     click.echo(f"\n{manifest.n_kept} problems in {out}; the others are in the config `rejected`")
@@ -55,9 +55,9 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
     sys.exit(0 if manifest.n_kept else 1)
 
 
-def _print(outcome: "FilterResult") -> None:
-    """Print for how many rows each condition is true, false and not known."""
+def _print_counts(outcome: "FilterResult") -> None:
+    """Print the numbers of rows for which each condition is true, false or unknown."""
     click.echo(f"{'true':>8}{'false':>8}{'unknown':>9}  condition")
     for text, n in outcome.condition_counts.items():
         click.echo(f"{n.get(True, 0):>8}{n.get(False, 0):>8}{n.get(None, 0):>9}  {' '.join(text.split())}")
-    click.echo(f"{outcome.n_rows - len(outcome.removed)} of {outcome.n_rows} rows stay")
+    click.echo(f"{outcome.n_rows - len(outcome.removed)} of {outcome.n_rows} rows remain")

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from curate.commands.options import dedup_option
-from curate.commands.printing import print_contamination, print_funnel, print_hashes, rejected_rows
+from curate.commands.printing import print_contamination, print_funnel, print_hashes, read_rejected_rows
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import warn
 
@@ -24,13 +24,13 @@ def command(datasets: tuple[Path, ...], out: Path, dedup: float, overwrite: bool
     """
     require_extra("data")
     from curate.errors import CurateError
-    from curate.merging import merge, missing_sets
+    from curate.merging import find_missing_sets, merge
 
     interrupted = "the datasets are unchanged; run the same command to start again"
     with report_user_errors(CurateError, OSError, interrupt_message=interrupted), ProgressBar() as progress:
-        missing = missing_sets(datasets)
+        missing = find_missing_sets(datasets)
         manifest = merge(datasets, out, dedup=dedup, overwrite=overwrite, progress=progress)
-    print_funnel(manifest.counts, rejected_rows(out))
+    print_funnel(manifest.counts, read_rejected_rows(out))
     if manifest.decontamination:
         click.echo()
         print_contamination(manifest.decontamination)

@@ -17,9 +17,9 @@ include_option = click.option(
     "--include",
     multiple=True,
     type=click.Choice(INCLUDE_CHOICES),
-    help="Also include rows that are not trusted: unverified rows, which have no reference that passed the tests; "
-    "suspects, whose tests may have several right answers and accept only one; or an altered dataset, whose rows are "
-    "not those that its manifest describes. Can be given several times.",
+    help="Also include untrusted rows: unverified rows, without a reference that passed the tests; suspects, "
+    "whose tests may have several right answers and accept only one; or an altered dataset, whose rows differ from its "
+    "manifest. Repeatable.",
 )
 
 dedup_option = click.option(
@@ -45,13 +45,13 @@ _ARGUMENT = click.option(
     "template_arguments",
     multiple=True,
     metavar="NAME=JSON",
-    help="An argument of the model's chat template, such as enable_thinking=false. Can be given several times.",
+    help="An argument of the model's chat template, such as enable_thinking=false. Repeatable.",
 )
 _FORMAT = click.option(
     "--prompt-format",
     "prompt_format",
     type=click.Choice(FORMATS),
-    help="Form of the prompt. base: as DeepSeek-R1-Zero was asked, where there is no chat template.  [default: chat]",
+    help="Form of the prompt. base: that of DeepSeek-R1-Zero, for models without a chat template.  [default: chat]",
 )
 
 

@@ -59,7 +59,7 @@ def print_funnel(counts: Mapping[str, SourceCounts], rejected: Iterable[Mapping[
                     click.echo(f"    {reason}: {one_line(example, _EXAMPLE_CHARACTERS)}")
 
 
-def rejected_rows(dataset: Path) -> Iterator[dict[str, Any]]:
+def read_rejected_rows(dataset: Path) -> Iterator[dict[str, Any]]:
     """Yield the rejected rows of a finished dataset, as print_funnel takes them."""
     from curate.dataset.dataset import Dataset
 

@@ -46,7 +46,6 @@ def command(dataset: Path, as_json: bool) -> None:
 
 
 def _head(numbers: "Numbers") -> Iterator[str]:
-    """Yield the lines about the dataset as a whole."""
     sources, dataset = numbers["funnel"]["sources"].values(), numbers["dataset"]
     kept, read = (sum(count[name] for count in sources) for name in ("kept", "read"))
     yield f"{kept} of {read} problems were kept"

@@ -38,9 +38,9 @@ def _hash_option(name: str, covers: str) -> Callable[[Command], Command]:
     help="With --run: folder of the report audit.md and audit.json.  [default: audits/ and the dataset's name]",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the audit of another source or sample in the folder --out.")
-@_hash_option("content", "what is in the rows, without measured columns")
-@_hash_option("reward", "what decides rewards")
-@_hash_option("manifest", "everything that the manifest says")
+@_hash_option("content", "the rows without measured columns")
+@_hash_option("reward", "the columns on which rewards depend")
+@_hash_option("manifest", "the whole manifest")
 @options.sandbox_options
 def command(
     dataset: str,
@@ -51,13 +51,13 @@ def command(
     sandbox: "SandboxOptions",
     **expected: str | None,
 ) -> None:
-    """Check that the rows of DATASET are those that its manifest describes.
+    """Compare the rows of DATASET with its manifest.
 
-    Every row is read, the hashes are computed again, and the counts are compared. Ids must be unique, and tests
-    readable. Anyone can write a manifest, so also give the hashes that the publisher of DATASET states. With --run,
-    references are also executed on their tests. DATASET can then also be raw data of a source, as in
-    deepcoder=LOCATION: solutions are executed, and the folder --out becomes a dataset of the rows that pass, with its
-    report. The exit status is 1 if something is wrong.
+    Reads every row, computes the hashes again, and compares the counts. Ids must be unique, and tests readable. Anyone
+    can write a manifest, so also give the hashes that the publisher of DATASET states. With --run, references are also
+    executed on their tests. DATASET can then also be raw data of a source, as in deepcoder=LOCATION: solutions are
+    executed, and the folder --out becomes a dataset of the rows that pass, with its report. The exit status is 1 if
+    something is wrong.
     """
     require_extra("data")
     from curate.errors import CurateError
@@ -76,14 +76,14 @@ def command(
             _check(dataset, expected)
         return
     if any(expected.values()):
-        raise click.UsageError("--run compares no published hashes. Leave it out, or leave out the hashes.")
+        raise click.UsageError("--run does not compare published hashes. Leave out --run or the hashes.")
     out = out or Path("audits") / (name if is_source else Path(dataset.partition("@")[0]).resolve().name)
     interrupted = f"judgements are saved in {out}; run the same command to continue"
     with (
         report_user_errors(CurateError, SandboxError, OSError, interrupt_message=interrupted),
         ProgressBar() as progress,
     ):
-        from curate.audit import audit_references, audit_source, format_lines, write
+        from curate.audit import audit_dataset, audit_source, format_lines, write
         from curate.dataset.location import resolve_dataset_folder
 
         if is_source:
@@ -92,7 +92,7 @@ def command(
             )
         else:
             folder = resolve_dataset_folder(dataset)
-            audit = audit_references(
+            audit = audit_dataset(
                 folder, out, sample=n_rows, seed=seed, sandbox=sandbox, subject=dataset, progress=progress
             )
         write(audit, out)
@@ -116,7 +116,7 @@ def _check(dataset: str, expected: Mapping[str, str | None]) -> None:
     for table, n in integrity.n_rows.items():
         click.echo(f"{table:<10}{n} rows")
     print_lines(f"{name}: rewritten by another program, with the same rows" for name in integrity.rewritten)
-    print_lines(f"{name}: no part of the dataset, so it was not checked" for name in untracked_names(opened.path))
+    print_lines(f"{name}: not part of the dataset, so not checked" for name in untracked_names(opened.path))
     print_lines(map(str, integrity.faults))
     if integrity.faults:
         raise click.ClickException(f"{dataset} is not what its manifest describes.")
@@ -129,7 +129,7 @@ def _check(dataset: str, expected: Mapping[str, str | None]) -> None:
         if value and value.lower() != actual[name]:
             raise click.ClickException(
                 f"{dataset} is not the dataset that was published: its {name.replace('_', ' ')} is {actual[name]}, not "
-                f"{value}. Fetch it again."
+                f"{value}. Download it again."
             )
 
 

@@ -25,18 +25,18 @@ from curate.text.document import (
     Section,
     Table,
     Text,
+    escape_markdown,
     markdown_code,
     markdown_lines,
-    markdown_text,
 )
 
 CARD = "README.md"
-DIFFICULTY = "difficulty"  # the table of solve rates, to which a command adds models later
+DIFFICULTY = "difficulty"  # the table of solve rates; `curate difficulty` adds models
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 _INTRODUCTION = """\
 {kept} programming problems with tests. For {verified} of them a reference solution was executed in a sandbox and
-passed every test, twice; the others come from sources that publish no solutions (`verified` is false). Rows that fell
-out are in the config `rejected`, each with its reason. The config `evidence` has their statements and, for rows whose
+passed every test, twice; the others come from sources that publish no solutions (`verified` is false). Rejected rows
+are in the config `rejected`, each with its reason. The config `evidence` has their statements and, for rows whose
 solutions failed, the test, the expected and the actual outputs. It has the same for rows that stay and may have several
 right answers.
 
@@ -48,8 +48,8 @@ rejected = load_dataset(DIR, 'rejected', split='train')
 evidence = load_dataset(DIR, 'evidence', split='train')
 ```
 
-{questions}`report.html` shows what became of the rows, how strong the tests are and what was removed; `report.json` has
-its numbers."""
+{questions}`report.html` shows the rows by result, the strength of the tests and the removed rows; `report.json` has its
+numbers."""
 _QUESTIONS = """\
 There are also {n} questions of mathematics, with an expected answer in place of tests. For {verified} of them,
 math-verify can read the answer and finds it equal to itself, which does not show that the answer is right.
@@ -57,7 +57,7 @@ math-verify can read the answer and finds it equal to itself, which does not sho
 """
 _COUNT_QUESTIONS = "SELECT count(*) AS n, count(*) FILTER (verified) AS verified FROM rows WHERE expected_answer <> ''"
 _CONTAMINATION = """\
-Rows that hold an item of these evaluation sets were removed: same key or address, same text, a short item in
+Rows with an item of these evaluation sets were removed: same key or address, same text, a short item in
 one piece, or at least half of an item's word 8-grams without boilerplate. The config `contamination`
 has every hit with its item, score and the words in common, and those of a fifth to a half, which stayed."""
 _TESTS_AND_TIME = """
@@ -144,7 +144,7 @@ def _sections(manifest: Manifest, dataset: Dataset) -> Iterator[Section]:
     ]
     funnel_table = Table(["source", "read", "rejected", "kept", "verified"], funnel)
     reason_table = Table(["source", "stage", "reason", "rows"], reasons)
-    yield Section("What became of the rows", [funnel_table, reason_table])
+    yield Section("Rows by result", [funnel_table, reason_table])
     yield from _contamination(manifest)
     yield _tests_and_time(dataset)
     plan = manifest.plan
@@ -157,7 +157,7 @@ def _sections(manifest: Manifest, dataset: Dataset) -> Iterator[Section]:
     yield Section("How it was made", [*beginning, making])
     note = "Licences are those the sources state; statements may have further owners."
     files = Table(["source", "licence", "files", "sha256"], list(_input_files(manifest)))
-    yield Section("Where it comes from", [files], note)
+    yield Section("Sources", [files], note)
     evidence = "Config `evidence`, whose texts are cut after 4 KiB and which the content hash leaves out:"
     rejected = Text(Markdown("Config `rejected`:"))
     columns: list[Block] = [_meanings(COLUMNS), rejected, _meanings(REJECTED_COLUMNS), Text(Markdown(evidence))]
@@ -166,7 +166,6 @@ def _sections(manifest: Manifest, dataset: Dataset) -> Iterator[Section]:
 
 
 def _contamination(manifest: Manifest) -> Iterator[Section]:
-    """Yield the section on evaluation sets, if rows were compared with any."""
     sets = manifest.decontamination
     if sets:
         warnings = [Text(f"{name}: {count.warning}", "warning") for name, count in sets.items() if count.warning]
@@ -183,7 +182,7 @@ def _tests_and_time(dataset: Dataset) -> Section:
         )
     ]
     note = "CPU seconds are those of the reference over all tests of a problem, on the machine of this build."
-    header = ["source", "problems", "median tests", "most tests", "median CPU s", "most CPU s"]
+    header = ["source", "problems", "median tests", "max tests", "median CPU s", "max CPU s"]
     return Section("Tests and time", [Table(header, rows)], note)
 
 
@@ -198,12 +197,12 @@ def _difficulty(manifest: Manifest, dataset: Dataset) -> Iterator[Section]:
         samples = rates["samples"] / rates["problems"]
         settings = [rates["temperature"], rates["top_p"], rates["max_tokens"]]
         rows.append([rates["model"], rates["problems"], samples, *estimates, *settings])
-    header = ["model", "problems", "samples of each", "pass@1", "pass@k", "cut off", "temperature", "top_p"]
+    header = ["model", "problems", "samples per problem", "pass@1", "pass@k", "truncated", "temperature", "top_p"]
     note = "Answers of models, executed against all tests; the config `difficulty` has them problem by problem."
-    blocks: list[Text | Table] = [Text(Markdown(note)), Table([*header, "most tokens"], rows)]
+    blocks: list[Text | Table] = [Text(Markdown(note)), Table([*header, "max tokens"], rows)]
     if chosen := manifest.solve_rate:
         text = f"Only problems with a solve rate of {chosen.band} (both included) were kept: "
-        blocks.append(Text(f"{text}{', '.join(chosen.models)}. The table above is of all that were sampled."))
+        blocks.append(Text(f"{text}{', '.join(chosen.models)}. The table above covers all sampled problems."))
     yield Section("Difficulty", blocks)
 
 
@@ -234,18 +233,17 @@ def _building(plan: Plan) -> str:
         "first, until one passed every test; that one was run a second time with another seed.",
         f"{options.cross_checks} further solutions were run on all tests, to see whether they agree.",
         f"Up to {options.mutants} wrong programs were made of each reference, to see how many its tests reject; "
-        f"least share asked for: {options.min_test_strength or 'none'}.",
+        f"required share: {options.min_test_strength or 'none'}.",
         f"Problems of sources without solutions: {options.no_reference}.",
         "The same text, or word 5-gram Jaccard similarity of at least "
         f"{options.dedup} to a row that stays: removed, unless titles, functions or tests differ.",
         *([f"Stages, chosen by the caller: {', '.join(stages)}."] if stages else []),
         f"Seed {options.seed}.",
     ]
-    return "\n".join(f"- {markdown_text(line)}" for line in lines)
+    return "\n".join(f"- {escape_markdown(line)}" for line in lines)
 
 
 def _step(step: StepPlan) -> str:
-    """Describe a step after the build that removed rows."""
     options = step.options
     if step.step == "filter":
         conditions = "; ".join(map(markdown_code, options["where"]))

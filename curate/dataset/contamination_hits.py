@@ -10,13 +10,13 @@ from curate.text.document import Share, Table
 RULES = ("same_key", "in_window", "same_text", "whole_item", "contained")
 
 HIT_COLUMNS = {
-    "row": ("int32", "position among the rows compared, from zero"),
-    "id": ("string", "its id, or file and position"),
-    "source": ("string", "its source"),
-    "set": ("string", "evaluation set, by the name it was given"),
-    "item": ("string", "id of the item in it, or file and position; for in_window the window"),
+    "row": ("int32", "position among the compared rows, from 0"),
+    "id": ("string", "id of the row, or its file and position"),
+    "source": ("string", "source of the row"),
+    "set": ("string", "name of the evaluation set"),
+    "item": ("string", "id of the item, or its file and position; for in_window, the window"),
     "rule": ("string", ", ".join(RULES)),
-    "score": ("float64", "share of the item's word 8-grams that the row has; 1 for the other rules"),
+    "score": ("float64", "for `contained`, share of the item's word 8-grams that the row has; otherwise 1"),
     "span": ("string", "the longest sequence of words in common, as in the row; or the key, or the date"),
     "verdict": ("string", "removed or review"),
 }
@@ -24,7 +24,7 @@ HIT_COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class ContaminationHit:
-    """A match of a row and an item. HIT_COLUMNS explains the fields."""
+    """A match of a row and an evaluation item. HIT_COLUMNS documents the fields."""
 
     row: int
     id: str
@@ -39,7 +39,7 @@ class ContaminationHit:
 
 def contamination_table(sets: Mapping[str, Mapping[str, Any]]) -> Table:
     """Return a row for each evaluation set. sets: SetCounts as JSON, by the name of the set"""
-    header = ["evaluation set", "items", "rows compared", "removed", "rate", "by rule", "to be looked at"]
+    header = ["evaluation set", "items", "rows compared", "removed", "rate", "by rule", "to review"]
     rows = []
     for name, count in sets.items():
         rules = ", ".join(f"{rule} {n}" for rule, n in count["rules"].items()) or "-"

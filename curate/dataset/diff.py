@@ -108,7 +108,7 @@ def diff_datasets(old: Dataset, new: Dataset, *, progress: Progress = no_progres
     if hashes[0] != hashes[1]:
         compared = sorted(columns & others - MEASURED_COLUMNS)
         if "id" not in compared:
-            raise CurateError(f"{old.path} and {new.path}: their rows have no ids, so they cannot be told apart.")
+            raise CurateError(f"{old.path} and {new.path}: their rows have no ids, so they cannot be compared.")
         fates, changed = _compare_rows(old, new, compared, progress)
     return DatasetDiff(
         same_content=hashes[0] == hashes[1],

@@ -35,7 +35,7 @@ def list_rows(dataset: Dataset, limit: int) -> Iterator[str]:
     manifest = dataset.manifest
     if manifest.n_kept > len(first):
         yield f"... and {manifest.n_kept - len(first)} more"
-    yield f"\n{manifest.n_kept} problems; {manifest.n_rejected} rows fell out (see `curate stats`)"
+    yield f"\n{manifest.n_kept} problems; {manifest.n_rejected} rows were rejected (see `curate stats`)"
 
 
 def show_row(dataset: Dataset, id: str) -> Iterator[str]:
@@ -48,7 +48,7 @@ def show_row(dataset: Dataset, id: str) -> Iterator[str]:
         yield f"{escape_unprintable(row['id'])}  {one_line(row['title'], 200)}".rstrip()
         yield from terminal_lines(_kept_sections(dataset, row))
     for row in rejected:
-        yield f"{escape_unprintable(row['id'])} fell out"
+        yield f"{escape_unprintable(row['id'])} was rejected"
         facts = ((name, row[name]) for name in ("stage", "reason", "cause", "detail") if row.get(name))
         yield from (f"  {name:<7} {one_line(value, 1000)}" for name, value in facts)
         yield from terminal_lines(_rejected_sections(dataset, row))
@@ -96,7 +96,7 @@ def _kept_sections(dataset: Dataset, row: Mapping[str, Any]) -> Iterator[Section
     names = [name for name in _RATE_COLUMNS if rates and name in rates[0]]
     table = Table(names, [[_display(rate[name]) for name in names] for rate in rates])
     yield Section("Solve rate", [table if rates else Text("not measured")])
-    yield Section("Where it comes from", [_provenance(dataset, row)])
+    yield Section("Origin", [_provenance(dataset, row)])
     removed_names = ("id", "reason", "detail")
     if dataset.columns("rejected").issuperset(removed_names):
         rejected = dataset.rows("rejected", removed_names)
@@ -157,7 +157,7 @@ def _strength(row: Mapping[str, Any]) -> str:
         return "not measured"
     wrong = row["n_mutants"] - row["n_mutants_equivalent"]
     numbers = ", ".join(str(index + 1) for index in row["strongest_tests"])
-    strongest = f"those that catch most are tests {numbers}" if numbers else "no test catches any"
+    strongest = f"the strongest tests are {numbers}" if numbers else "no test catches any"
     return f"{row['test_strength']:.3g}: {row['n_mutants_killed']} of {wrong} wrong programs caught\n{strongest}"
 
 
@@ -195,7 +195,7 @@ def _evidence(row: Mapping[str, Any]) -> Iterator[Section]:
     for name, language, verdict, message, output, source in zip(
         names, *(row[column] for column in PROGRAM_COLUMNS), strict=True
     ):
-        # If there is an output, the message only repeats its beginning.
+        # The message repeats the beginning of an output.
         messages = [Text(f"{message.rstrip()}\n", "message")] if output is None and message else []
         yield Section(f"{name.capitalize()}, {language}: {verdict}", [*messages, Text(source, "code")])
 

@@ -17,7 +17,7 @@ from curate.dataset.dataset import Dataset, translate_read_errors
 from curate.dataset.digests import DIGESTS, TABLES, RowHasher
 from curate.dataset.files import find_dataset_files, hash_files
 from curate.errors import CurateError
-from curate.manifest import MANIFEST, InputFile, Manifest, hash_of
+from curate.manifest import MANIFEST, InputFile, Manifest, compute_hash
 from curate.problem import COLUMNS, DEFAULT_VALUES
 from curate.progress import Progress, no_progress, with_progress
 from curate.reading.tables import path_sha256
@@ -27,7 +27,7 @@ from sandbox import Suite
 
 EXAMPLES = 3
 CARD = "README.md"
-_REGENERATED_FILES = (CARD, "report.json", "report.html")  # commands may change them, but each dataset has them
+_REGENERATED_FILES = (CARD, "report.json", "report.html")  # required, but commands may change them
 _SHADOWS = (".huggingface.yaml", "dataset_infos.json")  # files that `datasets` prefers to the front matter of the card
 _OTHER_FILE = "not the file that was written"
 _COUNTED_ROWS = 50_000
@@ -77,7 +77,7 @@ def check_integrity(dataset: Dataset, *, read_rows: bool = False, progress: Prog
     progress   called with the progress of reading
     """
     manifest, built = dataset.manifest, dataset.manifest.build is not None
-    actual = hash_of(json.loads((dataset.path / MANIFEST).read_text(encoding="utf-8")))
+    actual = compute_hash(json.loads((dataset.path / MANIFEST).read_text(encoding="utf-8")))
     missing, added, changed = _file_differences(dataset)
     faults = list(_count_faults(dataset)) if built else []
     content_hash, reward_hash = manifest.content_hash or None, manifest.reward_hash or None
@@ -121,19 +121,19 @@ def check_trusted(
         return
     take = "--include altered takes the dataset as it is."
     if not (folder / MANIFEST).exists() and (folder / "data").is_dir():
-        raise CurateError(f"{folder}: there is no {MANIFEST} that says which rows it should have. {take}")
+        raise CurateError(f"{folder}: there is no {MANIFEST} to compare the rows with. {take}")
     require_intact(folder, advice=take, read_rows=read_rows, progress=progress)
 
 
 def warnings(dataset: Dataset) -> Iterator[str]:
-    """Yield a message if a dataset is not what its manifest describes."""
+    """Yield a warning if a dataset differs from its manifest."""
     found = check_integrity(dataset)
     if found.faults:
         yield f"{mismatch_message(dataset.path, found.faults)} `curate verify {dataset.path}` shows all."
 
 
 def mismatch_message(folder: Path, faults: Sequence[Discrepancy]) -> str:
-    """Return a message that says what is wrong with a dataset."""
+    """Return a message with the first faults of a dataset."""
     shown = "; ".join(map(str, faults[:EXAMPLES])) + ("; and more" if len(faults) > EXAMPLES else "")
     return f"{folder}: the rows are not those that {MANIFEST} describes: {shown}."
 
@@ -179,7 +179,6 @@ def _without_difficulty(configs: Iterable[Mapping[str, Any]]) -> list[Mapping[st
 
 
 def _file_differences(dataset: Dataset) -> tuple[list[str], list[str], list[str]]:
-    """Return the names of missing, added and changed files."""
     recorded = {file.name: file for file in dataset.manifest.files}
     present = output_folder.immutable_file_names(dataset.path) if recorded else []
     missing = [name for name in recorded if name not in present]
@@ -215,7 +214,6 @@ def _count_faults(dataset: Dataset) -> Iterator[Discrepancy]:
 
 
 def _count_values(dataset: Dataset, table: str, columns: Sequence[str]) -> "Counter[Any]":
-    """Count the rows of a table by the values of these columns."""
     counts = Counter[Any]()
     for batch in dataset.batches(table, columns, rows=_COUNTED_ROWS):
         counts.update(zip(*(batch.column(name).to_pylist() for name in columns), strict=True))

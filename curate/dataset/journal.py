@@ -23,7 +23,7 @@ _MAX_NAMED = 8  # damaged lines in a message
 
 
 class ResultJournal(Closeable):
-    """Records, each under a key that names everything it depends on. Of several records of a key, the last counts.
+    """Records by keys that cover all their inputs. Of several records of a key, the last counts.
 
     The file is locked until `close`.
 
@@ -84,7 +84,7 @@ class ResultJournal(Closeable):
 
 
 class JournalRecords(Mapping[str, Result], Generic[Result]):
-    """The records of some problems by id. Each access reads the file, and raises CurateError if `read` refuses it."""
+    """The records of some problems by id. Access reads the file; raises CurateError if `read` raises ValueError."""
 
     def __init__(self, path: Path, offsets: dict[str, int], read: Callable[[Any], Result]) -> None:
         self._path, self._offsets, self._read = path, offsets, read

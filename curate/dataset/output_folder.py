@@ -27,8 +27,8 @@ DATASET_ENTRIES = (*_WRITTEN_ONCE, "difficulty", "README.md", "report.json", "re
 WORK, PLAN = ".work", "plan.json"
 
 
-def finished_manifest(out: Path, plan: Plan, *, overwrite: bool) -> Manifest | None:
-    """Return the manifest of the folder if it is finished with exactly this plan; None if it has to be built.
+def find_finished_manifest(out: Path, plan: Plan, *, overwrite: bool) -> Manifest | None:
+    """Return the manifest of the folder if it is finished with this plan; None if it has to be built.
 
     Raises CurateError if the folder contains anything else.
     """
@@ -50,7 +50,7 @@ def finished_manifest(out: Path, plan: Plan, *, overwrite: bool) -> Manifest | N
     except (ValueError, KeyError, TypeError):
         raise CurateError(f"{out / MANIFEST} is not a curate manifest. Choose another --out.") from None
     if manifest is not None:
-        if _read_work_plan(out / WORK) in (None, wanted):  # left by a build killed at its very end
+        if _read_work_plan(out / WORK) in (None, wanted):  # left by a build killed after its commit
             shutil.rmtree(out / WORK, ignore_errors=True)
         return manifest
     if not overwrite:
@@ -106,7 +106,7 @@ def open_work_folder(out: Path, plan: Plan, *, overwrite: bool) -> Iterator[Path
     work, wanted = out / WORK, to_json(plan)
     with lock_output(out, work / "lock"):
         if (out / MANIFEST).exists() and not overwrite:
-            raise CurateError(f"another command has just finished {out}. Type the same command again.")
+            raise CurateError(f"another command has just finished {out}. Run the same command again.")
         work_plan = _read_work_plan(work)
         if work_plan not in (None, wanted):
             if not overwrite and any(map(has_records, work.glob(f"{SHARDS}/*/{FILE}"))):
@@ -131,7 +131,7 @@ def commit_output(work: Path, out: Path, manifest: Manifest) -> Manifest:
 
     Returns the manifest, to which the files that were written and its own hash have been added.
     """
-    (out / MANIFEST).unlink(missing_ok=True)  # a dataset that is being replaced must not look finished
+    (out / MANIFEST).unlink(missing_ok=True)  # so no reader takes a partly replaced dataset for a finished one
     for name in DATASET_ENTRIES:
         old, new = out / name, work / "final" / name
         if (old / WORK).is_dir():  # keep a model's samples, which are expensive; their names are cache keys
@@ -144,9 +144,9 @@ def commit_output(work: Path, out: Path, manifest: Manifest) -> Manifest:
         if new.exists():
             new.rename(old)
     manifest = replace(manifest, files=immutable_files(out))
-    manifest = replace(manifest, manifest_hash=manifests.hash_of(manifests.to_json(manifest)))
+    manifest = replace(manifest, manifest_hash=manifests.compute_hash(manifests.to_json(manifest)))
     write_atomic(out / MANIFEST, json.dumps(manifests.to_json(manifest), indent=2) + "\n")
-    shutil.rmtree(work, ignore_errors=True)  # the same command may be removing it, too
+    shutil.rmtree(work, ignore_errors=True)  # another process may remove it, too
     return manifest
 
 

@@ -90,7 +90,7 @@ class ParquetFiles(Closeable):
 
     def __init__(self, columns: Columns, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.schema = schema_of(columns)
+        self.schema = get_schema(columns)
         self._folder = folder
         self._parts: list[Path] = []
         self._writer: pq.ParquetWriter | None = None
@@ -130,7 +130,7 @@ def count_characters(values: Iterable[Any]) -> int:
     return n_characters
 
 
-def schema_of(columns: Columns) -> "pa.Schema":
+def get_schema(columns: Columns) -> "pa.Schema":
     """Return the Arrow schema of a table."""
     import pyarrow as pa
 
@@ -151,7 +151,7 @@ def write_part(rows: Iterable[Row], columns: Columns, path: Path, *, rewards: bo
     """Write rows of a table to an Arrow file. rewards: whether rewards depend on them, as on the rows of `data`"""
     import pyarrow as pa
 
-    schema = schema_of(columns)
+    schema = get_schema(columns)
     for name in _HASHED:
         schema = schema.append(pa.field(name, pa.binary()))
     schema = schema.append(pa.field(_SIZE, pa.int64()))

@@ -55,7 +55,7 @@ def write_clean_copy(
     require_outside(out, given, files.table.files)
     evaluations = read_evaluations(against)
     plan = _plan(origin, files, evaluations, text)
-    finished = output_folder.finished_manifest(out, plan, overwrite=overwrite)
+    finished = output_folder.find_finished_manifest(out, plan, overwrite=overwrite)
     if finished is not None:
         return finished
     started = time.monotonic()

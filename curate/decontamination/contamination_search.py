@@ -8,7 +8,7 @@ A row is removed by one of these rules if it
     whole_item   contains, in one piece, an item (or the prose of an item) that is short or mostly boilerplate
     contained    contains at least half of the word 8-grams of an item (or of its prose), not counting boilerplate
 
-A row that was kept instead of a duplicate also counts as having the duplicate's keys and dates (training_set.py). A
+A row also has the keys and dates of its removed duplicates (training_set.py). A
 row that contains at least a fifth but less than half of them stays and is marked for review. Every hit is recorded
 with the item, the share and the words in common, so that it can be checked.
 """
@@ -149,7 +149,6 @@ def _rejections(hits: Sequence[ContaminationHit]) -> dict[int, Rejection]:
 
 
 def _counts(hits: Sequence[ContaminationHit], evaluation: EvaluationSet, n_rows: int) -> SetCounts:
-    """Count the rows that this set removes or marks for review."""
     by_rule: dict[int, str] = {}
     for hit in hits:
         if hit.verdict == "removed":

@@ -112,7 +112,7 @@ def read_evaluation(argument: str) -> EvaluationSet:
     name, location, dates = given.name, given.location, given.window
     if not re.fullmatch(r"[\w.-]+", name) or not (location or dates):
         raise CurateError(
-            f"{argument}: say what to compare with, such as humaneval=HumanEval.jsonl.gz, "
+            f"{argument}: name an evaluation set, such as humaneval=HumanEval.jsonl.gz, "
             "lcb:2024-08-01..2025-02-01=LOCATION or lcb:2024-08-01..2025-02-01."
         )
     kind = import_module(f"{_KINDS}.{name if name in evaluation_kinds() else 'generic'}")
@@ -149,7 +149,7 @@ def _require_test_files(table: TableFiles, location: str) -> TableFiles:
     chosen = "?" in location or Path(location).expanduser().is_file()
     if not chosen and any(path.name.startswith("train") or path.parent.name == "train" for path in table.files):
         raise CurateError(
-            f"{location}: contains files named train. Say which files are the evaluation set: {location}?files=test*"
+            f"{location}: contains files named train. Select the files of the evaluation set: {location}?files=test*"
         )
     return table
 
@@ -169,7 +169,7 @@ def read_named_rows(
     for path in table.files:
         for index, row in enumerate(read_rows(replace(table, files=(path,)), (), columns)):
             if isinstance(row, UnreadableRow):
-                raise CurateError(f"{path}: {row.location}: {row.detail}. Fetch it again.")
+                raise CurateError(f"{path}: {row.location}: {row.detail}. Download it again.")
             yield f"{path.name}:{index}", row
 
 

@@ -87,7 +87,7 @@ class TrainingSet:
             for index, row in enumerate(read_rows(replace(self.files.table, files=(path,)), (), columns)):
                 if isinstance(row, UnreadableRow):
                     raise CurateError(
-                        f"{path}: {row.location}: {row.detail}. Repair the file: nothing may be left unseen."
+                        f"{path}: {row.location}: {row.detail}. Repair the file: every row must be compared."
                     )
                 if wanted is None or position in wanted:
                     compared = self._row(f"{path.name}:{index}", row)

@@ -16,17 +16,19 @@ from curate.text.ngrams import LONG_WORD, MIX_MULTIPLIER, NGRAM_MULTIPLIER, WORD
 
 _PLAIN, _WORD, _SPACE = np.frombuffer(PLAIN_BYTES, np.uint8), np.frombuffer(WORD_BYTES, np.uint8), ord(" ")
 _ODD, _STEP, _HALF = np.uint64(MIX_MULTIPLIER), np.uint64(NGRAM_MULTIPLIER), np.uint64(32)
-_LONG_SET = 1024  # values; sorting more of them by insertion would take long
+_MAX_INSERTION_SORT = 1024  # values
 
 
 @numba.njit(cache=True)
 def sketch(
     data: Any, ends: Any, permutations: Any, plain: Any, plain_ends: Any, values: Any, offsets: Any, signed: Any
 ) -> int:
-    """Fill the last five arrays. Return the number of values, or -1 if a word is too long.
+    """Write plain texts, shingles and signatures into the last five arrays.
+
+    Returns the number of values, or -1 if a word is too long.
 
     data    bytes of all texts; a NUL follows each of them
-    ends    index behind this NUL, for each text
+    ends    index after this NUL, for each text
     plain   the texts in lower case with single spaces; right only for texts in ASCII
     values  shingles; set i is values[offsets[i] : offsets[i + 1]]
     """
@@ -103,7 +105,7 @@ def _hash_ngrams(words: Any, keys: Any) -> int:
 @numba.njit(cache=True)
 def _write_distinct(keys: Any, values: Any) -> int:
     """Sort keys into `values`, each once. Sorted by their first bytes, hashes are nearly in order."""
-    if len(keys) > _LONG_SET:
+    if len(keys) > _MAX_INSERTION_SORT:
         keys.sort()
         values[: len(keys)] = keys
     else:

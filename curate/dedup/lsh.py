@@ -72,7 +72,7 @@ class LshIndex:
             n_buckets += int(np.count_nonzero(is_first))
         self.rows = np.flatnonzero(is_shared)
         indices = np.cumsum(is_shared, dtype=np.int32) - 1
-        # A row that shares no bucket of a band has the last bucket, which stays empty.
+        # Rows without a shared bucket in a band have the last bucket, which stays empty.
         self._buckets = np.full((len(self.rows), len(members)), n_buckets, dtype=np.int32)
         for band in reversed(range(len(members))):
             rows, buckets = members.pop()

@@ -100,7 +100,7 @@ def sign(values: "Set", offsets: "Offsets") -> "Signatures":
 
 @cache
 def permutations() -> tuple["Set", "Set"]:
-    """Return the multipliers and addends that datasketch draws, without importing it, which takes a second."""
+    """Return datasketch's multipliers and addends without importing it, which takes a second."""
     import numpy as np
 
     random = np.random.RandomState(1)

@@ -74,7 +74,7 @@ def write_sketches(
             ends.write((sets.offsets[1:] + n_values).data)
             values.write(sets.values.data)
             n_values += len(sets.values)
-            # A copy shares all bands. The beginning of the digest is one more, in which only copies share a bucket.
+            # The beginning of the digest is a further band, in which only copies share a bucket.
             keys.append(np.column_stack((band_keys(signed, shape), _as_numbers(digested)[:, 0])))
     with (folder / _BANDS).open("wb") as file:
         for band in range(shape[0] + 1):
@@ -83,9 +83,9 @@ def write_sketches(
 
 
 class Sketches(Closeable):
-    """The sketches of the rows that share a band with another row. All other rows resemble none.
+    """The sketches of the rows that share a band with another row. All other rows have no duplicates.
 
-    A row number is an index into these rows.
+    Parameters and results named `row` are indices into these rows.
 
     rows    index of each row among all problems of the shards
     shard   index of its shard

@@ -31,7 +31,7 @@ class SolveRateBand:
 
     @classmethod
     def parse(cls, text: str) -> "SolveRateBand":
-        """Parse LEAST:MOST, in which either number may be left out. Raises CurateError for anything else."""
+        """Parse LEAST:MOST, either of which may be left out. Raises CurateError for anything else."""
         least, colon, most = text.partition(":")
         try:
             band = cls(float(least or 0), float(most or 1))
@@ -104,7 +104,7 @@ def filter_by_solve_rate(
 def _models(dataset: Path, rates: Sequence[Row], named: Sequence[str]) -> list[str]:
     known = sorted({row["model"] for row in rates})
     if not known:
-        raise CurateError(f"{dataset}: no model was sampled on it. Type: curate difficulty {dataset} --model MODEL")
+        raise CurateError(f"{dataset}: it has no solve rates. Type: curate difficulty {dataset} --model MODEL")
     for name in named:
         if name not in known:
             raise CurateError(f"{dataset}: {name} was not sampled on it. Choose among {', '.join(known)}.")

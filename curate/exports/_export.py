@@ -181,7 +181,7 @@ def _exportable(
             file.write(json.dumps({"id": problem.id, "reason": reason}) + "\n")
 
 
-def finished_export(dataset: Path, target_name: str, out: Path, options: ExportOptions) -> Manifest | None:
+def find_finished_export(dataset: Path, target_name: str, out: Path, options: ExportOptions) -> Manifest | None:
     """Return the manifest of the export in `out` if it was made from this dataset with these options.
 
     Raises CurateError if the dataset is not finished.
@@ -207,7 +207,6 @@ def _plan(dataset: Path, to: str, options: ExportOptions) -> Manifest:
 
 
 def _complete_options(to: str, out: Path, options: ExportOptions) -> ExportOptions:
-    """Return the options with the target's limits and all defaults filled in."""
     target: Any = load_target(to)
     limited = target.apply_target_limits(options) if hasattr(target, "apply_target_limits") else options
     return replace(limited, budget=limited.max_tests, name=limited.name or out.resolve().name)

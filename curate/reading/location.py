@@ -69,14 +69,14 @@ def _split_toml_location(path_or_id: str) -> tuple[str, dict[str, Any]]:
         raise CurateError(f"{path}: not TOML ({shorten(error)}).") from None
     inner = options.pop("location", None)
     if not isinstance(inner, str) or not inner:
-        raise CurateError(f'{path}: it does not say where the data is. Write: location = "PATH or Hub id"')
+        raise CurateError(f'{path}: it has no location. Write: location = "PATH or Hub id"')
     if (path.parent / Path(inner).expanduser()).exists() or not HUB_ID.fullmatch(inner):
         inner = str(path.parent / Path(inner).expanduser())
     # TOML has dates. As text they are the same as in a query, and a manifest can hold them.
     return inner, json.loads(json.dumps(options, default=str))
 
 
-def format_of(path: Path) -> str:
+def get_format(path: Path) -> str:
     """Return the suffix of a file if it is one of FORMATS or FALLBACK_FORMATS; otherwise the empty text."""
     name = path.name.lower()
     if name in _METADATA_FILES:
@@ -86,7 +86,7 @@ def format_of(path: Path) -> str:
 
 def check_format(path: Path) -> None:
     """Raise CurateError if a file has an unsupported format."""
-    if format_of(path):
+    if get_format(path):
         return
     if path.suffix in (".zip", ".tar", ".tgz", ".txz", ".7z", ".rar") or ".tar." in path.name:
         raise CurateError(f"{path}: an archive. Unpack it, and give the folder.")
@@ -115,7 +115,7 @@ def files_with_rows(folder: Path, location: str, pattern: str | None = None) -> 
             raise CurateError(f"{location}: no file matches {pattern}. There are {names or 'none'}.")
         paths = matching
     for ending in (*FORMATS, *FALLBACK_FORMATS):
-        files = sorted((path for path in paths if format_of(path) == ending), key=_natural_sort_key)
+        files = sorted((path for path in paths if get_format(path) == ending), key=_natural_sort_key)
         if files:
             train = [p for p in files if p.name.startswith("train") or p.parent.name == "train"]
             return tuple(files if pattern else train or files)
@@ -137,8 +137,8 @@ def files_below(folder: Path) -> Iterator[Path]:
         for path in (Path(path_or_id, name) for name in _without_caches(Path(path_or_id), shown)):
             if path.is_file():
                 yield path
-            elif path.is_symlink() and format_of(path):
-                raise CurateError(f"{path}: a link to a missing file. Fetch the file again, or remove the link.")
+            elif path.is_symlink() and get_format(path):
+                raise CurateError(f"{path}: a link to a missing file. Download the file again, or remove the link.")
 
 
 def _without_caches(folder: Path, names: list[str]) -> list[str]:
@@ -154,7 +154,7 @@ def _without_caches(folder: Path, names: list[str]) -> list[str]:
         prepared = "dataset_info.json" in names  # in the cache of `datasets`
         return [name for name in names if not (prepared and fnmatchcase(name, "cache-*.arrow"))]
     if missing := [name for name in rows if name not in names]:
-        raise CurateError(f"{folder / STATE} names {missing[0]}, which is missing. Fetch it again.")
+        raise CurateError(f"{folder / STATE} names {missing[0]}, which is missing. Download it again.")
     return [name for name in names if name in rows or not name.endswith(".arrow")]
 
 

@@ -25,21 +25,21 @@ _NESTED_KEYS = ("messages", "conversations", "conversation", "prompt")
 _MAX_NESTING = 4
 
 _HEADS = (
-    r"Solve the following coding problem using the programming language \w+:",  # SYNTHETIC-1 and its like
+    r"Solve the following coding problem using the programming language \w+:",  # SYNTHETIC-1, PrimeIntellect
     r"(?:You are an expert Python programmer\. )?You will be given a question \(problem specification\) and will "
     r"generate a correct Python program that matches the specification and passes all tests\."
     r"(?: You will NOT return anything except for the program\.?)?",  # LiveCodeBench, LeetCodeDataset, DeepCoder
-    r"### ?Question:?",  # the same
+    r"### ?Question:?",  # LiveCodeBench, LeetCodeDataset, DeepCoder
     r"QUESTION:",  # APPS, TACO
 )
 _TAILS = (
-    "Now solve the problem and return the code.",  # SYNTHETIC-1 and its like
+    "Now solve the problem and return the code.",  # SYNTHETIC-1, PrimeIntellect
     "Use Standard Input format",  # APPS, TACO
     "Use Call-Based format",
     "ANSWER:",
     "### Answer: (use the provided format with backticks)",  # LiveCodeBench, LeetCodeDataset
 )
-# Everything from here on is template: LiveCodeBench puts the starter code behind it.
+# The template from here to the end; in LiveCodeBench, it includes the starter code.
 _FORMATS = (
     "### Format: You will use the following starter code",
     "### Format: Read the inputs from stdin",

@@ -27,7 +27,7 @@ from curate.reading.location import (
     check_format,
     files_below,
     files_with_rows,
-    format_of,
+    get_format,
     split_location,
 )
 from curate.reading.text_files import is_encoding, open_text
@@ -129,7 +129,7 @@ def _check_encoding(table: TableFiles, encoding: object) -> None:
             f"{table.location}: no encoding {encoding!r}. Write the name of one, such as latin-1 or utf-16."
         )
     for path in table.files:
-        if format_of(path) in COLUMNAR:
+        if get_format(path) in COLUMNAR:
             raise CurateError(f"{path} is not a file of text. Take encoding out.")
 
 
@@ -159,7 +159,7 @@ def _from_hub(location: str, pattern: str | None) -> TableFiles:
                 f"{location}: no such file or folder, and the Hub did not give a data set of that name "
                 f"({type(error).__name__}: {shorten(error)}). Check the path, or give the folder of a copy."
             ) from error
-        if pattern or any(map(format_of, files_below(folder))):
+        if pattern or any(map(get_format, files_below(folder))):
             return TableFiles(location, files_with_rows(folder, location, pattern), revision=folder.name)
     known = f"{name}@refs/convert/parquet"
     hint = f" The Hub's own conversion may exist: {known}" if location != known else ""
@@ -182,7 +182,7 @@ def _file_rows(
     path: Path, table: TableFiles, columns: Sequence[str], optional: Sequence[str]
 ) -> Iterator[Row | UnreadableRow]:
     begin = table.begin if path == table.files[0] else RowPosition()
-    ending, wanted = format_of(path), (*columns, *optional)
+    ending, wanted = get_format(path), (*columns, *optional)
     rows: Iterator[Row | UnreadableRow]
     if ending in COLUMNAR:
         rows = _columnar(path, begin.offset, columns, wanted)
@@ -205,7 +205,7 @@ def _columnar(path: Path, offset: int, columns: Sequence[str], wanted: Sequence[
     import pyarrow.parquet as pq
 
     try:
-        if format_of(path) == ".parquet":
+        if get_format(path) == ".parquet":
             with pq.ParquetFile(path) as file:
                 present = _present_columns(path, file.schema_arrow.names, columns, wanted)
                 groups = list(range(offset, file.num_row_groups))
@@ -218,7 +218,7 @@ def _columnar(path: Path, offset: int, columns: Sequence[str], wanted: Sequence[
                     for start in range(0, len(batch), BATCH_ROWS):
                         yield from batch.select(present).slice(start, BATCH_ROWS).to_pylist()
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise CurateError(f"{path}: damaged or incomplete ({shorten(error)}). Fetch it again.") from error
+        raise CurateError(f"{path}: corrupt or truncated ({shorten(error)}). Download it again.") from error
 
 
 def _present_columns(path: Path, names: Sequence[str], columns: Sequence[str], wanted: Sequence[str]) -> list[str]:
@@ -256,7 +256,7 @@ def _jsonl(path: Path, encoding: str, begin: RowPosition) -> Iterator[Row | Unre
                 if not isinstance(row, dict):
                     raise ValueError("not a JSON object")
             except (ValueError, RecursionError) as error:
-                # On line 1 this means that the file is not JSONL at all; later, that one line is damaged.
+                # On line 1, the file is not JSONL at all; later, one line is damaged.
                 if number == 1:
                     raise CurateError(
                         f"{path}: line 1 is not a JSON object. One JSON object per line is read."
@@ -271,7 +271,7 @@ def _json(path: Path, encoding: str) -> Iterator[Row]:
         with open_text(path, encoding) as file:
             rows = json.load(file)
     except (ValueError, RecursionError) as error:
-        raise CurateError(f"{path}: not JSON ({shorten(error)}). Fetch it again.") from None
+        raise CurateError(f"{path}: not JSON ({shorten(error)}). Download it again.") from None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise CurateError(f"{path}: not a JSON list of objects. One object per problem is read.")
     yield from rows
@@ -281,7 +281,7 @@ def _csv(path: Path, encoding: str, columns: Sequence[str]) -> Iterator[Row | Un
     """Yield the rows of a CSV or TSV file. Their values are texts, and None if a field is empty."""
     csv.field_size_limit(_MAX_FIELD)
     with open_text(path, encoding) as file:
-        reader = csv.DictReader(file, delimiter="\t" if format_of(path).startswith(".tsv") else ",", strict=True)
+        reader = csv.DictReader(file, delimiter="\t" if get_format(path).startswith(".tsv") else ",", strict=True)
         try:
             for row in reader:
                 _check_columns(path, reader.fieldnames or (), columns)
@@ -291,7 +291,7 @@ def _csv(path: Path, encoding: str, columns: Sequence[str]) -> Iterator[Row | Un
                 else:
                     yield {name: value or None for name, value in row.items()}
         except csv.Error as error:
-            raise CurateError(f"{path}: not CSV, near line {reader.line_num} ({error}). Fetch it again.") from None
+            raise CurateError(f"{path}: not CSV, near line {reader.line_num} ({error}). Download it again.") from None
 
 
 def _check_columns(path: Path, present: Any, columns: Sequence[str]) -> None:
@@ -333,7 +333,7 @@ def _shard_positions(path: Path, encoding: str, max_rows: int) -> list[RowPositi
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    ending = format_of(path)
+    ending = get_format(path)
     try:
         if ending == ".parquet":
             file = pq.read_metadata(path)

@@ -98,7 +98,7 @@ def _open_decompressed(path: Path) -> Iterator[io.BufferedReader]:
 
                 yield io.BufferedReader(pa.CompressedInputStream(file, "zstd"))
         except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-            raise CurateError(f"{path}: damaged or incomplete ({shorten(error)}). Fetch it again.") from error
+            raise CurateError(f"{path}: corrupt or truncated ({shorten(error)}). Download it again.") from error
 
 
 def _decoding_error(path: Path, encoding: str, codec: str) -> CurateError:
@@ -117,7 +117,7 @@ def _decoding_error(path: Path, encoding: str, codec: str) -> CurateError:
                 finding = f"byte 0x{error.object[error.start]:02x} at offset {offset - n_pending + error.start}"
                 if codec == "utf-8" and not is_ascii:
                     return CurateError(
-                        f"{path}: UTF-8 with a wrong byte ({finding}), perhaps damaged. Fetch it again or "
+                        f"{path}: UTF-8 with a wrong byte ({finding}), perhaps damaged. Download it again or "
                         "correct the text."
                     )
                 likely = _guess_encoding(error.object[error.start :])

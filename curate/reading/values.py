@@ -15,8 +15,8 @@ from typing import Any
 
 from sandbox import Case
 
-# Python refuses integers of more than 4,300 digits, because converting them takes quadratic time, but real tests
-# have them. With this many digits a conversion still takes well under a second.
+# Python rejects integers of more than 4,300 digits, because their conversion takes quadratic time, but real tests
+# have them. A conversion of this many digits takes well under a second.
 MAX_DIGITS = 200_000
 _ADDRESS = re.compile(r" object at 0x[0-9a-f]+(?=>)")  # in Python's own messages
 
@@ -31,7 +31,7 @@ class ParseError(ValueError):
 
 @contextmanager
 def allow_long_integers() -> Iterator[None]:
-    """Allow integers of up to MAX_DIGITS digits to be read and written inside the block."""
+    """Allow conversions of integers of up to MAX_DIGITS digits within this context."""
     before = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(MAX_DIGITS)
     try:
@@ -97,7 +97,7 @@ def join_lines(value: object, name: str) -> str:
 
 
 def parse_text_list(value: object, name: str) -> list[str]:
-    """Return a list of texts that is given as a list or as JSON text; a missing one is empty. Raises ParseError."""
+    """Parse a list of texts, given as a list or as JSON text; a missing one is empty. Raises ParseError."""
     content = parse_json(value, name) if value and isinstance(value, str) else value or []
     if not isinstance(content, list) or not all(isinstance(text, str) for text in content):
         raise ParseError(f"{name} is not a list of texts")
@@ -115,7 +115,7 @@ def distinct_cases(cases: Sequence[Case]) -> tuple[Case, ...]:
 
 
 def escape_surrogates(text: str) -> str:
-    """Return the text with halves of surrogate pairs, which no file can hold, written as escapes."""
+    """Return the text with lone surrogates, which UTF-8 cannot encode, as escapes."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

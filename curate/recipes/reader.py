@@ -1,4 +1,4 @@
-"""Read a recipe: a TOML file, the name of one that is shipped, or a finished dataset, whose manifest has its recipe."""
+"""Read a recipe: a TOML file, a bundled recipe, or the manifest of a finished dataset."""
 
 import re
 import tomllib
@@ -70,13 +70,13 @@ def with_locations(
     new_sources = {source.name: source for source in sources}
     new_sets = {item.name: item for item in against}
 
-    def relocated(source: SourceConfig) -> SourceConfig:
+    def relocate(source: SourceConfig) -> SourceConfig:
         new = new_sources.get(source.name)
         return source if new is None else replace(new, options={**_portable_options(source), **new.options})
 
     return replace(
         recipe,
-        sources=tuple(map(relocated, recipe.sources)),
+        sources=tuple(map(relocate, recipe.sources)),
         against=tuple(
             replace(new, window=new.window or item.window) if (new := new_sets.get(item.name)) else item
             for item in recipe.against
@@ -102,7 +102,7 @@ def recipe_text(name_or_path: str) -> str:
 
 
 def _path(given: str) -> Path:
-    if given in bundled_recipes():  # even if the output folder has the same name
+    if given in bundled_recipes():  # takes precedence over a folder of the same name
         return _HERE / f"{given}.toml"
     path = Path(given).expanduser()
     if path.exists():

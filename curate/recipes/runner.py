@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 from curate.dataset.output_folder import WORK
 from curate.difficulty.band import SolveRateBand, filter_by_solve_rate
 from curate.errors import CurateError, PlanMismatchError
-from curate.exports._export import export, finished_export
+from curate.exports._export import export, find_finished_export
 from curate.manifest import MANIFEST, Manifest
 from curate.pipeline import build
 from curate.progress import Progress, no_progress
@@ -32,7 +32,8 @@ Result = TypeVar("Result")
 
 
 class DifficultySampler(Protocol):
-    """Samples models on a dataset, as `curate difficulty` does. Passed by callers, because it is part of training."""
+    """A function that samples models on a dataset, as `curate difficulty` does; an argument, because curate must not
+    import train."""
 
     def __call__(self, dataset: Path, section: DifficultyConfig, sandbox: SandboxOptions) -> None: ...
 
@@ -145,7 +146,7 @@ def _exports(
             options = export_options(section)
             if section.name:
                 options = replace(options, name="-".join(filter(None, (section.name, name))))
-            manifest = finished_export(dataset, section.to, folder, options)
+            manifest = find_finished_export(dataset, section.to, folder, options)
             if manifest is None:
                 manifest = export(dataset, section.to, folder, options, overwrite=overwrite, progress=progress)
             yield CompletedStep(f"export to {section.to}", folder, manifest)

@@ -55,5 +55,5 @@ def toml_value(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    # JSON and TOML have the same escapes, but for the character DEL and halves of surrogate pairs.
+    # JSON and TOML have the same escapes, but for the character DEL and lone surrogates.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

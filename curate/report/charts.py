@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from curate.text.document import Chart
 
 HEIGHT = 150.0  # pixels of the plot, without labels
-_GAP = 0.12  # share of a bar's space that stays free
-_LABELS_ON_BARS = 12  # if there were more bars than this, their numbers would touch
+_GAP = 0.12  # blank share of a bar's slot
+_MAX_LABELED_BARS = 12  # the numbers above more bars would touch
 _CHARACTERS = 50  # of all labels below a chart
 
 
@@ -60,7 +60,7 @@ def draw(chart: Chart) -> Drawing:
 
 def _bars(chart: Chart, slot: float, top: int) -> list[Bar]:
     width = slot * (1 - _GAP) / len(chart.counts)
-    labelled = len(chart.labels) <= _LABELS_ON_BARS and len(chart.counts) == 1
+    labelled = len(chart.labels) <= _MAX_LABELED_BARS and len(chart.counts) == 1
     bars = []
     for series, counts in enumerate(chart.counts.values()):
         for index, (name, count) in enumerate(zip(chart.labels, counts, strict=True)):

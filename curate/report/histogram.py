@@ -37,7 +37,7 @@ def histograms(
     return found
 
 
-def trimmed(*histograms: Histogram) -> list[Histogram]:
+def trim_empty_ends(*histograms: Histogram) -> list[Histogram]:
     """Return histograms that have the same edges without the ranges at both ends that are empty in all of them."""
     filled = [index for index, counts in enumerate(zip(*(h["counts"] for h in histograms), strict=True)) if any(counts)]
     begin, end = (filled[0], filled[-1] + 1) if filled else (0, None)
@@ -46,7 +46,6 @@ def trimmed(*histograms: Histogram) -> list[Histogram]:
 
 
 def _aggregates(column: str, edges: Sequence[float]) -> str:
-    """Return the SQL of a histogram of a column."""
     counts = []
     for low, high in zip(edges, edges[1:], strict=False):
         upper = "" if math.isinf(high) else f" AND {column} {'<=' if high == edges[-1] else '<'} {high:e}"

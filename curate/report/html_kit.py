@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from curate.text.document import Cell, Code, Seconds, Share, format_number, format_seconds, format_share
+from curate.text.document import Cell, Code, Seconds, Share, format_seconds, format_share, format_value
 from curate.text.printable import escape_unprintable
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def render(template: Path, **values: Any) -> str:
     """Return the page that a template makes of values. The template may extend base.html.
 
-    Half surrogate pairs, which cannot be encoded, become escapes such as \\udc80.
+    Lone surrogates, which UTF-8 cannot encode, become escapes such as \\udc80.
     """
     page = _environment(template.parent).get_template(template.name).render(values)
     return page.encode("utf-8", "backslashreplace").decode()
@@ -36,7 +36,7 @@ def _environment(folder: Path) -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"count": "{:,}".format, "percent": _percent, "number": format_number, "cell": _cell}
+    environment.filters |= {"count": "{:,}".format, "percent": _percent, "number": format_value, "cell": _cell}
     environment.filters |= {"printable": escape_unprintable, "code_spans": _code_spans}
     return environment
 
@@ -59,4 +59,4 @@ def _cell(value: Cell) -> "Markup":
         return Markup("<code>{}</code>").format(str(value))
     if isinstance(value, Share | Seconds):
         return escape(_percent(value) if isinstance(value, Share) else format_seconds(value))
-    return escape(format_number(value))
+    return escape(format_value(value))

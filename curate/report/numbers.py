@@ -13,7 +13,7 @@ from curate.dataset.query import query, read_table
 from curate.json_records import to_json
 from curate.manifest import Manifest, SelectedBand, SourceCounts
 from curate.report.duplicate_section import DuplicateSection, rebuild_duplicate_section
-from curate.report.histogram import COUNT_EDGES, SECONDS_EDGES, SHARE_EDGES, histograms, trimmed
+from curate.report.histogram import COUNT_EDGES, SECONDS_EDGES, SHARE_EDGES, histograms, trim_empty_ends
 
 Numbers = dict[str, Any]
 STAGES = ("parse", "filter", "verify", "dedup", "decontaminate", "strength", "difficulty")
@@ -66,7 +66,7 @@ def compute_report(dataset: Dataset, duplicates: DuplicateSection | None) -> Num
         "funnel": build_funnel_section(manifest.counts),
         "rejections": rejections,
         "evidence": _evidence_section(dataset),
-        "tests": trimmed(columns["n_tests"])[0] if "n_tests" in columns else None,
+        "tests": trim_empty_ends(columns["n_tests"])[0] if "n_tests" in columns else None,
         "test_strength": _test_strength_section(columns, options.get("min_test_strength")),
         "mutants": to_json(strength),
         "reference_time": _reference_time_section(dataset, columns),
@@ -145,7 +145,6 @@ def _rejection_section(dataset: Dataset) -> list[dict[str, Any]]:
 
 
 def _sort_key(entry: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the key by which entries for a stage, reason and cause are sorted."""
     stage = entry["stage"]
     rank = STAGES.index(stage) if stage in STAGES else len(STAGES)
     return rank, stage, -entry["n"], entry["reason"], entry["cause"]
@@ -217,7 +216,7 @@ def _reference_time_section(dataset: Dataset, columns: Mapping[str, Any]) -> dic
     """
     if _SLOWEST not in columns or _LIMIT not in columns:
         return None
-    slowest, limit = trimmed(columns[_SLOWEST], columns[_LIMIT])
+    slowest, limit = trim_empty_ends(columns[_SLOWEST], columns[_LIMIT])
     tightest = query(_TIGHTEST, rows=read_table(dataset, "data", ("id", _SLOWEST, _LIMIT)))
     return {"slowest": slowest, "limit": limit, "tightest": tightest}
 

@@ -19,9 +19,9 @@ from curate.text.document import (
     Side,
     Table,
     Text,
-    format_number,
     format_seconds,
     format_share,
+    format_value,
 )
 
 _MAX_FILES = 20  # of a source that the page names
@@ -40,19 +40,20 @@ class Chapter:
 def report_chapters(numbers: Numbers) -> list[Chapter]:
     """Return all chapters of the report, in order. Sections that do not apply have an explanatory note."""
     duplicates, n_rejected = numbers["duplicates"], sum(entry["n"] for entry in numbers["rejections"])
-    funnel = "What is left of each source after each stage, in rows."
-    rejected = f"{n_rejected:,} rows, by stage, reason and cause. Each is in the config `rejected` with what was found."
-    evidence = """Why rows fell out, and why some that stay may have several right answers: for each cause the shortest
-        examples. The config `evidence` has all rows, and `curate inspect DATASET ID` shows one."""
-    tests = """How many tests the problems have, and what share of wrong programs, made from each reference by small
-        mistakes, they catch."""
-    time = """CPU seconds of each reference at its slowest test, and the wall time of the limit for a test that was
-        calibrated from them."""
+    funnel = "Rows of each source that remain after each stage."
+    rejected = f"{n_rejected:,} rows, by stage, reason and cause. Each is in the config `rejected`, with a detail."
+    evidence = """The shortest examples of each cause of a rejection, or of a suspicion that tests have several right
+        answers. The config `evidence` has all rows, and `curate inspect DATASET ID` shows one."""
+    tests = """Tests per problem, and the share of wrong programs that they catch. A wrong program is a reference with a
+        small mistake."""
+    time = (
+        """CPU seconds of each reference at its slowest test, and the wall-time limit of a test calibrated from them."""
+    )
     rate = """Share of a model's answers that passed every test of a problem. Problems that are never or always solved
-        teach nothing."""
+        have no learning signal."""
     repeated = f"""{duplicates["n_exact"]:,} rows repeated the text of another one and {duplicates["n_near"]:,} nearly
         did: similarity is the exact Jaccard index of their word 5-grams."""
-    sets = "Rows that hold an item of these evaluation sets were removed; every hit is in the config `contamination`."
+    sets = "Rows with an item of these evaluation sets were removed; every hit is in the config `contamination`."
     strength = _test_strength(numbers["test_strength"], numbers["mutants"])
     return [
         Chapter("funnel", "From raw rows to problems", funnel, [_funnel(numbers["funnel"])]),
@@ -82,18 +83,18 @@ def _funnel(funnel: Mapping[str, Any]) -> Section:
 def _rejections(numbers: Numbers) -> Section:
     entries, sources = numbers["rejections"], list(numbers["funnel"]["sources"])
     if not entries:
-        return Section("", note="No row fell out.")
+        return Section("", note="No row was rejected.")
     rows: list[list[Cell]] = [
         [e["stage"], e["reason"], e["cause"], e["n"], *(e["sources"].get(source) for source in sources)]
         for e in entries
     ]
     table = Table(["stage", "reason", "cause", "rows", *sources], rows, style="stacked")
-    return Section("Why rows fell out", [table], wide=True)
+    return Section("Rejections by cause", [table], wide=True)
 
 
 def _evidence(entries: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
     if not entries:
-        yield Section("", note="No evidence was kept: no row fell out, or this dataset was made before evidence was.")
+        yield Section("", note="No evidence: no row was rejected, or an earlier version wrote this dataset.")
     for entry in sorted(entries, key=lambda entry: entry["examples"][0]["test"] is None):  # executed ones first
         n, stays = entry["n"], ", which may have several right answers and stay in the dataset"
         note = f"{n:,} row{'' if n == 1 else 's'}{stays if entry['reason'] == SUSPECT_REASON else ''}; "
@@ -126,7 +127,7 @@ def _test_counts(tests: Mapping[str, Any] | None) -> Section:
     edges = tests["edges"]
     labels = [range_label(low, high) for low, high in zip(edges, edges[1:], strict=False)]
     chart = Chart(labels, {"": tests["counts"]}, "distinct tests")
-    return Section("Tests per problem", [chart], _summarize(tests, format_number))
+    return Section("Tests per problem", [chart], _summarize(tests, format_value))
 
 
 def _test_strength(strength: Mapping[str, Any] | None, mutants: Mapping[str, Any] | None) -> Section:
@@ -136,12 +137,12 @@ def _test_strength(strength: Mapping[str, Any] | None, mutants: Mapping[str, Any
         {"": strength},
         "share of wrong programs caught, 0 to 1",
         line=strength["least"],
-        line_label="least that was asked for",
+        line_label="required minimum",
     )
     text = f"{strength['n_whole']:,} of {strength['n']:,} problems caught every one."
     if mutants and mutants["mutants"]:
         text += f" In all, {mutants['killed']:,} of {mutants['mutants'] - mutants['equivalent']:,} wrong programs were "
-        text += "caught" + (f"; not caught: {format_number(mutants['survivors'])}." if mutants["survivors"] else ".")
+        text += "caught" + (f"; not caught: {format_value(mutants['survivors'])}." if mutants["survivors"] else ".")
     note = _summarize(strength, format_share)
     return Section("Test strength: share of wrong programs caught", [chart, Text(text)], note)
 
@@ -160,8 +161,8 @@ def _reference_time(time: Mapping[str, Any] | None) -> Iterator[Section]:
         [Code(row["id"]), Seconds(row["slowest_cpu_seconds"]), Seconds(row["time_limit_seconds"]), Share(row["share"])]
         for row in time["tightest"]
     ]
-    table = Table(["problem", "reference CPU s", "limit s", "share of it"], rows)
-    note = "A slower machine could turn right answers into time limits here."
+    table = Table(["problem", "reference CPU s", "limit s", "share of limit"], rows)
+    note = "On a slower machine, right answers could exceed these limits."
     yield Section("Closest to their time limit", [table], note)
 
 
@@ -182,8 +183,8 @@ def _solve_rate(rates: Mapping[str, Any]) -> Section:
         low, high = rates["band"]
         inside = [step for step, share in enumerate(shares) if low <= share <= high]
         band = (inside[0], inside[-1]) if inside else None
-        band_label = f"chosen: {low:g} to {high:g}"
-        note += f"; {rates['in_band']:,} in the chosen band, {low:g} to {high:g}"
+        band_label = f"selected: {low:g} to {high:g}"
+        note += f"; {rates['in_band']:,} in the selected band, {low:g} to {high:g}"
     labels = [f"{share:.3g}" for share in shares]
     chart = Chart(labels, {"": counts}, "share of right answers, 0 to 1", band=band, band_label=band_label)
     return Section(f"Solve rate of {rates['model']}", [chart], note)
@@ -191,7 +192,7 @@ def _solve_rate(rates: Mapping[str, Any]) -> Section:
 
 def _duplicates(duplicates: Mapping[str, Any]) -> Iterator[Section]:
     if not duplicates["n_exact"] + duplicates["n_near"]:
-        yield Section("", note="No row was removed as a duplicate of another one.")
+        yield Section("", note="No duplicates were removed.")
         return
     if duplicates["n_near"]:
         chart = _histogram(
@@ -199,12 +200,12 @@ def _duplicates(duplicates: Mapping[str, Any]) -> Iterator[Section]:
             "Jaccard similarity, 0 to 1",
             "rows removed",
             line=duplicates["threshold"],
-            line_label="least that removes",
+            line_label="threshold",
         )
-        note = _summarize(duplicates["similarity"], format_number, "rows removed")
+        note = _summarize(duplicates["similarity"], format_value, "rows removed")
         yield Section("Similarity of near-duplicates to the row kept", [chart], note)
     else:
-        yield Section("", note="Similarity: only exact repetitions were removed.")
+        yield Section("", note="Similarity: only exact duplicates were removed.")
     sources = duplicates["sources"]
     if sources:
         rows: list[list[Cell]] = [
@@ -213,11 +214,11 @@ def _duplicates(duplicates: Mapping[str, Any]) -> Iterator[Section]:
         table = Table(["", *sources], rows, style="shaded")
         yield Section("Duplicates by source: removed (down), kept (across)", [table])
     if duplicates["least_similar"]:
-        note = f"{len(duplicates['least_similar'])} removed rows that resemble the row kept least; words that only one "
+        note = f"{len(duplicates['least_similar'])} removed rows least similar to the row kept; words that only one "
         pairs = list(map(_pair, duplicates["least_similar"]))
         yield Section("The least similar pairs", pairs, f"{note}of the two has are marked", wide=True)
     elif duplicates["n_near"]:
-        yield Section("", note="The least similar pairs: their statements were not kept when this dataset was made.")
+        yield Section("", note="The least similar pairs: this dataset does not have their statements.")
 
 
 def _pair(pair: Mapping[str, Any]) -> Exhibit:
@@ -241,7 +242,7 @@ def _contamination(sets: Mapping[str, Any]) -> Section:
             blocks.append(Text(f"{name}: {found['warning']}", "warning"))
         for title, hits in (
             (f"{name}: removed for the smallest shares of words in common", found["removed_least"]),
-            (f"{name}: kept with the largest shares, for somebody to look at", found["kept_most"]),
+            (f"{name}: kept with the largest shares, to review", found["kept_most"]),
         ):
             rows: list[list[Cell]] = [
                 [Code(hit["id"]), Code(hit["item"]), Share(hit["score"]), hit["span"]] for hit in hits
@@ -252,7 +253,7 @@ def _contamination(sets: Mapping[str, Any]) -> Section:
 
 
 def _making(dataset: Mapping[str, Any]) -> Iterator[Section]:
-    options = [(name, format_number(value)) for name, value in dataset["options"].items()]
+    options = [(name, format_value(value)) for name, value in dataset["options"].items()]
     yield Section("Options", [Table((), [("content hash", Code(dataset["content_hash"])), *options])])
     seconds = [(name, Seconds(value)) for name, value in dataset["seconds"].items()]
     if dataset["executed_cpu_seconds"] is not None:
@@ -267,12 +268,12 @@ def _making(dataset: Mapping[str, Any]) -> Iterator[Section]:
 
 
 def _summarize(summary: Mapping[str, Any], show: Callable[[float], str], things: str = "problems") -> str:
-    """Return a sentence with the median, the least and the greatest of some values, and their number."""
+    """Return a phrase with the median, minimum, maximum and number of values."""
     if not summary["n"]:
-        return f"not known for any of {summary['unknown']:,} {things}"
-    unknown = f", not known for {summary['unknown']:,}" if summary["unknown"] else ""
-    median, least, most = (show(summary[name]) for name in ("median", "min", "max"))
-    return f"median {median}, from {least} to {most}; {summary['n']:,} {things}{unknown}"
+        return f"unknown for all {summary['unknown']:,} {things}"
+    unknown = f", unknown for {summary['unknown']:,}" if summary["unknown"] else ""
+    median, minimum, maximum = (show(summary[name]) for name in ("median", "min", "max"))
+    return f"median {median}, from {minimum} to {maximum}; {summary['n']:,} {things}{unknown}"
 
 
 def _histogram(
@@ -294,7 +295,7 @@ def _histogram(
         {name: histogram["counts"] for name, histogram in series.items()},
         x_label,
         y_label,
-        ticks=["more" if edge is None else format_number(edge) for edge in edges],
+        ticks=["more" if edge is None else format_value(edge) for edge in edges],
         line=None if line is None else place_between(line, edges),
         line_label=line_label,
     )
@@ -311,5 +312,5 @@ def place_between(value: float, edges: Sequence[float | None]) -> float | None:
 def range_label(low: float, high: float | None) -> str:
     """Return a name for the whole numbers from low to below high."""
     if high is None:
-        return f"{format_number(low)}+"
-    return format_number(low) if high - low <= 1 else f"{format_number(low)}–{format_number(high - 1)}"
+        return f"{format_value(low)}+"
+    return format_value(low) if high - low <= 1 else f"{format_value(low)}–{format_value(high - 1)}"

@@ -32,17 +32,18 @@ def read_problems(
     columns: Sequence[str],
     optional: Sequence[str],
     parse: ParseRow,
-    name: str | Callable[[Row, str], str],
     table: TableFiles,
+    *,
+    name: str | Callable[[Row, str], str] = "",
 ) -> Iterator[Problem | Rejection]:
-    """Yield the problem of each row of a table, or the row's rejection, in order. Ids are SOURCE/NAME.
+    """Yield the problem of each row of a table, or the row's rejection, in order. The id of a row is SOURCE/NAME.
 
     source    the name of the source
     columns   columns that the table must have
     optional  columns that it may have; a missing one is None
     parse     returns the problem of a row with this id, None to leave the row out, or raises ParseError
-    name      the column with the names of rows, some of which may be missing; or a function that returns the name of a
-              row, given the one by its position; "": rows are named by position
+    name      column with the names of rows, or a function of a row and its default name; empty: all rows have default
+              names, which come from their positions, as do rows without a name in the column
     """
     return name_problems(source, read_rows(table, columns, optional), parse, name, table.begin.position)
 

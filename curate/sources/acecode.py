@@ -22,4 +22,4 @@ def _problem(id: str, row: Row) -> Problem:
     return make_problem(id, tests, None, LICENCE, statement=row["question"], platform=row["source"])
 
 
-read = partial(read_problems, "acecode", COLUMNS, OPTIONAL, _problem, "id")
+read = partial(read_problems, "acecode", COLUMNS, OPTIONAL, _problem, name="id")

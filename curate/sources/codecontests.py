@@ -106,4 +106,4 @@ def _megabytes(limit: object) -> str:
     return f"{limit // 2**20} MB" if isinstance(limit, int) and limit > 0 else ""
 
 
-read = partial(read_problems, "codecontests", COLUMNS, OPTIONAL, _problem, _name_on_site)
+read = partial(read_problems, "codecontests", COLUMNS, OPTIONAL, _problem, name=_name_on_site)

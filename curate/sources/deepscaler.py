@@ -19,4 +19,4 @@ def _problem(id: str, row: Row) -> Problem:
     return make_question(id, optional_text(row["answer"]), LICENCE, statement=row["problem"])
 
 
-read = partial(read_problems, "deepscaler", COLUMNS, (), _problem, "")
+read = partial(read_problems, "deepscaler", COLUMNS, (), _problem)

@@ -63,4 +63,4 @@ def task_number(row: Row, unnamed: str) -> str:
     return optional_text(row["task_id"]).rpartition("/")[2] or unnamed
 
 
-read = partial(read_problems, "humaneval", COLUMNS, (), _problem, task_number)
+read = partial(read_problems, "humaneval", COLUMNS, (), _problem, name=task_number)

@@ -20,7 +20,7 @@ OPTIONAL = ("question_id", "test", "test_code", "test_info", "subset", "style", 
 
 
 def _problem(id: str, row: Row) -> Problem:
-    code = row["test"] or row["test_code"]  # the name in an earlier revision
+    code = row["test"] or row["test_code"]  # `test_code` in an earlier revision
     tests = assertions.read(code, classes=defined_classes(optional_text(row["solution"])))
     # A question to complete contains the code already.
     starter_code = "" if row["style"] == "complete" else _declarations(row["test_info"])
@@ -45,4 +45,4 @@ def _declarations(encoded: object) -> str:
     return "\n\n".join(filter(None, (optional_text(f.get("function_declaration")).rstrip() for f in known)))
 
 
-read = partial(read_problems, "kodcode", COLUMNS, OPTIONAL, _problem, "question_id")
+read = partial(read_problems, "kodcode", COLUMNS, OPTIONAL, _problem, name="question_id")

@@ -41,4 +41,4 @@ def _problem(id: str, row: Row) -> Problem:
     )
 
 
-read = partial(read_problems, "leetcodedataset", COLUMNS, OPTIONAL, _problem, "task_id")
+read = partial(read_problems, "leetcodedataset", COLUMNS, OPTIONAL, _problem, name="task_id")

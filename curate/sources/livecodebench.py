@@ -49,13 +49,13 @@ def select_files(table: TableFiles) -> TableFiles:
         return table
     match = re.fullmatch(r"(release_)?v(\d{1,3})(?:_v(\d{1,3}))?", str(release))
     if match is None or (match[1] and match[3]) or int(match[2]) > int(match[3] or match[2]):
-        raise CurateError(f"{table.location}: no release {release}. Say release_v5, v5, v4_v5 or release_latest.")
+        raise CurateError(f"{table.location}: no release {release}. Choose release_v5, v5, v4_v5 or release_latest.")
     wanted = range(1 if match[1] else int(match[2]), int(match[3] or match[2]) + 1)
     # test.jsonl came with the first release, test2.jsonl with the second, and so on.
     files = {int(test[1] or 1): path for path in table.files if (test := re.fullmatch(r"test(\d*)", path.stem))}
     missing = [f"test{number if number > 1 else ''}.jsonl" for number in wanted if number not in files]
     if missing:
-        raise CurateError(f"{table.location}: release {release} needs {', '.join(missing)}, which is not there.")
+        raise CurateError(f"{table.location}: release {release} needs {', '.join(missing)}, not found. Download it.")
     return replace(table, files=tuple(files[number] for number in wanted))
 
 
@@ -90,14 +90,14 @@ def read(table: TableFiles) -> Iterator[Problem | Rejection]:
             return None
         return _problem(id, row)
 
-    yield from read_problems("livecodebench", COLUMNS, OPTIONAL, parse, "question_id", table)
+    yield from read_problems("livecodebench", COLUMNS, OPTIONAL, parse, table, name="question_id")
     if outside:
         log.info("%d problems lie outside %s to %s", outside, first, last)
 
 
 def _problem(id: str, row: Row) -> Problem:
     public = parse_json(row["public_test_cases"], "public_test_cases")
-    private = private_tests(row["private_test_cases"])
+    private = decode_private_tests(row["private_test_cases"])
     metadata = parse_json(row["metadata"] or "{}", "metadata")
     entry_point = function_name(metadata.get("func_name"), "func_name") if isinstance(metadata, dict) else None
     starter_code = optional_text(row["starter_code"])
@@ -126,7 +126,7 @@ class _PlainUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it names {module}.{name}")
 
 
-def private_tests(encoded: object) -> Any:
+def decode_private_tests(encoded: object) -> Any:
     """Decode `private_test_cases`: JSON, or base64 of zlib of a pickled JSON text. Raises ParseError."""
     if not isinstance(encoded, str):
         raise ParseError("private_test_cases is not text")

@@ -53,4 +53,4 @@ def _problem(id: str, row: Row) -> Problem:
     )
 
 
-read = partial(read_problems, "mbpp", COLUMNS, OPTIONAL, _problem, task_number)
+read = partial(read_problems, "mbpp", COLUMNS, OPTIONAL, _problem, name=task_number)

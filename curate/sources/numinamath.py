@@ -40,4 +40,4 @@ def _problem(id: str, row: Row) -> Problem:
     )
 
 
-read = partial(read_problems, "numinamath", COLUMNS, OPTIONAL, _problem, "")
+read = partial(read_problems, "numinamath", COLUMNS, OPTIONAL, _problem)

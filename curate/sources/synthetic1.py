@@ -35,7 +35,7 @@ def read(table: TableFiles) -> Iterator[Problem | Rejection]:
         seen.add(id)
         return _problem(id, row)
 
-    return read_problems("synthetic1", COLUMNS, OPTIONAL, parse, "problem_id", table)
+    return read_problems("synthetic1", COLUMNS, OPTIONAL, parse, table, name="problem_id")
 
 
 def _problem(id: str, row: Row) -> Problem:

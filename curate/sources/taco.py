@@ -55,4 +55,4 @@ def _last_part(url: str) -> str:
     return re.sub(r"[?#].*", "", url).rstrip("/").rpartition("/")[2]
 
 
-read = partial(read_problems, "taco", COLUMNS, OPTIONAL, _problem, "")
+read = partial(read_problems, "taco", COLUMNS, OPTIONAL, _problem)

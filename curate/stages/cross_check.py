@@ -15,9 +15,9 @@ from curate.stage import BuildRow, OpenSandbox, ProblemStage
 from curate.stages.verify import NO_REFERENCE, VerificationStage, passing_index, suite_as_judged
 from sandbox import Judgement, Program, Suite, Verdict
 
-_SECONDS = 60.0  # wall time for all tests of one solution; tests that are not run in this time are ignored
+_SECONDS = 60.0  # wall time for all tests of one solution; later tests are ignored
 _MAX_COMPARED = 10  # tests on which outputs are compared; few suffice, since wrong tests come in groups
-_MAX_PIVOTS = 3  # solutions with whose outputs the others are compared
+_MAX_PIVOTS = 3  # reference points: the others are compared with their outputs
 
 SolutionsByIndex = Mapping[int, Program]  # by their indices among the candidates
 

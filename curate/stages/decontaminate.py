@@ -16,7 +16,7 @@ from sandbox import Suite
 
 
 class DecontaminationStage(Stage):
-    """Compares all rows with the evaluation sets. A row also counts as having the names and dates of its duplicates.
+    """A comparison of all rows with the evaluation sets. A row also has the names and dates of its duplicates.
 
     The plan's `against` identifies the sets, so the stage has no options.
     """
@@ -51,4 +51,4 @@ class DecontaminationStage(Stage):
 
 def _load_text(address: Address, build: BuildState) -> Problem:
     """Return a problem without tests and solutions, which are not compared and may need much memory."""
-    return replace(build.problem_as_read(address), tests=Suite(()), solutions=None)
+    return replace(build.load_original(address), tests=Suite(()), solutions=None)

@@ -1,4 +1,4 @@
-"""Store the evidence: for rows that verification rejects or suspects, the test and the outputs that show why.
+"""Store the evidence for rows that verification rejects or suspects: a test, and outputs of solutions on it.
 
 Records keep only the verdicts of tests, because outputs can be large. So a few solutions of rejected and suspected
 problems are executed once more, on one test.
@@ -47,7 +47,7 @@ class EvidenceRecord:
 
 
 class EvidenceStage(ProblemStage[EvidenceRecord]):
-    """Fills the table `evidence`; it rejects no row.
+    """The rows of the table `evidence`. No row is rejected.
 
     A row that verification rejected gets the test on which its solutions failed, and their outputs. So does a kept row
     whose tests may have several right outputs. Any other rejected row gets its statement. The stage runs last, so that
@@ -93,7 +93,6 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
         build.outputs.tables[EVIDENCE] = self._rows(build), EVIDENCE_COLUMNS
 
     def _rows(self, build: BuildState) -> Iterator[dict[str, Any]]:
-        """Yield the rows of the table, sorted."""
         rejected = (self._rejected(address, rejection, build) for address, rejection in build.rejections())
         suspects = (self._suspected(address, build) for address in build.examined(self))
         yield from heapq.merge(filter(None, rejected), filter(None, suspects), key=sort_key)

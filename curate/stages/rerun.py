@@ -28,7 +28,7 @@ class RerunRecord:
 
 
 class RerunStage(ProblemStage[RerunRecord]):
-    """Runs the references that the stage `verify` found."""
+    """A second run of the references that the stage `verify` found."""
 
     name = "run again"
     rejection_name = "verify"

@@ -13,7 +13,7 @@ from curate.strength.measurement import StrengthRecord, is_measurable, measure
 
 
 class StrengthStage(ProblemStage[StrengthRecord]):
-    """Makes wrong programs from each reference and counts those that the tests reject.
+    """A count of the wrong programs, made from each reference, that the tests reject.
 
     max_count  maximum number of wrong programs made from each reference; 0: nothing is measured
     min_share  minimum share of them that the tests must reject; None: no minimum. Unmeasured problems stay

@@ -12,7 +12,7 @@ from rewards.reward import ACCEPTED, CHECKER_FAILED, Completion, Task
 from sandbox import SandboxError
 
 UNPARSABLE = "unparsable_answer"  # the reason of its rejections
-_PROBE_ANSWER = "1"  # an answer that is quick to parse
+_PROBE_ANSWER = "1"  # quick to parse
 _DETAILS = {
     "not_mathematics": "math-verify reads it as text, or cannot read it in time, so no other answer would be wrong",
     "not_itself": "math-verify does not find it equal to itself",
@@ -20,7 +20,7 @@ _DETAILS = {
 
 
 class AnswerStage(ProblemStage[str]):
-    """Checks that expected answers can be judged. A record is the cause of a rejection; empty if there is none.
+    """A check that expected answers can be judged. A record is the cause of a rejection; empty for none.
 
     seed  only makes several threads use the judge concurrently
     """
@@ -30,7 +30,7 @@ class AnswerStage(ProblemStage[str]):
 
     def __init__(self, *, seed: int) -> None:
         self.seed = seed
-        self._judge: MathReward | None = None  # only during `run`: stages are sent to other processes
+        self._judge: MathReward | None = None  # only during `run`, since stages are pickled
 
     def key(self, row: BuildRow) -> str | None:
         expected = row.problem.expected_answer

@@ -1,4 +1,4 @@
-"""Make further inputs for a problem from those of its tests by small changes.
+"""Extra inputs for a problem, made from those of its tests by small changes.
 
 The valid inputs are unknown, so a change keeps the shape of the input: the number of lines, words and arguments.
 Numbers stay between the minimum (at most 1) and the maximum of the tests at that position. A number that may be a count

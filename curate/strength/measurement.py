@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 _REFERENCE_FACTOR, _EXTRA_SECONDS = 5.0, 0.25
 _MAX_MISSED_INPUTS, _MAX_MISSED_CHARACTERS = 3, 500  # recorded inputs that the tests miss, and characters of each
-_MAX_CPU_SECONDS = 10.0  # CPU time of a problem's mutants after which no more are tried; most problems need a second
+_MAX_CPU_SECONDS = 10.0  # CPU time for the mutants of a problem; most problems need a second
 _BATCH = 8  # mutants to try before checking the time
 
 Item = TypeVar("Item")
@@ -126,7 +126,7 @@ class KilledMutant:
 def run_mutants(
     mutants: Sequence[Mutant], suite: Suite, sandbox: MeteredSandbox
 ) -> tuple[list[KilledMutant], list[Mutant]]:
-    """Return the mutants that the suite kills, and those that it does not kill.
+    """Return the mutants that the suite kills, and the survivors.
 
     After _MAX_CPU_SECONDS no more mutants are tried; the remaining ones are in neither list.
     """
@@ -179,7 +179,7 @@ def greedy_cover(killing_tests: Collection[frozenset[int]], indices: Sequence[in
 
 def _untried(kill: KilledMutant, indices: Sequence[int]) -> list[int]:
     if kill.verdict is Verdict.TIME_LIMIT:
-        return []  # each further run would take just as long
+        return []  # each further run would time out as well
     return [index for index in indices if index != kill.killing_test and index not in kill.survived_tests]
 
 
@@ -195,9 +195,9 @@ def _batches(items: Sequence[Item], sandbox: MeteredSandbox) -> Iterator[Sequenc
 def classify_survivors(
     unkilled: Sequence[Mutant], reference: Program, suite: Suite, sandbox: MeteredSandbox, *, seed: int
 ) -> tuple[list[Mutant], list[Case]]:
-    """Return the mutants that differ from the reference on a further input, and for each of them such an input.
+    """Return the mutants that differ from the reference on an extra input, and such an input for each.
 
-    If no further input can be made, all mutants are returned, and no inputs.
+    Without extra inputs, returns all mutants.
     """
     cases = _confirmed_cases(reference, suite, sandbox, seed=seed)
     if not cases:
@@ -214,9 +214,7 @@ def classify_survivors(
 
 
 def _confirmed_cases(reference: Program, suite: Suite, sandbox: MeteredSandbox, *, seed: int) -> list[Case]:
-    """Return the further inputs with the reference's outputs, if a second run gives the same output. An unconfirmed
-    output cannot show that a mutant is wrong.
-    """
+    """Return the extra inputs on which the reference gives the same output twice, with these outputs."""
     inputs = extra_inputs(suite, seed=seed)
     cases = list(collect_outputs(reference, inputs, suite, sandbox))
     if not cases:

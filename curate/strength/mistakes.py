@@ -45,7 +45,7 @@ _FUNCTIONS = {
     "floor": "ceil",
     "ceil": "floor",
 }
-_LARGE = 1000  # above this, an off-by-one rarely matters, but a number that is much too small does
+_MIN_LARGE = 1000  # above this, an off-by-one rarely matters, but a much smaller number does
 
 
 def off_by_one(node: ast.AST) -> Iterator[ast.AST]:
@@ -153,11 +153,11 @@ def constant(node: ast.AST) -> Iterator[ast.AST]:
     match node:
         case ast.Constant(value=bool(value)):
             yield ast.Constant(not value)
-        case ast.Constant(value=int(value)) if value <= _LARGE:
+        case ast.Constant(value=int(value)) if value <= _MIN_LARGE:
             yield ast.Constant(value + 1)
             yield ast.Constant(value - 1)
         case ast.Constant(value=int(value) | float(value)) if value:
-            yield ast.Constant(value // _LARGE if value > _LARGE else value / 2)
+            yield ast.Constant(value // _MIN_LARGE if value > _MIN_LARGE else value / 2)
         case ast.Constant(value=str(value)) if value:
             yield ast.Constant("")
 

@@ -178,8 +178,8 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def hard_coded_programs(suite: Suite, n_shown_cases: int) -> Iterator[str]:
-    """Yield a program that always gives the most frequent output, and one that also has a table of the shown cases.
-    These programs pass if there are only few tests.
+    """Yield a program with the most frequent output, and one that also has a table of the shown cases. Both pass if
+    there are few tests.
 
     n_shown_cases: number of leading cases of the suite that the statement reveals; 0: not known
     """

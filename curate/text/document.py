@@ -30,7 +30,7 @@ class Code(str):
 
 
 class Markdown(str):
-    """A trusted text in Markdown, which is not escaped there."""
+    """A trusted text in Markdown, which the Markdown renderer does not escape."""
 
     __slots__ = ()
 
@@ -52,9 +52,9 @@ class Table:
 
     header: names of the columns; empty for pairs of a name and a value
     total: one more row for a terminal, with sums
-    style: how a page shows it. "stacked": the columns after the first number are the parts of a bar; "steps": a number,
-        its losses and what is left of it as bars; "shaded": larger numbers are darker
-    folded: title under which a page folds the table; other renderers leave a folded table out
+    style: style on a page. "stacked": the columns after the first number are the parts of a bar; "steps": bars of a
+        number, its losses and the rest; "shaded": larger numbers are darker
+    folded: title of the fold that hides the table on a page; other renderers omit a folded table
     """
 
     header: Sequence[str]
@@ -89,7 +89,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of several texts shown side by side, in parts that may be marked as differing."""
+    """A text beside others. parts: its segments, and whether each differs from the other text"""
 
     title: Sequence[Cell]
     parts: Sequence[tuple[str, bool]]
@@ -117,7 +117,7 @@ Block = Text | Table | Chart | Exhibit
 class Section:
     """A title and the blocks below it.
 
-    note: a sentence below the title. Without blocks it says why there is nothing to show, and only pages show it
+    note: a sentence below the title. Without blocks it gives the reason, and only pages show it
     wide: whether it takes the page's full width
     """
 
@@ -158,7 +158,7 @@ def _terminal_block(block: Block) -> Iterator[str]:
 
 
 def _bars(labels: Sequence[str], counts: Sequence[int]) -> Iterator[str]:
-    """Yield a bar for each count, except empty ones at both ends."""
+    """Yield a bar for each count, without the empty bars at both ends."""
     filled = [index for index, count in enumerate(counts) if count]
     if filled:
         labels, counts = labels[filled[0] : filled[-1] + 1], counts[filled[0] : filled[-1] + 1]
@@ -171,13 +171,13 @@ def _bars(labels: Sequence[str], counts: Sequence[int]) -> Iterator[str]:
 def markdown_lines(sections: Iterable[Section], *, level: int = 2) -> Iterator[str]:
     """Yield sections as lines of Markdown. level: of their headings"""
     for section in sections:
-        yield f"{'#' * level} {markdown_text(section.title)}"
+        yield f"{'#' * level} {escape_markdown(section.title)}"
         if section.note:
-            yield from ("", markdown_text(section.note))
+            yield from ("", escape_markdown(section.note))
         for block in section.blocks:
             match block:
                 case Text(text, kind):
-                    yield from ("", f"**{markdown_text(text)}**" if kind == "warning" else markdown_text(text))
+                    yield from ("", f"**{escape_markdown(text)}**" if kind == "warning" else escape_markdown(text))
                 case Table() if not block.folded:
                     yield ""
                     yield _markdown_row(block.header)
@@ -201,34 +201,34 @@ def _markdown_cell(cell: Cell) -> str:
         return cell
     if isinstance(cell, Code):
         return markdown_code(cell)
-    return f"{cell:g}" if isinstance(cell, float) else markdown_text(one_line(str(cell), _CELL_CHARACTERS))
+    return f"{cell:g}" if isinstance(cell, float) else escape_markdown(one_line(str(cell), _CELL_CHARACTERS))
 
 
 def markdown_code(text: str) -> str:
     """Return a text as one line of code in Markdown, or as plain text if it has characters that code in a table cannot
     contain."""
     line = " ".join(escape_unprintable(text).split())
-    return markdown_text(line) if set(line) & set("`|") else f"`{line}`"
+    return escape_markdown(line) if set(line) & set("`|") else f"`{line}`"
 
 
-def markdown_text(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Return a text on one line with Markdown characters escaped; a trusted text stays as it is."""
     if isinstance(text, Markdown):
         return text
     escapes = {"&": "&amp;", "<": "&lt;"} | {character: f"\\{character}" for character in "\\`*[]|"}
     line = " ".join(escape_unprintable(text).split())
-    begin = "\\" if line[:1] in set("#>+-=~") else ""  # of a heading, a quotation or a list
+    begin = "\\" if line[:1] in set("#>+-=~") else ""  # the first character of a heading, a quotation or a list
     return begin + "".join(escapes.get(character, character) for character in line)
 
 
-def format_number(value: Any) -> str:
-    """Return the text for a value: a number without needless zeros, a list with commas, or a dash for None."""
+def format_value(value: Any) -> str:
+    """Return a value as text: numbers without trailing zeros, lists with commas, and None as a dash."""
     if value is None or value == [] or value == {}:
         return "–"
     if isinstance(value, list):
-        return ", ".join(map(format_number, value))
+        return ", ".join(map(format_value, value))
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {format_number(item)}" for key, item in value.items())
+        return ", ".join(f"{key} {format_value(item)}" for key, item in value.items())
     return f"{value:,g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 

@@ -11,7 +11,7 @@ EXCERPT_BYTES = 4096
 def excerpt(text: str) -> str:
     """Return the text, or its first EXCERPT_BYTES in UTF-8 and a last line with the length of the whole text.
 
-    Half surrogate pairs, which cannot be encoded, become escapes such as \\udc80.
+    Lone surrogates, which UTF-8 cannot encode, become escapes such as \\udc80.
     """
     # No character takes less than one byte, so only the beginning of a huge text has to be encoded.
     encoded = text[: EXCERPT_BYTES + 1].encode("utf-8", "backslashreplace")
@@ -29,7 +29,7 @@ def escape_unprintable(text: str) -> str:
 
 
 def one_line(text: str, width: int) -> str:
-    """Return the text on one line of at most `width` characters, with line ends as \\n and dots in place of a cut."""
+    """Return the text on one line of at most `width` characters, with line ends as \\n and "..." after a cut."""
     shown = escape_unprintable(text[: width + 1]).replace("\n", "\\n").replace("\t", "\\t")
     return shown if len(shown) <= width else shown[: width - 3] + "..."
 

@@ -13,7 +13,7 @@ from source_rows import words, write_jsonl
 
 from curate.decontamination.clean_copy import write_clean_copy
 from curate.difficulty import table
-from curate.manifest import hash_of
+from curate.manifest import compute_hash
 from curate.pipeline import BuildOptions, build
 from curate.report.report_files import refresh_report
 from sandbox import Sandbox
@@ -60,5 +60,5 @@ def _report(showcase_build: Path, folder: Path) -> None:
             table.replace_model_rows(out, model, rows)
     manifest = json.loads((out / "manifest.json").read_text())
     manifest["solve_rate"] = {"band": "0.125:0.5", "models": ["b", "someone/some-model-of-7B"], "warning": None}
-    (out / "manifest.json").write_text(json.dumps(manifest | {"manifest_hash": hash_of(manifest)}))
+    (out / "manifest.json").write_text(json.dumps(manifest | {"manifest_hash": compute_hash(manifest)}))
     refresh_report(out)

@@ -9,7 +9,7 @@ from typing import Any
 from curate.dataset import card, evidence, output_folder
 from curate.dataset.digests import RowHasher, write_digests
 from curate.dataset.writer import REJECTED_COLUMNS, rejected_row, write_table
-from curate.manifest import BuildInfo, Manifest, Plan, SourceCounts, hash_of, to_json
+from curate.manifest import BuildInfo, Manifest, Plan, SourceCounts, compute_hash, to_json
 from curate.problem import COLUMNS, Problem, Rejection, to_row
 from curate.report.report_files import write_report
 from sandbox import Case, Limits, Program, Referee, Suite
@@ -62,5 +62,5 @@ def write(folder: Path, rows: Iterable[Problem]) -> Path:
     card.write(manifest, folder)
     write_report(folder, manifest, None)
     content = to_json(replace(manifest, files=output_folder.immutable_files(folder)))
-    (folder / "manifest.json").write_text(json.dumps({**content, "manifest_hash": hash_of(content)}))
+    (folder / "manifest.json").write_text(json.dumps({**content, "manifest_hash": compute_hash(content)}))
     return folder

@@ -2,7 +2,7 @@ import pyarrow as pa
 import pytest
 
 from curate.condition import NAMES, evaluate, parse
-from curate.dataset.writer import schema_of
+from curate.dataset.writer import get_schema
 from curate.errors import CurateError
 from curate.problem import COLUMNS, Problem, to_row
 from sandbox import Assertions, Case, Limits, Program, Suite
@@ -30,7 +30,7 @@ COUNTS = {("taco/1", "small"): (8, 2), ("taco/1", "large"): (8, 8), ("taco/2", "
 def holds(text, counts=None, **changes):
     counts = counts or {}
     condition = parse(text, sorted({model for _, model in counts}))
-    schema = schema_of({name: COLUMNS[name] for name in condition.columns})
+    schema = get_schema({name: COLUMNS[name] for name in condition.columns})
     ((_, _, answer),) = evaluate([condition], [pa.RecordBatch.from_pylist([ROW | changes], schema)], counts)
     return answer
 
@@ -229,7 +229,7 @@ def test_every_name_can_be_used(name):
 
 def test_rows_stay_in_order():
     condition = parse("n_tests % 2 == 0")
-    schema = schema_of({name: COLUMNS[name] for name in condition.columns})
+    schema = get_schema({name: COLUMNS[name] for name in condition.columns})
     rows = [ROW | {"id": str(n), "n_tests": n} for n in range(5000)]
     batches = (pa.RecordBatch.from_pylist(rows[begin : begin + 100], schema) for begin in range(0, 5000, 100))
     answers = [(id, answer) for id, _, answer in evaluate([condition], batches, {})]

@@ -158,7 +158,7 @@ def test_a_build_stops_on_a_full_disk_with_a_message_and_continues_once_there_is
     assert "Traceback" not in done.stderr
     (error,) = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
     assert "No space left on device" in error
-    assert error.endswith(f"What was verified so far is saved in {out}; the same command continues.")
+    assert error.endswith(f"Verified problems are saved in {out}; the same command continues.")
     assert len(records(saved)) == 16
     assert f"16 problems in {out}" in done.stdout
 

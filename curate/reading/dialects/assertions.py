@@ -243,7 +243,7 @@ def _remove_solution_imports(nodes: Sequence[ast.stmt]) -> tuple[list[str], list
 
 
 class _ImportRemover(ast.NodeTransformer):
-    """Removes imports of the submission. The names stay: the sandbox defines them before the tests run."""
+    """A transformer that removes imports of the submission; the sandbox defines their names before the tests."""
 
     def __init__(self) -> None:
         self.names: list[str] = []

@@ -26,7 +26,7 @@ def read(
     Raises ParseError.
     """
 
-    def python(code: object) -> ParsedTests:
+    def parse_python(code: object) -> ParsedTests:
         if not (given_code or setup or isinstance(code, list)):
             try:
                 return assertions.read_examples(code, entry_point, starter_code)
@@ -41,15 +41,15 @@ def read(
         return assertions.read(code, called, given_code=given_code, setup=setup, defined_names=defined, classes=classes)
 
     if isinstance(encoded, str) and encoded.lstrip()[:1] not in ("[", "{", ""):
-        return python(encoded)
+        return parse_python(encoded)
     content: Any = parse_json_or_literal(encoded, "tests") if isinstance(encoded, str) else encoded
     match content:
         case {"functional": code}:
-            return python(code)
+            return parse_python(code)
         case {"test_cases": tests}:
             return json_tests.read_objects(tests, entry_point, starter_code)
         case dict():
             return json_tests.read_named_columns(content, entry_point, starter_code)
         case [_, *_] if all(isinstance(item, str) for item in content):
-            return python(content)
+            return parse_python(content)
     return json_tests.read_objects(content, entry_point, starter_code)

@@ -232,7 +232,7 @@ def _literal(node: ast.expr) -> Any:
 
 
 class _WithPythonConstants(ast.NodeTransformer):
-    """Replaces the names of JSON's constants by these constants."""
+    """A transformer of the names of JSON's constants to Python's constants."""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         constants = {"true": True, "false": False, "null": None}

@@ -338,7 +338,6 @@ def _function_cases(
 def _program(
     node: ast.FunctionDef, owner: ast.ClassDef | None, arguments: Mapping[str, Any], *, has_fixtures: bool
 ) -> str:
-    """Return the program that runs a test with these arguments."""
     if owner and _is_unittest(owner):
         return f'unittest.TestSuite([{owner.name}("{node.name}")]).debug()'
     call = f"{node.name}({', '.join(f'{name}={to_literal(value)}' for name, value in arguments.items())})"

@@ -263,7 +263,7 @@ def test_a_column_with_an_unusual_name_can_be_given(evaluation_set, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        pytest.param(["--against", "humaneval"], "say what to compare with", id="no location"),
+        pytest.param(["--against", "humaneval"], "name an evaluation set", id="no location"),
         pytest.param([], "--against", id="no set"),
         pytest.param(["--against", "a=/nowhere/at/all"], "/nowhere/at/all: no such file", id="missing set"),
     ],
@@ -287,7 +287,7 @@ def test_a_damaged_line_stops_the_comparison(evaluation_set, tmp_path):
     raw.write_text('{"text": "a"}\n{"text": \n')
     result = decontaminate(raw, "--against", f"a={evaluation_set}", "--out", tmp_path / "out")
     assert "rows.jsonl:2" in result.stderr
-    assert "nothing may be left unseen" in result.stderr
+    assert "every row must be compared" in result.stderr
     assert not (tmp_path / "out" / "data").exists()
 
 

@@ -44,7 +44,7 @@ def test_everything_about_a_kept_row_is_shown(reported):
 )
 def test_the_reason_is_shown_for_a_row_that_was_dropped(reported, id, words):
     result = curate("inspect", reported, id, check=True)
-    assert f"{id} fell out" in result.stdout
+    assert f"{id} was rejected" in result.stdout
     for word in words:
         assert word in result.stdout
 

@@ -169,7 +169,7 @@ def test_an_altered_dataset_is_not_copied_under_a_new_manifest(dataset, tmp_path
     words = ["decontaminate", str(dataset), "--against", f"held={held}", "--out", str(tmp_path / "out")]
     result = curate(*words)
     assert result.exit_code == 1
-    assert "Build it again, or fetch it again." in result.output
+    assert "Build it again, or download it again." in result.output
     assert not (tmp_path / "out").exists()
 
 

@@ -17,7 +17,7 @@ from curate.dataset import output_folder
 from curate.dataset.dataset import Dataset
 from curate.dataset.digests import RowHasher, write_digests
 from curate.dataset.integrity import check_integrity
-from curate.manifest import from_json, hash_of, to_json
+from curate.manifest import compute_hash, from_json, to_json
 from curate.problem import COLUMNS, DEFAULT_VALUES, MEASURED_COLUMNS, REWARD_COLUMNS
 from sandbox import Case, Suite
 from train.rollouts.prompt_dataset import _COLUMNS
@@ -185,7 +185,7 @@ def sign(folder: Path) -> None:
         files=output_folder.immutable_files(folder),
     )
     content = to_json(manifest)
-    (folder / "manifest.json").write_text(json.dumps(content | {"manifest_hash": hash_of(content)}))
+    (folder / "manifest.json").write_text(json.dumps(content | {"manifest_hash": compute_hash(content)}))
 
 
 @pytest.mark.parametrize("column", COLUMNS)
@@ -227,7 +227,7 @@ def test_a_dataset_that_was_altered_is_shown_with_a_warning(dataset, words):
 
 def test_a_manifest_that_claims_other_hashes_is_neither_exported_nor_copied_nor_published(dataset, tmp_path):
     content = json.loads((dataset / "manifest.json").read_text()) | {"content_hash": "0" * 64}
-    (dataset / "manifest.json").write_text(json.dumps(content | {"manifest_hash": hash_of(content)}))
+    (dataset / "manifest.json").write_text(json.dumps(content | {"manifest_hash": compute_hash(content)}))
     out = ("--out", tmp_path / "out")
     for words in (["export", dataset, "--to", "jsonl", *out], ["filter", dataset, "--where", "verified", *out]):
         assert "the content hash is " in curate(*words).stderr

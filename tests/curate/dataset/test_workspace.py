@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from source_rows import FILES
 
-from curate.dataset.output_folder import commit_output, finished_manifest, open_work_folder
+from curate.dataset.output_folder import commit_output, find_finished_manifest, open_work_folder
 from curate.errors import CurateError
 from curate.json_records import to_json
 from curate.manifest import Manifest, Plan
@@ -33,9 +33,9 @@ def complete(out, plan=PLAN):
 
 def test_a_finished_folder_is_recognised_by_its_plan(tmp_path):
     out = tmp_path / "out"
-    assert finished_manifest(out, PLAN, overwrite=False) is None
+    assert find_finished_manifest(out, PLAN, overwrite=False) is None
     published = complete(out)
-    assert finished_manifest(out, PLAN, overwrite=False) == published
+    assert find_finished_manifest(out, PLAN, overwrite=False) == published
     assert [file.name for file in published.files] == [
         "data/train.parquet",
         "rejected/train.parquet",
@@ -48,8 +48,8 @@ def test_a_finished_folder_is_recognised_by_its_plan(tmp_path):
 def test_another_plan_is_refused_and_the_difference_named(tmp_path):
     complete(tmp_path)
     with pytest.raises(CurateError, match=r"min_tests was 5, now 6.*--overwrite"):
-        finished_manifest(tmp_path, OTHER, overwrite=False)
-    assert finished_manifest(tmp_path, OTHER, overwrite=True) is None
+        find_finished_manifest(tmp_path, OTHER, overwrite=False)
+    assert find_finished_manifest(tmp_path, OTHER, overwrite=True) is None
 
 
 def work_file(work):
@@ -79,14 +79,14 @@ def test_overwriting_replaces_every_file(tmp_path):
     (tmp_path / "data" / "second.parquet").write_text("")
     published = complete(tmp_path, OTHER)
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["train.parquet"]
-    assert finished_manifest(tmp_path, OTHER, overwrite=False) == published
+    assert find_finished_manifest(tmp_path, OTHER, overwrite=False) == published
 
 
 def test_a_dataset_stays_whole_until_its_replacement_is_complete(tmp_path):
     published = complete(tmp_path)
     with open_work_folder(tmp_path, OTHER, overwrite=True) as work:
         keep_record(work)
-    assert finished_manifest(tmp_path, PLAN, overwrite=False) == published
+    assert find_finished_manifest(tmp_path, PLAN, overwrite=False) == published
     assert json.loads((tmp_path / "data" / "train.parquet").read_text()) == to_json(PLAN)
     with open_work_folder(tmp_path, OTHER, overwrite=True) as work:
         assert has_records(work_file(work))
@@ -114,17 +114,17 @@ def test_foreign_files_are_never_touched(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     for overwrite in (False, True):
         with pytest.raises(CurateError, match="--out"):
-            finished_manifest(tmp_path, PLAN, overwrite=overwrite)
+            find_finished_manifest(tmp_path, PLAN, overwrite=overwrite)
     for text in ("{}", '{"plan": {}}', '{"plan": {"configuration": []}}', "[]", "{"):
         (tmp_path / "manifest.json").write_text(text)
         with pytest.raises(CurateError, match="--out"):
-            finished_manifest(tmp_path, PLAN, overwrite=True)
+            find_finished_manifest(tmp_path, PLAN, overwrite=True)
 
 
 def test_an_unfinished_build_is_continued_only_by_its_own_plan(tmp_path):
     with open_work_folder(tmp_path, PLAN, overwrite=False) as work:
         keep_record(work)
-    assert finished_manifest(tmp_path, PLAN, overwrite=False) is None
+    assert find_finished_manifest(tmp_path, PLAN, overwrite=False) is None
     with open_work_folder(tmp_path, PLAN, overwrite=False) as work:
         assert has_records(work_file(work))
     with pytest.raises(CurateError, match="min_tests"), open_work_folder(tmp_path, OTHER, overwrite=False):
@@ -159,7 +159,7 @@ def test_two_builds_do_not_write_to_one_folder(tmp_path):
 
 
 def test_a_build_that_another_command_has_finished_meanwhile_is_not_repeated(tmp_path):
-    assert finished_manifest(tmp_path, PLAN, overwrite=False) is None
+    assert find_finished_manifest(tmp_path, PLAN, overwrite=False) is None
     (tmp_path / "manifest.json").write_text("{}")
     with (
         pytest.raises(CurateError, match="just finished .* same command"),
@@ -178,4 +178,4 @@ def test_a_folder_that_cannot_be_created_is_named(tmp_path):
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "out").write_text("")
     with pytest.raises(CurateError, match="is a file"):
-        finished_manifest(tmp_path / "out", PLAN, overwrite=False)
+        find_finished_manifest(tmp_path / "out", PLAN, overwrite=False)

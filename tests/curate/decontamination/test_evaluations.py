@@ -108,8 +108,8 @@ def test_the_prose_ends_where_formats_and_examples_begin(text, prose):
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        pytest.param("humaneval", "say what to compare with", id="no location"),
-        pytest.param("=x", "say what to compare with", id="no name"),
+        pytest.param("humaneval", "name an evaluation set", id="no location"),
+        pytest.param("=x", "name an evaluation set", id="no name"),
         pytest.param("lcb:2024-08-01", "is not FROM..TO", id="half a window"),
         pytest.param("lcb:2025-02-01..2024-08-01", "2025-02-01 is after 2024-08-01", id="window the wrong way round"),
         pytest.param("humaneval:2024-08-01..2025-02-01", "dates can only be given to lcb", id="no dates"),
@@ -128,7 +128,7 @@ def test_a_folder_that_is_not_an_evaluation_set_is_explained(tmp_path):
     with pytest.raises(CurateError, match="no text in b.jsonl:0. Columns that may hold it: prompt"):
         read_evaluation(f"humaneval={write_jsonl(tmp_path / 'b.jsonl', [{'task_id': 'x'}])}")
     (tmp_path / "c.jsonl.gz").write_bytes(b"\x1f\x8b and then nothing")
-    with pytest.raises(CurateError, match="damaged or incomplete"):
+    with pytest.raises(CurateError, match="corrupt or truncated"):
         read_evaluation(f"humaneval={tmp_path / 'c.jsonl.gz'}")
     (tmp_path / "d.jsonl").write_text('{"prompt": "a"}\n{"prompt":\n')
     with pytest.raises(CurateError, match="line is not a JSON object"):

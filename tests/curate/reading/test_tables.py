@@ -50,7 +50,7 @@ def test_arrow_streams_and_arrow_files_are_read_under_all_their_names(tmp_path, 
     assert values(tmp_path) == values(tmp_path / name) == list(range(40))
     whole = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(CurateError, match=f"{name}: damaged or incomplete"):
+    with pytest.raises(CurateError, match=f"{name}: corrupt or truncated"):
         values(tmp_path)
 
 

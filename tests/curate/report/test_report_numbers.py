@@ -14,7 +14,7 @@ from curate.decontamination.clean_copy import write_clean_copy
 from curate.difficulty.band import SolveRateBand, filter_by_solve_rate
 from curate.errors import CurateError
 from curate.manifest import SourceCounts
-from curate.report.histogram import COUNT_EDGES, SHARE_EDGES, histograms, trimmed
+from curate.report.histogram import COUNT_EDGES, SHARE_EDGES, histograms, trim_empty_ends
 from curate.report.numbers import build_funnel_section, compute_report
 from curate.report.report_files import load_duplicate_section, refresh_report
 
@@ -122,7 +122,7 @@ def test_a_share_of_one_is_in_the_last_bar_and_unknown_shares_in_none():
 
 
 def test_numbers_beyond_the_last_edge_are_counted_too():
-    (bars,) = trimmed(histogram([5.0, 1_000_000.0], COUNT_EDGES))
+    (bars,) = trim_empty_ends(histogram([5.0, 1_000_000.0], COUNT_EDGES))
     assert sum(bars["counts"]) == 2
     assert bars["edges"][0] == 5
     assert bars["edges"][-1] is None
@@ -131,7 +131,7 @@ def test_numbers_beyond_the_last_edge_are_counted_too():
 def test_an_empty_list_of_numbers_is_not_an_error():
     bars = histogram([], COUNT_EDGES)
     assert (sum(bars["counts"]), bars["n"], bars["median"]) == (0, 0, None)
-    assert trimmed(bars) == [bars]
+    assert trim_empty_ends(bars) == [bars]
 
 
 @given(st.lists(st.one_of(st.sampled_from(SHARE_EDGES), st.floats(0, 1))))
@@ -143,7 +143,7 @@ def test_every_value_is_counted_between_its_edges(values):
 
 def test_a_column_of_another_kind_is_unknown():
     rows = pa.table({"x": ["3", "many", None]}).to_reader()
-    (bars,) = trimmed(histograms(rows, {"x": COUNT_EDGES})["x"])
+    (bars,) = trim_empty_ends(histograms(rows, {"x": COUNT_EDGES})["x"])
     assert (bars["n"], bars["unknown"], bars["counts"]) == (1, 2, [1])
 
 

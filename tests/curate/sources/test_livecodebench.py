@@ -10,7 +10,7 @@ from curate.errors import CurateError
 from curate.problem import Problem, Rejection
 from curate.reading.tables import locate
 from curate.reading.values import ParseError
-from curate.sources.livecodebench import private_tests, read, select_files
+from curate.sources.livecodebench import decode_private_tests, read, select_files
 from sandbox import Case
 
 STARTER = "class Solution:\n    def f(self, n: int, s: str) -> int:\n        "
@@ -70,7 +70,7 @@ class Boom:
 )
 def test_private_tests_that_cannot_be_unpacked_are_rejected_and_never_executed(tmp_path, capsys, encoded):
     with pytest.raises(ParseError):
-        private_tests(encoded)
+        decode_private_tests(encoded)
     assert isinstance(read_rows(tmp_path, livecodebench_row("7", "s", private_test_cases=encoded))[0], Rejection)
     assert capsys.readouterr().out == ""
 
@@ -78,7 +78,7 @@ def test_private_tests_that_cannot_be_unpacked_are_rejected_and_never_executed(t
 def test_a_decompression_bomb_is_not_unpacked(monkeypatch):
     monkeypatch.setattr("curate.sources.livecodebench.MAX_UNPACKED_BYTES", 1000)
     with pytest.raises(ParseError, match="more than"):
-        private_tests(pack("x" * 2000))
+        decode_private_tests(pack("x" * 2000))
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_window_includes_both_its_ends(releases):
     ("query", "message"),
     [
         ("release=5", "no release 5. Say release_v5, v5"),
-        ("release=v7", "release v7 needs test7.jsonl, which is not there"),
+        ("release=v7", "release v7 needs test7.jsonl, not found"),
         ("release=release_v1_v2", "no release release_v1_v2"),
         ("release=v5_v4", "no release v5_v4"),
         ("from=yesterday", "from must be a date such as 2024-08-01, not yesterday"),
@@ -192,7 +192,7 @@ def test_the_window_of_deepcoder_contains_the_real_problems_of_its_months():
 @pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout")
 def test_a_real_private_value_decodes_as_published():
     sample = json.loads((DATA / "golden" / "lcb_row0_private.json").read_text())
-    assert private_tests(sample["private_test_cases"]) == sample["decoded"]
+    assert decode_private_tests(sample["private_test_cases"]) == sample["decoded"]
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout")
