@@ -50,7 +50,7 @@ class HttpJudge:
                 return TargetDescription("curate serve", takes_text=False)
             run = self._post(_RUN, {"code": "print(7)", "language": "python"})
         except ServerUnreachable as error:
-            raise UnusableTarget(f"{self._client.url} is unreachable: {error}; start the server") from error
+            raise UnusableTarget(f"{self._client.url} gave no HTTP response: {error}; start the server") from error
         if "run_result" not in run.json_object():
             raise UnusableTarget(
                 f"{self._client.url} speaks neither the protocol of `curate serve` (POST {_JUDGE}: {judged.status}) "

@@ -111,8 +111,8 @@ def test_signatures_are_told_by_their_parameters(name: str) -> None:
         ("odd_judges:always_one", "it tells no right answer from a wrong one"),
         ("odd_judges:wants_more", "TypeError: wants_more() missing 1 required positional argument: 'limits')"),
         ("odd_judges:calls_a_server", "It had no network; if it calls a server, add --network"),
-        ("odd_judges.py:plain", "odd_judges.py is a file; give its module, odd_judges:plain"),
-        ("http://127.0.0.1:9", "does not answer"),
+        ("odd_judges.py:plain", "odd_judges.py is a file; pass its module, odd_judges:plain"),
+        ("http://127.0.0.1:9", "gave no HTTP response"),
         ("http://", "give http://HOST:PORT"),
         ("missing.toml", "there is no file missing.toml"),
         ("whatever", "give MODULE:FUNCTION"),
@@ -361,8 +361,8 @@ def sandbox_fusion() -> Iterator[str]:
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (b"SSH-2.0-OpenSSH_9\r\n", "does not answer"),
-        (b"", "does not answer"),
+        (b"SSH-2.0-OpenSSH_9\r\n", "gave no HTTP response"),
+        (b"", "gave no HTTP response"),
         (
             b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 6\r\n\r\n<html>",
             "speaks neither the protocol of `curate serve`",

@@ -152,7 +152,7 @@ def test_a_window_includes_both_its_ends(releases):
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("release=5", "no release 5. Say release_v5, v5"),
+        ("release=5", "no release 5. Choose release_v5, v5"),
         ("release=v7", "release v7 needs test7.jsonl, not found"),
         ("release=release_v1_v2", "no release release_v1_v2"),
         ("release=v5_v4", "no release v5_v4"),
