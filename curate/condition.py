@@ -223,7 +223,7 @@ class _InvalidExpressionError(Exception):
 
 def _syntax_tree(text: str) -> Node:
     """Return the syntax tree that DuckDB parses from a condition. Raises an error if the text has any other SQL."""
-    # The closing bracket is on a new line, so that no comment in the text can hide it.
+    # The closing bracket is on a new line, so no comment in the text can hide it.
     statement = _parse_sql(f"{_PREFIX}{text}\n)")
     selected: list[Node] = statement["node"].pop("select_list", [])
     frame = _parse_sql(f"{_PREFIX}TRUE\n)")

@@ -74,7 +74,7 @@ def derive(
     timer                        name of a duration in the manifest, and its start by time.monotonic()
     files                        the rows, if curate did not build the dataset; there are no inputs if it has no
                                  manifest
-    removed_rows_kept_elsewhere  whether the removed rows are in another dataset, or an equal row is kept, so that they
+    removed_rows_kept_elsewhere  whether the removed rows are in another dataset, or an equal row is kept, so they
                                  need no evidence
     duplicates                   section of the report; None: that of the only input
     recipe                       recipe of the new dataset, if one can express how it was made

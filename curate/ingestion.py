@@ -81,7 +81,7 @@ def _table(name: str, location: LocationSpec) -> TableFiles:
     source = source_module(name)
     if "fields" in table.options and source.__name__.rpartition(".")[2] != MAPPING_SOURCE:
         raise CurateError(
-            f"{name} is a source with a format of its own, so it takes no [fields]. To read data by this mapping, "
+            f"{name} is a source with its own format, so it takes no [fields]. To read data by this mapping, "
             f"give the data another name, such as my_{name}."
         )
     if hasattr(source, "select_files"):

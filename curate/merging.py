@@ -228,7 +228,7 @@ def _check_ids(rows: _Rows, removed: Mapping[Key, object], locations: Sequence[s
         more = f" and {len(repeated) - _MAX_SHOWN} more" if repeated[_MAX_SHOWN:] else ""
         raise CurateError(
             f"{holding} have different problems under the same id: {', '.join(repeated[:_MAX_SHOWN])}{more}. Build one "
-            "of them again from a source of another name, or with ids of its own."
+            "of them again from a source with another name, or with other ids."
         )
 
 

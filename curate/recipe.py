@@ -1,6 +1,6 @@
 """A recipe: everything that decides how datasets are made, from raw rows to exports. A recipe is a TOML file:
 
-    [[sources]]                                # as --source NAME=LOCATION; options of the source stand beside it
+    [[sources]]                                # as --source NAME=LOCATION; with options of the source
     name = "taco"
     location = "BAAI/TACO"
 

@@ -124,7 +124,7 @@ class WorkFile(Closeable):
     def pending(self, stage: int, *, rejected: bool) -> list[int]:
         """Return the numbers of the problems that a stage has to examine. rejected: include rejected problems
 
-        Slow problems come first, by reference time and number of tests, so that no worker is idle at the end.
+        Slow problems come first, by reference time and number of tests, so no worker is idle at the end.
         """
         query = f"SELECT number FROM item WHERE {_pending(rejected)} ORDER BY cpu_seconds DESC, n_tests DESC, number"
         return [number for (number,) in self._connection.execute(query, (stage,))]

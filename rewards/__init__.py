@@ -71,7 +71,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded on first use, so that a command loads only the modules that it needs.
+    # Loaded on first use, so a command loads only the modules that it needs.
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)

@@ -22,7 +22,7 @@ from sandbox.closeable import Closeable
 
 __all__ = ["AsyncRewards"]
 
-_MAX_CONCURRENT = 64  # a few per worker, so that none is idle while identical programs wait for each other
+_MAX_CONCURRENT = 64  # a few per worker, so none is idle while identical programs wait for each other
 _MAX_SECONDS = 3600.0
 
 
@@ -118,7 +118,7 @@ class AsyncRewards(Closeable):
 
 
 def _start_thread(run: Callable[[], None]) -> None:
-    # A daemon, so that a hung reward does not keep the process alive.
+    # A daemon, so a hung reward does not keep the process alive.
     threading.Thread(target=run, daemon=True, name="rewards").start()
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="NAME=LOCATION",
     help="A source (see `curate sources`) and its file, folder, Hub id or Hub id@revision; options follow, as in "
-    "'livecodebench=PATH?release=v5&from=2024-08-01', or stand in a TOML file beside the location. Repeatable; of two "
+    "'livecodebench=PATH?release=v5&from=2024-08-01', or are in a TOML file with the location. Repeatable; of two "
     "equally good duplicates, the one from the source given first stays. With a RECIPE: another location for a source "
     "of the recipe.",
 )

@@ -70,7 +70,7 @@ def against_option(*, required: bool) -> Callable[[Command], Command]:
 
 
 def parse_assignments(option: str, texts: Iterable[str]) -> dict[str, Any]:
-    """Return the values by their keys. A value that is not JSON is a text, so that texts need no quotes.
+    """Return the values by their keys. A value that is not JSON is a text, so texts need no quotes.
 
     option: the name of the option, for messages
     texts: the values of the option

@@ -51,7 +51,7 @@ def command(
 ) -> None:
     """Split DATASET into parts for training and validation without near-duplicates across the parts.
 
-    OUT/train, OUT/validation and OUT/test are datasets of their own. Problems with similar statements, the same text or
+    OUT/train, OUT/validation and OUT/test are separate datasets. Problems with similar statements, the same text or
     the same URL are always in the same part. Each source has the same share of every part, as far as possible, and the
     order of the rows does not matter.
     """

@@ -49,7 +49,7 @@ class Dataset:
 
     @classmethod
     def open_built(cls, location: str | Path) -> Self:
-        """Open a finished dataset that curate built, so that its rows are problems. Raises CurateError."""
+        """Open a finished dataset that curate built, so its rows are problems. Raises CurateError."""
         dataset = cls.open(location)
         if dataset.manifest.build is None:
             raise CurateError(f"{dataset.path}: curate did not build this dataset, so its rows are not problems.")

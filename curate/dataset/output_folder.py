@@ -170,7 +170,7 @@ def untracked_names(folder: Path) -> list[str]:
 
 
 def mark_unfinished(out: Path) -> None:
-    """Mark a dataset as unfinished before it is replaced, so that no reader mistakes it for the new one."""
+    """Mark a dataset as unfinished before it is replaced, so no reader mistakes it for the new one."""
     (out / WORK).mkdir(parents=True, exist_ok=True)  # without it, the folder would not be recognized as curate's
     (out / MANIFEST).unlink(missing_ok=True)
 

@@ -2,7 +2,7 @@
 
 The copy of a folder of `curate build-dataset` equals a build with the same sets: removed
 rows are in `rejected/`, and the manifest and the card describe the comparison. For any other file or folder, `data/`
-has the remaining rows, beside `rejected/`, `contamination/`, a manifest and a small card.
+has the remaining rows; `rejected/`, `contamination/`, a manifest and a small card are added.
 """
 
 import itertools

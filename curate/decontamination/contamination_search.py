@@ -10,7 +10,7 @@ A row is removed by one of these rules if it
 
 A row also has the keys and dates of its removed duplicates (training_set.py). A
 row that contains at least a fifth but less than half of them stays and is marked for review. Every hit is recorded
-with the item, the share and the words in common, so that it can be checked.
+with the item, the share and the words in common, so it can be checked.
 """
 
 import unicodedata

@@ -70,7 +70,7 @@ def find_duplicates(
 
     order      the rows in rank order
     threshold  minimum Jaccard similarity, above 0, at which two statements count as nearly the same
-    load       returns the problem of a row, so that two similar problems can be compared in detail
+    load       returns the problem of a row, so two similar problems can be compared in detail
     """
     import numpy as np
 

@@ -1,7 +1,7 @@
 """The plain form, the shingles and the signature of texts in one pass, compiled by numba.
 
 The results are bit-identical to those of numpy in sketches.py and signatures.py. Importing this file imports numba,
-which is optional. numba compiles the kernel once per machine and keeps it beside this file or in the user's cache
+which is optional. numba compiles the kernel once per machine and keeps it next to this file or in the user's cache
 folder; if it can write to neither, the import raises RuntimeError.
 """
 

@@ -70,7 +70,7 @@ def filter_by_solve_rate(
     """Write the rows whose solve rate lies in the band, and return the manifest of the new dataset.
 
     models: the models whose solve rates must all lie in the band; if none is named, all models that were sampled
-    recipe: the recipe of the result, if the models were sampled as it says
+    recipe: recipe of the result, if it describes the sampling of the models
 
     The other rows go to `rejected` as too_hard, too_easy or not_sampled, with the counts of each model. The new dataset
     keeps all solve rates, for the whole distribution. A finished folder is recognized by its inputs, and stays as it

@@ -92,7 +92,7 @@ def read(dataset: Path) -> list[Row]:
         except (pa.ArrowException, OSError) as error:
             raise CurateError(
                 f"{path}: not a table of curate difficulty, or damaged ({shorten(error)}). Remove it; the same command "
-                "makes it again from the samples beside it."
+                "makes it again from the saved samples."
             ) from error
     return rows
 
@@ -144,7 +144,7 @@ def replace_table(dataset: Path, rows: list[Row]) -> None:
 def lock_samples(dataset: Path, model: str) -> Iterator[Path]:
     """Lock the files that collect this model's samples, and yield their path without suffix.
 
-    The files stay beside the table afterwards, so that more samples can be added later.
+    The files remain, so more samples can be added later.
     """
     folder = dataset / DIFFICULTY / ".work"
     folder.mkdir(parents=True, exist_ok=True)

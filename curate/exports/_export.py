@@ -1,6 +1,6 @@
 """Write a finished dataset in the format of a trainer or a tool, streamed row by row.
 
-All files are written to a temporary folder beside the output folder, which is renamed when complete. A row that the
+All files are written to a temporary folder next to the output folder; a complete one is renamed. A row that the
 target cannot express is left out, counted, and listed in left_out.jsonl.
 """
 
@@ -42,7 +42,7 @@ QUESTION_REASON = "mathematics"  # the reason to leave out questions with an exp
 _QUESTIONS = {
     QUESTION_REASON: "questions with an expected answer, which `curate train` takes; exports have programs only"
 }
-UNSUPPORTED_LIMITS_MESSAGE = "limits of its own beside wall time and memory, which a record cannot express"
+UNSUPPORTED_LIMITS_MESSAGE = "limits other than wall time and memory, which a record cannot express"
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +237,7 @@ def _check_replaceable(out: Path, *, overwrite: bool) -> None:
 
 @contextmanager
 def _temporary_folder(out: Path) -> Iterator[Path]:
-    """Lock `out`, and yield an empty folder beside it, which is deleted afterwards unless renamed.
+    """Lock `out`, and yield an empty folder next to it, which is deleted afterwards unless renamed.
 
     Raises CurateError while another export to `out` is running.
     """

@@ -1,7 +1,7 @@
 """Write train.parquet for verl, which chooses its default scorer by `data_source`.
 
 For the names in SCORED_BY_VERL the scorer is verl's prime_code, or its client of SandboxFusion if a URL is configured.
-This scorer takes tests in APPS's form, {"inputs", "outputs", "fn_name"}, and has rules of its own. Once a test has
+This scorer takes tests in APPS's form, {"inputs", "outputs", "fn_name"}, and has its own rules. Once a test has
 failed, it counts only the first ten tests, so a program that fails the eleventh gets full marks. So at most ten tests
 are exported, without rows that this scorer would misjudge. Any other name is for `rewards.verl`, which runs all tests
 in curate's sandbox; then every row that a record can express is exported.
@@ -173,7 +173,7 @@ def _is_expressible(case: Case, by_verl: bool) -> bool:
 def _keyed_by_numbers(value: object) -> bool:
     """Return whether this is a dictionary, perhaps empty, whose keys are all integers.
 
-    verl's scorer rewrites such a dictionary and drops the values beside it.
+    verl's scorer rewrites such a dictionary and drops the other values.
     """
     return isinstance(value, dict) and all(map(_is_integer, value))
 

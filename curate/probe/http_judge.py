@@ -1,6 +1,6 @@
 """Judges behind HTTP: `curate serve`, and SandboxFusion, which only runs programs.
 
-SandboxFusion's results are judged by verl's rule: the exit status is 0, and the output is the expected one apart from
+SandboxFusion's results are judged by verl's rule: the exit status is 0, and the output is the expected one except for
 white space at its ends. A finding concerns the execution or this rule.
 """
 

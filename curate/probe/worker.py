@@ -68,7 +68,7 @@ def main(specification: str) -> None:
     scratch = Path(f"/tmp/curate-probe-{os.getpid()}")
     scratch.mkdir(exist_ok=True)
     os.environ["TMPDIR"] = str(scratch)
-    sys.path.append(spec["folder"])  # at the end, so that no file there shadows an installed module
+    sys.path.append(spec["folder"])  # at the end, so no file there shadows an installed module
     if spec["bait"]:
         bait = lay_bait(spec["bait"])
         bait.__enter__()  # until this process ends

@@ -1,7 +1,7 @@
 """The location of a table's rows: the value after NAME= in --source, and the files in a folder.
 
 PATH?release=v5&from=2024-08-01      options for the source follow the location
-source.toml                          both are in a file: `location`, relative to it, and the options beside it
+source.toml                          a file with `location`, relative to the file, and the options
 """
 
 import json
@@ -32,7 +32,7 @@ FALLBACK_FORMATS = (
 COLUMNAR = (".parquet", ".arrow", ".feather", ".ipc")
 LISTED_FORMATS = f"{', '.join(COLUMNAR)}, .jsonl, .json, .csv or .tsv"
 STATE = "state.json"  # of a data set that `datasets` saved; it names the files of the rows
-# Files beside the rows, which the tools of the Hub write.
+# Files without rows, which the tools of the Hub write.
 _METADATA_FILES = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json", STATE)
 
 # PATH?OPTIONS, or the content of such a TOML file, with a location relative to the working folder.
@@ -142,7 +142,7 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 
 def _without_caches(folder: Path, names: list[str]) -> list[str]:
-    """Return the names without Arrow files with results of `map` and `filter`, which `datasets` keeps beside the rows.
+    """Return the names without Arrow files with results of `map` and `filter`, which `datasets` writes.
 
     Raises CurateError if a file with rows is missing.
     """

@@ -113,7 +113,7 @@ def locate(location: LocationSpec) -> TableFiles:
         table = TableFiles(path_or_id, (path,))
     elif path.is_dir():
         table = TableFiles(path_or_id, files_with_rows(path, path_or_id, pattern))
-    # `data/taco` with a folder `data` beside it is a mistyped path rather than a Hub id.
+    # If there is a folder `data`, `data/taco` is a mistyped path rather than a Hub id.
     elif HUB_ID.fullmatch(path_or_id) and not Path(path.parts[0]).exists():
         table = _from_hub(path_or_id, pattern)
     else:

@@ -132,7 +132,7 @@ def _table_of_dataset(path: Path) -> dict[str, Any]:
     if recipe is None:
         raise CurateError(
             f"{folder}: its manifest has no recipe. It was made by an earlier version, with stages of your own, or by "
-            "steps that no recipe can express; the manifest's `plan` says how."
+            "steps that no recipe can express; the manifest's `plan` describes them."
         )
     return dict(recipe)
 

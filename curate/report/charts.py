@@ -1,6 +1,6 @@
 """Compute the positions of bars, ticks and labels of a chart. This is pure geometry; page.html draws it.
 
-Horizontal positions are in percent of the plot's width, so that a chart fills a page of any width while its letters
+Horizontal positions are in percent of the plot's width, so a chart fills a page of any width while its letters
 keep their size. Vertical positions are in pixels from the top, as in SVG.
 """
 
@@ -65,7 +65,7 @@ def _bars(chart: Chart, slot: float, top: int) -> list[Bar]:
     for series, counts in enumerate(chart.counts.values()):
         for index, (name, count) in enumerate(zip(chart.labels, counts, strict=True)):
             if count:
-                height = max(1.5, HEIGHT * count / top)  # at least a line, so that every count is visible
+                height = max(1.5, HEIGHT * count / top)  # at least a line, so every count is visible
                 x = index * slot + slot * _GAP / 2 + series * width
                 label = f"{count:,}" if labelled else ""
                 bars.append(Bar(x, width, HEIGHT - height, height, series, label, f"{name}: {count:,}"))

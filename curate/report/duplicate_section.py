@@ -77,7 +77,7 @@ def build_duplicate_section(
 
 
 def rebuild_duplicate_section(rejections: Iterable[Mapping[str, Any]], threshold: float | None) -> DuplicateSection:
-    """Return the section of a dataset whose report is lost, so that similarities are unknown.
+    """Return the section of a dataset whose report is lost, so similarities are unknown.
 
     rejections: the section of the report on rejections
     """

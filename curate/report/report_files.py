@@ -40,7 +40,7 @@ def write_report(folder: Path, manifest: Manifest, duplicates: DuplicateSection 
 
     Raises CurateError if a file is damaged.
     """
-    # The numbers go through JSON, so that the page shows what the file contains, to the last digit.
+    # The numbers go through JSON, so the page shows what the file contains, to the last digit.
     text = json.dumps(compute_report(Dataset(folder, manifest), duplicates), indent=1)
     html = render_page(json.loads(text))
     write_atomic(folder / JSON, text + "\n")

@@ -52,7 +52,7 @@ def _matches(words: Sequence[str], others: Sequence[str], exact: bool) -> Iterab
 
 
 def _mark_segments(pieces: Sequence[str], differing: set[int]) -> list[tuple[str, bool]]:
-    """Join the pieces. Text between two differing words counts as differing, so that a phrase is marked as a whole."""
+    """Join the pieces. Text between two differing words counts as differing, so a phrase is marked as a whole."""
     between = {index for index in range(len(pieces)) if index - 1 in differing and index + 1 in differing}
     marks = (index in differing or index in between for index in range(len(pieces)))
     grouped = groupby(zip(marks, pieces, strict=True), key=lambda pair: pair[0])

@@ -39,9 +39,9 @@ from sandbox import Program, checkers
 
 TITLE = "Data of your own"
 HUB_ID = ""
-LICENCE = "as the mapping says"
+LICENCE = "as the mapping states"
 SIZE_DESCRIPTION = "any number of problems"
-DEFECTS = "what the reasons of the rejected rows say"
+DEFECTS = "unknown; see the reasons of the rejected rows"
 
 FIELDS = (
     "id statement starter_code tests public_tests inputs outputs fn_name given setup solutions language time_limit"
@@ -79,7 +79,9 @@ def select_files(table: TableFiles) -> TableFiles:
     if "statement" not in fields or named not in ({"tests"}, {"inputs", "outputs"}, set()):
         raise _wrong(table, "[fields] needs statement, and either tests or both inputs and outputs")
     if "public_tests" in fields and "tests" not in fields:
-        raise _wrong(table, "[fields] needs tests beside public_tests. If there are no others, name these tests")
+        raise _wrong(
+            table, "[fields] needs tests in addition to public_tests. If there are no others, name these tests"
+        )
     if "expected_answer" in fields and (wrong := sorted(fields.keys() & _OF_PROGRAMS)):
         raise _wrong(table, f"[fields] has expected_answer, so its rows are questions without {', '.join(wrong)}")
     if not named and not fields.keys() & {"solutions", "expected_answer"}:

@@ -1,5 +1,5 @@
 r"""Parse the expected answers of questions of mathematics with the judge of rewards; reject the unreadable ones. A
-question is verified if the judge can parse its answer, so that it can reject other answers, and the answer equals
+question is verified if the judge can parse its answer, so it can reject other answers, and the answer equals
 itself. This does not show that the answer is right. The judge is on this machine, on whatever backend the programs of a
 build run.
 """

@@ -110,7 +110,7 @@ def _write(call: LiteralCall, suite: Suite) -> str:
 
 
 def _calls(inputs: Sequence[str], suite: Suite, rng: random.Random) -> Iterator[str]:
-    """Yield calls with other arguments. Each position of an argument, or its name, has a range of its own."""
+    """Yield calls with other arguments. Each position or name of an argument has its own range."""
     calls: list[LiteralCall] = []
     for text in inputs:
         with suppress(ValueError):  # an integer has more digits than Python reads, so the input is left out

@@ -89,7 +89,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A text beside others. parts: its segments, and whether each differs from the other text"""
+    """A column of an exhibit. parts: segments of its text, and whether each differs from the other column"""
 
     title: Sequence[Cell]
     parts: Sequence[tuple[str, bool]]

@@ -82,7 +82,7 @@ def hash_words(texts: Sequence[str]) -> NgramHashes:
 def join_texts(texts: Sequence[str]) -> tuple[bytes, "Offsets"]:
     """Return the bytes of all texts, each followed by a NUL, and the index after each NUL.
 
-    WORD_BYTES then turns the bytes into words. Eight bytes of NUL follow, so that eight bytes can be read from the
+    WORD_BYTES then turns the bytes into words. Eight bytes of NUL follow, so eight bytes can be read from the
     beginning of each word.
     """
     import numpy as np

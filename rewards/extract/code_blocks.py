@@ -33,7 +33,7 @@ __all__ = ["CPP", "PYTHON", "CodeBlock", "parse_code_blocks"]
 PYTHON, CPP = "python", "cpp"
 _MARKDOWN = ("markdown", "md")
 _BYTE_ORDER_MARK = "\ufeff"
-# All quantifiers are possessive, so that no pattern backtracks. Lines end as in Python source; str.splitlines() splits
+# All quantifiers are possessive, so no pattern backtracks. Lines end as in Python source; str.splitlines() splits
 # at more characters, even within literals.
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]++")
 _LABELS = {

@@ -2,7 +2,7 @@
 
 The model's thinking is ignored (see thinking.py). Of the remaining fenced blocks (see code_blocks.py), the program is
 the last one labeled with an allowed language or, if there is none, the last one without a label, which counts as
-Python. By default, only Python is allowed. Two kinds of blocks are skipped if there is another one, so that an example
+Python. By default, only Python is allowed. Two kinds of blocks are skipped if there is another one, so an example
 below a program does not hide it: interactive sessions, whose first line begins with `>>>`, `In [1]:` or `$`, and
 samples and notes, which define or call nothing outside comments and strings.
 
@@ -21,8 +21,8 @@ __all__ = ["PYTHON_ONLY", "check_languages", "languages_for", "extract_program",
 
 PYTHON_ONLY = (PYTHON,)
 _SESSION = re.compile(r"(?:[ \t]*+(?:#[^\n]*+)?+\n)*+[ \t]*+(?:>>>|\$[ \t]|In[ ]\[\d++\]:)")
-# Comments and strings come first, so that their content is not matched as code. An unclosed one ends with the line or
-# the text, so that none is scanned twice.
+# Comments and strings come first, so their content is not matched as code. An unclosed one ends with the line or
+# the text, so none is scanned twice.
 _PYTHON_TEXT = r"#[^\n]*+|\"{3}(?:[^\"\\]|\\.|\"(?!\"\"))*+(?:\"{3})?+|'{3}(?:[^'\\]|\\.|'(?!''))*+(?:'{3})?+"
 _CPP_TEXT = r"//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?+"
 _STRING = r"\"(?:[^\"\\\n]|\\.)*+\"?+|'(?:[^'\\\n]|\\.)*+'?+"

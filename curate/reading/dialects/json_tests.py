@@ -164,7 +164,7 @@ def _argument_list(arguments: Any, expected: Any, function: str, starter_code: s
 
 
 def _argument_lines(written: Any, expected: Any, function: str, starter_code: str) -> Case:
-    """Return the lines as text, so that long integers and decimals stay as they are."""
+    """Return the lines as text, so long integers and decimals stay as they are."""
     if not isinstance(written, str) or not isinstance(expected, str):
         raise ParseError("a test has no input and output text")
     arguments = written.strip().split("\n") if written.strip() else []

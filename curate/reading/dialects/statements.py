@@ -34,7 +34,7 @@ from sandbox import Case
 
 MAX_ITERATIONS = 20_000  # of a loop
 _EQUATIONS = {"assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertTupleEqual"}
-_RAISING = {"raises", "warns", "fail"}  # of pytest, beside everything whose name begins with "assert"
+_RAISING = {"raises", "warns", "fail"}  # of pytest, in addition to names that begin with "assert"
 _FIXED = (bool, int, float, complex, str, bytes, tuple, frozenset, type(None))
 _EVALPLUS = "assertion"  # EvalPlus's function; the digest is of it and of the function that it calls
 _EVALPLUS_SHA256 = "b16f1887bdc9e6ccfbf73bdd9a532219e4b9958328e8a17c84344b7598f49e6e"
