@@ -2,8 +2,8 @@
 
 A condition is a Boolean expression of SQL. Conditions may come from untrusted recipes, so DuckDB only parses their
 text. The SQL that it runs is generated here, from an allow-list of syntax tree nodes: no subqueries, no other functions
-and no statements. As in SQL, an unknown value is null, a comparison with null is null, and only rows for which the
-whole condition is true fulfil it.
+and no statements. As in SQL, an unknown value is null, and a comparison with null is null. A row fulfils a condition
+only if the condition is true.
 """
 
 import json

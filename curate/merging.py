@@ -61,9 +61,8 @@ def merge(
     overwrite  replace an existing dataset in the folder
     progress   called with the progress
 
-    A finished folder is recognized by its inputs, and stays as it is. Raises CurateError if a dataset
-    cannot be read or was altered, two of them have different problems under the same id, or the folder cannot be
-    written.
+    A finished folder is recognized by its inputs, and stays as it is. Raises CurateError if a dataset cannot be read or
+    was altered, two of them have the same id for different problems, or the folder cannot be written.
     """
     inputs = _open_inputs(datasets, out)
     shared = _shared_sets(inputs)

@@ -129,8 +129,8 @@ class PromptFormat:
     format              "chat": messages are formatted by the model's chat template; "base": by BASE_CHAT, for models
                         without one
 
-    Raises CurateError for an unknown format, for a template that cannot be read, has unknown variables or leaves out
-    the statement, and for arguments that no chat template can have.
+    Raises CurateError for an unknown format, for an invalid template, one with unknown variables or without the
+    statement, and for reserved template arguments.
     """
 
     system: str = ""  # the system prompt; empty: none

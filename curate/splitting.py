@@ -5,13 +5,12 @@ because every command takes the folder of a dataset: `curate train` has one fold
 on, and each part can be exported, filtered or pushed. In each part, the rows of the others are in `rejected` with the
 stage `split`.
 
-Clusters of rows are never separated: two rows are linked if the Jaccard similarity of their word 5-grams reaches a
-threshold, or if they have the same text or a common key, such as the URL of a problem. A cluster is a connected
-component. Deduplication removes rows, so it does not follow such chains; a split removes nothing, so excess links do no
-harm.
+Clusters of rows are never separated: two rows are linked by a Jaccard similarity of word 5-grams of at least a
+threshold, by the same text, or by a common key such as a URL. A cluster is a connected component. Deduplication removes
+rows, so it does not follow such chains; a split removes nothing, so excess links do no harm.
 
-Clusters are drawn in the order of a hash of their ids and the seed, so neither the order of the rows nor the number of
-parts matters. Each source gives rows in proportion to its share of the dataset, as far as its clusters allow.
+Clusters are drawn in the order of a hash of their ids and the seed, regardless of the order of rows and the number of
+parts. Each source gives rows in proportion to its share of the dataset, as far as its clusters allow.
 """
 
 import hashlib

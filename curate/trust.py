@@ -1,8 +1,8 @@
 """The rows that may be trained on, measured and exported: one rule for every command and function.
 
-By default, a row is taken if a reference has passed its tests (`verified`), and its tests are not suspected of having
-several right outputs (`multi_answer_suspect`). A suspicion does not count where the checker can accept several answers.
-A dataset whose rows are not those that its manifest describes is refused (curate/dataset/integrity.py).
+By default, a row is taken if a reference has passed its tests (`verified`) and no solutions suggest several right
+outputs (`multi_answer_suspect`). A suspicion does not count where the checker can accept several answers. A dataset
+whose rows are not those that its manifest describes is refused (curate/dataset/integrity.py).
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -189,8 +189,8 @@ class Dataset:
 def find_dataset(path: Path) -> Dataset | None:
     """Open a dataset that curate wrote. Returns None for any other file or folder.
 
-    Raises CurateError for a folder that looks like such a dataset but has lost its manifest, because its rejected rows
-    would be mistaken for rows of the dataset.
+    Raises CurateError for a folder with such tables but without a manifest: its rejected rows would be read as rows of
+    the dataset.
     """
     try:
         return Dataset(path, read_manifest(path))

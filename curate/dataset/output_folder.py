@@ -100,8 +100,8 @@ def lock_output(out: Path, lock: Path, *, temporary: bool = False) -> FileLock:
 def open_work_folder(out: Path, plan: Plan, *, overwrite: bool) -> Iterator[Path]:
     """Yield the work folder, locked for this process, with earlier work on the same plan.
 
-    Raises CurateError if the folder cannot be created, if another process has locked or just finished it, or if it
-    holds work of an older version, or results for another plan.
+    Raises CurateError if the folder cannot be created, is locked or just finished by another process, or holds work of
+    an older version or of another plan.
     """
     work, wanted = out / WORK, to_json(plan)
     with lock_output(out, work / "lock"):

@@ -3,10 +3,10 @@
 The n-grams of all passages are numbered, in one sorted array. Those of a text are hashed and looked up there; a bitmap
 avoids most look-ups. Boilerplate depends on all texts, so a match is stored as a pair of numbers until the last text.
 
-An n-gram is boilerplate if it occurs in at least 3 items and 1 % of the items of its set, or in at least 50 texts and
-1 % of the texts ("return the answer modulo 10^9 + 7"). Boilerplate counts neither for nor against a passage. A passage
-with fewer than 9 other n-grams, such as any passage of fewer than 16 words, must be found word for word, in one
-piece. A passage of fewer than 5 words must be the whole text.
+An n-gram is boilerplate ("return the answer modulo 10^9 + 7") if it occurs in 1 % of the items of its set, but at least
+3, or in 1 % of the texts, but at least 50. Boilerplate counts neither for nor against a passage. A passage with fewer
+than 9 other n-grams, such as any passage of fewer than 16 words, must be found word for word, in one piece. A passage
+of fewer than 5 words must be the whole text.
 """
 
 from collections import defaultdict

@@ -5,6 +5,6 @@
     verifiers  a package with a taskset
     verl       Parquet for verl's loader and scorers
 
-Each file implements `ExportTarget` of _export.py, which has the options, the steps from a finished dataset to a folder
-in the target's format, and what the targets share. _taskset.py is copied into packages for verifiers.
+Each file implements `ExportTarget` of _export.py, which also has the options, the steps of an export, and the code that
+targets share. _taskset.py is copied into packages for verifiers.
 """

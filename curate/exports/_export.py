@@ -76,8 +76,8 @@ class ExportOptions:
 class ExportTarget(Protocol):
     """The format of a trainer or a tool. The problems that it is given contain only the tests for a reward to run.
 
-    A target that can run only a limited number of tests also has apply_target_limits(options), which returns the
-    options with this limit, or raises CurateError if more tests were requested.
+    A target with a maximum number of tests also has apply_target_limits(options). It returns the options with this
+    limit, or raises CurateError if more tests were requested.
     """
 
     @property

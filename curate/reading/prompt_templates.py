@@ -8,9 +8,9 @@ a text, such as that of a statement
 {"messages": [...]}                               a conversation inside an object
 '[{"role": "user", "content": "..."}]'            any of these as JSON text
 
-Datasets wrap every statement in a template, which makes different statements look similar. Only the beginning and the
-end of a text are examined, and only wordings known from the sources are removed, so a statement that merely mentions
-them stays whole. This is for comparisons only; each source defines the statement in a dataset.
+Datasets wrap every statement in a template, which makes different statements look similar. Only wordings known from the
+sources are removed, and only at the beginning and the end of a text, so a statement that merely mentions them stays
+whole. This is for comparisons only; each source defines the statement in a dataset.
 """
 
 import json

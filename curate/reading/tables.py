@@ -2,7 +2,7 @@
 
 A table can be divided into shards, ranges of rows that can be read without reading what is before them. A shard begins
 at a row group of a Parquet file, at a record batch of an Arrow file, or at a line of a plain JSONL file. Any other file
-can only be read from its beginning, and the rows before it have to be counted, so a table that has one is one shard.
+can only be read from its beginning, so a table with such a file is a single shard.
 """
 
 import csv
@@ -96,8 +96,7 @@ def locate(location: LocationSpec) -> TableFiles:
     which is downloaded into the usual Hub cache.
 
     In a folder, only files of the first of FORMATS, or otherwise of FALLBACK_FORMATS, that occurs are read. If some of
-    these are named train or are in a folder named train, only those are read, because datasets are for training, and
-    test splits are for evaluation.
+    these are named train or are in a folder named train, only those are read: test splits are for evaluation.
 
     Options may follow the location, or be with it in a TOML file; see location.py. All sources have two options:
     `files` is a pattern such as `taco/*` that the files to read must match, whether they are named train or not;

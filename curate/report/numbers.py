@@ -226,8 +226,8 @@ def _solve_rate_section(dataset: Dataset, selected_band: SelectedBand | None) ->
 
     selected_band: the band that the dataset was reduced to; None if it was not reduced
 
-    Shares are i / steps, where `steps` is the usual number of samples, and `counts` has the number of problems that
-    are nearest to each share.
+    Shares are i / steps, where `steps` is the most frequent number of samples. `counts` has the number of problems
+    nearest to each share.
     """
     names = ("model", "n", "n_correct")
     if not dataset.columns("difficulty").issuperset(names):

@@ -4,10 +4,9 @@ A mutant is killed if its verdict is not `accepted`. A surviving mutant may be e
 further inputs. If they agree on all of these, the mutant counts as equivalent and is excluded from the share. If they
 differ, the tests miss a mistake, and the input is recorded.
 
-Each problem costs a judgement of its reference, a judgement of each mutant up to the first test that kills it, and the
-further inputs for the survivors, which are usually few. A mutant that never ends costs its whole time limit, so the
-limit is reduced to several times the time that the reference needs for its slowest test. If programs are slow, fewer
-mutants are tried.
+Each problem costs a judgement of its reference, and of each mutant up to the first test that kills it. The extra inputs
+run only for the survivors, usually few. A mutant that never ends costs its whole time limit. So the limit is reduced to
+several times the slowest test of the reference. If programs are slow, fewer mutants are tried.
 """
 
 import logging

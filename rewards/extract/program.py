@@ -1,10 +1,10 @@
 """The program in a completion.
 
-The model's thinking is ignored (see thinking.py). Of the remaining fenced blocks (see code_blocks.py), the program is
-the last one labeled with an allowed language or, if there is none, the last one without a label, which counts as
-Python. By default, only Python is allowed. Two kinds of blocks are skipped if there is another one, so an example
-below a program does not hide it: interactive sessions, whose first line begins with `>>>`, `In [1]:` or `$`, and
-samples and notes, which define or call nothing outside comments and strings.
+The model's thinking is ignored (see thinking.py). The program is the last fenced block (see code_blocks.py) labeled
+with an allowed language or, without one, the last unlabeled block, which counts as Python. By default, only Python is
+allowed. Two kinds of blocks are skipped if there is another one, so an example below a program does not hide it:
+interactive sessions, whose first line begins with `>>>`, `In [1]:` or `$`, and samples and notes, which define or call
+nothing outside comments and strings.
 
 The choice does not depend on running the programs: the last one is judged, even if it is wrong or does not compile. An
 unclosed block is the beginning of a program, not a program.

@@ -1,9 +1,9 @@
 """Turn statements, test functions and test classes into cases.
 
-In a body of statements, each assertion, and each other statement that contains one, is a test. From an assertion such
-as `assert f([1, 2], k=3) == 7`, also in a loop over literals, the expected value is extracted if the call and the value
-are literals. The value is then compared outside of the submission's process, by Python's `==`. Assertions that differ
-from that, even only in how they treat 1 and True, stay unchanged.
+In a body of statements, each assertion, and each other statement that contains one, is a test. If the call and the
+value are literals, the expected value is extracted from an assertion such as `assert f([1, 2], k=3) == 7`, also in a
+loop over literals. The value is then compared outside of the submission's process, by Python's `==`. Assertions that
+differ from that, even only in how they treat 1 and True, stay unchanged.
 
 The function `assertion(out, exp, atol)` of EvalPlus (MBPP+) compares with `==`, except for decimal numbers, which it
 compares with a tolerance. So the expected value can be extracted unless it is such a number.
