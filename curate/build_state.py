@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from curate.dataset.digests import RowHasher, write_digests
 from curate.dataset.writer import REJECTED_COLUMNS, merge_parts, rejected_row, write_part
 from curate.errors import CurateError
-from curate.ingestion import repeated_id_rejection, repeats_problems
+from curate.ingestion import has_repeated_problems, repeated_id_rejection
 from curate.json_records import from_json, to_json
 from curate.judging import map_with_retries
 from curate.manifest import SetCounts, SourceCounts, StrengthSummary
@@ -133,7 +133,7 @@ class BuildState(Closeable):
             repeated_rows += [address for _, address in group][1:]
         for shard, number in repeated_rows:
             file, rejected = self._files[shard], self._files[shard].rejection(number)
-            if repeats_problems(self.shards[shard].source):
+            if has_repeated_problems(self.shards[shard].source):
                 file.delete_row(number)
             else:
                 file.replace_by_rejection(number, repeated_id_rejection(rejected[1] if rejected else file.load(number)))

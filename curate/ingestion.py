@@ -114,7 +114,7 @@ def divide_source(name: str, table: TableFiles, options: BuildOptions, max_rows:
     return [table] if together else divide(table, max_rows)
 
 
-def repeats_problems(name: str) -> bool:
+def has_repeated_problems(name: str) -> bool:
     """Return whether a source has several rows per problem; only the first counts."""
     return getattr(source_module(name), "SEVERAL_ROWS_PER_PROBLEM", False)
 

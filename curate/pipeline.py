@@ -40,7 +40,7 @@ from curate.problem import Rejection
 from curate.progress import Progress, no_progress
 from curate.reading.location import LocationSpec
 from curate.reading.tables import TableFiles, path_sha256, size_bytes
-from curate.recipe import recipe_of_build
+from curate.recipe import create_build_recipe
 from curate.report.report_files import write_report
 from curate.shards import Shard, ShardPool, plan_shards, read_shard, remove_unfinished
 from curate.sources.generic import FieldsWithoutValues
@@ -89,7 +89,7 @@ def build(
             "local, docker or ray"
         )
     tables = source_tables(locations)
-    recipe = recipe_of_build(locations, tables, options, against, sandbox.packages) if stages is None else None
+    recipe = create_build_recipe(locations, tables, options, against, sandbox.packages) if stages is None else None
     stages = default_stages(options, against) if stages is None else _check_stages(stages, against)
     with _explain_errors(out):
         packages = sandbox.find_packages()

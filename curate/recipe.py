@@ -205,7 +205,7 @@ def _without_empty(value: Any) -> Any:
     return [_without_empty(item) for item in value] if isinstance(value, list) else value
 
 
-def recipe_of_build(
+def create_build_recipe(
     locations: Sequence[tuple[str, LocationSpec]],
     tables: Sequence[tuple[str, Files]],
     options: BuildOptions,

@@ -116,7 +116,7 @@ def program_names(row: dict[str, Any]) -> list[str]:
     return names
 
 
-def judging_description(row: dict[str, Any]) -> str:
+def describe_judging(row: dict[str, Any]) -> str:
     """Describe the test in a row of the table, and the comparison of its outputs."""
     kinds = {"stdin": "standard input and output", "call": f"a call of {row['entry_point']}", "assertion": "Python"}
     return f"{kinds[row['kind']]}, checker {row['checker']}"

@@ -6,7 +6,7 @@ from itertools import islice, zip_longest
 from typing import Any
 
 from curate.dataset.dataset import Dataset
-from curate.dataset.evidence import EVIDENCE, PROGRAM_COLUMNS, SUSPECT_REASON, judging_description, program_names
+from curate.dataset.evidence import EVIDENCE, PROGRAM_COLUMNS, SUSPECT_REASON, describe_judging, program_names
 from curate.errors import CurateError
 from curate.reading.values import shorten
 from curate.text.document import Block, Cell, Section, Table, Text, terminal_lines
@@ -186,7 +186,7 @@ def _evidence(row: Mapping[str, Any]) -> Iterator[Section]:
     """Yield the test, the outputs side by side and the programs of a row of the table `evidence`, if it has a test."""
     if row["test"] is None:
         return
-    yield Section(f"Test {row['test']}: {judging_description(dict(row))}", [Text(row["input"])])
+    yield Section(f"Test {row['test']}: {describe_judging(dict(row))}", [Text(row["input"])])
     names = program_names(dict(row))
     answers = {name: text for name, text in zip(names, row["outputs"], strict=True) if text is not None}
     if row["expected"] or answers:

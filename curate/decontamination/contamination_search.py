@@ -75,7 +75,7 @@ def find_contamination(rows: RowReader, evaluations: Sequence[EvaluationSet]) ->
                 for set_index, item in map(items.__getitem__, with_key.get(key, ())):
                     candidates[position].append(_Candidate(evaluations[set_index].name, item.id, "same_key", 1.0, key))
             for evaluation in evaluations:
-                if evaluation.window and (day := evaluation.window.earliest_date(row.contests)):
+                if evaluation.window and (day := evaluation.window.find_earliest_date(row.contests)):
                     candidates[position].append(
                         _Candidate(evaluation.name, str(evaluation.window), "in_window", 1.0, day)
                     )
@@ -128,7 +128,7 @@ def _hits(
 
 
 def _span(text: str, overlap: PassageOverlap, index: PassageIndex) -> str | None:
-    match = index.longest_match(overlap, text)
+    match = index.find_longest_match(overlap, text)
     if match is None:
         return None
     words = word_spans(text)

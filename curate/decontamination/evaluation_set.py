@@ -62,7 +62,7 @@ class DateWindow:
         """Return whether a date, with or without a time, is in the window."""
         return self.first <= day[:10] <= self.last
 
-    def earliest_date(self, contests: Iterable[tuple[str, str]]) -> str | None:
+    def find_earliest_date(self, contests: Iterable[tuple[str, str]]) -> str | None:
         """Return the earliest date of these contests that lies in the window, or None if no date does.
 
         contests: source and ISO date of each contest; only contests of the window's sources count

@@ -126,7 +126,7 @@ class PassageIndex:
                 elif not by_share[number] and share == 1:
                     yield PassageOverlap(text, number, "whole_item", 1.0)
 
-    def longest_match(self, overlap: PassageOverlap, text: str) -> tuple[int, int] | None:
+    def find_longest_match(self, overlap: PassageOverlap, text: str) -> tuple[int, int] | None:
         """Return the first and last index of the longest word sequence that text and passage have in common. Returns
         None if the passage must be contiguous in the text and is not.
         """

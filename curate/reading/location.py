@@ -101,13 +101,13 @@ def check_format(path: Path) -> None:
     )
 
 
-def files_with_rows(folder: Path, location: str, pattern: str | None = None) -> tuple[Path, ...]:
+def find_files_with_rows(folder: Path, location: str, pattern: str | None = None) -> tuple[Path, ...]:
     """Return the files in a folder to read, in order, as `locate` describes them. Raises CurateError if none is found.
 
     location: the name of the folder in error messages
     pattern: a pattern that the files must match; None: all
     """
-    paths = list(files_below(folder))
+    paths = list(list_files_below(folder))
     if pattern:
         matching = [path for path in paths if fnmatchcase(path.relative_to(folder).as_posix(), pattern)]
         if not matching:
@@ -124,7 +124,7 @@ def files_with_rows(folder: Path, location: str, pattern: str | None = None) -> 
     raise CurateError(f"{location}: no file inside that can be read ({LISTED_FORMATS}). Give the folder of the data.")
 
 
-def files_below(folder: Path) -> Iterator[Path]:
+def list_files_below(folder: Path) -> Iterator[Path]:
     """Yield the files below a folder. Raises OSError or CurateError rather than omit a file silently."""
 
     def fail(error: OSError) -> None:

@@ -25,9 +25,9 @@ from curate.reading.location import (
     STATE,
     LocationSpec,
     check_format,
-    files_below,
-    files_with_rows,
+    find_files_with_rows,
     get_format,
+    list_files_below,
     split_location,
 )
 from curate.reading.text_files import is_encoding, open_text
@@ -111,7 +111,7 @@ def locate(location: LocationSpec) -> TableFiles:
         check_format(path)
         table = TableFiles(path_or_id, (path,))
     elif path.is_dir():
-        table = TableFiles(path_or_id, files_with_rows(path, path_or_id, pattern))
+        table = TableFiles(path_or_id, find_files_with_rows(path, path_or_id, pattern))
     # If there is a folder `data`, `data/taco` is a mistyped path rather than a Hub id.
     elif HUB_ID.fullmatch(path_or_id) and not Path(path.parts[0]).exists():
         table = _from_hub(path_or_id, pattern)
@@ -158,8 +158,8 @@ def _from_hub(location: str, pattern: str | None) -> TableFiles:
                 f"{location}: no such file or folder, and the Hub did not give a data set of that name "
                 f"({type(error).__name__}: {shorten(error)}). Check the path, or give the folder of a copy."
             ) from error
-        if pattern or any(map(get_format, files_below(folder))):
-            return TableFiles(location, files_with_rows(folder, location, pattern), revision=folder.name)
+        if pattern or any(map(get_format, list_files_below(folder))):
+            return TableFiles(location, find_files_with_rows(folder, location, pattern), revision=folder.name)
     known = f"{name}@refs/convert/parquet"
     hint = f" The Hub's own conversion may exist: {known}" if location != known else ""
     raise CurateError(

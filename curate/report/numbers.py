@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from curate.dataset.dataset import Dataset
-from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, PROGRAM_COLUMNS, judging_description, program_names
+from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, PROGRAM_COLUMNS, describe_judging, program_names
 from curate.dataset.query import query, read_table
 from curate.json_records import to_json
 from curate.manifest import Manifest, SelectedBand, SourceCounts
@@ -202,7 +202,7 @@ def _example(row: dict[str, Any]) -> dict[str, Any]:
     if row["test"] is None:
         return example | {"test": None, "programs": []}
     texts = {name: _truncate(row[name]) for name in ("input", "expected")}
-    return example | {"test": row["test"], "how": judging_description(row), **texts, "programs": programs}
+    return example | {"test": row["test"], "how": describe_judging(row), **texts, "programs": programs}
 
 
 def _truncate(text: str) -> str:

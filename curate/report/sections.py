@@ -296,12 +296,12 @@ def _histogram(
         x_label,
         y_label,
         ticks=["more" if edge is None else format_value(edge) for edge in edges],
-        line=None if line is None else place_between(line, edges),
+        line=None if line is None else locate_on_axis(line, edges),
         line_label=line_label,
     )
 
 
-def place_between(value: float, edges: Sequence[float | None]) -> float | None:
+def locate_on_axis(value: float, edges: Sequence[float | None]) -> float | None:
     """Return the position of a value on an axis with edges 1 apart, or None if it is outside."""
     for index, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
         if low is not None and high is not None and low <= value <= high:

@@ -12,7 +12,7 @@ def overlaps(passages, texts, min_share=0.2):
     """Return (text, passage, rule, share) of all overlaps but those that are not in one piece as their rule demands."""
     index = PassageIndex([Passage(text, item, 0) for item, text in enumerate(passages)])
     index.scan(texts)
-    matches = [o for o in index.overlaps(min_share) if index.longest_match(o, texts[o.text_index]) is not None]
+    matches = [o for o in index.overlaps(min_share) if index.find_longest_match(o, texts[o.text_index]) is not None]
     return {(o.text_index, o.passage_index, o.rule, round(o.share, 3)) for o in matches}
 
 
@@ -96,7 +96,7 @@ def test_the_longest_stretch_in_common_is_shown():
     index = PassageIndex([Passage(" ".join(passage), 0, 0)])
     index.scan([text])
     (overlap,) = index.overlaps(0.2)
-    first, last = index.longest_match(overlap, text)
+    first, last = index.find_longest_match(overlap, text)
     assert text.split()[first : last + 1] == passage[12:40]
 
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curate.report.charts import HEIGHT, draw
-from curate.report.sections import _solve_rate, place_between, range_label
+from curate.report.sections import _solve_rate, locate_on_axis, range_label
 from curate.text.document import Chart
 
 
@@ -30,7 +30,7 @@ def test_a_line_is_drawn_at_its_value_between_the_edges():
     edges = [0.7, 0.8, 1.0]
 
     def line(value):
-        return draw(Chart(["a", "b"], {"": [1, 1]}, "similarity", line=place_between(value, edges))).line
+        return draw(Chart(["a", "b"], {"": [1, 1]}, "similarity", line=locate_on_axis(value, edges))).line
 
     assert line(0.75) == pytest.approx(25)
     assert line(0.9) == pytest.approx(75)
