@@ -90,7 +90,7 @@ class Learner:
     def export_weights(self) -> Iterator[Any]:
         return iter(())
 
-    def logprobs(self, sequences: Any, *, temperature: float = 1.0) -> list[Any]:
+    def compute_logprobs(self, sequences: Any, *, temperature: float = 1.0) -> list[Any]:
         import torch
 
         return [torch.full((len(each.token_ids),), -0.5) for each in sequences]  # equal to the sampler's

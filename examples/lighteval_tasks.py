@@ -160,7 +160,7 @@ def _verdicts(answers: list[tuple[int, Exercise, str]], sandbox: Sandbox) -> lis
     """Return (place, verdict) of each answer that has a verdict."""
 
     def judge(answer: tuple[int, Exercise, str], time_factor: float) -> JudgeResult:
-        return answer[1].judge_answer(answer[2], sandbox, time_factor=time_factor)
+        return answer[1].judge_completion(answer[2], sandbox, time_factor=time_factor)
 
     verdicts = []
     for (place, exercise, _), found in judge_all(answers, judge, sandbox):

@@ -182,7 +182,7 @@ def test_a_training_run_of_the_table_is_planned_with_the_numbers_of_its_preset(
     printed = run([*changed, "--dry-run"])
     assert f"{preset.rollout.prompts} prompts x {preset.rollout.completions} answers = " in printed
     assert f"{preset.optimizer.minibatches * preset.optimizer.epochs} updates with each" in printed
-    assert f"answers of at most {preset.stages[0].max_tokens:,} tokens" in printed
+    assert f"completions of at most {preset.stages[0].max_tokens:,} tokens" in printed
     assert "1 prompts" in printed if data == "gsm8k.jsonl" else "3 of 3 problems" in printed
     assert list(tmp_path.iterdir()) == []
 
@@ -205,7 +205,7 @@ def test_a_plan_of_the_table_compares_the_pipelines(typed: str, stand_ins: Path)
     values = {"--model": str(stand_ins / "model"), "--data": str(stand_ins / "dataset"), "--gpus": "2"}
     small = ["--set", "rollout.prompts=4", "--set", "rollout.completions=2"]
     printed = run([*with_values(split(typed), values), *small])
-    assert "on 2 x H100 SXM; 4 x 2 answers" in printed
+    assert "on 2 x H100 SXM; 4 x 2 completions" in printed
     assert re.search(r"^async, staleness 4 ", printed, re.MULTILINE)
 
 

@@ -281,7 +281,7 @@ class Trainer:
         clipped_ratio = metrics["completions/clipped_ratio"]
         if self._schedule.advance(step, clipped_ratio):
             self._pipeline.set_max_tokens(self._schedule.max_tokens)
-            log.info("answers may now have %d tokens", self._schedule.max_tokens)
+            log.info("completions may now have %d tokens", self._schedule.max_tokens)
         metrics |= self._evaluations.after_step(step, self._schedule.max_tokens)
         with defer_interrupts():
             self._record_step(step, metrics, groups)
@@ -419,7 +419,7 @@ def _no_signal_message(step: int, counts: Mapping[str, int]) -> str:
     message = (
         f"step {step}: no group with a signal in {counts['rounds']} rounds: {counts['none']} groups solved by no "
         f"answer, {counts['all']} by all, {counts['unknown']} without any reward because the sandbox failed, "
-        f"reward.model failed or reward.function returned None, {counts['cut_off']} cut off, "
+        f"reward.model failed or reward.function returned None, {counts['cut_off']} truncated, "
         f"{counts['refused']} prompts refused."
     )
     if counts["unknown"]:
@@ -432,7 +432,7 @@ def _no_signal_message(step: int, counts: Mapping[str, int]) -> str:
 
 def _truncation_message(step: int, clipped_ratio: float) -> str:
     return (
-        f"step {step}: {clipped_ratio:.0%} of the answers are cut off, for {_MAX_TRUNCATED_STEPS} steps now, so there "
-        "is nothing left to learn from. Start another run, with a lower optimizer.learning_rate or a higher max_tokens "
-        f"of its stage. {_MODEL_AS_IT_IS}"
+        f"step {step}: {clipped_ratio:.0%} of the completions are truncated, for {_MAX_TRUNCATED_STEPS} steps now, so "
+        "there is nothing left to learn from. Start another run, with a lower optimizer.learning_rate or a higher "
+        f"max_tokens of its stage. {_MODEL_AS_IT_IS}"
     )

@@ -100,7 +100,8 @@ class Pair:
 
     def probe(self) -> Probe:
         """Return all tokens but the first of each prompt, with the learner's log-probabilities."""
-        by_learner = self.learner.logprobs([sequence(ids[:1], ids[1:]) for ids in self.prompts], temperature=1.0)
+        sequences = [sequence(ids[:1], ids[1:]) for ids in self.prompts]
+        by_learner = self.learner.compute_logprobs(sequences, temperature=1.0)
         return Probe(tuple(self.prompts), tuple(tuple(logp_T.tolist()) for logp_T in by_learner))
 
     def take_turns(self, batch: Sequence[TrainingSequence], used: int, may_keep: float) -> None:
@@ -153,7 +154,7 @@ class Pair:
             return answers
 
         answers = [each for each in self.sampler._call(draw) if set(each.versions) == {3, 4}]  # a few end before
-        by_learner = self.learner.logprobs([sequence(each.prompt_ids, each.token_ids) for each in answers])
+        by_learner = self.learner.compute_logprobs([sequence(each.prompt_ids, each.token_ids) for each in answers])
         errors: dict[int, list[list[float]]] = {3: [], 4: []}  # by version, completion and token
         for answer, logp_T in zip(answers, by_learner, strict=True):
             drawn = list(zip(answer.versions, answer.logprobs, logp_T.tolist(), strict=True))

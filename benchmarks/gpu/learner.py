@@ -29,8 +29,8 @@ def main(work: Work) -> None:
     lengths = [(sizes.prompt_tokens, [(sizes.row_tokens - sizes.prompt_tokens) // n] * n) for n in ROWS]
     n_tokens = sum(prompt + sum(answers) for prompt, answers in lengths)
     with work.part():
-        learner.logprobs(batch[:1])  # kernels are chosen
-        seconds, by_learner = timed(lambda: learner.logprobs(batch))
+        learner.compute_logprobs(batch[:1])  # kernels are chosen
+        seconds, by_learner = timed(lambda: learner.compute_logprobs(batch))
         work.report(forward_tokens_per_second=n_tokens / seconds)
         pairs = zip(batch, by_learner, strict=True)
         batch = [sequence(each.prompt_ids, each.token_ids, each.reward, logp_T.tolist()) for each, logp_T in pairs]

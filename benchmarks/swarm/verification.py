@@ -113,11 +113,11 @@ def model_verification_share() -> dict[str, dict[str, float]]:
         context = prompt + answer / 2
         at_once = min(rates.max_concurrent, int(rates.cache_tokens / context))
         step = rates.step_seconds + at_once * (
-            rates.step_seconds_per_answer + context * rates.step_seconds_per_context_token
+            rates.step_seconds_per_completion + context * rates.step_seconds_per_context_token
         )
         draw = answer * step / at_once + prompt * rates.prefill_seconds_per_token
         pairs = attention_pairs(prompt, [answer])
-        verify = answer * rates.step_seconds_per_answer + prompt * rates.prefill_seconds_per_token
+        verify = answer * rates.step_seconds_per_completion + prompt * rates.prefill_seconds_per_token
         verify += pairs * rates.prefill_seconds_per_pair
         found[name] = {"at_once": at_once, "verification_share": round(verify / draw, 4)}
     return found

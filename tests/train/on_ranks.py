@@ -78,7 +78,7 @@ def train(path: str) -> dict[str, object]:
         "figures": figures,
         "state": state_of(one),
         "weights": dict(one.export_weights()),
-        "logprobs": one.logprobs(random_models.sequences(5, seed=2)),
+        "logprobs": one.compute_logprobs(random_models.sequences(5, seed=2)),
     }
     one.close()
     lora = learner(path, lora_rank=2, activation_checkpointing=True)

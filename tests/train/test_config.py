@@ -188,7 +188,7 @@ def test_names_that_existing_files_have_are_read(old, new, file):
         pytest.param(
             SMALL,
             ["reward.model=m", "reward.model_train_steps=5", "rollout.pipeline=one-off"],
-            "answers would be scored while the model is trained",
+            "completions would be scored while the model is trained",
             id="a model in training scores",
         ),
         pytest.param(SMALL, ["objective.reference_steps=5"], "needs objective.kl", id="no reference"),
@@ -209,7 +209,7 @@ def test_names_that_existing_files_have_are_read(old, new, file):
         pytest.param(SMALL, ["engine.parity=0.5"], "engine.parity must be at least 1", id="more than equal"),
         pytest.param(SMALL, ["engine.gpus=[0,0]"], "engine.gpus names a GPU twice", id="one GPU twice"),
         pytest.param(SMALL, ["engine.mismatch_stop=0.001"], "a warning comes before the end", id="no warning"),
-        pytest.param(SMALL, ["rollout.max_seconds=0.05"], "before a single answer of 96 tokens", id="no time"),
+        pytest.param(SMALL, ["rollout.max_seconds=0.05"], "before a single completion of 96 tokens", id="no time"),
         pytest.param(SMALL, ["workers.local=false"], '[workers] is for rollout.pipeline = "async"', id="no workers"),
         pytest.param(SMALL, [*ASYNC, "workers.local=false"], "Give workers.listen, such as 0.0.0.0:7878", id="deaf"),
         pytest.param(SMALL, [*ASYNC, "workers.listen=:7878"], "must be HOST:PORT", id="no host"),

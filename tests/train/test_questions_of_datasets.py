@@ -69,7 +69,7 @@ def test_an_evaluation_judges_the_final_answer(dataset):
     exercise = next(exercise for exercise in read_exercises(str(dataset)) if exercise.id == "numinamath/0")
     assert exercise.prompt[-1]["content"] == f"What is the half of one? {MATHEMATICS_INSTRUCTION}"
     answers = [r"so \boxed{0.5}", r"so \boxed{2}", "no box"]
-    verdicts = [exercise.judge_answer(answer, None).verdict for answer in answers]
+    verdicts = [exercise.judge_completion(answer, None).verdict for answer in answers]
     assert verdicts == ["accepted", "wrong_answer", "no_answer"]
 
 

@@ -131,7 +131,7 @@ def test_a_batch_without_a_signal_ends_the_run_with_an_explanation(small, tmp_pa
 
 
 def test_a_run_whose_answers_are_all_cut_off_ends_with_an_explanation(small, tmp_path):
-    with pytest.raises(RolloutError, match="100% of the answers are cut off, for 5 steps"):
+    with pytest.raises(RolloutError, match="100% of the completions are truncated, for 5 steps"):
         trained(small, tmp_path / "run", "stages.0.max_tokens=3", "run.steps=9", "objective.overlong=none")
 
 
@@ -371,7 +371,7 @@ def test_mistakes_are_explained(options, words, small, tmp_path):
 
 def test_a_dry_run_shows_the_plan_and_writes_nothing(small, tmp_path):
     result = curate("train", small, "--out", tmp_path / "run", "--dry-run", check=True)
-    assert "3 prompts x 6 answers = 18" in result.output
+    assert "3 prompts x 6 completions = 18" in result.output
     assert not (tmp_path / "run").exists()
 
 

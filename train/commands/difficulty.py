@@ -194,7 +194,7 @@ def _sample_with(
 
 def _print_solve_rates(rows: list[dict[str, Any]], models: Sequence[str]) -> None:
     """Print a line for each model and, below it, a count of the problems by their number of correct samples."""
-    widths = {"model": 40, "problems": 9, "samples": 9, "pass@1": 8, "pass@k": 8, "cut off": 9, "no code": 9}
+    widths = {"model": 40, "problems": 9, "samples": 9, "pass@1": 8, "pass@k": 8, "truncated": 11, "no code": 9}
     table = []
     for model in models or sorted({row["model"] for row in rows}):
         known = [row for row in rows if row["model"] == model and row["n"]]

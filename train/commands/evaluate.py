@@ -106,11 +106,11 @@ class TargetTokens(click.ParamType[tuple[int, ...]]):
 @sampling_options(", or the protocol's")
 @click.option(
     "--stop", multiple=True, metavar="TEXT",
-    help="A text that ends an answer; '' for none. Can be given several times.  [default: none, or the protocol's]",
+    help="A text that ends a completion; '' for none. Can be given several times.  [default: none, or the protocol's]",
 )  # fmt: skip
 @click.option(
     "--extraction", type=click.Choice(EXTRACTIONS),
-    help="Rule that extracts the program from an answer.  [default: curate, or the protocol's]",
+    help="Rule that extracts the program from a completion.  [default: curate, or the protocol's]",
 )  # fmt: skip
 @click.option(
     "--test-seconds", type=FiniteRange(0, 10_000, min_open=True), metavar="SECONDS",
@@ -130,8 +130,8 @@ class TargetTokens(click.ParamType[tuple[int, ...]]):
 )  # fmt: skip
 @click.option(
     "--target-tokens", type=TargetTokens(), default=(), metavar="N[,N...]",
-    help="Request answers of these lengths, in one evaluation each, as in INTELLECT-2's prompts, and show the errors "
-    "of the lengths.  [default: prompts request no length]",
+    help="Request completions of these lengths, in one evaluation each, as in INTELLECT-2's prompts, and show "
+    "the errors of the lengths.  [default: prompts request no length]",
 )  # fmt: skip
 @click.option(
     "--base-url", metavar="URL", help="Ask an OpenAI-compatible server at this URL.  [default: run vLLM here]"
@@ -158,7 +158,7 @@ class TargetTokens(click.ParamType[tuple[int, ...]]):
 )  # fmt: skip
 @click.option(
     "--price-answer", type=FiniteRange(0), metavar="AMOUNT",
-    help="Price of a million tokens of answers, in any currency.  [default: the cost is not computed]",
+    help="Price of a million tokens of completions, in any currency.  [default: the cost is not computed]",
 )  # fmt: skip
 @gpu_price_options
 @language
@@ -241,9 +241,9 @@ def command(
                 exercises = tuple(replace(one, metadata=known.fill_missing(one.id, one.metadata)) for one in exercises)
             if target:
                 exercises = tuple(exercise.asking_for_length(target) for exercise in exercises)
-            answers = {} if file is None else file.assign(exercises, overrides["k"])
+            existing = {} if file is None else file.assign(exercises, overrides["k"])
             sandbox_here = with_packages(sandbox, location)
-            jobs.append(_Job(suite, location, target, settings, exercises, sandbox_here, path, found, answers))
+            jobs.append(_Job(suite, location, target, settings, exercises, sandbox_here, path, found, existing))
         is_chat = any(isinstance(exercise.prompt, list) for job in jobs for exercise in job.exercises)
         is_sampled_here = file is None and base_url is None
         chats = is_chat and sampled.prompt.format == "chat"
@@ -345,7 +345,7 @@ class _Job:
     target_tokens  the length that its prompts request; 0 for none
     result_path    the result file, if any
     contests       for the model's rating; empty for most suites
-    answers        existing samples, by exercise id
+    existing       samples by exercise id
     """
 
     suite: str
@@ -356,7 +356,7 @@ class _Job:
     sandbox: "SandboxOptions"
     result_path: Path | None
     contests: "Sequence[Contest]"
-    answers: "Mapping[str, Sequence[str]]"
+    existing: "Mapping[str, Sequence[str]]"
 
     @property
     def label(self) -> str:
@@ -408,7 +408,7 @@ def _evaluate(
     """
     from train.evaluation import result_metadata as metadata
     from train.evaluation.codeforces.rating import rate_evaluation
-    from train.evaluation.evaluate import evaluate, judge_answers
+    from train.evaluation.evaluate import evaluate, judge_completions
     from train.evaluation.results.result import Result
 
     out, sampling = job.result_path, job.settings.sampling
@@ -420,8 +420,8 @@ def _evaluate(
         if sampler is None:
             folder = Path(stack.enter_context(TemporaryDirectory()))
             samples = samples or stack.enter_context(SampleStore(folder / "samples.jsonl"))
-            evaluation = judge_answers(
-                job.exercises, job.answers, box, samples, judged_with=judged_with, progress=progress
+            evaluation = judge_completions(
+                job.exercises, job.existing, box, samples, judged_with=judged_with, progress=progress
             )
         else:
             evaluation = evaluate(
@@ -476,7 +476,7 @@ def _print(
     found = evaluation.summary
     if found.n_truncated or evaluation.n_no_code:
         click.echo(
-            f"of {found.n_samples} samples, {found.n_truncated} were cut off "
+            f"of {found.n_samples} samples, {found.n_truncated} were truncated "
             f"({found.n_truncated_correct} of them right), and {evaluation.n_no_code} ended without a program"
         )
     if found.n_no_verdict:

@@ -64,7 +64,7 @@ language = click.option(
     multiple=True,
     type=click.Choice(["python", "cpp"]),
     callback=lambda context, option, names: tuple(sorted(set(names))),
-    help="A language that answers may be written in; the fence around a program says which one it is. Problems whose "
+    help="An accepted language of completions, read from the fence around a program. Problems whose "
     "tests call a function, or are Python code, take only Python. Can be given several times.  [default: python]",
 )
 changed_option = click.option(
@@ -76,7 +76,7 @@ changed_option = click.option(
 def sampling_options(otherwise: str = "") -> Callable[[Command], Command]:
     """Give a command --temperature, --top-p and --max-tokens; `otherwise` follows each default in their help."""
     options = {  # in reverse, as decorators are
-        "--max-tokens": (click.IntRange(min=1), "Maximum number of tokens in an answer", 16384),
+        "--max-tokens": (click.IntRange(min=1), "Maximum number of tokens in a completion", 16384),
         "--top-p": (FiniteRange(0, 1, min_open=True), "Probability mass of the tokens that are sampled from", 0.95),
         "--temperature": (FiniteRange(0, 2), "Sampling temperature", 0.6),
     }

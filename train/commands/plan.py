@@ -26,7 +26,7 @@ _NEARLY = 0.97  # of two modes this close in speed, the one with less staleness 
 )
 @click.option(
     "--mean-tokens", type=click.FloatRange(1),
-    help="Mean length of the answers.  [default: three tenths of the longest stage's max_tokens]",
+    help="Mean length of the completions.  [default: three tenths of the longest stage's max_tokens]",
 )  # fmt: skip
 @click.option(
     "--sigma", type=click.FloatRange(0, 3), default=0.9, show_default=True,
@@ -62,8 +62,8 @@ def command(
         cluster = build_cluster(settings, GPUS[gpu], gpus)
         click.echo(
             f"{settings.model.path}, {model.parameters / 1e9:.3g}B parameters, on {gpus} x {cluster.gpu.name}; "
-            f"{workload.groups} x {workload.completions} answers of {workload.lengths.mean:,.0f} tokens on average, "
-            f"at most {workload.lengths.limit:,}"
+            f"{workload.groups} x {workload.completions} completions of {workload.lengths.mean:,.0f} tokens on "
+            f"average, at most {workload.lengths.limit:,}"
         )
         click.echo(
             f"{'pipeline':<22}{'learner':>9}{'engines':>9}{'s/step':>9}{'+-':>5}{'steps':>7}{'speed':>8}{'staleness':>11}"

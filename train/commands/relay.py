@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--controller", default="", metavar="URL",
-    help="Run the first relay of the run with this workers.listen.  [default: fetch from other relays]",
+    help="URL of the run's controller (workers.listen): run its first relay.  [default: fetch from other relays]",
 )  # fmt: skip
 @click.option(
     "--key", type=click.Path(dir_okay=False, path_type=Path),

@@ -191,11 +191,11 @@ def _steps(run: Path) -> "Iterator[dict[str, Result]]":
 )  # fmt: skip
 @click.option(
     "--extraction", type=click.Choice(EXTRACTIONS),
-    help="Rule that extracts the program from an answer.  [default: as in the result]",
+    help="Rule that extracts the program from a completion.  [default: as in the result]",
 )  # fmt: skip
 @click.option(
     "--max-tokens", type=click.IntRange(min=1),
-    help="Truncate the answers to this number of tokens, by the tokenizer, before judging.  [default: as sampled]",
+    help="Truncate the completions to this number of tokens, by the tokenizer, before judging.  [default: as sampled]",
 )  # fmt: skip
 @click.option(
     "--tokenizer", metavar="NAME",
@@ -203,8 +203,8 @@ def _steps(run: Path) -> "Iterator[dict[str, Result]]":
 )  # fmt: skip
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path),
-    help="Result file with the new verdicts; the answers with their verdicts go to OUT.samples.jsonl. It may be R.json "
-    "itself.  [default: only print what changed]",
+    help="Result file with the new verdicts; the completions with their verdicts go to OUT.samples.jsonl. It may be "
+    "R.json itself.  [default: only print what changed]",
 )  # fmt: skip
 @changed_option
 @options.sandbox_options
@@ -237,7 +237,7 @@ def rescore(
             from train.evaluation.shortening import Shortening
 
             shortening = Shortening.load(max_tokens, tokenizer or reopened.result.model)
-        with ProgressBar(" answers") as progress, sandbox.open() as box, TemporaryDirectory() as folder:
+        with ProgressBar(" completions") as progress, sandbox.open() as box, TemporaryDirectory() as folder:
             found = rescoring.rescore(
                 reopened,
                 box,
@@ -290,21 +290,21 @@ def export_evaluation(result: Path, form: str, out: Path, overwrite: bool) -> No
     from train.evaluation import exports
 
     with report_user_errors(CurateError, OSError):
-        answers = exports.load_export_data(result, form)
+        data = exports.load_export_data(result, form)
         if form == "evalplus":
-            text = exports.format_evalplus_samples(answers)
-            dataset = "humaneval" if answers.result.given_suite == "humaneval+" else "mbpp"
+            text = exports.format_evalplus_samples(data)
+            dataset = "humaneval" if data.result.given_suite == "humaneval+" else "mbpp"
             advice = f"evalplus.evaluate --dataset {dataset} --samples {out}"
         else:
-            rows = exports.select_rows(answers)
+            rows = exports.select_rows(data)
             if rows.unreadable:
                 warn(f"{len(rows.unreadable)} problems cannot be read here; LiveCodeBench counts them as wrong")
             if form == "lcb":
-                text = exports.format_lcb_samples(answers, rows)
+                text = exports.format_lcb_samples(data, rows)
                 advice = f"python -m lcb_runner.runner.custom_evaluator --custom_output_file {out}{rows.cli_arguments}"
             else:
-                out = out / exports.leaderboard_path(answers)
-                text = exports.format_leaderboard(answers, rows)
+                out = out / exports.leaderboard_path(data)
+                text = exports.format_leaderboard(data, rows)
                 advice = f"python -m lcb_runner.evaluation.compute_scores --eval_all_file {out}"
                 if len(rows.rows) != exports.N_LEADERBOARD_ROWS:
                     warn(

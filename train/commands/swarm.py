@@ -139,7 +139,7 @@ def ban_command(folder: Path, node: str) -> None:
 )  # fmt: skip
 @click.option(
     "--groups", type=click.IntRange(min=1), default=64, show_default=True,
-    help="Groups to sample, of rollout.completions answers each. With fewer, the bars are wider.",
+    help="Groups to sample, of rollout.completions completions each. With fewer, the bars are wider.",
 )  # fmt: skip
 def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
     """Measure how far honest completions are from a verifier's recomputation, and derive a swarm's thresholds.
@@ -156,10 +156,10 @@ def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
         settings = config.read()
         if out.exists():
             read_thresholds(out)  # fails for any other file before the measurement
-        with ProgressBar(" answers") as progress:
+        with ProgressBar(" completions") as progress:
             pair, thresholds, found = calibrate(settings, n_leases=groups, report=progress)
         add_thresholds(out, pair, thresholds)
-    click.echo(f"{pair}: {len(found.margins):,} tokens of {groups * settings.rollout.completions} answers")
+    click.echo(f"{pair}: {len(found.margins):,} tokens of {groups * settings.rollout.completions} completions")
     for name, values, limit in (
         ("exponents that differ in a chunk", found.exponent_mismatches, thresholds.exponent_mismatches.limit),
         ("difference of mantissas in a chunk", found.mantissa_differences, thresholds.mantissa_differences.limit),
@@ -195,11 +195,11 @@ def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
 )  # fmt: skip
 @click.option(
     "--bars", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File that `curate swarm calibrate` has written: how far honest answers may be off.  [default: general bars]",
+    help="File written by `curate swarm calibrate`: thresholds for honest completions.  [default: general thresholds]",
 )  # fmt: skip
 @click.option(
     "--lease-seconds", type=click.FloatRange(min=1), default=1800.0, show_default=True,
-    help="Time that a node has for a group of answers.",
+    help="Time that a node has for a group of completions.",
 )  # fmt: skip
 @click.option(
     "--versions-kept", type=click.IntRange(min=1), default=3, show_default=True,

@@ -162,8 +162,8 @@ def command(
 def write_cost(run: Path, config: "Config", price: GpuPrice) -> GpuCost:
     """Write the cost of all steps so far, also of earlier calls, to RUN/cost.json, and return it.
 
-    The samples are the answers of the batches, without those that the online filter replaced. Evaluations of the run
-    and starts of engines are not part of a step, and cost nothing here.
+    The samples are the completions of the batches, without those that the online filter replaced. Evaluations of the
+    run and starts of engines are not part of a step, and cost nothing here.
     """
     from curate.dataset.output_folder import write_atomic
     from train.run.metrics_log import read_metrics
@@ -279,8 +279,8 @@ def _step_printer(steps: int) -> Callable[[int, Mapping[str, float]], None]:
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path),
-    help="The picture, a file that ends in .svg, .png or .pdf.  [default: curves.svg, timeline.svg or evaluations.svg "
-    "in the first RUN, or RUN.by-month.svg beside it]",
+    help="Path of the figure: .svg, .png or .pdf.  [default: curves.svg, timeline.svg or evaluations.svg "
+    "in the first RUN, or RUN.by-month.svg in its folder]",
 )  # fmt: skip
 @click.option(
     "--by", type=click.Choice(["month"]),

@@ -71,7 +71,7 @@ def _sampling(config: "Config") -> Iterator[str]:
     if rollout.completions < 2:
         yield "rollout.completions must be at least 2: a group of one has no advantage"
     if rollout.temperature <= 0:
-        yield "rollout.temperature must be more than 0: at 0 all answers of a group are the same"
+        yield "rollout.temperature must be more than 0: at 0 all completions of a group are the same"
     if rollout.pipeline == "minibatch" and objective.old == "learner":
         yield (
             'rollout.pipeline = "minibatch" needs objective.old = "sampler": the weights that a later minibatch was '
@@ -80,22 +80,22 @@ def _sampling(config: "Config") -> Iterator[str]:
     longest = max(stage.max_tokens for stage in config.stages)
     if rollout.max_seconds < longest / _MAX_TOKENS_PER_SECOND:
         yield (
-            f"rollout.max_seconds = {rollout.max_seconds:g} ends the run before a single answer of {longest} tokens "
-            "can be finished. Give the time that a whole batch may take, such as 7200"
+            f"rollout.max_seconds = {rollout.max_seconds:g} ends the run before a single completion of {longest} "
+            "tokens can be finished. Give the time that a whole batch may take, such as 7200"
         )
     if rollout.pipeline != "async" and not rollout.interrupt:
-        yield f'rollout.interrupt = false is for rollout.pipeline = "async"; answers of "{rollout.pipeline}" are whole'
+        yield f'rollout.interrupt = false is for rollout.pipeline = "async"; "{rollout.pipeline}" never interrupts'
     if rollout.pipeline != "async" or rollout.staleness == 0:
         return
     correct = 'Set objective.old = "learner" and objective.truncation = 2.0'
     if objective.old == "sampler":
         yield (
             'rollout.pipeline = "async": with objective.old = "sampler", ratios are clipped around the weights that '
-            f"sampled an answer, which are up to {rollout.staleness} updates old. {correct}"
+            f"sampled a completion, which are up to {rollout.staleness} updates old. {correct}"
         )
     if not objective.truncation:
         yield (
-            'rollout.pipeline = "async": without objective.truncation nothing corrects for answers that are up to '
+            'rollout.pipeline = "async": without objective.truncation nothing corrects for completions that are up to '
             f"{rollout.staleness} updates old. {correct}"
         )
 
@@ -167,12 +167,12 @@ def _reward(config: "Config") -> Iterator[str]:
     if reward.model_train_steps and not (reward.uses_model and (reward.code or reward.math or reward.function)):
         yield (
             "reward.model_train_steps needs a reward.model, and reward.code, reward.math or reward.function, by which "
-            "answers are ranked"
+            "completions are ranked"
         )
     if reward.model_train_steps and config.rollout.pipeline not in ("sync", "minibatch"):
         yield (
-            f'reward.model_train_steps: with rollout.pipeline = "{config.rollout.pipeline}", answers would be scored '
-            'while the model is trained. Use "sync" or "minibatch"'
+            f'reward.model_train_steps: with rollout.pipeline = "{config.rollout.pipeline}", completions would be '
+            'scored while the model is trained. Use "sync" or "minibatch"'
         )
     if not reward.languages:
         yield 'reward.languages: give at least one language, such as ["python"]'
@@ -180,8 +180,8 @@ def _reward(config: "Config") -> Iterator[str]:
         yield "reward.length_budget needs data.target_tokens, the lengths that prompts ask for"
     if reward.overlong > 0 and reward.overlong_buffer_tokens >= min(stage.max_tokens for stage in config.stages):
         yield (
-            "reward.overlong_buffer_tokens must be less than the max_tokens of every stage, or every answer would be "
-            "punished"
+            "reward.overlong_buffer_tokens must be less than the max_tokens of every stage, or every completion would "
+            "be punished"
         )
     try:
         config.sandbox.options()

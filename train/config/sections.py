@@ -127,8 +127,8 @@ class EngineConfig:
 
 @dataclass(frozen=True, slots=True)
 class WorkersConfig:
-    """The workers, which sample under the pipeline "async". A worker has one engine, requests prompts from this
-    command, and may run on any machine: `curate rollout --controller URL` starts one.
+    """The workers of the pipeline "async". A worker has one engine, leases groups from this command, and may run on
+    any machine: `curate rollout --controller URL` starts one.
     """
 
     # HOST:PORT where further workers reach this command; empty: only workers of this machine can. The workers' token is

@@ -1,8 +1,8 @@
 """Solve rates of a model on the problems of a dataset, for `curate difficulty`. Begin with `measure_difficulty`.
 
-Answers are journaled before they are judged, and each verdict when it arrives. After SIGKILL, the same command judges
-existing samples, and samples only the missing ones. The result is the table `difficulty/` of the dataset, with one row
-for each problem and model; curate/difficulty/table.py explains its columns.
+Completions are journaled before they are judged, and each verdict when it arrives. After SIGKILL, the same command
+judges existing samples, and samples only the missing ones. The result is the table `difficulty/` of the dataset, with
+one row for each problem and model; curate/difficulty/table.py explains its columns.
 """
 
 import hashlib
@@ -50,8 +50,8 @@ _K = 8  # INTELLECT-2's filter uses eight samples
 class DifficultySettings:
     """Sampling settings of a model: n samples of each problem, from which pass@k is estimated.
 
-    engine     vLLM options that affect answers (EngineOptions.sample_affecting_options)
-    languages  accepted languages of answers; see rewards.extract
+    engine     vLLM options that affect completions (EngineOptions.sample_affecting_options)
+    languages  accepted languages of completions; see rewards.extract
 
     Raises CurateError for fewer samples than k.
     """
@@ -154,7 +154,7 @@ def _object_with(*fields: str) -> Callable[[Any], Row]:
 class DifficultyMeasurement:
     """The outcome of one call.
 
-    n_sampled    answers sampled in this call
+    n_sampled    completions sampled in this call
     n_scored     samples that got their verdict in this call
     n_unscored   samples without a verdict, because the problem's own checker failed; the same command judges them again
     n_refused    prompts that the model refused; the same command retries them
@@ -181,7 +181,7 @@ def measure_difficulty(
     packages: Sequence[Package] = (),
     progress: Progress = no_progress,
 ) -> DifficultyMeasurement:
-    """Sample the model on every trusted problem until n answers are judged; write the counts into the dataset.
+    """Sample the model on every trusted problem until n completions are judged; write the counts into the dataset.
 
     overrides     the user's settings; the others keep their values from earlier samples, or the defaults
     open_sampler  called only if samples are missing
@@ -200,12 +200,12 @@ def measure_difficulty(
         why = "; ".join(exclusion_lines(Counter(left_out.values()))) or "it has no rows"
         raise CurateError(f"{dataset}: there is no problem to sample ({why}).")
     with solve_rates.lock_samples(dataset, model) as work:
-        verdicts_path, answers_path = work.with_suffix(".jsonl"), work.with_suffix(".answers.jsonl")
+        verdicts_path, completions_path = work.with_suffix(".jsonl"), work.with_suffix(".answers.jsonl")
         if resample:
             verdicts_path.unlink(missing_ok=True)
-            answers_path.unlink(missing_ok=True)
+            completions_path.unlink(missing_ok=True)
         rows = {} if resample else {row["id"]: row for row in solve_rates.read(dataset) if row["model"] == model}
-        with ResultJournal(verdicts_path) as verdicts, ResultJournal(answers_path) as answers:
+        with ResultJournal(verdicts_path) as verdicts, ResultJournal(completions_path) as completions:
             # A filtered dataset has no journal; the rows of its table have the settings.
             recorded = verdicts.load(_SETTINGS, _object_with(*_FIXED)) if _SETTINGS in verdicts else None
             settings = choose_settings(model, overrides, recorded or _settings_from_rows(rows.values()))
@@ -218,25 +218,25 @@ def measure_difficulty(
             }
             finished = {id for id, row in rows.items() if row["samples"] == digests.get(id) and row["n"] >= settings.n}
             unfinished = {id: digest for id, digest in digests.items() if id not in finished}
-            samples = _Samples(stored, settings, unfinished, verdicts, answers, progress)
-            unscored, undrawn = samples.without_verdict(), samples.without_answer()
+            samples = _Samples(stored, settings, unfinished, verdicts, completions, progress)
+            unscored, unsampled = samples.without_verdict(), samples.without_completion()
             if unscored:
-                samples.complete(len(unscored), open_sampler if undrawn else None, open_sandbox)
+                samples.complete(len(unscored), open_sampler if unsampled else None, open_sandbox)
             table = [
                 {**rows[id], **solve_rates.estimates(rows[id]["n"], rows[id]["n_correct"], settings.k)}
                 if id in finished
                 else samples.row(id, digest)
                 for id, digest in digests.items()
             ]
-            still_unscored, refused = samples.without_verdict(), samples.without_answer()
+            still_unscored, refused = samples.without_verdict(), samples.without_completion()
         n_unscored = len(still_unscored) - len(refused)
         if not n_unscored:
-            answers_path.unlink(missing_ok=True)  # all are judged, and it is by far the largest file
+            completions_path.unlink(missing_ok=True)  # all are judged, and it is by far the largest file
         solve_rates.replace_model_rows(dataset, model, table)
         refresh_report(dataset)
     return DifficultyMeasurement(
         settings,
-        n_sampled=len(undrawn) - len(refused),
+        n_sampled=len(unsampled) - len(refused),
         n_scored=len(unscored) - len(still_unscored),
         n_unscored=n_unscored,
         n_refused=len(refused),
@@ -264,7 +264,7 @@ def _samples_digest(problem: Row, settings: DifficultySettings, packages: Sequen
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """The samples of all unfinished problems: missing ones, and existing answers and verdicts.
+    """The samples of all unfinished problems: missing ones, and existing completions and verdicts.
 
     digests: by problem, the prefix of its samples' keys in both journals
     """
@@ -273,7 +273,7 @@ class _Samples:
     settings: DifficultySettings
     digests: Mapping[str, str]
     verdicts: ResultJournal
-    answers: ResultJournal
+    completions: ResultJournal
     progress: Progress
 
     def complete(
@@ -290,12 +290,12 @@ class _Samples:
         n_total = self.settings.n * len(self.digests)
         n_known = n_total - n_unscored
         with open_sandbox() as sandbox:
-            n_known = self._record(judge_samples(self._unjudged_answers(), sandbox), n_known, n_total)
+            n_known = self._record(judge_samples(self._unjudged_completions(), sandbox), n_known, n_total)
             if open_sampler is not None:
-                missing = self._requests(lambda key: key not in self.answers)
+                missing = self._requests(lambda key: key not in self.completions)
                 with (
                     open_sampler(self.settings) as sample,
-                    closing(sample_and_judge(missing, sample, sandbox, on_answer=self._store_answer)) as judged,
+                    closing(sample_and_judge(missing, sample, sandbox, on_completion=self._store_completion)) as judged,
                 ):
                     self._record(judged, n_known, n_total)
 
@@ -304,16 +304,16 @@ class _Samples:
         keys = self._keys(digest)
         read = _object_with("verdict", "n_tokens", "truncated")
         records = [self.verdicts.load(key, read) for key in keys if key in self.verdicts]
-        n_sampled = sum(key in self.verdicts or key in self.answers for key in keys)
+        n_sampled = sum(key in self.verdicts or key in self.completions for key in keys)
         return solve_rates.build_row(id, digest, self.settings.to_dict(), records, n_sampled=n_sampled)
 
     def without_verdict(self) -> list[str]:
         """Return the keys of samples without a verdict."""
         return [key for digest in self.digests.values() for key in self._keys(digest) if key not in self.verdicts]
 
-    def without_answer(self) -> list[str]:
-        """Return the keys of samples without an answer, because missing or refused."""
-        return [key for key in self.without_verdict() if key not in self.answers]
+    def without_completion(self) -> list[str]:
+        """Return the keys of samples without a completion, because missing or refused."""
+        return [key for key in self.without_verdict() if key not in self.completions]
 
     def _keys(self, digest: str) -> list[str]:
         return [sample_key(digest, number) for number in range(self.settings.n)]
@@ -329,20 +329,20 @@ class _Samples:
             self.progress(stage, n_known, n_total)
         return n_known
 
-    def _store_answer(self, request: SampleRequest, answer: SampleRecord) -> None:
+    def _store_completion(self, request: SampleRequest, completion: SampleRecord) -> None:
         record = {
-            "text": answer.text,
-            "finish_reason": "length" if answer.truncated else "stop",
-            "n_tokens": answer.n_tokens,
-            **({"reasoning": answer.reasoning} if answer.reasoning else {}),
-            **({"n_prompt_tokens": answer.n_prompt_tokens} if answer.n_prompt_tokens else {}),
+            "text": completion.text,
+            "finish_reason": "length" if completion.truncated else "stop",
+            "n_tokens": completion.n_tokens,
+            **({"reasoning": completion.reasoning} if completion.reasoning else {}),
+            **({"n_prompt_tokens": completion.n_prompt_tokens} if completion.n_prompt_tokens else {}),
         }
-        self.answers.add(request.key, record)
+        self.completions.add(request.key, record)
 
-    def _unjudged_answers(self) -> Iterator[Sample]:
-        """Yield the answers without a verdict."""
-        for request in self._requests(lambda key: key in self.answers):
-            record = self.answers.load(request.key, _object_with("text", "finish_reason", "n_tokens"))
+    def _unjudged_completions(self) -> Iterator[Sample]:
+        """Yield the completions without a verdict."""
+        for request in self._requests(lambda key: key in self.completions):
+            record = self.completions.load(request.key, _object_with("text", "finish_reason", "n_tokens"))
             truncated = record["finish_reason"] == "length"
             yield (
                 request,

@@ -1,17 +1,17 @@
 """The evaluation of a model on a suite: k samples of each problem, judged and counted.
 
-    prompt -> answer, sampled with its own seed -> the program in the answer -> verdict
+    prompt -> completion, sampled with its own seed -> the program in the completion -> verdict
 
     stored samples: current verdict -> counted; no verdict, or another judge's -> judged (again)
     missing samples -> sampled, stored, judged
 
-Judging overlaps sampling, except for answers that are judged again alone at the end: see judges/time_limits.py. Two
+Judging overlaps sampling, except for completions that are judged again alone at the end: see judges/time_limits.py. Two
 digests determine reuse. A sample depends on the prompt, the model, its settings and the seed, but not on its judge. So
 if tests or extraction change, the sample is reused, and judged again.
 
-A truncated answer is judged by its program, if any, as in LiveCodeBench, EvalPlus and training
-(`rewards.code.CodeReward`). So pass@1 is the reward that a run would get. Callers also count truncated answers, and the
-correct ones among them.
+A truncated completion is judged by its program, if any, as in LiveCodeBench, EvalPlus and training
+(`rewards.code.CodeReward`). So pass@1 is the reward that a run would get. Callers also count truncated completions, and
+the correct ones among them.
 
 A sample without a verdict, because a checker failed or the model refused the prompt, is excluded and counted.
 """
@@ -50,9 +50,9 @@ log = logging.getLogger(__name__)
 SampleFunction = Callable[[Iterable[SeededPrompt]], Iterator[tuple[int, SampledCompletion | ValueError]]]
 
 _STAGE = "evaluate"  # name of the progress stage
-_MAX_REFUSALS = 16  # refusals without any answer after which sampling stops
-_MAX_WAITING = 256  # answers that may wait for the sandbox
-_TIMEOUT_SECONDS = 7200.0  # time without any answer after which the sampler counts as hanging
+_MAX_REFUSALS = 16  # refusals without any completion after which sampling stops
+_MAX_WAITING = 256  # completions that may wait for the sandbox
+_TIMEOUT_SECONDS = 7200.0  # time without any completion after which the sampler counts as hanging
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +79,26 @@ def sample_and_judge(
     sample: SampleFunction,
     sandbox: Sandbox,
     *,
-    on_answer: Callable[[SampleRequest, SampleRecord], None],
+    on_completion: Callable[[SampleRequest, SampleRecord], None],
 ) -> Generator[Sample, None, None]:
     """Sample the requests; yield each with its verdict as verdicts arrive.
 
-    requests   read only as far as the model keeps up
-    on_answer  called in another thread with each answer, before it is judged
+    requests       read only as far as the model keeps up
+    on_completion  called in another thread with each completion, before it is judged
 
     Omits samples whose prompt is refused, or whose checker fails. Raises SamplerError if the model refuses every prompt
     or stops responding, and CurateError if the sandbox fails repeatedly.
     """
 
     def sample_prompts() -> Iterator[Sample]:
-        open_requests: dict[int, SampleRequest] = {}  # an exercise is in memory only while it waits for answers
+        open_requests: dict[int, SampleRequest] = {}  # an exercise is in memory only while it waits for completions
 
         def prompts() -> Iterator[SeededPrompt]:
             for index, request in enumerate(requests):
                 open_requests[index] = request
                 yield request.exercise.prompt, request.seed
 
-        n_refused = n_answered = 0
+        n_refused = n_completed = 0
         last_refused = ""
         for index, completion in sample(prompts()):
             request = open_requests.pop(index)
@@ -108,11 +108,11 @@ def sample_and_judge(
                 if id != last_refused:
                     log.warning("%s: the model refuses the prompt: %s", id, completion)
                 last_refused = id
-                if n_refused >= _MAX_REFUSALS and not n_answered:
+                if n_refused >= _MAX_REFUSALS and not n_completed:
                     raise SamplerError(f"the model refuses every prompt: {completion}")
                 continue
-            n_answered += 1
-            answer = SampleRecord(
+            n_completed += 1
+            record = SampleRecord(
                 id,
                 request.number,
                 completion.text,
@@ -121,33 +121,33 @@ def sample_and_judge(
                 reasoning=completion.reasoning,
                 n_prompt_tokens=completion.n_prompt_tokens,
             )
-            on_answer(request, answer)
-            yield request, answer
+            on_completion(request, record)
+            yield request, record
 
-    with prefetch(sample_prompts(), _MAX_WAITING, timeout_seconds=_TIMEOUT_SECONDS) as answers:
+    with prefetch(sample_prompts(), _MAX_WAITING, timeout_seconds=_TIMEOUT_SECONDS) as samples:
         try:
-            yield from judge_samples(answers, sandbox)
+            yield from judge_samples(samples, sandbox)
         except TimeoutError:
-            raise SamplerError(f"timed out: the model has not answered for {_TIMEOUT_SECONDS:g} s") from None
+            raise SamplerError(f"timed out: the model has sent no completion for {_TIMEOUT_SECONDS:g} s") from None
 
 
-def judge_samples(answers: Iterable[Sample], sandbox: Sandbox) -> Iterator[Sample]:
-    """Yield each answer with its verdict, without those whose checker fails.
+def judge_samples(samples: Iterable[Sample], sandbox: Sandbox) -> Iterator[Sample]:
+    """Yield each sample with its verdict, without those whose checker fails.
 
     Raises CurateError if the sandbox fails repeatedly.
     """
 
     def judge(item: Sample, time_factor: float) -> JudgeResult:
-        request, answer = item
-        return request.exercise.judge_answer(answer.text, sandbox, time_factor=time_factor)
+        request, record = item
+        return request.exercise.judge_completion(record.text, sandbox, time_factor=time_factor)
 
-    for (request, answer), found in judge_all(answers, judge, sandbox):
+    for (request, record), found in judge_all(samples, judge, sandbox):
         if isinstance(found, Exception):
-            log.warning("%s: its tests cannot judge this answer: %s", request.exercise.id, found)
+            log.warning("%s: its tests cannot judge this completion: %s", request.exercise.id, found)
             continue
-        if answer.truncated and found.verdict in (NO_CODE, NO_ANSWER):
+        if record.truncated and found.verdict in (NO_CODE, NO_ANSWER):
             found = JudgeResult(TRUNCATED)
-        yield request, replace(answer, verdict=found.verdict, parts=found.parts)
+        yield request, replace(record, verdict=found.verdict, parts=found.parts)
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class EvaluationResult:
 class CachedExercise:
     """An exercise, its number of samples, and the digests that are their cache keys.
 
-    samples_digest  of all that its answers depend on
+    samples_digest  of all that its completions depend on
     tests_digest    of its tests
     judge_digest    of all that the verdicts depend on
     """
@@ -229,7 +229,7 @@ class CachedExercise:
 
 
 def sample_fingerprint(exercise: Exercise, settings: Sequence[Any], seed: int) -> str:
-    """Return a digest of all that the answers to an exercise depend on, except their numbers.
+    """Return a digest of all that the completions of an exercise depend on, except their numbers.
 
     settings: the model and its sampling settings, as JSON values
     """
@@ -261,7 +261,7 @@ def evaluate(
     judged_with: Sequence[Any] = (),
     progress: Progress = no_progress,
 ) -> EvaluationResult:
-    """Sample each exercise k times, judge the answers, and count.
+    """Sample each exercise k times, judge the completions, and count.
 
     samples      store of samples and verdicts: its samples are reused, and rejudged if another judge judged them
     settings     what samples depend on besides exercise and seed, such as the model and its temperature; JSON values
@@ -273,25 +273,25 @@ def evaluate(
     return evaluate_cached(cached, sandbox, samples=samples, sample=sample, seed=seed, progress=progress)
 
 
-def judge_answers(
+def judge_completions(
     exercises: Sequence[Exercise],
-    answers: Mapping[str, Sequence[str]],
+    completions: Mapping[str, Sequence[str]],
     sandbox: Sandbox,
     samples: SampleStore,
     *,
     judged_with: Sequence[Any] = (),
     progress: Progress = no_progress,
 ) -> EvaluationResult:
-    """Judge existing answers, and count.
+    """Judge existing completions, and count.
 
-    answers   texts of the answers by exercise id
-    samples   store of answers and verdicts: those with a verdict of the same judge are not judged again
+    completions  texts by exercise id
+    samples      store of completions and verdicts: those with a verdict of the same judge are not judged again
 
     Raises CurateError if the sandbox fails repeatedly.
     """
     cached = []
     for exercise in exercises:
-        texts = list(answers[exercise.id])
+        texts = list(completions[exercise.id])
         cached.append(CachedExercise.of(exercise, len(texts), _digest([exercise.id, texts]), judged_with))
         for number, key in enumerate(cached[-1].sample_keys):
             if samples.get(key) is None:
@@ -333,20 +333,20 @@ def evaluate_cached(
 
     sampled_keys: list[str] = []
 
-    def keep(request: SampleRequest, answer: SampleRecord) -> None:
+    def keep(request: SampleRequest, record: SampleRecord) -> None:
         sampled_keys.append(request.key)
-        add(request.key, answer)
+        add(request.key, record)
 
     def verdicts() -> Generator[Sample, None, None]:
         stored = ((request, record) for request in unjudged if (record := get(request.key)) is not None)
         yield from judge_samples(stored, sandbox)
         if sample is not None and missing:
-            yield from sample_and_judge(missing, sample, sandbox, on_answer=keep)
+            yield from sample_and_judge(missing, sample, sandbox, on_completion=keep)
 
     progress(_STAGE, len(scored), len(judges))
     with closing(verdicts()) as judged:
-        for request, answer in judged:
-            record = replace(answer, judge_digest=verdict_digest(judges[request.key], answer.verdict))
+        for request, unkeyed in judged:
+            record = replace(unkeyed, judge_digest=verdict_digest(judges[request.key], unkeyed.verdict))
             add(request.key, record)
             scored[request.key] = replace(record, text="", reasoning="")
             progress(_STAGE, len(scored), len(judges))

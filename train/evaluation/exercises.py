@@ -127,7 +127,7 @@ def read_exercises(
     suite         name of the suite, one of NAMES; empty: a dataset, or the only suite that can read the rows
     trust         rows of a dataset to use; a warning counts the others
     prompt        format of the prompt
-    languages     accepted languages of answers
+    languages     accepted languages of completions
     settings      form, mode, extraction and time limits; see protocols/
 
     Raises CurateError if there is no such set, several suites can read it and none is named, the dataset was altered,

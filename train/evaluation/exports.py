@@ -1,7 +1,7 @@
 """Exports of results to the formats of other evaluators, by their command-line names.
 
 lcb              for LiveCodeBench's custom evaluator: the programs of all samples of each problem
-lcb-leaderboard  for LiveCodeBench's leaderboard and its computation of scores: answers with our verdicts
+lcb-leaderboard  for LiveCodeBench's leaderboard and its computation of scores: completions with our verdicts
 evalplus         for EvalPlus: a line with a program for each sample
 
 LiveCodeBench's own code selects rows by two dates, compared with contest times: --end_date 2025-01-04 excludes a
@@ -39,9 +39,9 @@ _WITHOUT_PROBLEMS = "Evaluate without --problems; existing samples are reused."
 
 @dataclass(frozen=True, slots=True)
 class ExportData:
-    """A result with its answers and exercises.
+    """A result with its completions and exercises.
 
-    records: answers to each problem by id, one per sample and in their order
+    records: completions of each problem by id, one per sample and in their order
     """
 
     loaded_result: LoadedResult
@@ -52,17 +52,17 @@ class ExportData:
         return self.loaded_result.result
 
     def sources(self, id: str) -> list[str]:
-        """Return the source code of each answer to a problem; "" for an answer without a program.
+        """Return the source code of each completion of a problem; "" for a completion without a program.
 
-        Raises CurateError if the answers are not programs in Python.
+        Raises CurateError if the completions are not programs in Python.
         """
         return [_source(self.loaded_result.exercises[id], record.text) for record in self.records[id]]
 
 
 def load_export_data(path: Path, form: str) -> ExportData:
-    """Read a result for a form, with its answers.
+    """Read a result for a form, with its completions.
 
-    Raises CurateError if the form does not support its suite, or if an answer is missing: no form can represent that.
+    Raises CurateError if the form does not support its suite, or if a completion is missing.
     """
     loaded = load_result(read_result(path))
     suites, suite = SUITES[form], loaded.result.given_suite
@@ -76,36 +76,34 @@ def load_export_data(path: Path, form: str) -> ExportData:
     missing = [id for id, of_problem in keys.items() if not all(key in records for key in of_problem)]
     if missing:
         raise CurateError(
-            f"samples of {format_ids(missing)} have no answer, and {form} needs one for each. Run the same `curate "
+            f"samples of {format_ids(missing)} have no completion, and {form} needs one for each. Run the same `curate "
             "evaluate` again, which samples them."
         )
     return ExportData(loaded, {id: tuple(records[key] for key in of_problem) for id, of_problem in keys.items()})
 
 
-def _source(exercise: Exercise, answer: str) -> str:
+def _source(exercise: Exercise, completion: str) -> str:
     judge = exercise.judge
     if not isinstance(judge, SuiteJudge | CallJudge):
-        raise CurateError(f"the answer to {exercise.id} is not a program.")
+        raise CurateError(f"the completion of {exercise.id} is not a program.")
     if isinstance(judge, SuiteJudge) and judge.languages != PYTHON_ONLY:
-        raise CurateError("the answers may be in several languages, and this form is for Python alone.")
-    program = judge.submission(exercise.judged_text(answer))
+        raise CurateError("the completions may be in several languages, and this form is for Python alone.")
+    program = judge.submission(exercise.judged_text(completion))
     preamble = judge.preamble if isinstance(judge, CallJudge) else ""
     if program is None:
         return ""
     return f"{preamble}\n{program.source}" if preamble else program.source
 
 
-def format_evalplus_samples(answers: ExportData) -> str:
+def format_evalplus_samples(data: ExportData) -> str:
     """Format EvalPlus's file. Raises CurateError unless all tasks were evaluated, as EvalPlus requires."""
-    left_out = [id for id in answers.loaded_result.exercises if id not in answers.records]
+    left_out = [id for id in data.loaded_result.exercises if id not in data.records]
     if left_out:
         raise CurateError(
             f"{format_ids(left_out)} were not evaluated, and EvalPlus takes all tasks or none. {_WITHOUT_PROBLEMS}"
         )
     return "".join(
-        json.dumps({"task_id": id, "solution": source}) + "\n"
-        for id in answers.records
-        for source in answers.sources(id)
+        json.dumps({"task_id": id, "solution": source}) + "\n" for id in data.records for source in data.sources(id)
     )
 
 
@@ -128,22 +126,22 @@ class LiveCodeBenchSelection:
         return "" if self.dates is None else f" --start_date {self.dates[0]} --end_date {self.dates[1]}"
 
 
-def select_rows(answers: ExportData) -> LiveCodeBenchSelection:
+def select_rows(data: ExportData) -> LiveCodeBenchSelection:
     """Select the evaluated rows by LiveCodeBench's dates.
 
     Raises CurateError if dates select other rows as well. These cannot have placeholders: LiveCodeBench drops pass@k if
     one problem has fewer than k samples, and counts an empty program as wrong.
     """
-    found = read_rows(select_files(locate(answers.result.location)), _COLUMNS, _OPTIONAL)
+    found = read_rows(select_files(locate(data.result.location)), _COLUMNS, _OPTIONAL)
     rows = [row for row in found if not isinstance(row, UnreadableRow)]
-    evaluated = answers.records.keys()
-    first_day, _, last_day = answers.result.window.partition("..")
+    evaluated = data.records.keys()
+    first_day, _, last_day = data.result.window.partition("..")
     not_evaluated = {
         _id(row)
         for row in rows
         if _id(row) not in evaluated and (not first_day or first_day <= _time(row).date().isoformat() <= last_day)
     }
-    unreadable = not_evaluated - answers.loaded_result.exercises.keys()
+    unreadable = not_evaluated - data.loaded_result.exercises.keys()
     left_out = [_id(row) for row in rows if _id(row) in not_evaluated - unreadable]
     if left_out:
         raise CurateError(
@@ -182,24 +180,24 @@ def _midnight(day: date) -> datetime:
     return datetime.combine(day, time())
 
 
-def _sources(row: Row, answers: ExportData) -> list[str]:
+def _sources(row: Row, data: ExportData) -> list[str]:
     """Return a program for each sample of a problem; empty ones for an unreadable problem."""
     id = _id(row)
-    return answers.sources(id) if id in answers.records else [""] * answers.result.k
+    return data.sources(id) if id in data.records else [""] * data.result.k
 
 
-def format_lcb_samples(answers: ExportData, selection: LiveCodeBenchSelection) -> str:
+def format_lcb_samples(data: ExportData, selection: LiveCodeBenchSelection) -> str:
     """Format the file for LiveCodeBench's custom evaluator."""
-    found = [{"question_id": row["question_id"], "code_list": _sources(row, answers)} for row in selection.rows]
+    found = [{"question_id": row["question_id"], "code_list": _sources(row, data)} for row in selection.rows]
     return json.dumps(found, indent=1) + "\n"
 
 
-def leaderboard_path(answers: ExportData) -> Path:
+def leaderboard_path(data: ExportData) -> Path:
     """Return the path that the leaderboard expects, below the folder of all models.
 
     Raises CurateError if the temperature is unknown, as for samples of a file.
     """
-    result = answers.result
+    result = data.result
     if "temperature" not in result.sampling:
         raise CurateError(
             f"{result.path} does not have the temperature of its samples, which is in the name of the leaderboard's "
@@ -209,21 +207,21 @@ def leaderboard_path(answers: ExportData) -> Path:
     return Path(short_model_name(result.model)) / name
 
 
-def format_leaderboard(answers: ExportData, selection: LiveCodeBenchSelection) -> str:
+def format_leaderboard(data: ExportData, selection: LiveCodeBenchSelection) -> str:
     """Format the leaderboard's file. Raises CurateError if samples have no verdict."""
-    unknown = [problem.id for problem in answers.result.outcomes if None in problem.correct]
+    unknown = [problem.id for problem in data.result.outcomes if None in problem.correct]
     if unknown:
         raise CurateError(
             f"samples of {format_ids(unknown)} have no verdict, and the leaderboard needs all. Run the same "
             "`curate evaluate` again, which judges them."
         )
-    verdicts = {problem.id: [bool(bit) for bit in problem.correct] for problem in answers.result.outcomes}
-    return json.dumps([_leaderboard_entry(row, answers, verdicts) for row in selection.rows], indent=1) + "\n"
+    verdicts = {problem.id: [bool(bit) for bit in problem.correct] for problem in data.result.outcomes}
+    return json.dumps([_leaderboard_entry(row, data, verdicts) for row in selection.rows], indent=1) + "\n"
 
 
-def _leaderboard_entry(row: Row, answers: ExportData, verdicts: Mapping[str, list[bool]]) -> dict[str, Any]:
-    k = answers.result.k
-    records = answers.records.get(_id(row), ())
+def _leaderboard_entry(row: Row, data: ExportData, verdicts: Mapping[str, list[bool]]) -> dict[str, Any]:
+    k = data.result.k
+    records = data.records.get(_id(row), ())
     graded = verdicts.get(_id(row), [False] * k)
     text = {name: optional_text(row[name]) for name in (*_COLUMNS, *_OPTIONAL)}
     return {
@@ -233,7 +231,7 @@ def _leaderboard_entry(row: Row, answers: ExportData, verdicts: Mapping[str, lis
         "contest_date": _time(row).isoformat(),
         **{name: text[name] for name in _OPTIONAL},
         "output_list": [record.text for record in records] or [""] * k,
-        "code_list": _sources(row, answers),
+        "code_list": _sources(row, data),
         "graded_list": graded,
         "pass@1": graded.count(True) / len(graded),
         "metadata": [

@@ -1,14 +1,14 @@
-"""Evaluations in inspect_ai, with answers judged by our judges in our sandbox.
+"""Evaluations in inspect_ai, with completions judged by our judges in our sandbox.
 
     @task
     def humaneval_plus() -> Task:
         return curate_task("humaneval+=HumanEvalPlus.jsonl.gz")
 
 A custom task takes the dataset and the scorer of the same suite. inspect_ai logs the scorer's arguments, so `inspect
-score` can judge the answers of a log again.
+score` can judge the completions of a log again.
 
-All answers of a run share a sandbox, opened for the first answer and closed at the end of the run. It runs on this
-machine or, if CURATE_URL is set, behind that service, with the packages of CURATE_PACKAGES, as for rewards in trainers.
+All completions of a run share a sandbox, opened for the first completion and closed at the end of the run. It runs on
+this machine or, if CURATE_URL is set, behind that service, with the packages of CURATE_PACKAGES.
 """
 
 import threading
@@ -77,11 +77,11 @@ def curate_dataset(suite: str, window: str = "", protocol: str = "", form: str =
 
 @scorer(metrics=[accuracy(), stderr()])
 def curate_scorer(suite: str, window: str = "", protocol: str = "", form: str = "") -> Scorer:
-    """Return a scorer that judges answers as `curate evaluate` does. The arguments are those of curate_dataset.
+    """Return a scorer that judges completions as `curate evaluate` does. The arguments are those of curate_dataset.
 
     A sample's exercise is named by its metadata "curate_exercise", or else by the sample's id. A failing sandbox is an
-    error of the sample, and an answer without a verdict is not scored; neither counts as wrong. Raises CurateError as
-    curate_dataset does, and if the suite has no exercise for a sample.
+    error of the sample, and a completion without a verdict is not scored; neither counts as wrong. Raises CurateError
+    as curate_dataset does, and if the suite has no exercise for a sample.
     """
     load_exercises(suite, window, protocol, form)  # report errors of the suite before sampling
 
@@ -110,8 +110,8 @@ def suite_settings(suite: str, window: str, protocol: str, form: str) -> SuiteSe
     for kind, name, names in (("protocol", protocol, PROTOCOLS), ("form", form, [*FORMS, OWN_FORM])):
         if name and name not in names:
             raise CurateError(f"there is no {kind} {name!r}; there are {', '.join(names)}.")
-    given = {"window": window or None, "form": form or None}
-    return resolve_settings(protocol or None, parse_suite(suite)[0], given, PromptFormat()).suite_settings
+    overrides = {"window": window or None, "form": form or None}
+    return resolve_settings(protocol or None, parse_suite(suite)[0], overrides, PromptFormat()).suite_settings
 
 
 @lru_cache(_MAX_SUITES)
@@ -144,18 +144,18 @@ def _sample(exercise: Exercise) -> Sample:
     )
 
 
-def _judge(exercise: Exercise, answer: str) -> JudgeResult:
-    """Judge an answer.
+def _judge(exercise: Exercise, completion: str) -> JudgeResult:
+    """Judge a completion.
 
     Raises SandboxError if the sandbox fails: a retry may succeed. Raises NoVerdictError if the exercise cannot judge
-    this answer, for example because its checker fails.
+    this completion, for example because its checker fails.
     """
     try:
-        return exercise.judge_answer(answer, _sandbox.get())
+        return exercise.judge_completion(completion, _sandbox.get())
     except (SandboxError, NoVerdictError):
         raise
-    except Exception as error:  # most likely RefereeError; no answer may end the evaluation of the others
-        raise NoVerdictError(f"{exercise.id}: its tests cannot judge this answer: {error}") from error
+    except Exception as error:  # most likely RefereeError; no completion may end the evaluation of the others
+        raise NoVerdictError(f"{exercise.id}: its tests cannot judge this completion: {error}") from error
 
 
 class LazySandbox:

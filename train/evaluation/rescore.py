@@ -1,7 +1,7 @@
-"""Rejudging of a result's stored answers, with other tests or another extraction rule, without sampling.
+"""Rejudging of a result's stored completions, with other tests or another extraction rule, without sampling.
 
-A result file has neither exercises nor answers: exercises are read again from the location in the file, answers from
-the samples file in the same folder.
+A result file has neither exercises nor completions: exercises are read again from the location in the file, completions
+from the samples file in the same folder.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ _MAX_SHOWN = 5  # ids in a message
 
 @dataclass(frozen=True, slots=True)
 class LoadedResult:
-    """A result whose answers can be judged again and exported.
+    """A result whose completions can be judged again and exported.
 
     result      with the caller's suite and extraction, if given
     exercises   all exercises of its suite by id, evaluated or not
@@ -52,7 +52,7 @@ class LoadedResult:
         """Return the path of the samples file. Raises CurateError if there is none."""
         path = samples_path(self.result.path)
         if not path.is_file():
-            raise CurateError(f"{self.result.path} has no stored answers: {path} is missing. {_AGAIN}")
+            raise CurateError(f"{self.result.path} has no stored completions: {path} is missing. {_AGAIN}")
         return path
 
 
@@ -75,7 +75,7 @@ def load_result(result: Result, suite: str | None = None, extraction: str | None
     may lack problems of the result.
     """
     if "given" not in result.suite_metadata or not all(problem.samples_digest for problem in result.outcomes):
-        raise CurateError(f"{result.path} does not identify its answers. {_AGAIN}")
+        raise CurateError(f"{result.path} does not identify its completions. {_AGAIN}")
     if suite is not None:
         name, location = parse_suite(suite)
         result = replace(result, suite_metadata={**result.suite_metadata, "given": name, "location": location})
@@ -121,31 +121,31 @@ def rescore(
     shortening: Shortening | None = None,
     progress: Progress = no_progress,
 ) -> RescoreResult:
-    """Judge the answers of a result again, and store them with their verdicts in `samples`.
+    """Judge the completions of a result again, and store them with their verdicts in `samples`.
 
-    samples       may be the result's own samples file, unless rows lack problems or answers are truncated; an
+    samples       may be the result's own samples file, unless rows lack problems or completions are truncated; an
                   interrupted call continues there
     dependencies  dependencies of verdicts besides the exercises, such as packages; JSON values
-    shortening    truncates answers before they are judged; None: no truncation
+    shortening    truncates completions before they are judged; None: no truncation
 
-    Raises CurateError if judged answers are missing, the rows have none of the problems, or the sandbox fails
+    Raises CurateError if judged completions are missing, the rows have none of the problems, or the sandbox fails
     repeatedly.
     """
     result, exercises = loaded_result.result, loaded_result.exercises
     known = [problem for problem in result.outcomes if problem.id in exercises]
     if not known:
         raise CurateError(f"{result.location} has none of the problems of {result.path}.")
-    missing_ids, answers = loaded_result.missing_ids, loaded_result.samples_path
-    if missing_ids and samples.resolve() == answers.resolve():
+    missing_ids, stored = loaded_result.missing_ids, loaded_result.samples_path
+    if missing_ids and samples.resolve() == stored.resolve():
         raise CurateError(
             f"{result.location} does not have {format_ids(missing_ids)}, which {result.path} would lose. Choose "
             "another --out."
         )
-    if shortening is not None and samples.resolve() == answers.resolve():
-        raise CurateError(f"{result.path} would lose the ends of its answers. Choose another --out.")
+    if shortening is not None and samples.resolve() == stored.resolve():
+        raise CurateError(f"{result.path} would lose the ends of its completions. Choose another --out.")
     keys: dict[str, str] = {}  # from the result's sample keys to those of the judged samples
     judges: dict[str, str] = {}  # by sample key
-    lost: set[str] = set()  # keys of judged samples whose answer is missing from the file
+    lost: set[str] = set()  # keys of judged samples whose completion is missing from the file
     cached = []
     for problem in known:
         exercise = exercises[problem.id]
@@ -159,14 +159,14 @@ def rescore(
     now = dict.fromkeys(judges, NO_VERDICT)
     with SampleStore(samples) as store:
         n_judged = len(lost)
-        for sampled, record in iterate_samples(answers, keys):
+        for sampled, record in iterate_samples(stored, keys):
             key = keys[sampled]
             before[key] = record.verdict or NO_VERDICT
             lost.discard(key)
             if store.get(key) is None:
                 store.add(key, record if shortening is None else shortening.shorten(record))
         if lost:
-            raise CurateError(f"{answers} lacks {len(lost)} of the {n_judged} answers of {result.path}. {_AGAIN}")
+            raise CurateError(f"{stored} lacks {len(lost)} of the {n_judged} completions of {result.path}. {_AGAIN}")
         evaluation = evaluate_cached(cached, sandbox, samples=store, progress=progress)
         for key, judge in judges.items():
             judged = store.get(key)

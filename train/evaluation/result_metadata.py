@@ -177,7 +177,7 @@ def _suite_tests_source(location: str, suite: str) -> str | None:
 
 
 def answer_languages(exercises: Sequence[Exercise]) -> tuple[str, ...]:
-    """Return the accepted languages of answers."""
+    """Return the accepted languages of completions."""
     judges = (exercise.judge for exercise in exercises)
     return next((judge.languages for judge in judges if isinstance(judge, SuiteJudge)), PYTHON_ONLY)
 

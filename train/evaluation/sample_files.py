@@ -3,8 +3,8 @@
     {"task_id": "HumanEval/0", "solution": "..."}      a program: EvalPlus
     {"task_id": "HumanEval/0", "completion": "..."}    the rest of a program that begins with the prompt: HumanEval
     HumanEval_0/0.py                                   a program in a folder: EvalPlus
-    {"question_id": "abc301_a", "code_list": ["..."], "output_list": ["..."]}    programs, and the answers that contain
-                                                                                 them: LiveCodeBench
+    {"question_id": "abc301_a", "code_list": ["..."], "output_list": ["..."]}
+                                                       programs and their completions: LiveCodeBench
 
 A file has a JSON object on each line, or one JSON list of them. As in the official evaluators, a problem without
 samples is an error, and unknown tasks are skipped with a warning. Several lines of a task are several samples, but two
@@ -85,27 +85,27 @@ class SampleFile:
                 table["file_sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
         return table
 
-    def settings(self, protocol: str | None, suite: str, given: Mapping[str, Any]) -> EvaluationSettings:
+    def settings(self, protocol: str | None, suite: str, overrides: Mapping[str, Any]) -> EvaluationSettings:
         """Return the settings for judging the samples.
 
-        protocol  supplies the window and time limit; None: all contests, and the suite's own limits
-        suite     name of the suite; empty with --data
-        given     the user's overrides: window, k and extraction
+        protocol   supplies the window and time limit; None: all contests, and the suite's own limits
+        suite      name of the suite; empty with --data
+        overrides  the user's overrides: window, k and extraction
 
         Raises CurateError if the protocol does not cover the suite, or if its programs do not begin with a prompt.
         """
         is_completion = self.field == _COMPLETION
-        able = [name for form in COMPLETION_FORMS if form.begins_program for name in form.suites]
-        if is_completion and suite not in able:
+        suites = [name for form in COMPLETION_FORMS if form.begins_program for name in form.suites]
+        if is_completion and suite not in suites:
             raise CurateError(
-                f"{self.path} has completions, which continue the prompts of {', '.join(able)}, not of "
+                f"{self.path} has completions, which continue the prompts of {', '.join(suites)}, not of "
                 f"{suite or 'a suite without a name'}. Name the suite with --suite, or give whole programs as "
                 f'"{_SOLUTION}".'
             )
-        official = resolve_settings(protocol, suite, given, PromptFormat()).suite_settings
-        rule = given.get("extraction") or (official.extraction if self.field == _OUTPUTS else _WHOLE)
-        overrides = {"window": official.window, "extraction": rule, "mode": COMPLETE if is_completion else CHAT}
-        used = resolve_settings(None, suite, overrides, PromptFormat()).suite_settings
+        official = resolve_settings(protocol, suite, overrides, PromptFormat()).suite_settings
+        rule = overrides.get("extraction") or (official.extraction if self.field == _OUTPUTS else _WHOLE)
+        judged = {"window": official.window, "extraction": rule, "mode": COMPLETE if is_completion else CHAT}
+        used = resolve_settings(None, suite, judged, PromptFormat()).suite_settings
         used = replace(used, test_seconds=official.test_seconds)
         table = used.as_table()
         return EvaluationSettings(used, {"name": protocol, **{name: table[name] for name in _OF_JUDGES}})
@@ -165,7 +165,7 @@ def read_sample_file(path: Path, extraction: str | None = None) -> SampleFile:
     """Read the samples in a file or in EvalPlus's folder.
 
     extraction: rule that will extract programs; unless it takes whole texts, LiveCodeBench's files are read for their
-    answers instead of their programs
+    completions instead of their programs
 
     Raises CurateError, with the place, if a sample is invalid, and if there are none.
     """

@@ -1,8 +1,8 @@
-"""The samples of an evaluation in files, each under a key that identifies all that the answer depends on.
+"""The samples of an evaluation in files, each under a key that identifies all that the completion depends on.
 
-`OUT.samples.jsonl` has a line for each judged sample, `OUT.samples.jsonl.unjudged` one for each answer that waits for
-its verdict, so a kill loses neither. A sample that is judged again, because tests changed, gets another line; the last
-line of a key counts. Files are append-only: a machine crash loses at most the line being written.
+`OUT.samples.jsonl` has a line for each judged sample, `OUT.samples.jsonl.unjudged` one for each completion that waits
+for its verdict, so a kill loses neither. A sample that is judged again, because tests changed, gets another line; the
+last line of a key counts. Files are append-only: a machine crash loses at most the line being written.
 """
 
 from collections.abc import Collection, Iterator
@@ -18,14 +18,14 @@ from sandbox.closeable import Closeable
 
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
-    """One sample of the exercise `id`: the answer and, once judged, its verdict.
+    """One sample of the exercise `id`: the completion and, once judged, its verdict.
 
-    truncated        whether the answer reached the token limit
+    truncated        whether the completion reached the token limit
     verdict          "" until known
     parts            verdicts on the parts of the tests, if they have parts
     reasoning        thinking that a server returned separately; not searched for a program
     n_prompt_tokens  length of the prompt; 0 if unknown
-    judge_digest     digest of all that the verdict depends on, except the answer
+    judge_digest     digest of all that the verdict depends on, except the completion
     """
 
     id: str
@@ -44,7 +44,7 @@ _read = partial(from_json, SampleRecord, ignore_unknown=True)
 
 
 def pending_path(path: Path) -> Path:
-    """Return the path of the answers that wait for their verdict."""
+    """Return the path of the completions that wait for their verdict."""
     return path.with_name(path.name + ".unjudged")
 
 
@@ -74,7 +74,7 @@ class SampleStore(Closeable):
         (self._judged if record.verdict else self._unjudged).add(key, to_json(record))
 
     def close(self) -> None:
-        """Close the files. Remove those without a record and, once all answers are judged, that of the answers."""
+        """Close the files. Remove empty ones and, once all completions are judged, `.unjudged`."""
         if all(key in self._judged for key in self._unjudged):
             self._unjudged.remove()
             if not self._judged:

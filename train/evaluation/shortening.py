@@ -1,4 +1,4 @@
-"""Truncation of stored answers to fewer tokens, so samples of one length limit show the results of lower ones."""
+"""Truncation of stored completions to fewer tokens, so samples of one length limit show the results of lower ones."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from train.evaluation.sample_store import SampleRecord
 
 @dataclass(frozen=True, slots=True)
 class Shortening:
-    """Truncates answers to their first tokens.
+    """Truncates completions to their first tokens.
 
     Samples are stored as text and tokenized again. If the tokens differ from the sampled ones, the point of truncation
     shifts accordingly.
@@ -49,7 +49,7 @@ class Shortening:
         return hashlib.sha256(f"{digest} cut at {self.max_tokens}".encode()).hexdigest()[:32]
 
     def shorten(self, record: SampleRecord) -> SampleRecord:
-        """Truncate a sample to the limit and drop its verdict; reasoning counts before the answer."""
+        """Truncate a sample to the limit and drop its verdict; reasoning counts before the completion."""
         record = replace(record, verdict="", parts=(), judge_digest="")
         if 0 < record.n_tokens <= self.max_tokens:
             return record

@@ -13,9 +13,9 @@ from train.config import Config
 Lengths = tuple[int, Sequence[int]]  # tokens of a prompt, and of each of its completions
 
 
-def attention_pairs(prompt: int, answers: Iterable[int]) -> float:
+def attention_pairs(prompt: int, completions: Iterable[int]) -> float:
     """Return the token pairs of causal attention over the completions of one prompt, which is computed once."""
-    return prompt**2 / 2 + sum(answer * prompt + answer**2 / 2 for answer in answers)
+    return prompt**2 / 2 + sum(length * prompt + length**2 / 2 for length in completions)
 
 
 class Flops(NamedTuple):
@@ -28,10 +28,10 @@ class Flops(NamedTuple):
     def total(self, groups: Iterable[Lengths]) -> float:
         """Return the operations for groups of completions, each prompt computed once."""
         return sum(
-            self.per_token * (prompt + sum(answers))
-            + self.per_prediction * sum(answers)
-            + self.per_pair * attention_pairs(prompt, answers)
-            for prompt, answers in groups
+            self.per_token * (prompt + sum(completions))
+            + self.per_prediction * sum(completions)
+            + self.per_pair * attention_pairs(prompt, completions)
+            for prompt, completions in groups
         )
 
 

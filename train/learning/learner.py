@@ -28,7 +28,7 @@ from train.learning.policy import (
     layers,
     load_causal_lm,
 )
-from train.learning.ranks import CALL_SECONDS, RankGroup, copy_to_device, copy_to_host, full_tensor
+from train.learning.ranks import CALL_TIMEOUT_SECONDS, RankGroup, copy_to_device, copy_to_host, full_tensor
 from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows, shard_row
 from train.learning.sharded_state import step_in_shards
 
@@ -53,7 +53,7 @@ class Learner:
     def __init__(
         self, model: config.ModelConfig, objective: config.ObjectiveConfig, optimizer: config.OptimizerConfig, *,
         temperature: float, total_updates: int, seed: int, ranks: config.ParallelismConfig | None = None,
-        timeout_seconds: float = CALL_SECONDS,
+        timeout_seconds: float = CALL_TIMEOUT_SECONDS,
     ) -> None:  # fmt: skip
         if objective.old == "sampler" and (objective.truncation or objective.mismatch_high):
             raise LearnerError(
@@ -114,9 +114,9 @@ class Learner:
                     getattr(self, name)(*arguments)
             self._free()
 
-    def logprobs(self, sequences: Sequence[TrainingSequence], temperature: float | None = None) -> list[Tensor]:
+    def compute_logprobs(self, sequences: Sequence[TrainingSequence], temperature: float | None = None) -> list[Tensor]:
         """Return each sequence's completion log-probabilities. temperature: by default, the sampler's."""
-        logprobs: list[Tensor] = self._on_all_ranks("_logprobs", sequences, temperature)
+        logprobs: list[Tensor] = self._on_all_ranks("_compute_logprobs", sequences, temperature)
         return logprobs
 
     def begin_batch(self, sequences: Sequence[TrainingSequence]) -> None:
@@ -141,17 +141,17 @@ class Learner:
         """
         if self._objective.aggregation == "constant_length" and max_tokens < 1:
             raise LearnerError(
-                "the aggregation constant_length divides by the longest answer that is allowed: give max_tokens"
+                "the aggregation constant_length divides by the longest allowed completion: give max_tokens"
             )
         keys, needs_old = _keys(sequences), self._objective.old == "learner"
         if (needs_old or self._objective.kl) and not self._batch.keys() >= set(keys):
-            raise LearnerError("a minibatch has completions that were not given to begin_batch")
+            raise LearnerError("a minibatch has completions that are not in the batch of begin_batch")
         is_first = needs_old and not self._old
         # Only a mask of whole completions needs old log-probabilities before the forward pass that computes them.
         own = set(keys) if is_first and not self._objective.mismatch_high else set()
         known = self._old
         if is_first and (others := {key: each for key, each in self._batch.items() if key not in own}):
-            known = dict(zip(others, self.logprobs([*others.values()]), strict=True))
+            known = dict(zip(others, self.compute_logprobs([*others.values()]), strict=True))
         old = [known[key] for key in keys] if needs_old and not own else None
         reference = [self._of_reference[key] for key in keys] if self._objective.kl else None
         metrics: dict[str, float]
@@ -343,7 +343,7 @@ class Learner:
         return (shard_row(row, ranks=context, rank=part) for row in rows)
 
     @torch.no_grad()
-    def _logprobs(self, sequences: Sequence[TrainingSequence], temperature: float | None = None) -> list[Tensor]:
+    def _compute_logprobs(self, sequences: Sequence[TrainingSequence], temperature: float | None) -> list[Tensor]:
         logp_T = torch.zeros(sum(len(sequence.token_ids) for sequence in sequences), device=self._device)
         for row in self._rows(sequences):
             logp_T[row.token_index_R], _ = self._policy(row, temperature=temperature)
@@ -353,7 +353,7 @@ class Learner:
     def _reference_logprobs(self, sequences: Sequence[TrainingSequence]) -> list[Tensor]:
         self._swap()
         try:
-            return self._logprobs(sequences)
+            return self._compute_logprobs(sequences, None)
         finally:
             self._swap()
 

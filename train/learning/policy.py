@@ -265,7 +265,7 @@ def enable_packed_attention(causal: Any, path: str) -> None:
     difference = (packed - torch.cat(alone)[row.token_index_R]).abs().max().item()
     if not difference < _TOLERANCE:
         raise LearnerError(
-            f"{path}: log-probabilities of answers in one row are not those that the model gives each alone "
+            f"{path}: log-probabilities of completions in one row are not those that the model gives each alone "
             f"(by {difference:.2g}). State that passes along a row, or logits that are scaled or capped, are not "
             "supported. Choose a model of another family."
         )

@@ -20,7 +20,7 @@ from train import config
 from train.errors import LearnerError, UpdateError
 from train.learning.heartbeats import Heartbeats
 
-CALL_SECONDS = 900.0  # within a call, all ranks do the same work in about the same time
+CALL_TIMEOUT_SECONDS = 900.0  # within a call, all ranks do the same work in about the same time
 _FILES_SECONDS = 3600.0  # ranks may read and write files at different speeds
 _SHUTDOWN_SECONDS = 0.3
 _ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")  # user settings take precedence
@@ -41,7 +41,7 @@ class RankGroup:
     Raises LearnerError if the other ranks do not start, or their number does not fit the settings.
     """
 
-    def __init__(self, settings: config.ParallelismConfig, timeout_seconds: float = CALL_SECONDS) -> None:
+    def __init__(self, settings: config.ParallelismConfig, timeout_seconds: float = CALL_TIMEOUT_SECONDS) -> None:
         self.size = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ.get("RANK", "0"))
         # With an index: in a library's thread, "cuda" alone is the machine's first GPU.

@@ -20,7 +20,7 @@ from torch import Tensor
 # Length at which attention costs as much as the rest: about 6 times the width of a dense model
 _SQUARE_TOKENS = 12_000
 # Attention copies a prompt's keys and values for each completion: at most this many per token of row capacity.
-KEYS_PER_TOKEN = 2
+MAX_KEYS_PER_TOKEN = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,8 @@ def pack_into_rows(
         of_prompt.setdefault(each.prompt_ids, {}).setdefault(each.token_ids, []).append(number)
     first_indices = [0, *accumulate(len(each.token_ids) for each in sequences)]
     prompts = [
-        PackedPrompt(len(ids), tuple((tuple(numbers), max(len(of_one) - 1, 0)) for of_one, numbers in answers.items()))
-        for ids, answers in of_prompt.items()
+        PackedPrompt(len(ids), tuple((tuple(numbers), max(len(each) - 1, 0)) for each, numbers in completions.items()))
+        for ids, completions in of_prompt.items()
     ]
     for row in split_across_ranks(pack(prompts, row_tokens=row_tokens), ranks=ranks)[rank]:
         yield _row(row, sequences, first_indices, device)
@@ -203,12 +203,11 @@ def pack(prompts: Sequence[PackedPrompt], *, row_tokens: int) -> list[list[Packe
     parts = []
     for each in prompts:
         sizes = [(tokens, each.prompt_tokens + tokens) for _, tokens in each.completions]
-        for row in first_fit_decreasing(sizes, (capacity - each.prompt_tokens, KEYS_PER_TOKEN * capacity)):
+        for row in first_fit_decreasing(sizes, (capacity - each.prompt_tokens, MAX_KEYS_PER_TOKEN * capacity)):
             parts.append(PackedPrompt(each.prompt_tokens, tuple(each.completions[index] for index in row)))
     sizes = [(part.tokens, part.n_attention_keys) for part in parts]
-    return [
-        [parts[index] for index in row] for row in first_fit_decreasing(sizes, (capacity, KEYS_PER_TOKEN * capacity))
-    ]
+    rows = first_fit_decreasing(sizes, (capacity, MAX_KEYS_PER_TOKEN * capacity))
+    return [[parts[index] for index in row] for row in rows]
 
 
 def first_fit_decreasing(sizes: Sequence[tuple[int, int]], capacity: tuple[int, int]) -> list[list[int]]:

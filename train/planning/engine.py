@@ -53,7 +53,7 @@ class EngineTimings:
     """The speed of one engine. The time of a step is the sum of three terms, that of a prefill of two."""
 
     step_seconds: float
-    step_seconds_per_answer: float
+    step_seconds_per_completion: float
     step_seconds_per_context_token: float
     prefill_seconds_per_token: float  # of a prompt or a recomputed cache
     load_seconds: float  # for new weights
@@ -82,7 +82,7 @@ def estimate_engine_timings(model: ModelSize, gpu: Gpu, *, gpus: int) -> EngineT
     of_token, of_prediction, of_pair = (flops / (gpu.flops * gpus * _PREFILL_SHARE) for flops in model.forward)
     return EngineTimings(
         step_seconds=weights / bandwidth + _STEP_SECONDS,
-        step_seconds_per_answer=of_token + of_prediction,
+        step_seconds_per_completion=of_token + of_prediction,
         step_seconds_per_context_token=model.kv_bytes_per_token / bandwidth + of_pair,
         prefill_seconds_per_token=of_token,
         load_seconds=_LOAD_SECONDS,
@@ -120,7 +120,7 @@ class TimedEngine:
         self._now = 0.0
         self._busy_until = 0.0  # end of the load or prefill in progress
         self._steps = 0.0  # steps since the start
-        self._loads = [(version, 0.0)]  # versions, and the steps before each
+        self._loads = [(version, 0.0)]  # loaded versions, each with the steps before its load
         self._context = 0.0  # tokens in the cache
         self._pairs = 0.0  # pairs of these tokens that attention has compared
         # A heap by the step of the last token.
@@ -242,6 +242,6 @@ class TimedEngine:
 
         Each step adds one token of context for each completion.
         """
-        rates, answers, of_context = self._rates, len(self._running), self._rates.step_seconds_per_context_token
-        linear = rates.step_seconds + answers * rates.step_seconds_per_answer + self._context * of_context
-        return linear, answers * of_context / 2
+        rates, completions, of_context = self._rates, len(self._running), self._rates.step_seconds_per_context_token
+        linear = rates.step_seconds + completions * rates.step_seconds_per_completion + self._context * of_context
+        return linear, completions * of_context / 2

@@ -36,7 +36,7 @@ class LogNormalLengths:
     def with_mean(cls, mean: float, *, sigma: float = 0.9, limit: int) -> "LogNormalLengths":
         """Return lengths with this mean after truncation. Raises ValueError if the limit does not allow it."""
         if not 1 <= mean < limit:
-            raise ValueError(f"answers of at most {limit} tokens cannot have {mean:g} on average")
+            raise ValueError(f"completions of at most {limit} tokens cannot have {mean:g} on average")
         low, high = 1.0, 64.0 * limit
         while high / low > 1.0001:
             middle = (low * high) ** 0.5

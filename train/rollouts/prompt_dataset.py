@@ -276,8 +276,8 @@ class PromptDataset:
         self.kinds = ProblemKinds()
         if tokenizer.chat_template is None and prompt.format == "chat":
             raise ConfigError(
-                "the model has no chat template: it is a base model. Choose one that was trained to answer, or ask it "
-                "as DeepSeek-R1-Zero was asked: --prompt-format base"
+                "the model has no chat template: it is a base model. Choose a chat model, or use "
+                "DeepSeek-R1-Zero's prompt: --prompt-format base"
             )
         digest = hashlib.sha256()
         with cache.open("wb") as file:

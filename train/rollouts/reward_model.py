@@ -74,7 +74,7 @@ def _configuration(path: str, *, trained: bool = False) -> Any:
         )
     if trained and _is_process_model(settings):
         raise ConfigError(
-            f"reward.model_train_steps: {path} scores steps, and rankings are of whole answers. Give a model for "
+            f"reward.model_train_steps: {path} scores steps, and rankings are of whole completions. Give a model for "
             "sequence classification, or leave model_train_steps out."
         )
     return settings
@@ -130,14 +130,14 @@ class _ChatTokenizer:
             raise ConfigError(f"reward.model: {path} has no tokenizer.json, which is needed to find the ends of steps.")
         if _ANSWER not in chat:
             raise ConfigError(
-                f"reward.model: {path} has no chat template for a question and its answer. Copy chat_template.jinja "
+                f"reward.model: {path} has no chat template for a prompt and its completion. Copy chat_template.jinja "
                 "from the model that it was trained from."
             )
         tokens = settings.pad_token_id, self._tokenizer.pad_token_id, self._tokenizer.eos_token_id, 0
         self._lock = threading.Lock()
         self.pad_id: int = next(token for token in tokens if token is not None)
 
-    def encode(self, prompt: str, answer: str) -> "Row":
+    def encode(self, prompt: str, completion: str) -> "Row":
         """Tokenize the chat. Thread-safe.
 
         Special tokens in the completion are tokenized as plain text, so a completion cannot end its own turn.
@@ -147,11 +147,11 @@ class _ChatTokenizer:
             start: list[int] = self._tokenizer(before, add_special_tokens=False)["input_ids"]
             end: list[int] = self._tokenizer(behind, add_special_tokens=False)["input_ids"]
             read = self._tokenizer(
-                answer, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True
+                completion, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True
             )
         first_chars = [first for first, _ in read["offset_mapping"]]
         steps, position = [], 0
-        for line in io.StringIO(answer, newline="\n"):
+        for line in io.StringIO(completion, newline="\n"):
             position += len(line)
             if line.strip():
                 steps.append((position, len(start) + bisect_left(first_chars, position) - 1))
@@ -213,11 +213,11 @@ class RewardModel(Closeable):
         self._thread = threading.Thread(target=self._score_requests, daemon=True, name="reward model")
         self._thread.start()
 
-    def __call__(self, answer: Completion, task: Task) -> Reward:
+    def __call__(self, completion: Completion, task: Task) -> Reward:
         """Score a completion. Thread-safe; concurrent calls share batches."""
         start_time = time.perf_counter()
         try:
-            row = self._tokenizer.encode(task.prompt, answer.text)
+            row = self._tokenizer.encode(task.prompt, completion.text)
         except Exception as error:  # raised by a chat template
             return self._failure(error)
         if len(row.ids) > self._max_length:
@@ -232,11 +232,11 @@ class RewardModel(Closeable):
         self._requests.put(None)
         self._thread.join(_CLOSE_SECONDS)
 
-    def batches(self, prompt: str, answers: Sequence[str]) -> list[tuple[list[int], list[Row]]]:
+    def batches(self, prompt: str, completions: Sequence[str]) -> list[tuple[list[int], list[Row]]]:
         """Batch the completions of a prompt: their numbers, and their rows. Too long ones are omitted."""
         by_length: dict[int, list[tuple[int, Row]]] = {}
-        for number, answer in enumerate(answers):
-            row = self._tokenizer.encode(prompt, answer)
+        for number, completion in enumerate(completions):
+            row = self._tokenizer.encode(prompt, completion)
             if len(row.ids) <= self._max_length:
                 by_length.setdefault(self._batch_length(row), []).append((number, row))
         chunks = (
@@ -327,7 +327,7 @@ class RewardModel(Closeable):
     def _failure(self, error: Exception) -> Reward:
         detail = f"{type(error).__name__}: {error}"[:500]
         if not self._failed:
-            log.warning("reward.model failed, and such answers have no reward: %s", detail)
+            log.warning("reward.model failed, and such completions have no reward: %s", detail)
         self._failed = True
         return Reward(None, MODEL_FAILED, detail=detail)
 

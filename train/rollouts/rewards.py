@@ -2,7 +2,7 @@
 
 reward.function = "module:function" names a custom reward function:
 
-    def brevity(answer: Completion, task: Task) -> Reward | float | None
+    def brevity(completion: Completion, task: Task) -> Reward | float | None
 
 It is called from many threads. None means unknown. An exception ends the run with a message; the last complete step is
 kept.
@@ -45,14 +45,15 @@ class CustomReward:
         self._name = name
         self._module, self._function = _resolve(name)
 
-    def __call__(self, answer: Completion, task: Task) -> Reward:
+    def __call__(self, completion: Completion, task: Task) -> Reward:
         start_time = time.perf_counter()
         try:
-            result = self._function(answer, task)
+            result = self._function(completion, task)
         except (Exception, SystemExit) as error:  # SystemExit would end only this thread
             raise RolloutError(
-                f"reward.function = {self._name!r} failed on an answer to {task.id}: {_describe(error, self._module)}. "
-                "Correct the function, then --resume. For an answer that it cannot score, it returns None."
+                f"reward.function = {self._name!r} failed on a completion of {task.id}: "
+                f"{_describe(error, self._module)}. Correct the function, then --resume. For a "
+                "completion that it cannot score, return None."
             ) from error
         reward = self._reward(result, task)
         return reward if reward.seconds else replace(reward, seconds=time.perf_counter() - start_time)
@@ -67,7 +68,7 @@ class CustomReward:
             return Reward(value, ACCEPTED if value >= 1 else SCORED)
         raise RolloutError(
             f"reward.function = {self._name!r} returned {result!r}"[:300]
-            + f" for an answer to {task.id}. It must return "
+            + f" for a completion of {task.id}. It must return "
             "a finite number, a rewards.Reward, or None if nothing is known."
         )
 
@@ -107,7 +108,7 @@ def _resolve(name: str) -> tuple[ModuleType, Callable[[Completion, Task], Any]]:
 
 
 def _describe(error: BaseException, module: ModuleType | None) -> str:
-    """Describe an error with the last line of the module in its traceback."""
+    """Describe an error and the innermost line of the module in its traceback."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if module is not None and frame.filename == module.__file__] or frames
     place = f" ({own[-1].filename}, line {own[-1].lineno})" if own and not isinstance(error, SyntaxError) else ""
@@ -170,10 +171,10 @@ class _ByKind:
     ) -> None:
         self._tests, self._answer, self._neither = tests, answer, neither
 
-    def __call__(self, answer: Completion, task: Task) -> Reward:
+    def __call__(self, completion: Completion, task: Task) -> Reward:
         score = self._tests if task.tests is not None else self._answer if task.expected else self._neither
         assert score is not None  # check_scorable refused such problems
-        return score(answer, task)
+        return score(completion, task)
 
 
 def check_scorable(settings: config.RewardConfig, kinds: ProblemKinds) -> None:
@@ -189,7 +190,7 @@ def check_scorable(settings: config.RewardConfig, kinds: ProblemKinds) -> None:
         )
     if kinds.neither and not judged:
         raise ConfigError(
-            "reward: the data has prompts without expected answers, and nothing judges answers to them. "
+            "reward: the data has prompts without expected answers, and nothing scores their completions. "
             "Give a reward.function, a reward.model, or a column answer"
         )
 
@@ -270,5 +271,5 @@ class _RandomReward:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
-    def __call__(self, answer: Completion, task: Task) -> Reward:
+    def __call__(self, completion: Completion, task: Task) -> Reward:
         return Reward(float(self._random.random() < 0.5), "random")

@@ -22,7 +22,7 @@ from train.weights.manifest import Probe
 log = logging.getLogger(__name__)
 
 _ANSWERS = 4  # compared between sampler and learner
-_ANSWER_TOKENS = 64  # compared of each completion
+_COMPLETION_TOKENS = 64  # compared of each completion
 
 Metrics = dict[str, float]
 
@@ -57,18 +57,18 @@ def compare_samples(
 
     Raises ParityError and SamplerError as `publish` does.
     """
-    sampling = SamplingParams(temperature=temperature, top_p=1.0, max_tokens=_ANSWER_TOKENS, logprobs=True)
-    late = SamplerError(f"the engine did not sample {_ANSWER_TOKENS} tokens within {seconds:g} s")
-    completions = call_with_timeout(
+    sampling = SamplingParams(temperature=temperature, top_p=1.0, max_tokens=_COMPLETION_TOKENS, logprobs=True)
+    late = SamplerError(f"the engine did not sample {_COMPLETION_TOKENS} tokens within {seconds:g} s")
+    results = call_with_timeout(
         lambda: list(sampler.sample([(ids, number) for number, ids in enumerate(prompts)], sampling)), seconds, late
     )
-    answers = [answer for _, answer in completions if isinstance(answer, SampledCompletion)]
-    if not answers:
+    completions = [completion for _, completion in results if isinstance(completion, SampledCompletion)]
+    if not completions:
         raise SamplerError("the sampler refuses the prompts with which it is compared. Lower data.max_prompt_tokens")
-    if {version} != {token_version for answer in answers for token_version in answer.versions}:
+    if {version} != {token_version for each in completions for token_version in each.versions}:
         raise ParityError(f"the sampler reports that its weights are not version {version}")
-    by_learner = learner.logprobs([_sequence(answer.prompt_ids, answer.token_ids) for answer in answers])
-    metrics = logprob_differences([logp_T.tolist() for logp_T in by_learner], [answer.logprobs for answer in answers])
+    by_learner = learner.compute_logprobs([_sequence(each.prompt_ids, each.token_ids) for each in completions])
+    metrics = logprob_differences([logp_T.tolist() for logp_T in by_learner], [each.logprobs for each in completions])
     error = metrics[PARITY_METRIC]
     if not error <= max_error:
         raise ParityError(
@@ -87,10 +87,10 @@ def make_probe(learner: Learner, groups: Sequence[Group]) -> Probe | None:
     completions.
     """
     rollouts = [group[0] for group in groups if group[0].token_ids][:_ANSWERS]
-    sequences = [_sequence(each.prompt_ids, each.token_ids[:_ANSWER_TOKENS]) for each in rollouts]
+    sequences = [_sequence(each.prompt_ids, each.token_ids[:_COMPLETION_TOKENS]) for each in rollouts]
     if not sequences:
         return None
-    by_learner = learner.logprobs(sequences, temperature=1.0)
+    by_learner = learner.compute_logprobs(sequences, temperature=1.0)
     tokens = tuple((*sequence.prompt_ids, *sequence.token_ids) for sequence in sequences)
     return Probe(tokens, tuple(tuple(logp_T.tolist()) for logp_T in by_learner))
 

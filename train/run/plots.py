@@ -116,7 +116,7 @@ _PANELS = {  # the metrics of each panel, with line styles and, if there are sev
         "clip_ratio/high_mean": ("-", "above 1 + clip_high"),
         "clip_ratio/low_mean": (":", "below 1 - clip_low"),
     },
-    "Share of completions cut off at the length limit": {"completions/clipped_ratio": ("-", "")},
+    "Share of completions truncated at the length limit": {"completions/clipped_ratio": ("-", "")},
 }
 
 
@@ -125,7 +125,7 @@ def plot_curves(runs: Sequence[PlottedRun], out: Path) -> None:
     by_label: dict[str, list[list[Row]]] = {}
     for run in runs:
         if not (run.folder / METRICS).is_file():
-            raise NoRunError(f"{run.folder}: there is no {METRICS} in it. Give the folder of a run of curate train.")
+            raise NoRunError(f"{run.folder} has no {METRICS}. Give the folder of a run of curate train.")
         by_label.setdefault(run.label, []).append(read_metrics(run.folder))
     rows = [row for of_label in by_label.values() for run_rows in of_label for row in run_rows]
     known = {name for row in rows for name, value in row.items() if value is not None}

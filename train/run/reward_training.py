@@ -57,10 +57,10 @@ class RewardTraining:
     def observe(self, submit: SubmitForReward) -> SubmitForReward:
         """Wrap `submit` to record the rewards other than the model's."""
 
-        def submit_and_keep(answer: Completion, task: Task) -> Future[Reward]:
-            future = submit(answer, task)
+        def submit_and_keep(completion: Completion, task: Task) -> Future[Reward]:
+            future = submit(completion, task)
             # registered first, so it runs before the callbacks that complete the step
-            future.add_done_callback(partial(self._record_reward, answer, task))
+            future.add_done_callback(partial(self._record_reward, completion, task))
             return future
 
         return submit_and_keep
@@ -83,9 +83,9 @@ class RewardTraining:
         with self._lock:
             scored, self._scored = self._scored, {}
         lines = (
-            {"step": step, "prompt": prompt, "answers": sorted(answers)}
-            for prompt, answers in sorted(scored.items())
-            if len({value for _, value in answers}) > 1
+            {"step": step, "prompt": prompt, "answers": sorted(completions)}
+            for prompt, completions in sorted(scored.items())
+            if len({value for _, value in completions}) > 1
         )
         try:
             self._folder.mkdir(exist_ok=True)
@@ -102,13 +102,13 @@ class RewardTraining:
             ) from error
         return metrics
 
-    def _record_reward(self, answer: Completion, task: Task, future: "Future[Reward]") -> None:
+    def _record_reward(self, completion: Completion, task: Task, future: "Future[Reward]") -> None:
         if future.exception() is not None:
             return  # the error of the reward ends the run
         values = [value for name, value in future.result().parts if name != "model" and name not in FORM_REWARDS]
         if values and not math.isnan(total := sum(values)):
             with self._lock:
-                self._scored.setdefault(task.prompt, []).append((answer.text, total))
+                self._scored.setdefault(task.prompt, []).append((completion.text, total))
 
     def _train(self, step: int) -> dict[str, float]:
         """Pass once over the rankings since the previous training, and some earlier ones."""
@@ -143,14 +143,14 @@ class RewardTraining:
             "reward_model/replayed": float(n_replayed),
         }
 
-    def _backward(self, prompt: str, answers: Sequence[Any], *, scale: float) -> tuple[float, float, float]:
+    def _backward(self, prompt: str, completions: Sequence[Any], *, scale: float) -> tuple[float, float, float]:
         """Add the gradient of a ranking times `scale`; return its loss, the correctly ordered pairs, and all pairs.
 
         The loss is the mean of -log sigmoid(better - worse) over all pairs. Its gradient by the scores needs all
         scores; it is computed first, then backpropagated batch by batch.
         """
-        batches = self.model.batches(prompt, [text for text, _ in answers])
-        values_N = torch.tensor([value for _, value in answers])
+        batches = self.model.batches(prompt, [text for text, _ in completions])
+        values_N = torch.tensor([value for _, value in completions])
         scores_N = torch.full_like(values_N, math.nan)
         with torch.no_grad():
             for numbers, rows in batches:

@@ -269,8 +269,8 @@ class Performance:
 
         lengths = [(len(group[0].prompt_ids), [len(rollout.token_ids) for rollout in group]) for group in groups]
         figures = {
-            "perf/tokens_per_second": sum(n * len(answers) + sum(answers) for n, answers in lengths) / step_seconds,
-            "perf/training_tokens_per_second": sum(n + sum(answers) for n, answers in lengths) / train_seconds,
+            "perf/tokens_per_second": sum(n * len(sampled) + sum(sampled) for n, sampled in lengths) / step_seconds,
+            "perf/training_tokens_per_second": sum(n + sum(sampled) for n, sampled in lengths) / train_seconds,
             "perf/host_memory_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / _GIB,
             "perf/machine_memory_share": psutil.virtual_memory().percent / 100,
         }

@@ -75,9 +75,9 @@ class EngineProcesses:
                     engine = self._engines[number]
                     try:
                         if engine.connection in readable:
-                            index, answer = engine.receive("answer")
+                            index, completion = engine.receive("answer")
                             del missing[number][index]
-                            yield index, answer
+                            yield index, completion
                         elif not engine.process.is_alive():
                             raise SamplerError("its process has ended")
                     except SamplerError as error:
@@ -237,8 +237,8 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
                 connection.send(("received",))
             else:
                 numbered, sampling = content
-                for place, answer in sampler.sample([prompt for _, prompt in numbered], sampling):
-                    connection.send(("answer", numbered[place][0], answer))
+                for place, completion in sampler.sample([prompt for _, prompt in numbered], sampling):
+                    connection.send(("answer", numbered[place][0], completion))
     except ParityError as error:
         connection.send(("differs", str(error)))
     except ConnectionError:

@@ -189,10 +189,10 @@ class HttpSampler:
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
         """Yield (index, completion) as completions finish; see protocol.py."""
         results = map_results(lambda prompt: self._complete(*prompt, sampling), prompts, threads=self._concurrency)
-        for index, answer in results:
-            if isinstance(answer, Exception) and not isinstance(answer, ValueError):
-                raise answer
-            yield index, answer
+        for index, completion in results:
+            if isinstance(completion, Exception) and not isinstance(completion, ValueError):
+                raise completion
+            yield index, completion
 
     def close(self) -> None:
         """Close the connections. Requests in progress raise SamplerError."""

@@ -70,17 +70,17 @@ def prove(engine: Engine, manifest: WeightManifest) -> dict[str, float]:
 
 def _compare_logprobs(engine: Engine, manifest: WeightManifest, probe: Probe) -> dict[str, float]:
     try:
-        by_engine = engine.logprobs(probe.tokens)
+        by_engine = engine.compute_logprobs(probe.tokens)
     except ValueError as refusal:
         raise SamplerError(
             f"the engine cannot take {max(map(len, probe.tokens))} tokens to compare it with the learner: {refusal}. "
             "Give it a larger max_model_len"
         ) from refusal
-    of_answers = [values[len(values) - len(sent) :] for sent, values in zip(probe.logprobs, by_engine, strict=True)]
-    metrics = logprob_differences(probe.logprobs, of_answers)
+    compared = [values[len(values) - len(sent) :] for sent, values in zip(probe.logprobs, by_engine, strict=True)]
+    metrics = logprob_differences(probe.logprobs, compared)
     if not metrics[PARITY_METRIC] <= manifest.max_error:
         raise ParityError(
-            f"after weight update {manifest.version} sampler and learner differ: for {sum(map(len, of_answers))} fixed "
+            f"after weight update {manifest.version} sampler and learner differ: for {sum(map(len, compared))} fixed "
             f"tokens the mean of exp |difference of log-probabilities| is {metrics[PARITY_METRIC]:.4f}, and "
             f"engine.parity allows {manifest.max_error:g}. Compare engine and model.dtype. {_REMEDY}"
         )

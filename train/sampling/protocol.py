@@ -24,7 +24,7 @@ def is_prefilled(prompt: Prompt) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """Sampling params. There is no top_k and no penalty; such defaults of servers and models are disabled."""
+    """Sampling options of an engine. There is no top_k and no penalty: defaults of servers and models are disabled."""
 
     temperature: float = 0.6  # as top_p, from DeepCoder's evaluation
     top_p: float = 0.95
@@ -111,7 +111,7 @@ class Engine(Protocol):
         `SampledCompletion.versions` has the version of each token. Raises SamplerError if that fails.
         """
 
-    def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
+    def compute_logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
         """Return the log-probability, before temperature, of every token but the first of each sequence.
 
         Completions in progress may continue meanwhile; the next `step` returns those that finish.

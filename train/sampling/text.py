@@ -91,8 +91,8 @@ def tokenize_prompt(tokenizer: Any, prompt: Prompt, arguments: Mapping[str, Any]
         return list(prompt if isinstance(prompt, tuple) else tokenizer.encode(prompt))
     if tokenizer.chat_template is None and "chat_template" not in arguments:
         raise SamplerError(
-            f"{tokenizer.name_or_path} has no chat template: it is a base model. Give one that was trained to answer, "
-            "or --prompt-format base, or give curate evaluate --mode complete."
+            f"{tokenizer.name_or_path} has no chat template: it is a base model. Choose a chat model, or type "
+            "--prompt-format base, or --mode complete for curate evaluate."
         )
     prefilled = is_prefilled(prompt)
     options = {**arguments, "add_generation_prompt": not prefilled, "continue_final_message": prefilled}
@@ -111,17 +111,19 @@ def warn_unknown_arguments(tokenizer: Any, arguments: Mapping[str, Any], model: 
 
 
 def restore_continuation_text(
-    prompt: Prompt, answer: SampledCompletion, stops: Sequence[str], decode: Callable[[Sequence[int]], str]
+    prompt: Prompt, completion: SampledCompletion, stops: Sequence[str], decode: Callable[[Sequence[int]], str]
 ) -> SampledCompletion:
     """Return the completion with the exact continuation of a text or a prefill; others unchanged.
 
     decode: some tokenizers drop a leading space, without which a line of Python loses a column of its indentation
     """
     if not isinstance(prompt, str) and not is_prefilled(prompt):
-        return answer
-    before = answer.prompt_ids[-_BEFORE:]
-    known, whole = decode(before), decode((*before, *answer.token_ids))
-    return replace(answer, text=truncate_at_stop(whole[len(known) :], stops)) if whole.startswith(known) else answer
+        return completion
+    before = completion.prompt_ids[-_BEFORE:]
+    known, whole = decode(before), decode((*before, *completion.token_ids))
+    if not whole.startswith(known):
+        return completion
+    return replace(completion, text=truncate_at_stop(whole[len(known) :], stops))
 
 
 def truncate_at_stop(text: str, stops: Sequence[str]) -> str:

@@ -44,7 +44,7 @@ class _Running:
 class _Batch:
     """Completions sampled together: their left-padded tokens so far, and the cache of all but the last."""
 
-    answers: list[_Running]
+    completions: list[_Running]
     ids_BT: Tensor
     mask_BT: Tensor
     cache: Any = None
@@ -99,24 +99,24 @@ class TransformersSampler(TextSampler):
         with self._turn:
             if self._closed:
                 raise SamplerError("the sampler was closed while it had work")
-            for _, answers in groupby(self._waiting, lambda answer: answer.sampling):
-                while chunk := list(islice(answers, _PROMPT_BATCH)):
+            for _, completions in groupby(self._waiting, lambda each: each.sampling):
+                while chunk := list(islice(completions, _PROMPT_BATCH)):
                     self._batches.append(self._batch(chunk))
             self._waiting = []
-            finished = [answer for batch in self._batches for answer in self._step_batch(batch)]
+            finished = [each for batch in self._batches for each in self._step_batch(batch)]
             self._remove_ended()
-        return [(answer.key, self._completion(answer)) for answer in finished]
+        return [(each.key, self._completion(each)) for each in finished]
 
     def abort(self, keys: Iterable[str]) -> None:
         dropped = set(keys)
         with self._turn:
-            self._waiting = [answer for answer in self._waiting if answer.key not in dropped]
-            for answer in (answer for batch in self._batches for answer in batch.answers):
-                answer.has_ended = answer.has_ended or answer.key in dropped
+            self._waiting = [each for each in self._waiting if each.key not in dropped]
+            for running in (each for batch in self._batches for each in batch.completions):
+                running.has_ended = running.has_ended or running.key in dropped
             self._remove_ended()
 
     @torch.no_grad()
-    def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
+    def compute_logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
         """Return log-probabilities of given tokens, before temperature; see `Engine`."""
         found = []
         with self._turn:
@@ -157,13 +157,13 @@ class TransformersSampler(TextSampler):
         self._closed = True
 
     def _remove_ended(self) -> None:
-        self._batches = [batch for batch in self._batches if not all(answer.has_ended for answer in batch.answers)]
+        self._batches = [batch for batch in self._batches if not all(each.has_ended for each in batch.completions)]
 
-    def _batch(self, answers: list[_Running]) -> _Batch:
-        prompts = [torch.tensor(answer.prompt_ids, dtype=torch.long) for answer in answers]
+    def _batch(self, completions: list[_Running]) -> _Batch:
+        prompts = [torch.tensor(each.prompt_ids, dtype=torch.long) for each in completions]
         pad = partial(pad_sequence, batch_first=True, padding_side="left")
         ids_BT = pad(prompts, padding_value=self._tokenizer.pad_token_id or 0)
-        return _Batch(answers, ids_BT, pad([torch.ones_like(ids_T) for ids_T in prompts]))
+        return _Batch(completions, ids_BT, pad([torch.ones_like(ids_T) for ids_T in prompts]))
 
     @torch.no_grad()
     def _step_batch(self, batch: _Batch) -> list[_Running]:
@@ -178,39 +178,39 @@ class TransformersSampler(TextSampler):
             use_cache=True,
         )
         batch.cache = out.past_key_values
-        next_tokens = self._sample_tokens(batch.answers, out.logits[:, -1].float())
-        ids_B1 = torch.zeros(len(batch.answers), 1, dtype=torch.long)
+        next_tokens = self._sample_tokens(batch.completions, out.logits[:, -1].float())
+        ids_B1 = torch.zeros(len(batch.completions), 1, dtype=torch.long)
         over = []
-        for row, (answer, (token, logprob)) in enumerate(zip(batch.answers, next_tokens, strict=True)):
-            if answer.has_ended:
+        for row, (completion, (token, logprob)) in enumerate(zip(batch.completions, next_tokens, strict=True)):
+            if completion.has_ended:
                 continue
-            sampling = answer.sampling
+            sampling = completion.sampling
             ids_B1[row, 0] = token
-            answer.sampled.append((token, logprob, self._version))
-            is_full = len(answer.sampled) >= min(sampling.max_tokens, self._context - len(answer.prompt_ids))
+            completion.sampled.append((token, logprob, self._version))
+            is_full = len(completion.sampled) >= min(sampling.max_tokens, self._context - len(completion.prompt_ids))
             # decodes the whole completion for every token: slow and simple
-            text = self._decode([token for token, _, _ in answer.sampled]) if sampling.stop else ""
+            text = self._decode([token for token, _, _ in completion.sampled]) if sampling.stop else ""
             if is_full or token in self._ends or any(stop in text for stop in sampling.stop):
-                answer.has_ended = True
-                over.append(answer)
+                completion.has_ended = True
+                over.append(completion)
         batch.ids_BT = torch.cat([batch.ids_BT, ids_B1], 1)
         batch.mask_BT = torch.cat([batch.mask_BT, torch.ones_like(ids_B1)], 1)
         return over
 
-    def _sample_tokens(self, answers: Sequence[_Running], logits_BV: Tensor) -> list[tuple[int, float]]:
+    def _sample_tokens(self, completions: Sequence[_Running], logits_BV: Tensor) -> list[tuple[int, float]]:
         """Sample a token of each completion; return it with its log-probability, meaningless for finished ones."""
-        sampling = answers[0].sampling
+        sampling = completions[0].sampling
         if sampling.verifiable:
-            seeds, positions = [answer.seed for answer in answers], [len(answer.sampled) for answer in answers]
+            seeds, positions = [each.seed for each in completions], [len(each.sampled) for each in completions]
             tokens_B, logp_B, _ = sample_tokens(logits_BV, sampling.temperature, seeds, positions)
-            for answer, hidden_H, logp in zip(answers, self._hidden_BH, logp_B, strict=True):
-                if not answer.has_ended:
-                    answer.record.record(len(answer.sampled), hidden_H, logp)
+            for completion, hidden_H, logp in zip(completions, self._hidden_BH, logp_B, strict=True):
+                if not completion.has_ended:
+                    completion.record.record(len(completion.sampled), hidden_H, logp)
             return list(zip(tokens_B.tolist(), logp_B.tolist(), strict=True))
         found = []
-        for answer, logp_V in zip(answers, _log_probabilities(logits_BV, sampling), strict=True):
-            if sampling.temperature and not answer.has_ended:
-                token = int(torch.multinomial(logp_V.exp(), 1, generator=answer.generator))
+        for completion, logp_V in zip(completions, _log_probabilities(logits_BV, sampling), strict=True):
+            if sampling.temperature and not completion.has_ended:
+                token = int(torch.multinomial(logp_V.exp(), 1, generator=completion.generator))
             else:
                 token = int(logp_V.argmax())
             found.append((token, float(logp_V[token])))
@@ -219,20 +219,20 @@ class TransformersSampler(TextSampler):
     def _record_hidden(self, _head: Any, inputs: tuple[Tensor, ...]) -> None:
         self._hidden_BH = inputs[0][:, -1]
 
-    def _completion(self, answer: _Running) -> SampledCompletion:
-        ids, logprobs, versions = zip(*answer.sampled, strict=True)
+    def _completion(self, running: _Running) -> SampledCompletion:
+        ids, logprobs, versions = zip(*running.sampled, strict=True)
         whole = self._decode(ids)
-        text = truncate_at_stop(whole, answer.sampling.stop)
+        text = truncate_at_stop(whole, running.sampling.stop)
         return SampledCompletion(
             text=text,
             finish_reason="stop" if ids[-1] in self._ends or text != whole else "length",
             n_tokens=len(ids),
-            prompt_ids=answer.prompt_ids,
+            prompt_ids=running.prompt_ids,
             token_ids=ids,
             logprobs=logprobs,
             versions=versions,
-            n_prompt_tokens=len(answer.prompt_ids),
-            commitments=answer.record.finish(len(ids))[0] if answer.sampling.verifiable else b"",
+            n_prompt_tokens=len(running.prompt_ids),
+            commitments=running.record.finish(len(ids))[0] if running.sampling.verifiable else b"",
         )
 
 

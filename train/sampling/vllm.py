@@ -127,7 +127,7 @@ class VllmSampler(TextSampler):
                 self._llm.collective_rpc("discard_commitments", args=(sorted(recorded),))
             self._verifiable -= dropped
 
-    def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
+    def compute_logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
         """Return log-probabilities of given tokens, before temperature; see `Engine` in protocol.py."""
         import vllm
         from vllm.sampling_params import RequestOutputKind
@@ -294,17 +294,20 @@ class VllmSampler(TextSampler):
                 waiting.prepend_request(request)
 
     def _completion(self, output: Any, recorded: tuple[bytes, tuple[float, ...]] | None) -> SampledCompletion:
-        (answer,) = output.outputs
-        ids = tuple(answer.token_ids)
-        commitments, logprobs = recorded or (b"", () if answer.logprobs is None else tuple(answer.logprobs.logprobs))
-        spans = answer.weight_versions or ()  # labels of the weights that sampled the tokens
+        (completion,) = output.outputs
+        ids = tuple(completion.token_ids)
+        commitments, logprobs = recorded or (
+            b"",
+            () if completion.logprobs is None else tuple(completion.logprobs.logprobs),
+        )
+        spans = completion.weight_versions or ()  # labels of the weights that sampled the tokens
         versions = tuple(_number(span.version) for span in spans for _ in range(span.end - span.start))
         if len(versions) != len(ids):
             raise SamplerError(f"vLLM reported the versions of {len(versions)} of {len(ids)} tokens")
         return SampledCompletion(
             # without stops, vLLM has not decoded the text
-            text=answer.text if isinstance(answer.stop_reason, str) else self._decode(ids),
-            finish_reason=answer.finish_reason,
+            text=completion.text if isinstance(completion.stop_reason, str) else self._decode(ids),
+            finish_reason=completion.finish_reason,
             n_tokens=len(ids),
             prompt_ids=tuple(output.prompt_token_ids),
             token_ids=ids,

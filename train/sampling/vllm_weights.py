@@ -48,21 +48,21 @@ def trace_loaded_regions(model: Any, tensor_specs: Iterable[TensorSpec]) -> list
     return list(copies.placements)
 
 
-def partial_checksums(found: Sequence[LoadedRegion], tensor_specs: Iterable[TensorSpec]) -> list[PartialChecksum]:
+def partial_checksums(regions: Sequence[LoadedRegion], tensor_specs: Iterable[TensorSpec]) -> list[PartialChecksum]:
     """Return the partial checksums of the modules' current weights, without parts in an unknown layout."""
     kinds = {name: (getattr(torch, dtype), tuple(shape)) for name, dtype, shape in tensor_specs}
     by_parameter: dict[tuple[int, str], list[LoadedRegion]] = defaultdict(list)
-    for place in found:
-        by_parameter[id(place.module), place.parameter].append(place)
+    for region in regions:
+        by_parameter[id(region.module), region.parameter].append(region)
     parts: list[PartialChecksum] = []
-    for places in by_parameter.values():
-        effective = _effective_weight(places[0])  # unpacking copies, so hold one at a time
+    for of_parameter in by_parameter.values():
+        effective = _effective_weight(of_parameter[0])  # unpacking copies, so hold one at a time
         if effective is None:
             continue
-        for place in places:
-            dtype, shape = kinds[place.name]
-            total = partial_checksum(place.target.view(effective).to(dtype), place.source, shape)
-            parts.append((place.name, place.source.sizes, place.source.strides, place.source.offset, total))
+        for region in of_parameter:
+            dtype, shape = kinds[region.name]
+            total = partial_checksum(region.target.view(effective).to(dtype), region.source, shape)
+            parts.append((region.name, region.source.sizes, region.source.strides, region.source.offset, total))
     return parts
 
 
@@ -82,12 +82,12 @@ def append_lm_head(weights: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, An
         yield _LM_HEAD, embedding
 
 
-def _effective_weight(place: LoadedRegion) -> Tensor | None:
+def _effective_weight(region: LoadedRegion) -> Tensor | None:
     """Return a parameter's values in computation; None if its layout is unknown."""
-    if place.parameter == "weight" and len(place.shape) == 2 and hasattr(place.module, "cpu_linear"):
-        return _unpack(place.module, *place.shape)
-    effective = getattr(place.module, place.parameter).detach()
-    return effective if effective.shape == place.shape and effective.is_contiguous() else None
+    if region.parameter == "weight" and len(region.shape) == 2 and hasattr(region.module, "cpu_linear"):
+        return _unpack(region.module, *region.shape)
+    effective = getattr(region.module, region.parameter).detach()
+    return effective if effective.shape == region.shape and effective.is_contiguous() else None
 
 
 def _unpack(module: Any, outputs: int, inputs: int) -> Tensor:

@@ -49,7 +49,7 @@ class NcclSender:
         import torch
 
         if not torch.cuda.is_available():
-            raise TransferError('engine.transfer = "nccl" sends weights from GPU to GPU, and there is none here')
+            raise TransferError('engine.transfer = "nccl" sends weights from GPU to GPU, and this machine has none')
         self._device = torch.cuda.current_device()
         self._client = _Client(processes_per_engine, call)
         self._world_size = 1 + sum(processes_per_engine)

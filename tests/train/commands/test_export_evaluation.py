@@ -188,6 +188,6 @@ def test_what_a_form_cannot_say_is_refused(tmp_path, box):
     samples = result.with_name("r.json.samples.jsonl")
     samples.write_text("".join(line + "\n" for line in samples.read_text().splitlines()[:1]))
     done = export(result, "evalplus", out)
-    assert "have no answer, and evalplus needs one for each" in done.output
+    assert "have no completion, and evalplus needs one for each" in done.output
     assert len(read_result(result).outcomes) == 2
     assert not out.exists()

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers a
 def test_every_pipeline_is_simulated_and_one_is_advised(small):
     done = curate("plan", small, "--gpus", 8, "--mean-tokens", 12, check=True)
     lines = done.output.splitlines()
-    assert lines[0].endswith("on 8 x H100 SXM; 3 x 6 answers of 12 tokens on average, at most 36")
+    assert lines[0].endswith("on 8 x H100 SXM; 3 x 6 completions of 12 tokens on average, at most 36")
     ways = [re.split(r"\s{2,}", line)[0] for line in lines[2:8]]
     assert ways == ["sync", "one-off", *(f"async, staleness {bound}" for bound in (1, 2, 4, 8))]
     assert lines[8].startswith("advice: ")
@@ -44,7 +44,10 @@ def test_a_price_that_is_none_is_refused(price, small):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--gpus", 8, "--mean-tokens", 36], "--mean-tokens: answers of at most 36 tokens cannot have 36 on average"),
+        (
+            ["--gpus", 8, "--mean-tokens", 36],
+            "--mean-tokens: completions of at most 36 tokens cannot have 36 on average",
+        ),
         (["--gpus", 8, "--set", "rollout.prompt=1"], "rollout.prompt"),
     ],
 )
@@ -59,7 +62,7 @@ def test_a_preset_can_be_planned_without_a_file(tiny_model):
         "plan", "--preset", "deepcoder-16k", "--model", tiny_model, "--data", "d", "--gpus", 8, "--mean-tokens", 16384
     )
     assert done.exit_code == 1
-    assert "answers of at most 16384 tokens cannot have 16384 on average" in done.output
+    assert "completions of at most 16384 tokens cannot have 16384 on average" in done.output
 
 
 def test_a_model_that_does_not_fit_is_refused(small, tmp_path):

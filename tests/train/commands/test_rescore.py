@@ -118,8 +118,8 @@ def tear_the_last_answer(lines):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (cut_off_the_last_answer, "lacks 1 of the 6 answers of"),
-        (tear_the_last_answer, "lacks 1 of the 6 answers of"),
+        (cut_off_the_last_answer, "lacks 1 of the 6 completions of"),
+        (tear_the_last_answer, "lacks 1 of the 6 completions of"),
         (damage_an_answer_in_the_middle, "no record at line 3"),
     ],
 )
@@ -164,7 +164,7 @@ def test_a_result_without_its_answers_says_what_to_do(result):
     result.with_name("r.json.samples.jsonl").unlink()
     done = rescore(result)
     assert done.exit_code == 1
-    assert "has no stored answers" in done.output
+    assert "has no stored completions" in done.output
     assert "Run the same `curate evaluate` again" in done.output
     content = json.loads(result.read_text())
     for owner, key in ((content["suite"], "given"), (content["problems"][0], "samples")):
@@ -172,7 +172,7 @@ def test_a_result_without_its_answers_says_what_to_do(result):
         result.write_text(json.dumps(content))
         done = rescore(result)
         assert done.exit_code == 1
-        assert "does not identify its answers" in done.output
+        assert "does not identify its completions" in done.output
         owner[key] = held
 
 
@@ -207,7 +207,7 @@ def test_answers_are_judged_as_if_they_had_been_cut_off(result, words, tmp_path)
 
 def test_answers_are_not_cut_off_in_place_or_without_a_tokenizer(result, words, tmp_path):
     done = rescore(result, "--max-tokens", 7, "--tokenizer", words, "--out", result)
-    assert "would lose the ends of its answers. Choose another --out" in " ".join(done.output.split())
+    assert "would lose the ends of its completions. Choose another --out" in " ".join(done.output.split())
     done = rescore(result, "--max-tokens", 7, "--tokenizer", tmp_path / "lcb")
     assert "--tokenizer NAME" in done.output
     done = rescore(result, "--tokenizer", words)

@@ -196,7 +196,7 @@ def test_evalplus_finds_the_program_in_a_block_that_the_prompt_began(tmp_path):
 def test_a_completion_is_the_rest_of_the_program_and_has_its_price(tmp_path):
     path = functions(tmp_path / "rows.jsonl", COMPLETED)
     options = ["--protocol", "evalplus", "--mode", "complete", "--price-prompt", "10000", "--price-answer", "20000"]
-    says = "tokens of prompts: 50, of answers: 100; cost: 2.50\n"
+    says = "tokens of prompts: 50, of completions: 100; cost: 2.50\n"
     result, solved, requests = evaluated("humaneval", path, COMPLETED, tmp_path / "out.json", *options, says=says)
     assert result["numbers"]["tokens"] == {"prompt": 50, "answer": 100}
     assert result["numbers"]["cost"] == 2.5

@@ -165,7 +165,7 @@ def test_a_sampler_that_hangs_ends_the_evaluation(asked, box, monkeypatch):
         woken.wait(60)
 
     monkeypatch.setattr("train.evaluation.evaluate._TIMEOUT_SECONDS", 0.2)
-    with pytest.raises(SamplerError, match=r"timed out: the model has not answered for 0\.2 s"):
+    with pytest.raises(SamplerError, match=r"timed out: the model has sent no completion for 0\.2 s"):
         evaluate(asked, hanging, box, k=1)
     woken.set()
 

@@ -84,7 +84,7 @@ def test_log_probabilities_are_those_of_the_model_itself(path):
 
     plain = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
     given = random_models.sequences()
-    found = learner(path, temperature=0.7).logprobs(given)
+    found = learner(path, temperature=0.7).compute_logprobs(given)
     for sequence, ours in zip(given, found, strict=True):
         ids = torch.tensor([*sequence.prompt_ids, *sequence.token_ids])
         with torch.no_grad():
@@ -101,14 +101,14 @@ def test_updates_make_good_completions_more_likely(path):
     one = learner(path)
     with_own = [
         dataclasses.replace(s, sampler_logprobs=tuple(logp.tolist()))
-        for s, logp in zip(given, one.logprobs(given), strict=True)
+        for s, logp in zip(given, one.compute_logprobs(given), strict=True)
     ]
     figures = one.update(with_own)
     assert figures["sampling/sampling_logp_difference/max"] == pytest.approx(0, abs=1e-5)
     assert figures["mismatch/token_mult_prob_error"] == pytest.approx(1, abs=1e-5)
     assert figures["clip_ratio/region_mean"] == 0
     before = torch.cat([torch.tensor(s.sampler_logprobs) for s in with_own])
-    assert (torch.cat(one.logprobs(given)) - before).mean() > 0
+    assert (torch.cat(one.compute_logprobs(given)) - before).mean() > 0
 
 
 FULL = ObjectiveConfig(kl=0.1, entropy=0.01, old="learner", truncation=2.0, mismatch_low=0.1, mismatch_high=10.0)
@@ -268,8 +268,9 @@ def test_the_first_update_takes_old_log_probabilities_from_its_own_forward_pass(
             old="learner", overlong="none", truncation=2.0, mismatch_low=0.0, mismatch_high=mismatch_high
         )
         one = learner(path, objective, optimizer)
-        compute, computed[name] = one.logprobs, []
-        monkeypatch.setattr(one, "logprobs", lambda some, to=computed[name], do=compute: to.extend(some) or do(some))
+        compute, seen = one.compute_logprobs, []
+        computed[name] = seen
+        monkeypatch.setattr(one, "compute_logprobs", lambda some, to=seen, do=compute: to.extend(some) or do(some))
         one.begin_batch(given)
         figures = [one.update(part) for _ in range(2) for part in (given[:6], given[6:])]
         found[name] = figures, weights(one)
@@ -291,7 +292,7 @@ def test_an_update_that_is_skipped_leaves_old_log_probabilities_to_the_next_one(
 def test_completions_not_given_to_begin_batch_are_refused(path):
     one = learner(path, ObjectiveConfig(old="learner"))
     one.begin_batch(random_models.sequences(seed=1))
-    with pytest.raises(LearnerError, match="were not given to begin_batch"):
+    with pytest.raises(LearnerError, match="are not in the batch of begin_batch"):
         one.update(random_models.sequences(seed=2))
 
 
@@ -338,7 +339,7 @@ def test_lora_trains_its_layers_and_gives_whole_weights(path):
     state = state_of(full)
     state["weights"] |= {name: changed[name] for name in state["weights"]}
     load_into(full, state)
-    for ours, merged in zip(one.logprobs(given), full.logprobs(given), strict=True):
+    for ours, merged in zip(one.compute_logprobs(given), full.compute_logprobs(given), strict=True):
         torch.testing.assert_close(ours, merged, rtol=1e-4, atol=1e-5)
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.learning.sequences import KEYS_PER_TOKEN, PackedPrompt, first_fit_decreasing, pack, split_across_ranks
+from train.learning.sequences import MAX_KEYS_PER_TOKEN, PackedPrompt, first_fit_decreasing, pack, split_across_ranks
 
 LENGTHS = st.lists(st.integers(1, 100), max_size=60)
 GROUPS = st.lists(st.tuples(st.integers(1, 40), st.lists(st.integers(0, 60), min_size=1, max_size=12)), max_size=12)
@@ -22,7 +22,7 @@ def test_each_answer_is_in_one_row_with_its_prompt_and_no_row_is_too_long(groups
     found = sorted((*answer, part.prompt_tokens) for row in packed for part in row for answer in part.completions)
     assert found == [(*answer, each.prompt_tokens) for each in numbered(groups) for answer in each.completions]
     assert all(sum(part.tokens for part in row) <= 100 for row in packed)
-    assert all(sum(part.n_attention_keys for part in row) <= KEYS_PER_TOKEN * 100 for row in packed)
+    assert all(sum(part.n_attention_keys for part in row) <= MAX_KEYS_PER_TOKEN * 100 for row in packed)
 
 
 @given(st.lists(st.tuples(st.integers(1, 20), st.lists(st.integers(1, 20), min_size=1, max_size=3)), max_size=12))

@@ -8,7 +8,7 @@ from train.planning.engine import EngineTimings, SimulatedSample, TimedEngine
 
 RATES = EngineTimings(
     step_seconds=0.01,
-    step_seconds_per_answer=0.002,
+    step_seconds_per_completion=0.002,
     step_seconds_per_context_token=0.0001,
     prefill_seconds_per_token=0.003,
     prefill_seconds_per_pair=0.0001,
@@ -32,7 +32,7 @@ def finished_at(answers: list[tuple[int, int]]) -> list[float]:
         # The mean of the context before and after the step, which is what the closed form integrates.
         now += (
             RATES.step_seconds
-            + len(left) * RATES.step_seconds_per_answer
+            + len(left) * RATES.step_seconds_per_completion
             + context * RATES.step_seconds_per_context_token
         )
         context += len(left)

@@ -18,5 +18,5 @@ def test_lengths_have_the_mean_and_the_limit_that_were_asked_for(mean: int, limi
 
 
 def test_a_mean_beyond_the_limit_is_refused() -> None:
-    with pytest.raises(ValueError, match="answers of at most 100 tokens cannot have 100 on average"):
+    with pytest.raises(ValueError, match="completions of at most 100 tokens cannot have 100 on average"):
         LogNormalLengths.with_mean(100, limit=100)

@@ -84,9 +84,11 @@ def test_a_reward_may_have_steps(here):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        pytest.param("fails", r"failed on an answer to math/17: ZeroDivisionError.*own_rewards.py, line 25", id="bug"),
-        pytest.param("ends", r"failed on an answer to math/17: SystemExit: 3", id="ends the program"),
-        pytest.param("words", "returned 'good' for an answer to math/17. It must return a finite number", id="text"),
+        pytest.param(
+            "fails", r"failed on a completion of math/17: ZeroDivisionError.*own_rewards.py, line 25", id="bug"
+        ),
+        pytest.param("ends", r"failed on a completion of math/17: SystemExit: 3", id="ends the program"),
+        pytest.param("words", "returned 'good' for a completion of math/17. It must return a finite number", id="text"),
         pytest.param("infinite", "returned inf", id="infinite"),
     ],
 )

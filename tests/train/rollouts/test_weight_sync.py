@@ -80,7 +80,7 @@ def test_the_probe_is_the_beginnings_of_answers_before_temperature(learner, prom
     probe = make_probe(learner, groups)
     assert [len(logprobs) for logprobs in probe.logprobs] == [5, 64]
     assert [ids[: len(prompt)] for ids, prompt in zip(probe.tokens, prompts, strict=True)] == prompts
-    by_sampler = TransformersSampler(str(tiny_model)).logprobs(probe.tokens)
+    by_sampler = TransformersSampler(str(tiny_model)).compute_logprobs(probe.tokens)
     for mine, its in zip(probe.logprobs, by_sampler, strict=True):
         assert mine == pytest.approx(its[-len(mine) :], abs=1e-4)
     assert make_probe(learner, [[answer(prompts[0], 0)]]) is None

@@ -67,7 +67,7 @@ def test_an_engine_that_evaluates_beside_the_run_takes_its_gpus_from_the_learner
     needs = memory_needs(config("deepcoder-16k", "14B", *OWN, "evaluation.gpus=[4,5]"), Machines(16, 80))
     told = list(format_memory_needs(list(needs)))
     assert [line.split(" GPUs")[0] for line in told[:3]] == ["each of 12", "each of 2 engine", "each of 2 evaluation"]
-    assert "weights 29.5, cache of the longest answer 6.8" in told[2]  # one GPU for each, longer answers
+    assert "weights 29.5, cache of the longest completion 6.8" in told[2]  # one GPU for each, longer answers
 
 
 @pytest.mark.parametrize(

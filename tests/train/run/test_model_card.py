@@ -89,7 +89,7 @@ def test_its_settings_are_a_file_that_can_be_run_again(six_problems, tmp_path):
     [
         (
             ObjectiveConfig(),
-            ["clipped to 0.8 and 1.28, wider above", "No KL term", "Answers that were cut off are left out"],
+            ["clipped to 0.8 and 1.28, wider above", "No KL term", "Truncated completions are left out"],
             [],
         ),
         (

@@ -137,7 +137,7 @@ def test_the_command_draws_into_the_run(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "words", "said"),
     [
-        (None, [], "there is no metrics.jsonl in it. Give the folder of a run of curate train"),
+        (None, [], "has no metrics.jsonl. Give the folder of a run of curate train"),
         ([], [], "no step is finished yet"),
         ([{"step": 1, "reward": None}], [], "no step is finished yet"),
         ([{"step": 1, "reward": 0.5}], ["--timeline"], "its timeline.jsonl is missing or empty"),

@@ -146,5 +146,5 @@ def test_models_that_no_checkpoint_needs_are_deleted(training, tmp_path):
 
 def test_a_model_that_scores_steps_is_not_trained_on_whole_answers(tmp_path, tiny_model):
     stepwise = reward_models.folder(tmp_path / "steps", tiny_model, "Token")
-    with pytest.raises(ConfigError, match="scores steps, and rankings are of whole answers"):
+    with pytest.raises(ConfigError, match="scores steps, and rankings are of whole completions"):
         check_reward_model(stepwise, trained=True)

@@ -125,7 +125,7 @@ def test_it_tells_the_log_probabilities_of_given_tokens_while_answers_run(engine
         engine.add(str(number), prompt, number, SAMPLING)
     answers = dict(engine.step())
     load(engine, models, 1)
-    for sequence, told in zip(prompts, engine.logprobs(prompts), strict=True):
+    for sequence, told in zip(prompts, engine.compute_logprobs(prompts), strict=True):
         with torch.no_grad():
             wanted = models[1](torch.tensor([sequence])).logits[0, :-1].log_softmax(-1)
         wanted = wanted.gather(1, torch.tensor(sequence[1:])[:, None])[:, 0]
@@ -134,4 +134,4 @@ def test_it_tells_the_log_probabilities_of_given_tokens_while_answers_run(engine
     while len(answers) < len(prompts):
         answers |= engine.step()
     assert plain.keys() == answers.keys()
-    assert engine.logprobs([]) == []
+    assert engine.compute_logprobs([]) == []

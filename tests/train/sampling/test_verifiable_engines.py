@@ -102,7 +102,7 @@ def test_answers_that_are_interrupted_are_committed_to_in_full(engine, model, pr
         if step % 7 == 0:
             weights = [(name, tensor.detach().clone()) for name, tensor in model.named_parameters()]
             engine.load(weights, step)
-            engine.logprobs(prompts)  # it uses the output layer between two steps
+            engine.compute_logprobs(prompts)  # it uses the output layer between two steps
         answers |= engine.step()
         if len(answers) == len(prompts):
             break

@@ -54,5 +54,5 @@ def test_engines_expect_what_was_sent_before():
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_machine_without_a_gpu_is_refused():
-    with pytest.raises(TransferError, match="sends weights from GPU to GPU, and there is none here"):
+    with pytest.raises(TransferError, match="sends weights from GPU to GPU, and this machine has none"):
         NcclSender(Engines.processes_per_engine, Engines().call)

@@ -101,7 +101,7 @@ def first_right_probabilities(n: int, n_correct: int) -> dict[int | None, float]
 
 
 def score_after(problem: ContestProblem, n_wrong: int | None) -> Score:
-    """Return a problem's contribution to the score after `n_wrong` wrong attempts; None if it is never solved."""
+    """Return a problem's contribution to the score after `n_wrong` wrong attempts; n_wrong is None if unsolved."""
     if n_wrong is None:
         return (0.0, 0.0)
     if problem.points is None:

@@ -1,8 +1,8 @@
-"""The judge of calls: the function in an answer must return what the reference returns, by EvalPlus's rules.
+"""The judge of calls: the function in a completion must return what the reference returns, by EvalPlus's rules.
 
-A task's tests have two parts, base and plus inputs. Each part is one sandbox run: it calls the answer's function with
-the inputs, and its return values are compared outside of the sandbox. An answer is correct if all parts are; the first
-wrong part ends the judging.
+A task's tests have two parts, base and plus inputs. Each part is one sandbox run: it calls the completion's function
+with the inputs, and its return values are compared outside of the sandbox. A completion is correct if all parts are;
+the first wrong part ends the judging.
 
 CPU time is limited to `call_seconds` for each call and MAX_SECONDS for a part, or to FACTOR times the reference's if
 that is more. time_limits.py decides when such a limit counts.
@@ -12,7 +12,7 @@ tolerance. Without one, FLOAT_TOLERANCE applies from the first input whose expec
 functions have their own rules, because several outputs are correct, or the task specifies less than its reference does.
 Large outputs are compared by digest.
 
-Values from an answer's process are decoded here, within bounds: a value has at most sandbox_runner.MAX_JSON_CHARS
+Values from a completion's process are decoded here, within bounds: a value has at most sandbox_runner.MAX_JSON_CHARS
 characters, is never hashed as a Python object, and none of its classes is used.
 """
 
@@ -51,11 +51,11 @@ Tree = Any  # JSON encoding of a value; see sandbox_runner.encode
 
 @dataclass(frozen=True, slots=True)
 class CallJudge:
-    """The function in an answer must return what the reference returns.
+    """The function in a completion must return what the reference returns.
 
     parts         parts of the tests by name, in judging order
     tolerance     absolute tolerance for floats; 0: FLOAT_TOLERANCE where expected outputs are floats
-    preamble      code that runs before an answer; empty: an answer must import what it needs
+    preamble      code that runs before a completion; empty: a completion must import what it needs
     extraction    rule that extracts the program: one of extraction.RULES
     prompt        beginning of the program in the prompt; empty: none
     call_seconds  CPU seconds of each call
@@ -74,13 +74,13 @@ class CallJudge:
         parts = [[name, reference.digest] for name, reference in self.parts]
         return ["calls", parts, self.tolerance, self.preamble, limits, *extraction_identity(self.extraction)]
 
-    def submission(self, answer: str) -> Program | None:
+    def submission(self, completion: str) -> Program | None:
         """Extract the program; None if there is none."""
         entry_points = tuple({reference.entry_point for _, reference in self.parts})
-        return extract_program(self.extraction, answer, ExpectedProgram(PYTHON_ONLY, entry_points, self.prompt))
+        return extract_program(self.extraction, completion, ExpectedProgram(PYTHON_ONLY, entry_points, self.prompt))
 
-    def judge(self, answer: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
-        program = self.submission(answer)
+    def judge(self, completion: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
+        program = self.submission(completion)
         return JudgeResult(NO_CODE) if program is None else self.judge_program(program.source, sandbox, time_factor)
 
     def judge_program(self, program: str, sandbox: Sandbox, time_factor: float = 1.0) -> JudgeResult:
@@ -291,7 +291,7 @@ def _is_hashable(tree: Tree) -> bool:
 
 
 def _equal_truth(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
-    """Compare truth: the reference returns a match or None; an answer may also return True or False."""
+    """Compare truth: the reference returns a match or None; a completion may also return True or False."""
     return (given if isinstance(given, bool) else given is not None) == (right is not None)
 
 

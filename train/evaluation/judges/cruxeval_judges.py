@@ -6,10 +6,10 @@ tags, the whole text or, if the prompt asks for steps, its last line. In an asse
 first `==`, and the output that between the first and the second. Unlike there, <think> blocks are removed.
 
 Values are computed in the sandbox, and compared outside of it without tolerance. An output is evaluated without the
-function, so an answer cannot call it; CRUXEval only rejects answers that contain the exact call. A predicted input may
-embed the output, so it never runs together with the function: one run computes the arguments as plain data, another
-calls the function with them. CRUXEval accepts any expression of the correct value that contains "f(", such as `3 or
-f(0)`.
+function, so a completion cannot call it; CRUXEval only rejects completions that contain the exact call. A predicted
+input may embed the output, so it never runs together with the function: one run computes the arguments as plain data,
+another calls the function with them. CRUXEval accepts any expression of the correct value that contains "f(", such as
+`3 or f(0)`.
 """
 
 import ast
@@ -44,11 +44,11 @@ _WRONG = JudgeResult(Verdict.WRONG_ANSWER.value)
 
 @dataclass(frozen=True, slots=True)
 class OutputJudge:
-    """An answer predicts a function's output for an input (CRUXEval-O).
+    """A completion predicts a function's output for an input (CRUXEval-O).
 
     output          the expected output, as a literal
     asks_for_steps  whether the prompt asks for steps before the answer
-    seconds         CPU seconds of the answer
+    seconds         CPU seconds of the completion
     """
 
     output: str
@@ -59,8 +59,8 @@ class OutputJudge:
     def identity(self) -> list[Any]:
         return ["output", self.output, self.asks_for_steps, self.seconds]
 
-    def judge(self, answer: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
-        expression = predicted_output(answer, asks_for_steps=self.asks_for_steps)
+    def judge(self, completion: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
+        expression = predicted_output(completion, asks_for_steps=self.asks_for_steps)
         if not expression:
             return JudgeResult(NO_ANSWER)
         if len(expression) > _MAX_EXPRESSION_CHARS:
@@ -71,12 +71,12 @@ class OutputJudge:
 
 @dataclass(frozen=True, slots=True)
 class InputJudge:
-    """An answer predicts an input for which a function returns a known output (CRUXEval-I).
+    """A completion predicts an input for which a function returns a known output (CRUXEval-I).
 
     code            defines the function f
     output          the expected output, as a literal
     asks_for_steps  whether the prompt asks for steps before the answer
-    seconds         CPU seconds of the answer, and of the function
+    seconds         CPU seconds of the completion, and of the function
     """
 
     code: str
@@ -88,8 +88,8 @@ class InputJudge:
     def identity(self) -> list[Any]:
         return ["input", self.code, self.output, self.asks_for_steps, self.seconds]
 
-    def judge(self, answer: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
-        call = predicted_input(answer, asks_for_steps=self.asks_for_steps)
+    def judge(self, completion: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
+        call = predicted_input(completion, asks_for_steps=self.asks_for_steps)
         if not call:
             return JudgeResult(NO_ANSWER)
         if len(call) > _MAX_EXPRESSION_CHARS or not _is_call(call):
@@ -106,23 +106,23 @@ class InputJudge:
         return _compare(run_calls([self.code, _CALL], "call_with", [arguments], [seconds], sandbox), wanted)
 
 
-def predicted_output(answer: str, *, asks_for_steps: bool) -> str:
+def predicted_output(completion: str, *, asks_for_steps: bool) -> str:
     """Extract the predicted output expression; empty if there is none.
 
     asks_for_steps: whether the prompt asks for steps before the answer
     """
-    text = _answer(answer, asks_for_steps)
+    text = _answer(completion, asks_for_steps)
     return text.split("==")[1].strip() if "==" in text else text
 
 
-def predicted_input(answer: str, *, asks_for_steps: bool) -> str:
+def predicted_input(completion: str, *, asks_for_steps: bool) -> str:
     """Extract the predicted call of the function; empty if there is none."""
-    text = _answer(answer, asks_for_steps).split("==")[0]
+    text = _answer(completion, asks_for_steps).split("==")[0]
     return text.split("assert")[1].strip() if "assert" in text else text.strip()
 
 
-def _answer(answer: str, asks_for_steps: bool) -> str:
-    text = strip_thinking(answer, lambda rest: _BEGIN in rest) or ""
+def _answer(completion: str, asks_for_steps: bool) -> str:
+    text = strip_thinking(completion, lambda rest: _BEGIN in rest) or ""
     if _BEGIN in text:
         return text.split(_BEGIN)[1].split(_END)[0].strip()
     text = text.split(_END)[0].strip()

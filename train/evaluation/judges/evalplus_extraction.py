@@ -1,5 +1,5 @@
-"""EvalPlus's rule for the program in an answer, rebuilt from evalplus 0.3.1 (evalplus/evalplus: evalplus/sanitize.py,
-evalplus/syncheck.py; Apache-2.0).
+"""EvalPlus's rule for the program in a completion, rebuilt from evalplus 0.3.1 (evalplus/evalplus:
+evalplus/sanitize.py, evalplus/syncheck.py; Apache-2.0).
 
 1. Among all runs of two or more lines that parse as Python, take the one with the most nonblank lines, the first if
 several tie. If there is none, take the first line.
@@ -12,7 +12,7 @@ __future__, functions without `return`, and the contents of `if`, `for`, `with` 
 the first plain name among target and value: `a, b = c` has the name c.
 
 EvalPlus parses each pair of lines. Here, a failed parse bounds the run: no longer run contains the line with the error.
-MAX_CHARS bounds the work on a hostile answer.
+MAX_CHARS bounds the work on a hostile completion.
 """
 
 import ast
@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-MAX_CHARS = 1 << 22  # characters parsed for one answer: 3 to 12 seconds
+MAX_CHARS = 1 << 22  # characters parsed for one completion: 3 to 12 seconds
 _PARSE_CHARS = 100  # fixed cost of a parse, in characters
 _FAILURE_SHARE = 16  # after an error, the parser is faster by this factor
 _GROWTH_FACTOR = 8  # of the number of lines tried at once
@@ -41,13 +41,13 @@ _filters = threading.Lock()  # warning filters are global to the process
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-def sanitize(answer: str, entry_points: Sequence[str]) -> str:
-    """Extract the program from an answer; it need not be valid Python.
+def sanitize(completion: str, entry_points: Sequence[str]) -> str:
+    """Extract the program from a completion; it need not be valid Python.
 
     entry_points: functions that the tests call; empty: keep every function, class and assignment
     """
-    with _filters, warnings.catch_warnings(action="ignore"):  # about escapes in an answer's strings
-        run = longest_run(answer)
+    with _filters, warnings.catch_warnings(action="ignore"):  # about escapes in a completion's strings
+        run = longest_run(completion)
         source, tree = _parsed_end(run)
     lines = [line.encode() for line in io.StringIO(source, newline="")]
     kept = _imports(tree) + _reachable(_definitions(tree), entry_points)
@@ -100,7 +100,7 @@ def _assigned_name(node: ast.Assign | ast.AnnAssign) -> str | None:
 
 
 def _reachable(definitions: dict[str | None, ast.stmt], entry_points: Sequence[str]) -> list[ast.stmt]:
-    """Return the definitions reachable from the entry points, themselves included."""
+    """Return the entry points and the definitions that they use, directly or not."""
     if not entry_points:
         return list(definitions.values())
     waiting: list[str] = list(entry_points)

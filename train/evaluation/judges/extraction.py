@@ -1,4 +1,4 @@
-r"""The rules that extract the program from an answer, by their command-line names.
+r"""The rules that extract the program from a completion, by their command-line names.
 
 curate              ours, as in training: see rewards/extract/program.py
 lcb                 LiveCodeBench's (lcb_runner/utils/extraction_utils.py) and lighteval's: the text between the last
@@ -9,9 +9,9 @@ evalchemy           evalchemy's for LiveCodeBench, CodeElo and Codeforces (mlfou
                     eval/chat_benchmarks/LiveCodeBenchv5/eval_instruct.py and livecodebench_utils.py): as rllm, but
                     labels are letters only, and the program ends at `</code>`
 evalchemy-mbpp      evalchemy's for MBPP (eval/chat_benchmarks/MBPP/eval_instruct.py): the first Python block, or else
-                    the whole answer
+                    the whole completion
 evalchemy-humaneval evalchemy's for HumanEval (eval/chat_benchmarks/HumanEval/utils/utils.py): the first Python block
-from the function on, appended to the prompt's text before the function; without a block, prompt and answer
+from the function on, appended to the prompt's text before the function; without a block, prompt and completion
 evalplus            EvalPlus's: see evalplus_extraction.py
 evalplus-thinking   the same after the model's thinking, as EvalPlus gets it from a server that separates thinking
 whole               the whole text, for models that continue the text of a program
@@ -51,35 +51,35 @@ class ExpectedProgram:
     prompt: str = ""
 
 
-def _between_last_fences(answer: str, expected: ExpectedProgram) -> str:
-    lines = answer.split("\n")
+def _between_last_fences(completion: str, expected: ExpectedProgram) -> str:
+    lines = completion.split("\n")
     fences = [number for number, line in enumerate(lines) if _FENCE in line]
     return "" if len(fences) < 2 else "\n".join(lines[fences[-2] + 1 : fences[-1]])
 
 
-def _rllm(answer: str, expected: ExpectedProgram) -> str:
-    return _last_block(_RLLM_BLOCK, answer).strip()
+def _rllm(completion: str, expected: ExpectedProgram) -> str:
+    return _last_block(_RLLM_BLOCK, completion).strip()
 
 
-def _evalchemy(answer: str, expected: ExpectedProgram) -> str:
-    return _last_block(_EVALCHEMY_BLOCK, answer).partition("</code>")[0].replace("<code>", "")
+def _evalchemy(completion: str, expected: ExpectedProgram) -> str:
+    return _last_block(_EVALCHEMY_BLOCK, completion).partition("</code>")[0].replace("<code>", "")
 
 
-def _last_block(block: re.Pattern[str], answer: str) -> str:
-    return next(reversed(block.findall(answer)), "")
+def _last_block(block: re.Pattern[str], completion: str) -> str:
+    return next(reversed(block.findall(completion)), "")
 
 
-def _evalchemy_mbpp(answer: str, expected: ExpectedProgram) -> str:
-    block = _PYTHON_BLOCK.search(answer)
-    return answer if block is None else block[1]
+def _evalchemy_mbpp(completion: str, expected: ExpectedProgram) -> str:
+    block = _PYTHON_BLOCK.search(completion)
+    return completion if block is None else block[1]
 
 
-def _evalchemy_humaneval(answer: str, expected: ExpectedProgram) -> str:
-    block = _PYTHON_BLOCK.search(answer)
+def _evalchemy_humaneval(completion: str, expected: ExpectedProgram) -> str:
+    block = _PYTHON_BLOCK.search(completion)
     lines = [line for line in expected.prompt.strip().split("\n") if line.strip()]
     begin = next((number for number in reversed(range(len(lines))) if lines[number].startswith("def ")), None)
     if block is None or begin is None:
-        return f"{expected.prompt}\n{answer}"
+        return f"{expected.prompt}\n{completion}"
     code = block[1]
     place = code.lower().find(lines[begin].partition("(")[0].strip().lower())
     indentation = _INDENTATION if place < 0 else place - len(code[:place].rstrip(" "))
@@ -88,16 +88,16 @@ def _evalchemy_humaneval(answer: str, expected: ExpectedProgram) -> str:
     return "\n".join([*lines[:begin], body]) + "\n"
 
 
-def _evalplus(answer: str, expected: ExpectedProgram) -> str:
-    return sanitize(answer, expected.entry_points)
+def _evalplus(completion: str, expected: ExpectedProgram) -> str:
+    return sanitize(completion, expected.entry_points)
 
 
-def _evalplus_thinking(answer: str, expected: ExpectedProgram) -> str:
-    return sanitize(strip_thinking(answer, lambda rest: bool(parse_code_blocks(rest))) or "", expected.entry_points)
+def _evalplus_thinking(completion: str, expected: ExpectedProgram) -> str:
+    return sanitize(strip_thinking(completion, lambda rest: bool(parse_code_blocks(rest))) or "", expected.entry_points)
 
 
-def _whole_text(answer: str, expected: ExpectedProgram) -> str:
-    return answer
+def _whole_text(completion: str, expected: ExpectedProgram) -> str:
+    return completion
 
 
 _PYTHON_RULES: dict[str, Callable[[str, ExpectedProgram], str]] = {
@@ -114,14 +114,14 @@ RULES = (DEFAULT_RULE, *_PYTHON_RULES)
 _RULE_IDENTITIES = {EVALPLUS: "evalplus 0.3.1"}  # an earlier rule had the same name; its verdicts are not reused
 
 
-def extract_program(rule: str, answer: str, expected: ExpectedProgram) -> Program | None:
-    """Extract the program from an answer; None if there is none.
+def extract_program(rule: str, completion: str, expected: ExpectedProgram) -> Program | None:
+    """Extract the program from a completion; None if there is none.
 
     rule: one of RULES
     """
     if rule == DEFAULT_RULE:
-        return extract_submission(answer, expected.languages)
-    source = _PYTHON_RULES[rule](answer, expected)
+        return extract_submission(completion, expected.languages)
+    source = _PYTHON_RULES[rule](completion, expected)
     return Program(source) if source.strip() else None
 
 

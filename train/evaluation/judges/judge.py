@@ -10,12 +10,12 @@ from train.evaluation.judges.extraction import DEFAULT_RULE, ExpectedProgram, ex
 
 
 class NoVerdictError(Exception):
-    """An answer has no verdict because of its exercise; a retry would fail, too."""
+    """A completion has no verdict because of its exercise; a retry would fail, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeResult:
-    """The verdict on an answer.
+    """The verdict on a completion.
 
     verdict  value of sandbox.Verdict, or of rewards.reward if there was nothing to judge
     parts    verdicts on the judged parts of the tests, by name, if the suite has parts
@@ -26,15 +26,15 @@ class JudgeResult:
 
 
 class Judge(Protocol):
-    """Judges answers to one exercise. Thread-safe."""
+    """Judges completions of one exercise. Thread-safe."""
 
     @property
     def identity(self) -> list[Any]:
-        """JSON values that identify all that a verdict depends on, except the answer."""
+        """JSON values that identify all that a verdict depends on, except the completion."""
         ...
 
-    def judge(self, answer: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
-        """Judge the text of an answer.
+    def judge(self, completion: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
+        """Judge the text of a completion.
 
         time_factor: factor of its programs' time limits
 
@@ -50,7 +50,7 @@ def extraction_identity(rule: str) -> list[list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class SuiteJudge:
-    """The program in an answer must pass all tests of a suite.
+    """The program in a completion must pass all tests of a suite.
 
     languages   accepted languages of programs; see rewards.extract
     extraction  rule that extracts the program: one of extraction.RULES
@@ -68,14 +68,14 @@ class SuiteJudge:
         languages = [self.languages] if self.languages != PYTHON_ONLY else []
         return [self.suite.with_trials(()).to_json(), "", "", *languages, *extraction_identity(self.extraction)]
 
-    def submission(self, answer: str) -> Program | None:
+    def submission(self, completion: str) -> Program | None:
         """Extract the program to judge; None if there is none."""
         languages = languages_for(self.suite, self.languages)
         expected = ExpectedProgram(languages, self.suite.called_names, self.prompt)
-        return extract_program(self.extraction, answer, expected)
+        return extract_program(self.extraction, completion, expected)
 
-    def judge(self, answer: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
-        program = self.submission(answer)
+    def judge(self, completion: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
+        program = self.submission(completion)
         if program is None:
             return JudgeResult(NO_CODE)
         suite = self.suite

@@ -54,26 +54,26 @@ class MathJudge:
     def identity(self) -> list[Any]:
         return ["mathematics", self.expected, self.expects_integer, *(["line"] if self.answer_line else [])]
 
-    def judge(self, answer: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
+    def judge(self, completion: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
         if self.answer_line:
-            answer = _boxed_line(answer)
-        given = extract_final_answer(answer)
+            completion = _boxed_line(completion)
+        given = extract_final_answer(completion)
         if given is None:
             return JudgeResult(NO_ANSWER)
         number = parse_integer(given) if self.expects_integer else None
         if number is not None:
             return JudgeResult(ACCEPTED if number == parse_integer(self.expected) else WRONG_ANSWER)
-        reward = _math_reward()(Completion(answer, n_tokens=0), Task(expected=self.expected))
+        reward = _math_reward()(Completion(completion, n_tokens=0), Task(expected=self.expected))
         if reward.value is None:
             raise NoVerdictError(reward.detail)
         return JudgeResult(reward.verdict)
 
 
-def _boxed_line(answer: str) -> str:
+def _boxed_line(completion: str) -> str:
     """Put the answer of the last answer line into a box; without such a line, return the text unchanged."""
-    text = strip_thinking(answer, lambda rest: _ANSWER_LINE.search(rest) is not None) or ""
+    text = strip_thinking(completion, lambda rest: _ANSWER_LINE.search(rest) is not None) or ""
     lines = _ANSWER_LINE.findall(text)
-    return f"\\boxed{{{lines[-1].strip(' *')}}}" if lines else answer
+    return f"\\boxed{{{lines[-1].strip(' *')}}}" if lines else completion
 
 
 @cache

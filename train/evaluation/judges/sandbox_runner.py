@@ -233,7 +233,7 @@ def _text_of_plain(items: "Any") -> "str | None":
         return None
     try:
         text = repr(list(items))[1:-1]
-    except ValueError:  # integers of too many digits
+    except ValueError:  # an integer exceeds sys.set_int_max_str_digits
         return None
     return None if int in kinds and _LONG_NUMBER.search(text) else text
 
@@ -291,7 +291,7 @@ def main() -> None:
         _call(request, report)
     except BaseException as error:
         _write(report, f"e {type(error).__name__[:80]}")
-    os._exit(0)  # processes that the answer started end with it
+    os._exit(0)  # no exit handlers or threads of the completion; the sandbox kills its child processes
 
 
 def _call(request: "dict[str, Any]", report: int) -> None:

@@ -1,4 +1,4 @@
-"""The rule for when a time limit counts: only if an answer also exceeds it while nothing else of ours runs.
+"""The rule for when a time limit counts: only if a completion also exceeds it while nothing else of ours runs.
 
 Limits are CPU time, which excludes waiting for a processor. But programs on a busy machine share caches, memory, and
 often a core: what takes 1.0 s took 1.2 to 1.7 s at a load of 45.
@@ -6,10 +6,10 @@ often a core: what takes 1.0 s took 1.2 to 1.7 s at a load of 45.
     judged within its limits: any verdict but a time limit counts
     a time limit: judged again, within FACTOR times the limits
         a time limit again: it counts
-        another verdict: deferred until all other answers are judged, then judged alone, and that verdict counts
+        another verdict: deferred until all other completions are judged, then judged alone, and that verdict counts
 
 The run within FACTOR times the limits separates slow programs from those that hang, and is concurrent with others. So
-programs that hang never block the machine: each costs three times its limits, even if no answer is correct.
+programs that hang never block the machine: each costs three times its limits, even if no completion is correct.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +28,7 @@ def judge_all(
 ) -> Iterator[tuple[Item, JudgeResult | Exception]]:
     """Yield each item with its verdict as verdicts arrive, or with the exception of a judge that fails.
 
-    items    answers with their judges, read only a little ahead of the verdicts
+    items    completions with their judges, read only a little ahead of the verdicts
     judge    returns the verdict on an item, given a factor of its time limits; called from many threads
 
     Raises CurateError if the sandbox fails repeatedly.
@@ -61,7 +61,7 @@ def _judge_each(
             return judge(item)
         except SandboxError:
             raise
-        except Exception as error:  # most likely RefereeError or NoVerdictError; no answer may end the measurement
+        except Exception as error:  # most likely RefereeError or NoVerdictError; no completion may end the measurement
             return error
 
     return map_with_retries(items, judged, sandbox)

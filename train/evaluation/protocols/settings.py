@@ -3,17 +3,17 @@
 deepcoder  DeepCoder's scripts. One sample of each LiveCodeBench problem, so a run of 279 problems has a standard error
            of 2.9 points. Its HumanEval+ prompt is not published; our own form replaces it. AReaL instead took 32
            samples of at most 32,768 tokens
-lcb        LiveCodeBench's own runner, for chat models. Answers end at the first "###", which Markdown headings contain,
-           and after 2000 tokens; models that think first need other values for both
-evalplus   EvalPlus's: one greedy answer of at most 768 tokens. Models that think first need the form evalplus-thinking
-           and more tokens; base models need the mode "complete"
+lcb        LiveCodeBench's own runner, for chat models. Completions end at the first "###", as in Markdown headings, and
+           after 2000 tokens; models that think first need other values for both
+evalplus   EvalPlus's: one greedy completion of at most 768 tokens. Models that think first need the form
+           evalplus-thinking and more tokens; base models need the mode "complete"
 lighteval-0.10
            lighteval's of early 2025, as open-r1 measured DeepSeek-R1's distilled models. AIME 2025, not measured there,
            is as AIME 2024
 lighteval-0.13
-           lighteval's current tasks, with their numbers of samples: one greedy answer in mathematics, without lighteval
-           limiting tokens in AIME. For LiveCodeBench, 16 samples; lighteval leaves their temperature to the user, here
-           that of its example
+           lighteval's current tasks, with their numbers of samples: one greedy completion in mathematics, without
+           lighteval limiting tokens in AIME. For LiveCodeBench, 16 samples; lighteval leaves their temperature to the
+           user, here that of its example
 evalchemy  evalchemy's, as INTELLECT-2 was measured. Its LiveCodeBench problems are those of release 5 that release 2
            lacks, judged by private tests alone
 """
@@ -44,12 +44,12 @@ class SuiteSettings:
     mode                CHAT, or COMPLETE: the model continues plain text, without its chat template
     prefill             beginning of the model's own message; empty: the form's
     temperature, top_p  of sampling; there is no top_k
-    max_tokens          maximum length of an answer, thinking included
+    max_tokens          maximum length of a completion, thinking included
     k                   samples of each problem
     extraction          rule that extracts the program: one of judges.extraction.RULES
     window              inclusive range of contest dates; empty: all
     test_seconds        time limit of each test, or of each call of a function; None: the suite's own
-    stop                texts that end an answer; applying a protocol adds those of the form
+    stop                texts that end a completion; applying a protocol adds those of the form
     """
 
     form: PromptForm = OWN
@@ -65,7 +65,7 @@ class SuiteSettings:
     stop: tuple[str, ...] = ()
 
     def render(self, prompt: PromptFormat, statement: Statement, default_prompt: Chat) -> tuple[Chat | str, str, str]:
-        """Return the prompt, and the texts judged before and after the answer.
+        """Return the prompt, and the texts judged before and after the completion.
 
         prompt          its system prompt overrides the form's
         default_prompt  messages of our own form
@@ -226,37 +226,37 @@ def format_setting(value: object) -> str:
 
 
 def resolve_settings(
-    protocol: str | None, suite: str, given: Mapping[str, Any], prompt: PromptFormat
+    protocol: str | None, suite: str, overrides: Mapping[str, Any], prompt: PromptFormat
 ) -> EvaluationSettings:
     """Resolve the settings of a suite.
 
     protocol   name of a protocol; None: the defaults
     suite      name of the suite; empty with --data
-    given      the user's overrides by the names of SuiteSettings, None if not given; a form by its name, or OWN_FORM
+    overrides  the user's values by the names of SuiteSettings, None if unset; a form by its name, or OWN_FORM
     prompt     the user's system prompt, template and template arguments
 
     Raises CurateError if the protocol or form does not cover the suite, or if options conflict.
     """
-    given = {name: value for name, value in given.items() if value is not None}
-    _check_options(given, prompt)
+    overrides = {name: value for name, value in overrides.items() if value is not None}
+    _check_options(overrides, prompt)
     official = DEFAULT if protocol is None else _protocol_settings(protocol, suite)
-    used = _merge(official, given | {"form": _form(official, suite, given, prompt)})
+    used = _merge(official, overrides | {"form": _form(official, suite, overrides, prompt)})
     if protocol is None:
         return EvaluationSettings(used)
     table = _merge(official, {}).as_table()
     here = used.as_table() | {name: value for name, value in prompt.as_table().items() if value}
-    overrides = {name: value for name, value in here.items() if value != table.get(name)}
-    return EvaluationSettings(used, {"name": protocol, "source": PROTOCOLS[protocol].source, **table}, overrides)
+    changed = {name: value for name, value in here.items() if value != table.get(name)}
+    return EvaluationSettings(used, {"name": protocol, "source": PROTOCOLS[protocol].source, **table}, changed)
 
 
-def _check_options(given: Mapping[str, Any], prompt: PromptFormat) -> None:
+def _check_options(overrides: Mapping[str, Any], prompt: PromptFormat) -> None:
     """Raise CurateError for conflicting options."""
-    if given.get("mode") == COMPLETE:
+    if overrides.get("mode") == COMPLETE:
         for_chats = {
             "--system": prompt.system,
-            "--prefill": given.get("prefill"),
+            "--prefill": overrides.get("prefill"),
             "--template-arg": prompt.template_arguments,
-            "--form": given.get("form"),
+            "--form": overrides.get("form"),
         }
         for option, value in for_chats.items():
             if value:
@@ -264,9 +264,9 @@ def _check_options(given: Mapping[str, Any], prompt: PromptFormat) -> None:
                     f"{option} is for chats, and with --mode complete the model continues plain text. "
                     f"Leave {option} out, or give --mode chat."
                 )
-    if given.get("form") and prompt.template:
+    if overrides.get("form") and prompt.template:
         raise CurateError("--form and --template both set the prompt. Give one of them.")
-    if given.get("prefill") == "":
+    if overrides.get("prefill") == "":
         raise CurateError("--prefill is empty. For models that think first, give --form evalplus-thinking.")
 
 
@@ -284,11 +284,11 @@ def _protocol_settings(protocol: str, suite: str) -> SuiteSettings:
     )
 
 
-def _form(official: SuiteSettings, suite: str, given: Mapping[str, Any], prompt: PromptFormat) -> PromptForm:
+def _form(official: SuiteSettings, suite: str, overrides: Mapping[str, Any], prompt: PromptFormat) -> PromptForm:
     """Return the form of the prompt; a custom template belongs to our own form."""
-    if prompt.template or given.get("form") == OWN_FORM:
+    if prompt.template or overrides.get("form") == OWN_FORM:
         return OWN
-    if given.get("mode") == COMPLETE:
+    if overrides.get("mode") == COMPLETE:
         form = next((form for form in COMPLETION_FORMS if suite in form.suites), None)
         if form is not None:
             return form
@@ -297,9 +297,9 @@ def _form(official: SuiteSettings, suite: str, given: Mapping[str, Any], prompt:
             f"--mode complete can begin a program for {begun}, but not for {suite or 'a dataset'}. Give the "
             "text that the model continues: --template FILE."
         )
-    if "form" not in given:
+    if "form" not in overrides:
         return official.form
-    form = FORMS[given["form"]]
+    form = FORMS[overrides["form"]]
     if suite not in form.suites:
         able = [name for name, other in FORMS.items() if suite in other.suites]
         raise CurateError(
@@ -309,15 +309,15 @@ def _form(official: SuiteSettings, suite: str, given: Mapping[str, Any], prompt:
     return form
 
 
-def _merge(official: SuiteSettings, given: Mapping[str, Any]) -> SuiteSettings:
+def _merge(official: SuiteSettings, overrides: Mapping[str, Any]) -> SuiteSettings:
     """Apply the user's overrides. A form has its own stops, and may have its own extraction rule.
 
     EvalPlus's rule also handles programs without fences, so EvalPlus's protocol keeps it in the mode "complete".
     """
-    used = replace(official, **given)
-    stop = tuple(filter(None, used.stop)) if "stop" in given else (*official.stop, *used.form.stop)
+    used = replace(official, **overrides)
+    stop = tuple(filter(None, used.stop)) if "stop" in overrides else (*official.stop, *used.form.stop)
     by_form = "" if used.form.begins_program and official.extraction == EVALPLUS else used.form.extraction
-    return replace(used, stop=stop, extraction=given.get("extraction") or by_form or official.extraction)
+    return replace(used, stop=stop, extraction=overrides.get("extraction") or by_form or official.extraction)
 
 
 def restore_settings(recorded: Mapping[str, Any], suite: str) -> SuiteSettings:

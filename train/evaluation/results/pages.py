@@ -1,7 +1,7 @@
 """HTML pages of results: a leaderboard and, for each problem of a result, a page with its prompt and its samples.
 
-A result's answers can take gigabytes: each problem has its own page, long answers lose their middle, and only some are
-in memory at a time. Answers are untrusted model output: the templates escape them, and base.html forbids scripts.
+Completions can take gigabytes: each problem has its own page, long completions lose their middle, and only some are in
+memory at a time. They are untrusted model output: the templates escape them, and base.html forbids scripts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ from train.evaluation.statistics.outcomes import ProblemOutcomes
 from train.evaluation.suites.suite import Exercise
 
 INDEX = "index.html"
-_MAX_BEGINNING, _MAX_END = 20_000, 60_000  # characters of an answer; its program is usually at the end
+_MAX_BEGINNING, _MAX_END = 20_000, 60_000  # characters of a completion; its program is usually at the end
 _MAX_SAMPLES = 2_000  # in memory
 
 Links = Mapping[tuple[str, str], str]
@@ -53,7 +53,7 @@ def leaderboard_page(board: Leaderboard, links: Links | None = None) -> str:
 def write_pages(board: Leaderboard, folder: Path) -> list[str]:
     """Write the leaderboard and the pages of its results into a folder, replacing earlier ones.
 
-    Returns a line for each result whose answers or prompts cannot be shown. Raises OSError.
+    Returns a line for each result whose completions or prompts cannot be shown. Raises OSError.
     """
     failures: list[str] = []
     links: dict[tuple[str, str], str] = {}
@@ -100,7 +100,7 @@ def _write_result(result: Result, samples: Path, exercises: Mapping[str, Exercis
 
 
 def _with_samples(result: Result, samples: Path) -> Iterator[tuple[ProblemOutcomes, Sequence[SampleRecord | None]]]:
-    """Yield each problem with the records of its samples; None for a sample without an answer."""
+    """Yield each problem with the records of its samples; None for a sample without a completion."""
     at_once = max(1, _MAX_SAMPLES // max(1, result.k))
     for start in range(0, len(result.outcomes), at_once):
         problems = result.outcomes[start : start + at_once]

@@ -63,13 +63,13 @@ class TokenCounts:
 
 
 def sum_tokens(samples: Iterable[tuple[int, int]]) -> TokenCounts:
-    """Sum over samples, given as (tokens of the prompt, tokens of the answer); 0: unknown.
+    """Sum over samples, given as (tokens of the prompt, tokens of the completion); 0: unknown.
 
     The prompt counts once for each sample, as providers count it.
     """
     pairs = list(samples)
-    prompts, answers = [prompt for prompt, _ in pairs], [answer for _, answer in pairs]
-    return TokenCounts(sum(prompts) if all(prompts) else None, sum(answers) if all(answers) else None)
+    prompts, completions = [prompt for prompt, _ in pairs], [completion for _, completion in pairs]
+    return TokenCounts(sum(prompts) if all(prompts) else None, sum(completions) if all(completions) else None)
 
 
 def cost(tokens: TokenCounts, prices: Prices) -> float | None:
@@ -96,7 +96,7 @@ class Result:
     engine          options of vLLM
     outcomes        for each problem, the outcomes of its samples
     tokens          of all samples with a verdict
-    languages       accepted languages of answers
+    languages       accepted languages of completions
     protocol        the protocol and its overrides; empty: none
     ratings         ratings of the model, if the suite has any
     prices          of the tokens; None: unknown

@@ -40,7 +40,7 @@ def breakdown(outcomes: Sequence[ProblemOutcomes]) -> tuple[list[str], list[list
         if len(groups) > 1:
             rows += [(f"{UNKNOWN} {stratum}" if name == UNKNOWN else name, groups[name]) for name in groups]
     passes = [f"pass@{j}" for j in j_shown]
-    names = ["", "problems", "pass@1", "95%", *passes, "always", "cut off", "tokens p50", "p95"]
+    names = ["", "problems", "pass@1", "95%", *passes, "always", "truncated", "tokens p50", "p95"]
     return names, [
         [
             name,
@@ -60,7 +60,7 @@ def breakdown(outcomes: Sequence[ProblemOutcomes]) -> tuple[list[str], list[list
 def length_table(
     evaluations: Sequence[tuple[str, int, Sequence[ProblemOutcomes]]],
 ) -> tuple[list[str], list[list[str]]]:
-    """Tabulate the errors between requested and actual lengths of answers.
+    """Tabulate the errors between requested and actual lengths of completions.
 
     evaluations: for each length, a name, the length in tokens, and the outcomes
 
@@ -101,9 +101,9 @@ def format_tokens(n: float) -> str:
 def format_cost(tokens: TokenCounts, prices: Prices) -> str:
     """Describe the cost of the tokens in a line."""
     amount = cost(tokens, prices)
-    prompt, answer = ("unknown" if n is None else f"{n:,}" for n in (tokens.prompt, tokens.answer))
+    prompt, completion = ("unknown" if n is None else f"{n:,}" for n in (tokens.prompt, tokens.answer))
     paid = "unknown" if amount is None else f"{amount:,.2f}"
-    return f"tokens of prompts: {prompt}, of answers: {answer}; cost: {paid}"
+    return f"tokens of prompts: {prompt}, of completions: {completion}; cost: {paid}"
 
 
 def difference_table(
@@ -243,7 +243,7 @@ def _suites(results: Sequence[Result]) -> list[str]:
     return names
 
 
-_HEAD = "| suite | problems | samples of each | pass@1 | 95% interval | always solved | cut off | sampling |"
+_HEAD = "| suite | problems | samples of each | pass@1 | 95% interval | always solved | truncated | sampling |"
 _LINE = "|---|--:|--:|--:|---|--:|--:|---|"
 
 

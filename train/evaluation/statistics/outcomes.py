@@ -69,7 +69,7 @@ class ProblemOutcomes:
     """The outcomes of the samples of one problem.
 
     correct         whether each sample is correct; None without a verdict
-    tokens          length of each sample; 0 without an answer
+    tokens          length of each sample; 0 without a completion
     truncated       whether each sample reached the token limit
     tests_digest    digest of the tests that judged the samples; "" if unknown
     samples_digest  prefix of the samples' cache keys (train/evaluation/evaluate.py); "" if unknown
@@ -233,7 +233,7 @@ def summarize(outcomes: Iterable[ProblemOutcomes]) -> Summary:
         standard_error=standard_error(shares),
         low=low,
         high=high,
-        pass_at=pass_at_each(known),
+        pass_at=estimate_pass_at(known),
         always_solved_share=fmean(n == n_correct for n, n_correct in known) if known else nan,
         n_truncated=sum(truncated for _, _, truncated in scored),
         n_truncated_correct=sum(correct for correct, _, truncated in scored if truncated),
@@ -244,7 +244,7 @@ def summarize(outcomes: Iterable[ProblemOutcomes]) -> Summary:
     )
 
 
-def pass_at_each(counts: Sequence[tuple[int, int]]) -> dict[int, float]:
+def estimate_pass_at(counts: Sequence[tuple[int, int]]) -> dict[int, float]:
     """Return pass@j for each j up to the smallest number of samples of a problem, as LiveCodeBench does.
 
     counts: (samples, at least one; correct samples) of each problem

@@ -1,15 +1,15 @@
 """HumanEval and MBPP, judged by their own assertions; HumanEval+ and MBPP+, judged by calls with EvalPlus's rules.
 
-Assertions run out of the answer's reach. In the harnesses of HumanEval and MBPP, the tests share a process with the
-answer, which can patch them or end them early.
+Assertions run out of the completion's reach. In the harnesses of HumanEval and MBPP, the tests share a process with the
+completion, which can patch them or end them early.
 
-HumanEval   the program is the prompt and then the answer, so both answer and tests can use the imports and helpers
-            before the function in the prompt
+HumanEval   the program is the prompt and then the completion, so completion and tests can use the imports and
+            helpers before the function in the prompt
 MBPP        rows of its test split, numbers 11 to 510, of which the sanitized version has 257; the others are for
             prompts and training. As in the paper, the model gets the task and its tests
-HumanEval+  an answer must pass the base and the plus inputs. As in EvalPlus, the program is the answer alone, so it
-            must import what it uses; with `?imports=prompt`, the code before the function in the prompt runs first, as
-            in OpenAI's harness
+HumanEval+  a completion must pass the base and the plus inputs. As in EvalPlus, the program is the completion alone,
+            so it must import what it uses; with `?imports=prompt`, the code before the function in the prompt runs
+            first, as in OpenAI's harness
 MBPP+       the same for MBPP. The model gets the task and its first assertion, which shows the name of the function
 
 HumanEval+ and MBPP+ are published in two forms. EvalPlus's own files have the columns base_input, plus_input and atol.
@@ -133,7 +133,7 @@ class _TaskTests:
     ) -> CallJudge:
         """Return the judge with this reference program.
 
-        preamble   code that runs before an answer
+        preamble   code that runs before a completion
         prompt     beginning of the program in the prompt
         """
         parts = tuple(

@@ -2,7 +2,7 @@
 
 Prompts are CRUXEval's own (facebookresearch/cruxeval, prompts.py and openai/openai_prompt.py, MIT): by default direct
 ones with two examples; with `?prompt=steps`, those that request steps first, with one example. Base models continue the
-text, chat models get it as a message. In both cases, answers end at [/ANSWER].
+text, chat models get it as a message. In both cases, completions end at [/ANSWER].
 """
 
 from collections.abc import Iterator

@@ -27,8 +27,8 @@ class Exercise:
     """A problem, its judge, and its metadata.
 
     prompt         messages, where a final one of the assistant is a prefill, or plain text to continue
-    answer_prefix  text judged before an answer: the prefill or the beginning of the program
-    answer_suffix  text judged after an answer, such as the end of a block that a stop removed
+    answer_prefix  text judged before a completion: the prefill or the beginning of the program
+    answer_suffix  text judged after a completion, such as the end of a block that a stop removed
     """
 
     id: str
@@ -40,13 +40,13 @@ class Exercise:
 
     @property
     def fingerprint(self) -> str:
-        """Return a digest of everything that an answer and its verdict depend on, except the model and its sampling."""
+        """Return a digest of the inputs of a completion and its verdict, except the model and its sampling."""
         around = [[self.answer_prefix, self.answer_suffix]] if self.answer_prefix or self.answer_suffix else []
         identity = [self.id, self.prompt, *self.judge.identity, *around]
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
     def asking_for_length(self, target_tokens: int) -> "Exercise":
-        """Add a request for an answer of this length to the end of the last user message.
+        """Add a request for a completion of this length to the end of the last user message.
 
         Raises CurateError if the prompt is plain text to continue.
         """
@@ -60,13 +60,13 @@ class Exercise:
         ]
         return replace(self, prompt=chat)
 
-    def judged_text(self, answer: str) -> str:
-        """Return the text to judge for an answer."""
-        return self.answer_prefix + answer + self.answer_suffix
+    def judged_text(self, completion: str) -> str:
+        """Return the text to judge for a completion."""
+        return self.answer_prefix + completion + self.answer_suffix
 
-    def judge_answer(self, answer: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
-        """Judge an answer, as Judge.judge does."""
-        return self.judge.judge(self.judged_text(answer), sandbox, time_factor=time_factor)
+    def judge_completion(self, completion: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
+        """Judge a completion, as Judge.judge does."""
+        return self.judge.judge(self.judged_text(completion), sandbox, time_factor=time_factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,8 @@ class SuiteOptions:
 
     date_range  first and last contest date, inclusive; None: all
     prompt      format of the prompt
-    languages   accepted languages of answers, if the tests can judge more than Python
-    settings    official form of the prompt, if any, and how answers are read
+    languages   accepted languages of completions, if the tests can judge more than Python
+    settings    official form of the prompt, if any, and how completions are read
     """
 
     date_range: DateRange | None = None

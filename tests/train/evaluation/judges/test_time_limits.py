@@ -89,8 +89,8 @@ def exercise(tmp_path, suite, row, seconds):
 def test_a_factor_multiplies_the_limits_of_programs_and_of_calls(tmp_path, box, suite, row, program):
     near = exercise(tmp_path, suite, row, LIMIT)
     answer = f"```python\n{program}\n```"
-    assert near.judge_answer(answer, box).verdict == "time_limit"
-    assert near.judge_answer(answer, box, time_factor=FACTOR).verdict == "accepted"
+    assert near.judge_completion(answer, box).verdict == "time_limit"
+    assert near.judge_completion(answer, box, time_factor=FACTOR).verdict == "accepted"
     assert near.fingerprint != exercise(tmp_path, suite, row, None).fingerprint
 
 

@@ -25,11 +25,11 @@ def test_a_cost_is_unknown_only_if_unknown_tokens_cost_something():
 
 def test_a_bill_says_what_is_unknown():
     assert format_cost(TokenCounts(250_000, 1_000_000), Prices(2.0, 8.0)) == (
-        "tokens of prompts: 250,000, of answers: 1,000,000; cost: 8.50"
+        "tokens of prompts: 250,000, of completions: 1,000,000; cost: 8.50"
     )
     assert (
         format_cost(TokenCounts(None, 10), Prices(2.0, 8.0))
-        == "tokens of prompts: unknown, of answers: 10; cost: unknown"
+        == "tokens of prompts: unknown, of completions: 10; cost: unknown"
     )
 
 

@@ -65,7 +65,7 @@ def test_the_table_has_a_row_for_each_known_stratum():
         outcome("c", "0000"),
     ]
     names, rows = breakdown(problems)
-    assert names[:8] == ["", "problems", "pass@1", "95%", "pass@2", "pass@4", "always", "cut off"]
+    assert names[:8] == ["", "problems", "pass@1", "95%", "pass@2", "pass@4", "always", "truncated"]
     assert [row[0] for row in rows] == [
         *["all", "easy", "hard", "unknown difficulty", "2024-08", "2024-09"],
         "unknown month",

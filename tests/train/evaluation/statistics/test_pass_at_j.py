@@ -7,12 +7,12 @@ from statistics import fmean
 import pytest
 from made_outcomes import outcomes
 
-from train.evaluation.statistics.outcomes import pass_at_each, select_powers_of_two, summarize
+from train.evaluation.statistics.outcomes import estimate_pass_at, select_powers_of_two, summarize
 
 
 def test_every_j_is_what_counting_all_choices_gives():
     counts = [(n, n_correct) for n in (5, 6, 7) for n_correct in range(n + 1)]
-    estimates = pass_at_each(counts)
+    estimates = estimate_pass_at(counts)
     assert list(estimates) == [1, 2, 3, 4, 5]
     for j, estimate in estimates.items():
         shares = [
@@ -23,9 +23,9 @@ def test_every_j_is_what_counting_all_choices_gives():
 
 
 def test_a_table_shows_powers_of_two_and_the_last_one():
-    assert list(select_powers_of_two(pass_at_each([(12, 3)]))) == [1, 2, 4, 8, 12]
-    assert list(select_powers_of_two(pass_at_each([(8, 3)]))) == [1, 2, 4, 8]
-    assert select_powers_of_two(pass_at_each([])) == {}
+    assert list(select_powers_of_two(estimate_pass_at([(12, 3)]))) == [1, 2, 4, 8, 12]
+    assert list(select_powers_of_two(estimate_pass_at([(8, 3)]))) == [1, 2, 4, 8]
+    assert select_powers_of_two(estimate_pass_at([])) == {}
 
 
 def test_always_solved_problems_have_only_right_samples():

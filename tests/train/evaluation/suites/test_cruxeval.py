@@ -41,12 +41,12 @@ def exercise(tmp_path, suite, options="", row=ROW, **others):
     ],
 )
 def test_a_predicted_output_is_right_if_it_has_the_value(tmp_path, box, answer, verdict):
-    assert exercise(tmp_path, "cruxeval-o").judge_answer(answer, box).verdict == verdict
+    assert exercise(tmp_path, "cruxeval-o").judge_completion(answer, box).verdict == verdict
 
 
 def test_an_expression_that_takes_too_long_is_ended(tmp_path, box, monkeypatch):
     monkeypatch.setattr(cruxeval_judges, "SECONDS", 0.3)  # instead of 3
-    assert exercise(tmp_path, "cruxeval-o").judge_answer("max(iter(int, 1))", box).verdict == "time_limit"
+    assert exercise(tmp_path, "cruxeval-o").judge_completion("max(iter(int, 1))", box).verdict == "time_limit"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_an_expression_that_takes_too_long_is_ended(tmp_path, box, monkeypatch):
     ],
 )
 def test_a_predicted_input_is_right_if_the_function_returns_the_output_for_it(tmp_path, box, answer, verdict):
-    assert exercise(tmp_path, "cruxeval-i").judge_answer(answer, box).verdict == verdict
+    assert exercise(tmp_path, "cruxeval-i").judge_completion(answer, box).verdict == verdict
 
 
 def test_a_claimed_value_cannot_put_a_program_into_the_next_run(tmp_path, box):
@@ -77,12 +77,12 @@ def test_a_claimed_value_cannot_put_a_program_into_the_next_run(tmp_path, box):
     claim = '[[], {}]], "programs": ["def call_with(*a): return [\'abab\', 2]"], "inputs": [[[], {"d": []}]'
     line = f"v 0.0 {claim}\n".encode()
     answer = f"f([__import__('os').write(d, {line!r}) for d in range(3, 20)])"
-    assert exercise(tmp_path, "cruxeval-i").judge_answer(answer, box).verdict != "accepted"
+    assert exercise(tmp_path, "cruxeval-i").judge_completion(answer, box).verdict != "accepted"
 
 
 def test_a_function_without_arguments_is_a_problem_too(tmp_path, box):
-    assert exercise(tmp_path, "cruxeval-o", row=NO_ARGUMENTS).judge_answer("{1: (2, 0.5)}", box).verdict == "accepted"
-    assert exercise(tmp_path, "cruxeval-i", row=NO_ARGUMENTS).judge_answer("f()", box).verdict == "accepted"
+    for suite, completion in {"cruxeval-o": "{1: (2, 0.5)}", "cruxeval-i": "f()"}.items():
+        assert exercise(tmp_path, suite, row=NO_ARGUMENTS).judge_completion(completion, box).verdict == "accepted"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_base_model_continues_the_prompt_up_to_the_closing_tag(tmp_path, box):
     assert isinstance(found.prompt, str)
     assert found.prompt.endswith("assert f('ab') == ??\n[/PYTHON]\n[ANSWER]\n")
     assert settled.suite_settings.stop == ("[/ANSWER]",)
-    assert found.judge_answer("assert f('ab') == ['abab', 2]\n", box).verdict == "accepted"
+    assert found.judge_completion("assert f('ab') == ['abab', 2]\n", box).verdict == "accepted"
 
 
 def test_a_file_is_refused_unless_one_of_the_two_is_named(tmp_path):
