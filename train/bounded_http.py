@@ -32,7 +32,7 @@ def bounded_config(
     """Return uvicorn's settings for an ASGI application on an open network.
 
     keep_alive_seconds  how long a connection may stay open between requests
-    stop_seconds        time for the last responses once the server is told to stop
+    stop_seconds        time for the last responses after a request to stop
     """
     return Config(
         app,

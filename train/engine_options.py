@@ -110,7 +110,7 @@ class EngineOptions:
             options[name] = value
         return cls(options.pop("max_num_seqs", None), options)
 
-    def for_vllm(self) -> dict[str, Any]:
+    def to_vllm_options(self) -> dict[str, Any]:
         """Return the options under vLLM's names."""
         return {**self.vllm, **({} if self.concurrency is None else {"max_num_seqs": self.concurrency})}
 

@@ -1,6 +1,6 @@
 """The errors of this package, and recovery hints for full or read-only disks.
 
-Each message says what is wrong and what to do. Whatever was saved before the error stays valid. Training runs raise
+Each message states the failure and a remedy. Files saved before the error stay valid. Training runs raise
 RunErrors; engines and model servers, in training and elsewhere, raise SamplerErrors. Callers must also expect
 SandboxError and CurateError from the packages below.
 """

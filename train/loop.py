@@ -141,7 +141,7 @@ def _restore(config: Config, run: Path, learner: Learner, metrics: MetricsLog, d
     progress = checkpoint.load(saved[-1], learner.load_state)
     if progress.dataset_digest != dataset_digest:
         raise ConfigError(
-            f"{config.data.dataset} holds other problems to train on than when {run} began. "
+            f"{config.data.dataset} has other training problems than at the start of {run}. "
             "Give the same data.include as then, or choose another --out."
         )
     log.info("continues after step %d", progress.step)

@@ -47,7 +47,7 @@ def evaluated(
         suite_metadata(suite, str(location), asked.get("window", ""), found, evaluation.outcomes),
         {"k": k, **sampling.as_table()},
         prompt.as_table(),
-        engine.for_vllm(),
+        engine.to_vllm_options(),
         0,
         evaluation.outcomes,
         evaluation.tokens,

@@ -290,7 +290,7 @@ def _warn_of_failure(job: "_Job", kinds: tuple[type[Exception], ...], *, is_only
         warn(f"{job.label} was not evaluated: {error.message}")
 
 
-# Options that apply to given samples. The others apply only to sampling.
+# Options that apply with --samples. The others apply only to sampling.
 _WITH_SAMPLES = {
     "samples_file", "model", "data", "suites", "problems", "include", "protocol", "k", "window", "extraction",
     "contests", "out", *options.NAMES,
@@ -449,7 +449,7 @@ def _evaluate(
                 **({"target_tokens": job.target_tokens} if job.target_tokens else {}),
             },
             sampled.prompt.as_table(),
-            sampled.engine.for_vllm(),
+            sampled.engine.to_vllm_options(),
             sampled.seed,
             evaluation.outcomes,
             evaluation.tokens,

@@ -107,7 +107,6 @@ def _recommend(splits: Sequence["GpuSplit"]) -> "GpuSplit":
 
 
 def _format_settings(split: "GpuSplit", tensor_parallel: int) -> str:
-    """Return the settings for a split."""
     lines = [f"advice: {split.mode}", f"  --set rollout.pipeline={split.mode.pipeline}"]
     if split.mode.pipeline == "async":
         lines[-1] += (
@@ -122,7 +121,6 @@ def _format_settings(split: "GpuSplit", tensor_parallel: int) -> str:
 
 
 def _cost(split: "GpuSplit", workload: "Workload", price: GpuPrice, steps: int) -> str:
-    """Return the cost of a run with this split."""
     n_samples = steps * workload.groups * workload.completions
     run = GpuCost(price, steps * split.result.step_seconds, n_samples, workload.completions)
     return f"cost: {run.total / steps:,.2f} a step, {run}, for run.steps = {steps}"

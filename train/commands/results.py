@@ -155,7 +155,7 @@ def compare(
                 click.echo(note)
             print_cells(*tables.difference_table(best, models, contenders, is_selected=is_selected))
             for name in (name for name in contenders if changed and (not is_run or name == names[-1])):
-                if moved := tables.changed_problems(models[best], models[name]):
+                if moved := tables.list_changes(models[best], models[name]):
                     click.echo()
                     print_changed_problems(best, name, moved, changed)
             too_low, worse = [], []
@@ -255,7 +255,7 @@ def rescore(
     click.echo(f"{sum(n for *_, n in moved)} of {sum(n for *_, n in found.verdict_changes)} verdicts changed")
     if moved:
         print_cells(["before", "now", "samples"], [[was, is_now, str(n)] for was, is_now, n in moved])
-    print_changed_problems("before", "now", tables.changed_problems(before, now), changed)
+    print_changed_problems("before", "now", tables.list_changes(before, now), changed)
     if missing := reopened.missing_ids:
         warn(f"{reopened.result.location} does not have {len(missing)} of the problems; they are left out")
     if n_unknown := summarize(now).n_no_verdict:

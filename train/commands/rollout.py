@@ -86,7 +86,7 @@ def command(
     if invite and relays:
         raise click.UsageError("--relay is for --controller: an invite names the relays.")
     if invite and (name or ray is not None):
-        raise click.UsageError("--name and --ray are for --controller: a swarm knows its nodes by their keys.")
+        raise click.UsageError("--name and --ray are for --controller: a swarm identifies nodes by their keys.")
     if key is not None and not invite:
         raise click.UsageError("--key is for --join.")
     with report_user_errors(TrainError):
@@ -107,7 +107,7 @@ def command(
         if ray is not None:
             from train.asynchronous.ray_actors import run_workers_on_ray
 
-            with report_interruption("the workers were told to leave"):
+            with report_interruption("the workers are leaving"):
                 run_workers_on_ray(ray, options, workers=workers, gpus=gpus_per_worker, note=click.echo)
         else:
             worker = RolloutProcess(options, note=click.echo)

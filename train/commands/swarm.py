@@ -307,7 +307,7 @@ def audit_command(folder: Path, seen: str, public_key: str) -> None:
 
     with report_user_errors(TrainError):
         if not (folder.is_dir() or public_key):
-            raise ConfigError("the file of a ledger alone does not tell who signed it: give --public-key HEX")
+            raise ConfigError("a ledger file does not identify its signer: give --public-key HEX")
         path = SwarmFolder(folder).ledger_path if folder.is_dir() else folder
         if not path.exists():
             raise ConfigError(f"{folder} does not have the ledger of a coordinator, {path.name}")

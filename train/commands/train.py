@@ -103,7 +103,7 @@ def command(
         )
     if price_gpu_hour is not None and (replay or dry_run or gpus == 0):
         raise click.UsageError(
-            "--price-gpu-hour is for a run on GPUs. Leave it out; `curate plan` says what a run will cost."
+            "--price-gpu-hour is for a run on GPUs. Leave it out; `curate plan` estimates the cost of a run."
         )
     if recorded:
         named = recorded.resolve() if recorded.name in ("", "..") else recorded

@@ -99,7 +99,6 @@ def describe_sections() -> Iterator[ConfigSection]:
 
 
 def _describe_type(hint: Any) -> str:
-    """Describe a type in words."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is tuple:
         return f"list of {' and '.join(dict.fromkeys(_describe_type(kind) for kind in inner if kind is not Ellipsis))}"

@@ -38,21 +38,21 @@ def as_table(value: Any) -> Any:
 
 def from_table(table: Mapping[str, Any]) -> Config:
     """Convert a table of the form of `as_table` to a Config. Raises ConfigError, which names an invalid key."""
-    checked = _checked(Config, table, "")
+    checked = _normalize(Config, table, "")
     try:
         return msgspec.convert(checked, Config)
     except msgspec.ValidationError as error:
         raise ConfigError(_explain(str(error), checked)) from error
 
 
-def _checked(kind: Any, value: Any, name: str) -> Any:
+def _normalize(kind: Any, value: Any, name: str) -> Any:
     """Convert "none" to None. Raises ConfigError for what msgspec accepts or explains poorly."""
     if is_dataclass(kind):
-        return _checked_section(kind, value, name)
+        return _normalize_section(kind, value, name)
     if get_origin(kind) is tuple and isinstance(value, list):
-        return [_checked(get_args(kind)[0], item, f"{name}.{place}") for place, item in enumerate(value)]
+        return [_normalize(get_args(kind)[0], item, f"{name}.{node}") for node, item in enumerate(value)]
     if NoneType in get_args(kind):
-        return None if value in (None, "none") else _checked(get_args(kind)[0], value, name)
+        return None if value in (None, "none") else _normalize(get_args(kind)[0], value, name)
     if get_origin(kind) is Literal and value not in get_args(kind):
         raise ConfigError(f"{name} must be one of {', '.join(map(repr, get_args(kind)))}, not {value!r}")
     if kind in (int, float) and type(value) in (int, float) and not 0 <= value < inf:  # nan is not finite either
@@ -62,7 +62,7 @@ def _checked(kind: Any, value: Any, name: str) -> Any:
     return value
 
 
-def _checked_section(kind: Any, table: Any, name: str) -> dict[str, Any]:
+def _normalize_section(kind: Any, table: Any, name: str) -> dict[str, Any]:
     if not isinstance(table, Mapping):
         raise ConfigError(f"{name} must be a section, not {table!r}: write [{name}] and its keys below")
     prefix = f"{name}." if name else ""
@@ -73,7 +73,7 @@ def _checked_section(kind: Any, table: Any, name: str) -> dict[str, Any]:
     for field in fields(kind):
         if field.name not in table and field.default is MISSING and field.default_factory is MISSING:
             raise ConfigError(f"{prefix}{field.name} is missing; it has no default")
-    return {key: _checked(types[key], value, prefix + key) for key, value in table.items()}
+    return {key: _normalize(types[key], value, prefix + key) for key, value in table.items()}
 
 
 def _explain(refusal: str, table: Any) -> str:
@@ -248,14 +248,14 @@ def _apply(table: dict[str, Any], change: str) -> None:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text.strip()  # unquoted text, to spare users shell quoting
-    place: Any = table
+    node: Any = table
     for section in sections:
-        if isinstance(place, list):
-            if not section.isdecimal() or int(section) >= len(place):
-                raise ConfigError(f"--set {change}: the number of stages is {len(place)}; the first is stage 0")
-            place = place[int(section)]
+        if isinstance(node, list):
+            if not section.isdecimal() or int(section) >= len(node):
+                raise ConfigError(f"--set {change}: the number of stages is {len(node)}; the first is stage 0")
+            node = node[int(section)]
         else:
-            place = place.setdefault(section, [{}] if section == "stages" else {})
-    if not isinstance(place, dict):
+            node = node.setdefault(section, [{}] if section == "stages" else {})
+    if not isinstance(node, dict):
         raise ConfigError(f"--set {change}: {'.'.join(sections)} is an array of tables; give stages.0.{key}=value")
-    place[key] = value
+    node[key] = value

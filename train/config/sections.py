@@ -173,7 +173,7 @@ class RewardConfig:
 
     @property
     def uses_model(self) -> bool:
-        """Whether a reward model is loaded."""
+        """Return whether a reward model is loaded."""
         return bool(self.model and self.model_weight and not self.random)
 
     @property
@@ -185,7 +185,7 @@ class RewardConfig:
 
 @dataclass(frozen=True, slots=True)
 class SandboxConfig:
-    """Where the programs in completions run. `curate train` has options of the same names, which override these."""
+    """The sandbox of the programs in completions. Options of `curate train` of the same names override these keys."""
 
     # "local": on this machine. "docker": in containers. "ray": on a cluster's nodes. "http": behind `curate serve`.
     backend: Literal["local", "docker", "ray", "http"] = "local"
@@ -263,7 +263,7 @@ class OptimizerConfig:
 
 @dataclass(frozen=True, slots=True)
 class ParallelismConfig:
-    """How the ranks of torchrun divide the learner's work."""
+    """Division of the learner's work among the ranks of torchrun."""
 
     # Ranks that together hold one copy of the weights; 0: all. As many as a machine has GPUs: each machine has a copy,
     # and only gradients cross machines.

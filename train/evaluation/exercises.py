@@ -57,7 +57,7 @@ def parse_suite(text: str) -> tuple[str, str]:
         raise CurateError(f"there is no suite {name!r}; there are {', '.join(NAMES)}.{hint}")
     location = rest[1:] if rest.startswith("=") else _on_hub(name, rest)
     if not location:
-        raise CurateError(f"--suite {name} needs a place: {name}=PATH")
+        raise CurateError(f"--suite {name} needs a path: {name}=PATH")
     return name, location
 
 
@@ -96,7 +96,7 @@ def choose_suite(table: TableFiles, name: str = "") -> RowSuite:
         raise CurateError(f"{table.location}: its rows are not those of {suite.title}.{others}")
     if len(able) > 1:
         raise CurateError(
-            f"{table.location} can be read as {choice}, whose verdicts differ. Say which: "
+            f"{table.location} can be read as {choice}, whose verdicts differ. Choose one: "
             f"--suite {able[-1].name}={table.location}"
         )
     if not able:

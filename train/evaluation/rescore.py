@@ -94,9 +94,7 @@ def load_result(result: Result, suite: str | None = None, extraction: str | None
     )
     loaded = LoadedResult(result, {exercise.id: exercise for exercise in found})
     if loaded.missing_ids and suite is None:
-        raise CurateError(
-            f"{result.location} does not have {format_ids(loaded.missing_ids)} any more. Is it the same file?"
-        )
+        raise CurateError(f"{result.location} does not have {format_ids(loaded.missing_ids)}. Is it the same file?")
     return loaded
 
 

@@ -146,8 +146,8 @@ def gather_seq_scatter_heads(tensor_1HLE: Tensor, group: Any) -> Tensor:
         tensor_1HLE = tensor_1HLE.repeat_interleave(ranks // tensor_1HLE.shape[1], dim=1)
     _, heads, tokens, width = tensor_1HLE.shape
     sent = tensor_1HLE.reshape(ranks, heads // ranks, tokens, width).contiguous()
-    got: Tensor = all_to_all_single_autograd(sent, None, None, group)
-    return got.transpose(0, 1).reshape(1, heads // ranks, ranks * tokens, width)
+    received: Tensor = all_to_all_single_autograd(sent, None, None, group)
+    return received.transpose(0, 1).reshape(1, heads // ranks, ranks * tokens, width)
 
 
 def gather_heads_scatter_seq(attended_1LHE: Tensor, group: Any) -> Tensor:
@@ -155,8 +155,8 @@ def gather_heads_scatter_seq(attended_1LHE: Tensor, group: Any) -> Tensor:
     ranks = group.size()
     _, tokens, heads, width = attended_1LHE.shape
     sent = attended_1LHE.reshape(ranks, tokens // ranks, heads, width).contiguous()
-    got: Tensor = all_to_all_single_autograd(sent, None, None, group)
-    return got.transpose(0, 1).reshape(1, tokens // ranks, ranks * heads, width)
+    received: Tensor = all_to_all_single_autograd(sent, None, None, group)
+    return received.transpose(0, 1).reshape(1, tokens // ranks, ranks * heads, width)
 
 
 ALL_ATTENTION_FUNCTIONS.register(PACKED, packed_attention)

@@ -183,7 +183,7 @@ class Learner:
 
     @property
     def all_ranks_alive(self) -> bool:
-        """Whether all ranks are available for calls and checkpoints."""
+        """Return whether all ranks are available for calls and checkpoints."""
         return self._open or self.n_ranks == 1
 
     def snapshot(self) -> None:

@@ -71,8 +71,8 @@ def best_split(mode: TrainingMode, model: ModelSize, cluster: GpuCluster, worklo
         return Layout(engines, engine, estimate_learner_timings(model, cluster.gpu, gpus=learner_gpus))
 
     @cache
-    def speed(place: int) -> float:
-        learner_gpus, engines = splits[place]
+    def speed(index: int) -> float:
+        learner_gpus, engines = splits[index]
         groups = ceil(workload.groups / min(_MAX_PARTS, max(1, engines // _MIN_ENGINES)))
         part = groups / workload.groups
         small = layout(learner_gpus * part, max(1, round(engines * part)))
@@ -81,7 +81,7 @@ def best_split(mode: TrainingMode, model: ModelSize, cluster: GpuCluster, worklo
     fastest, before = min(1, len(splits) - 1), -1
     while fastest != before:
         before = fastest
-        fastest = max((place for place in (before, before - 1, before + 1) if 0 <= place < len(splits)), key=speed)
+        fastest = max((index for index in (before, before - 1, before + 1) if 0 <= index < len(splits)), key=speed)
     return GpuSplit(mode, *splits[fastest], simulate(mode, workload, layout(*splits[fastest])))
 
 
@@ -149,9 +149,9 @@ def build_cluster(config: Config, gpu: Gpu, gpus: int) -> GpuCluster:
         return needed.total <= _MEMORY_SHARE * gpu.memory
 
     numbers = range(config.ranks.context, gpus + 1, config.ranks.context)
-    place = bisect_left(numbers, True, key=fits)
-    if place < len(numbers):
-        return GpuCluster(gpu, gpus, config.engine.tensor_parallel, numbers[place], config.ranks.context)
+    index = bisect_left(numbers, True, key=fits)
+    if index < len(numbers):
+        return GpuCluster(gpu, gpus, config.engine.tensor_parallel, numbers[index], config.ranks.context)
     raise LearnerError(
         f"the learner does not fit on {gpus} x {gpu.name}. Use more GPUs, lower optimizer.row_tokens, or set "
         "model.activation_checkpointing or optimizer.offload"

@@ -82,7 +82,7 @@ def group_rewards(group: Group, *, count_truncated: bool = True) -> list[float]:
     return [rollout.reward if count_truncated or not rollout.truncated else math.nan for rollout in group]
 
 
-def step_rewards_of(rollout: Rollout) -> tuple[tuple[int, float], ...]:
+def list_step_rewards(rollout: Rollout) -> tuple[tuple[int, float], ...]:
     """Return the completion's step rewards; without any, the whole completion is one step."""
     return rollout.step_rewards or ((len(rollout.token_ids), rollout.reward),)
 
@@ -151,7 +151,7 @@ def _advantages(known: Sequence[tuple[Rollout, float]], objective: ObjectiveConf
     """Return the advantage of each token of these completions."""
     lengths = [len(rollout.token_ids) for rollout, _ in known]
     if objective.supervision == "process":
-        steps = [step_rewards_of(rollout) for rollout, _ in known]
+        steps = [list_step_rewards(rollout) for rollout, _ in known]
         return step_reward_advantages(steps, lengths, by_std=objective.by_std, epsilon=objective.std_epsilon)
     rewards_PG = torch.tensor([[reward for _, reward in known]], dtype=torch.float64)
     (advantages,) = outcome_advantages(rewards_PG, by_std=objective.by_std, epsilon=objective.std_epsilon).tolist()

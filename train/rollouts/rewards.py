@@ -251,7 +251,7 @@ def open_sandbox(settings: config.SandboxConfig, max_limits: config.ProgramLimit
         box.close()
         there = ", ".join(map(str, box.packages)) or "none"
         raise ConfigError(
-            f"programs would get other packages than those that the run began with: {there}. Install the same ones, or "
+            f"programs would get other packages than at the start of the run: {there}. Install the same ones, or "
             "choose another --out."
         )
     return box

@@ -48,7 +48,7 @@ def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future
     aside = folder.with_name(f".{folder.name}.writing")
     saved: Future[Path] = Future()
 
-    def failed(error: BaseException) -> CheckpointError:
+    def to_checkpoint_error(error: BaseException) -> CheckpointError:
         shutil.rmtree(aside, ignore_errors=True)
         return CheckpointError(
             f"cannot write checkpoint {folder}: {error}. {recovery_hint(error)}; the same command with --resume "
@@ -65,7 +65,7 @@ def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future
             for old in list_checkpoints(run)[: -max(keep, 1)]:
                 shutil.rmtree(old)
         except BaseException as error:
-            saved.set_exception(failed(error))
+            saved.set_exception(to_checkpoint_error(error))
         else:
             saved.set_result(folder)
 
@@ -82,7 +82,7 @@ def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future
             fsync_path(path)
         learner = save_learner(aside / _LEARNER)
     except OSError as error:
-        raise failed(error) from error
+        raise to_checkpoint_error(error) from error
     learner.add_done_callback(complete)
     return saved
 
@@ -111,15 +111,15 @@ def load(folder: Path, load_learner: Callable[[Path], None]) -> RunProgress:
         progress["recent_clipped"] = tuple(progress["recent_clipped"])
         read = RunProgress(**progress)
     except Exception as error:  # the type depends on the damage
-        raise _damaged(folder, error) from error
+        raise _damage_error(folder, error) from error
     try:
         load_learner(folder / _LEARNER)
     except CheckpointError as error:
-        raise _damaged(folder, error) from error
+        raise _damage_error(folder, error) from error
     return read
 
 
-def _damaged(folder: Path, error: Exception) -> CheckpointError:
+def _damage_error(folder: Path, error: Exception) -> CheckpointError:
     return CheckpointError(
         f"{folder}: a damaged checkpoint ({type(error).__name__}: {error}). Delete that folder; then --resume "
         "continues from the one before."

@@ -101,7 +101,7 @@ def _check_unchanged(folder: Path, config: Config) -> None:
         may_change = any(key == free or key.startswith(f"{free}.") for free in _MAY_CHANGE) and key not in _MUST_STAY
         if old.get(key) != new.get(key) and not may_change:
             raise ConfigError(
-                f"{folder} was begun with another {key}: {shorten(repr(old.get(key)))}, not "
+                f"{folder} has another {key}: {shorten(repr(old.get(key)))}, not "
                 f"{shorten(repr(new.get(key)))}. Change it back to continue, or choose another --out."
             )
 

@@ -133,15 +133,15 @@ def model_without_data(config: Any, model: ModelConfig) -> Any:
         causal.set_attn_implementation(PACKED)
         add_lora_and_checkpointing(causal, model)
     if active_fake_mode():
-        made: dict[int, Tensor] = {}  # by meta tensor: weights can be tied
+        replaced: dict[int, Tensor] = {}  # by meta tensor: weights can be tied
         for module in causal.modules():
             for tensors in (module._parameters, module._buffers):
                 for name, tensor in tensors.items():
-                    if tensor is not None and id(tensor) not in made:
-                        made[id(tensor)] = torch.empty(tensor.shape, dtype=tensor.dtype)
+                    if tensor is not None and id(tensor) not in replaced:
+                        replaced[id(tensor)] = torch.empty(tensor.shape, dtype=tensor.dtype)
                         if isinstance(tensor, Parameter):
-                            made[id(tensor)] = Parameter(made[id(tensor)], tensor.requires_grad)
-                    tensors[name] = None if tensor is None else made[id(tensor)]
+                            replaced[id(tensor)] = Parameter(replaced[id(tensor)], tensor.requires_grad)
+                    tensors[name] = None if tensor is None else replaced[id(tensor)]
     return causal
 
 
@@ -174,9 +174,9 @@ def _row_peaks(
             row = PackedRow(index, index, ((row_tokens,),), index, index, index, index)
             alive = LiveBytes([*causal.parameters(), *(weight.grad for weight in trained)])
 
-            def end_decoder(module: Any, inputs: Any, made: Any, alive: "LiveBytes" = alive) -> None:
+            def end_decoder(module: Any, inputs: Any, replaced: Any, alive: "LiveBytes" = alive) -> None:
                 alive.end_phase()
-                made.last_hidden_state.register_hook(lambda gradient: alive.end_phase())
+                replaced.last_hidden_state.register_hook(lambda gradient: alive.end_phase())
 
             causal.get_decoder().register_forward_hook(end_decoder)
             with alive:
@@ -192,14 +192,14 @@ def _row_peaks(
 class LiveBytes(TorchDispatchMode):
     """Counter of the bytes of live storages that operations allocate.
 
-    known: tensors to ignore
+    ignored: tensors not counted
     """
 
-    def __init__(self, known: Sequence[Tensor]) -> None:
+    def __init__(self, ignored: Sequence[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.peaks: list[float] = []  # of each phase
         self._bytes = self._peak = 0
-        self._sizes = {tensor.untyped_storage()._cdata: 0 for tensor in known}
+        self._sizes = {tensor.untyped_storage()._cdata: 0 for tensor in ignored}
 
     def end_phase(self) -> None:
         self.peaks.append(self._peak)
@@ -210,13 +210,13 @@ class LiveBytes(TorchDispatchMode):
         self._peak = max(self._peak, self._bytes)
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = function(*args, **(kwargs or {}))
-        for tensor in tree_leaves(made):
+        replaced = function(*args, **(kwargs or {}))
+        for tensor in tree_leaves(replaced):
             if isinstance(tensor, Tensor) and (storage := tensor.untyped_storage())._cdata not in self._sizes:
                 self._sizes[storage._cdata] = storage.nbytes()
                 self.add(storage.nbytes())
                 weakref.finalize(storage, self._free, storage._cdata)
-        return made
+        return replaced
 
     def _free(self, storage: int) -> None:
         self.add(-self._sizes.pop(storage))

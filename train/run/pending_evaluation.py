@@ -46,7 +46,7 @@ def result_path(run: Path, suite: str, step: int) -> Path:
     return run / FOLDER / suite / f"{_STEP}{step:06d}.json"
 
 
-def _step_of(path: Path) -> int:
+def _parse_step(path: Path) -> int:
     """Return the step in the name of a result or a pending evaluation."""
     return int(path.stem.removeprefix(_STEP))
 
@@ -54,7 +54,7 @@ def _step_of(path: Path) -> int:
 def delete_results_after(run: Path, step: int) -> None:
     """Delete the results of later steps, which will run again."""
     for path in _result_files(run):
-        if _step_of(path) > step:
+        if _parse_step(path) > step:
             path.unlink()
 
 
@@ -65,7 +65,7 @@ def read_evaluations(run: Path) -> dict[str, dict[int, Result]]:
     """
     found: dict[str, dict[int, Result]] = {}
     for path in _result_files(run):
-        found.setdefault(path.parent.name, {})[_step_of(path)] = read_result(path)
+        found.setdefault(path.parent.name, {})[_parse_step(path)] = read_result(path)
     if not found:
         raise NoRunError(f"{run}: no evaluation is finished. Give the folder of a run with a section [evaluation].")
     return found
@@ -172,7 +172,7 @@ class PendingEvaluation:
     def read(cls, folder: Path) -> tuple[Self, Config]:
         """Read an evaluation and its configuration, as written by `write_request`."""
         request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
-        return cls(Path(request["run"]), _step_of(folder), request["max_tokens"]), from_table(request["config"])
+        return cls(Path(request["run"]), _parse_step(folder), request["max_tokens"]), from_table(request["config"])
 
     def suite_metrics(self) -> SuiteMetrics:
         """Return the metrics of the finished suites."""
@@ -200,7 +200,7 @@ def find_unfinished_evaluations(run: Path) -> list[PendingEvaluation]:
         if (folder / _REQUEST).exists():
             request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
             # Not with the request's run folder, which may have moved.
-            pending.append(PendingEvaluation(run, _step_of(folder), request["max_tokens"]))
+            pending.append(PendingEvaluation(run, _parse_step(folder), request["max_tokens"]))
         else:
             shutil.rmtree(folder)
     return pending
@@ -229,7 +229,7 @@ def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler
                 suite_metadata(suite.name, suite.location, suite.window, suite.exercises, evaluation.outcomes),
                 {"k": evaluation.k, **sampling.as_table()},
                 config.prompt.as_table(),
-                engine.for_vllm(),
+                engine.to_vllm_options(),
                 0,
                 evaluation.outcomes,
                 evaluation.tokens,

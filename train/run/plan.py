@@ -143,5 +143,5 @@ def _memory(config: Config) -> Iterator[str]:
         numbers = [*memory.bytes_by_purpose.values(), memory.total]
         yield f"           {ranks:>5}" + "".join(f"{number / 2**30:>12.2f}" for number in numbers)
     if not config.engine.gpus:
-        yield f"           the engine on the same GPU takes {config.engine.memory_share:.0%} of its memory besides"
+        yield f"           the engine on the same GPU takes {config.engine.memory_share:.0%} of its memory in addition"
     yield "           to see whether machines suffice for all roles: --dry-run --gpus 8 --gpu-gb 80 --host-gb 1000"

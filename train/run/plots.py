@@ -90,15 +90,15 @@ def _picture(
             raise NoRunError(f"{out}: {error}. Give a name that ends in .svg, .png or .pdf.") from error
 
 
-def _draw_band(place: Axes, at: Sequence[int], low: Any, high: Any, colour: str, alpha: float = 0.15) -> None:
-    place.fill_between(at, low, high, color=colour, alpha=alpha, lw=0)
+def _draw_band(ax: Axes, at: Sequence[int], low: Any, high: Any, colour: str, alpha: float = 0.15) -> None:
+    ax.fill_between(at, low, high, color=colour, alpha=alpha, lw=0)
 
 
-def _draw_summaries(place: Axes, summaries: Mapping[int, Summary], colour: str, **line: Any) -> None:
+def _draw_summaries(ax: Axes, summaries: Mapping[int, Summary], colour: str, **line: Any) -> None:
     """Draw pass@1 in the band of its 95% interval."""
     at, found = list(summaries), summaries.values()
-    place.plot(at, [summary.pass_at_1 for summary in found], color=colour, lw=1.5, marker="o", ms=3, **line)
-    _draw_band(place, at, [summary.low for summary in found], [summary.high for summary in found], colour)
+    ax.plot(at, [summary.pass_at_1 for summary in found], color=colour, lw=1.5, marker="o", ms=3, **line)
+    _draw_band(ax, at, [summary.low for summary in found], [summary.high for summary in found], colour)
 
 
 # --- curves ---
@@ -140,55 +140,55 @@ def plot_curves(runs: Sequence[PlottedRun], out: Path) -> None:
     n_rows = -(-len(panels) // n_columns)
     with _picture(out, 4.8 * n_columns, 2.5 * n_rows + 0.5, labels if len(runs) > 1 else (), title=seeds) as figure:
         axes = figure.subplots(n_rows, n_columns, squeeze=False).flatten()
-        for place, title in zip(axes, panels, strict=False):
+        for ax, title in zip(axes, panels, strict=False):
             lines = {metric: line for metric, line in _PANELS[title].items() if metric in known}
             has_interval = False
             for number, of_label in enumerate(by_label.values()):
                 for metric, (line, _) in lines.items():
                     by_run = [{row["step"]: row for row in run if row.get(metric) is not None} for run in of_label]
-                    _draw_curve(place, by_run, metric, f"C{number}", line)
+                    _draw_curve(ax, by_run, metric, f"C{number}", line)
                     if metric == "eval/pass@1" and not has_seeds:
-                        has_interval |= _draw_interval(place, by_run[0], metric, f"C{number}")
-            place.set_title(title + (", with its 95% interval" if has_interval else ""))
-            place.set_xlabel("step")
-            place.set_xlim(-0.02 * last, 1.02 * last)
-            place.set_ylim(bottom=min(0, place.dataLim.y0), top=1 if title.startswith("pass@1") else None)
+                        has_interval |= _draw_interval(ax, by_run[0], metric, f"C{number}")
+            ax.set_title(title + (", with its 95% interval" if has_interval else ""))
+            ax.set_xlabel("step")
+            ax.set_xlim(-0.02 * last, 1.02 * last)
+            ax.set_ylim(bottom=min(0, ax.dataLim.y0), top=1 if title.startswith("pass@1") else None)
             if title.startswith("Share"):
-                place.yaxis.set_major_formatter(PercentFormatter(1))
+                ax.yaxis.set_major_formatter(PercentFormatter(1))
             if len(lines) > 1:
-                place.legend(handles=[Line2D([], [], color=_GREY, ls=ls, label=label) for ls, label in lines.values()])
-        for place in axes[len(panels) :]:
-            place.remove()
+                ax.legend(handles=[Line2D([], [], color=_GREY, ls=ls, label=label) for ls, label in lines.values()])
+        for ax in axes[len(panels) :]:
+            ax.remove()
 
 
-def _draw_curve(place: Axes, by_run: Sequence[Mapping[int, Row]], metric: str, colour: str, line: str) -> None:
+def _draw_curve(ax: Axes, by_run: Sequence[Mapping[int, Row]], metric: str, colour: str, line: str) -> None:
     """Draw a metric of the runs of one label, given by step."""
     at = sorted(set.intersection(*map(set, by_run)))  # the steps of all runs
     values = [[rows[step][metric] for rows in by_run] for step in at]
     mean, low, high = ([combine(of_step) for of_step in values] for combine in (fmean, min, max))
     if len(at) > _MANY_STEPS:
         if len(by_run) == 1:
-            place.plot(at, mean, color=colour, alpha=0.25, lw=0.7)
+            ax.plot(at, mean, color=colour, alpha=0.25, lw=0.7)
         mean, low, high = (_running_mean(part, len(at) // 60) for part in (mean, low, high))
     if len(by_run) > 1:
-        _draw_band(place, at, low, high, colour, alpha=0.2)
+        _draw_band(ax, at, low, high, colour, alpha=0.2)
     marker = "o" if len(at) < 2 or metric.startswith("eval/") else ""
     # Not clipped, so a constant zero stays visible.
-    place.plot(at, mean, color=colour, ls=line, lw=1.5, marker=marker, ms=3, clip_on=False)
+    ax.plot(at, mean, color=colour, ls=line, lw=1.5, marker=marker, ms=3, clip_on=False)
 
 
-def _draw_interval(place: Axes, rows: Mapping[int, Row], metric: str, colour: str) -> bool:
+def _draw_interval(ax: Axes, rows: Mapping[int, Row], metric: str, colour: str) -> bool:
     """Draw the interval of a metric, and return True, if it is known in all rows."""
     low, high = ([row.get(f"{metric}_{end}") for row in rows.values()] for end in ("low", "high"))
     if not rows or None in (*low, *high):
         return False
-    _draw_band(place, list(rows), low, high, colour)
+    _draw_band(ax, list(rows), low, high, colour)
     return True
 
 
 def _running_mean(values: Sequence[float], width: int) -> list[float]:
     """Return a centered running mean over 2 * `width` + 1 values, fewer at the ends."""
-    parts = (values[max(0, place - width) : place + width + 1] for place in range(len(values)))
+    parts = (values[max(0, index - width) : index + width + 1] for index in range(len(values)))
     return [sum(part) / len(part) for part in parts]
 
 
@@ -212,8 +212,8 @@ def plot_timeline(runs: Sequence[PlottedRun], out: Path) -> None:
     heights = [0.9 + 0.3 * len(_LANES.keys() & {bar["part"] for bar in bars}) for bars in bars_of_runs]
     with _picture(out, 9.6, 0.4 + sum(heights), grid=False) as figure:
         axes = figure.subplots(len(runs), 1, squeeze=False, gridspec_kw={"height_ratios": heights}).flatten()
-        for place, run, bars in zip(axes, runs, bars_of_runs, strict=True):
-            _draw_lanes(place, run.label, bars, longest)
+        for ax, run, bars in zip(axes, runs, bars_of_runs, strict=True):
+            _draw_lanes(ax, run.label, bars, longest)
         axes[-1].set_xlabel("seconds")
 
 
@@ -234,7 +234,7 @@ def _span(bars: Sequence[Bar]) -> tuple[float, float]:
     return min(bar["began"] for bar in bars), max(bar["ended"] for bar in bars)
 
 
-def _draw_lanes(place: Axes, label: str, bars: Sequence[Bar], longest: float) -> None:
+def _draw_lanes(ax: Axes, label: str, bars: Sequence[Bar], longest: float) -> None:
     begin, end = _span(bars)
     names: list[str] = []
     for part, (words, colour) in _LANES.items():
@@ -248,18 +248,18 @@ def _draw_lanes(place: Axes, label: str, bars: Sequence[Bar], longest: float) ->
             of_batch = [bar for bar in of_part if bar["batch"] == batch]
             for began, ended in _join_intervals(of_batch, gap=longest / 400):  # joins bars with an invisible gap
                 bar = [(began - begin, ended - began)]
-                place.broken_barh(bar, (height - 0.4, 0.8), color=colour, alpha=shade, lw=0)
+                ax.broken_barh(bar, (height - 0.4, 0.8), color=colour, alpha=shade, lw=0)
                 if part in ("sample", "train", "evaluate") and ended - began > longest / 70:
                     middle = (began + ended) / 2 - begin
-                    place.text(middle, height, str(batch), ha="center", va="center", fontsize=7, color="white")
+                    ax.text(middle, height, str(batch), ha="center", va="center", fontsize=7, color="white")
         busy_seconds = sum(ended - began for began, ended in _join_intervals(of_part))
         names.append(f"{words} {busy_seconds / (end - begin or 1):.0%}")
-    place.set_yticks(range(len(names)), names)
-    place.tick_params(axis="y", length=0)
-    place.invert_yaxis()
-    place.set_xlim(0, longest or 1)
+    ax.set_yticks(range(len(names)), names)
+    ax.tick_params(axis="y", length=0)
+    ax.invert_yaxis()
+    ax.set_xlim(0, longest or 1)
     steps = [bar["step"] for bar in bars]
-    place.set_title(
+    ax.set_title(
         f"{label}: steps {min(steps)} to {max(steps)} in {end - begin:.3g} s; shares are of that time, white is idle, "
         "numbers are those of batches"
     )
@@ -299,14 +299,14 @@ def plot_evaluations(runs: Sequence[PlottedRun], out: Path) -> None:
             left.set_title(f"pass@1 on {suite}, with its 95% interval")
             right.set_title("Difference from the first step, filled if significant")
             right.axhline(0, color=_GREY, lw=0.8)
-            for place in (left, right):
-                place.set_xlabel("step")
-                place.xaxis.set_major_locator(MaxNLocator(integer=True))
-        if not any(place.has_data() for place in axes[:, 0]):
+            for ax in (left, right):
+                ax.set_xlabel("step")
+                ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if not any(ax.has_data() for ax in axes[:, 0]):
             raise NoRunError(f"{runs[0].folder}: no sample of its evaluations has a verdict.")
 
 
-def _draw_differences(place: Axes, results: Mapping[int, Result], colour: str) -> None:
+def _draw_differences(ax: Axes, results: Mapping[int, Result], colour: str) -> None:
     """Draw the difference of each later step from the first. Raises CurateError for different tests."""
     outcomes = {str(step): result.outcomes for step, result in results.items()}
     by_label = compare_with_reference(str(min(results)), outcomes)
@@ -314,11 +314,11 @@ def _draw_differences(place: Axes, results: Mapping[int, Result], colour: str) -
     if not contenders:
         return
     at, found = [min(results), *contenders], [contender.comparison for contender in contenders.values()]
-    place.plot(at, [0.0, *(one.difference for one in found)], color=colour, lw=1.5)
-    _draw_band(place, at, [0.0, *(one.low for one in found)], [0.0, *(one.high for one in found)], colour)
+    ax.plot(at, [0.0, *(one.difference for one in found)], color=colour, lw=1.5)
+    _draw_band(ax, at, [0.0, *(one.low for one in found)], [0.0, *(one.high for one in found)], colour)
     for step, contender in contenders.items():
         face = colour if contender.differs else "white"
-        place.plot([step], [contender.comparison.difference], "o", ms=4, color=colour, mfc=face, zorder=3)
+        ax.plot([step], [contender.comparison.difference], "o", ms=4, color=colour, mfc=face, zorder=3)
 
 
 # --- by month ---
@@ -339,16 +339,16 @@ def plot_by_month(results: Sequence[Result], out: Path, released: date | None = 
         raise NoRunError(f"{results[0].path}: no problem with a date has a verdict.")
     with _picture(out, 7.2, 5.5, names if len(names) > 1 else ()) as figure:
         upper, lower = figure.subplots(2, 1, sharex=True)
-        for place, (months, curve) in enumerate(zip(of_month, since, strict=True)):
-            shift = (place - (len(names) - 1) / 2) * _MODEL_OFFSET_MONTHS
+        for index, (months, curve) in enumerate(zip(of_month, since, strict=True)):
+            shift = (index - (len(names) - 1) / 2) * _MODEL_OFFSET_MONTHS
             found = months.values()
             upper.errorbar(
                 [number + shift for number in months],
                 [one.pass_at_1 for one in found],
                 yerr=([one.pass_at_1 - one.low for one in found], [one.high - one.pass_at_1 for one in found]),
-                color=f"C{place}", fmt="o", ms=3, lw=1, capsize=2,
+                color=f"C{index}", fmt="o", ms=3, lw=1, capsize=2,
             )  # fmt: skip
-            _draw_summaries(lower, curve, f"C{place}")
+            _draw_summaries(lower, curve, f"C{index}")
         for panel in (upper, lower):
             panel.set_ylim(0, 1)
             if released is not None:

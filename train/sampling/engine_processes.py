@@ -167,7 +167,7 @@ class _Engine:
     def __init__(self, model: str, gpus: Sequence[int], options: dict[str, Any]) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        # Not daemonic: daemonic processes may have no children, and vLLM starts one for each GPU.
+        # Not daemonic: daemonic processes cannot have children, and vLLM starts one for each GPU.
         self.process = context.Process(target=_serve, args=(theirs, model, tuple(gpus), options), name="sampler")
         self.process.start()
         theirs.close()

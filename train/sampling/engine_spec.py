@@ -51,7 +51,7 @@ def start_engine(
     Raises SamplerError if it cannot be started, and ConfigError for unknown options.
     """
     path = str(Path(model or spec.model).expanduser())
-    options = {**spec.vllm, **EngineOptions.from_table(engine or {}).for_vllm()}
+    options = {**spec.vllm, **EngineOptions.from_table(engine or {}).to_vllm_options()}
     if spec.kind == "transformers":
         from train.sampling.transformers import TransformersSampler
 

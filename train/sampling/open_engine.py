@@ -43,7 +43,7 @@ def open_sampler(
     engine.refuse_request_fields()
     from train.sampling.vllm import VllmSampler
 
-    return VllmSampler(model, template_arguments=template_arguments, **engine.for_vllm())
+    return VllmSampler(model, template_arguments=template_arguments, **engine.to_vllm_options())
 
 
 def open_engine(config: Config) -> UpdatableSampler:
@@ -97,7 +97,7 @@ def engine_spec(config: Config, run: str = "") -> EngineSpec:
     run_options: dict[str, Any] = {"whole_leases": not config.rollout.interrupt, "sampling": _sampling(config)}
     if engine.kind != "vllm":
         return EngineSpec(run, model, engine.kind, context_tokens, **run_options)
-    options = EngineOptions(engine.concurrency or None, engine.options).for_vllm()
+    options = EngineOptions(engine.concurrency or None, engine.options).to_vllm_options()
     if config.model.head_dtype == "float32":
         options["hf_overrides"] = {**options.get("hf_overrides", {}), "head_dtype": "float32"}
     options |= {

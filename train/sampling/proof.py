@@ -54,7 +54,7 @@ def prove(engine: Engine, manifest: WeightManifest) -> dict[str, float]:
     if wrong := [tensor.name for tensor in manifest.tensors if found.get(tensor.name, "") not in ("", tensor.checksum)]:
         named = ", ".join(wrong[:_MAX_NAMED]) + (", ..." if len(wrong) > _MAX_NAMED else "")
         raise ParityError(
-            f"weight update {manifest.version} did not arrive as it was sent: {len(wrong)} of "
+            f"weight update {manifest.version} is corrupt: {len(wrong)} of "
             f"{len(manifest.tensors)} tensors in the engine differ from the learner's ({named}). The engine must "
             f"compute in model.dtype, and nothing else may change its weights. {_REMEDY}"
         )

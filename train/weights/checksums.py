@@ -57,14 +57,14 @@ def to_hex(total: int) -> str:
 
 
 @torch.no_grad()
-def partial_checksum(values: Tensor, place: Region, shape: Sequence[int]) -> int:
+def partial_checksum(values: Tensor, region: Region, shape: Sequence[int]) -> int:
     """Return the summand of these elements in the checksum of a contiguous tensor of this shape.
 
-    place: the region of the elements in the tensor
+    region: position of the elements in the tensor
 
     Raises ValueError if the elements are not a block of rows and columns.
     """
-    factor_I, factor_J, order = _factors(place, max(1, prod(shape[1:])), values.device)
+    factor_I, factor_J, order = _factors(region, max(1, prod(shape[1:])), values.device)
     values_IJ = values.detach().permute(order).reshape(len(factor_I), len(factor_J))
     step = max(1, _CHUNK_ELEMENTS.get(values.device.type, 1 << 16) // max(1, len(factor_J)))
     total = torch.zeros((), dtype=torch.int64, device=values.device)
@@ -83,44 +83,44 @@ def combine_checksums(parts: Iterable[PartialChecksum], shapes: Mapping[str, tup
     for name, sizes, _, offset, total in parts:
         by_tensor[name][tuple(sizes), offset].add(total)
     found = {}
-    for name, places in by_tensor.items():
-        if any(len(totals) > 1 for totals in places.values()):
+    for name, regions in by_tensor.items():
+        if any(len(totals) > 1 for totals in regions.values()):
             found[name] = DIFFERENT_COPIES
-        elif sum(prod(sizes) for sizes, _ in places) == prod(shapes[name]):
-            found[name] = to_hex(sum(min(totals) for totals in places.values()))
+        elif sum(prod(sizes) for sizes, _ in regions) == prod(shapes[name]):
+            found[name] = to_hex(sum(min(totals) for totals in regions.values()))
     return found
 
 
 @lru_cache(maxsize=64)  # many tensors of a model have the same shape
-def _factors(place: Region, columns: int, device: torch.device) -> tuple[Tensor, Tensor, list[int]]:
+def _factors(region: Region, columns: int, device: torch.device) -> tuple[Tensor, Tensor, list[int]]:
     """Return the odd factors of a block's rows and columns, and the permutation that puts row dimensions first."""
-    of_rows = [dim for dim, stride in enumerate(place.strides) if stride % columns == 0 and stride > 0]
-    of_columns = [dim for dim in range(len(place.sizes)) if dim not in of_rows]
-    first_row, first_column = divmod(place.offset, columns)
-    row_I = _steps(first_row, [(place.sizes[dim], place.strides[dim] // columns) for dim in of_rows])
-    column_J = _steps(first_column, [(place.sizes[dim], place.strides[dim]) for dim in of_columns])
+    of_rows = [dim for dim, stride in enumerate(region.strides) if stride % columns == 0 and stride > 0]
+    of_columns = [dim for dim in range(len(region.sizes)) if dim not in of_rows]
+    first_row, first_column = divmod(region.offset, columns)
+    row_I = _steps(first_row, [(region.sizes[dim], region.strides[dim] // columns) for dim in of_rows])
+    column_J = _steps(first_column, [(region.sizes[dim], region.strides[dim]) for dim in of_columns])
     if len(column_J) and int(column_J.max()) >= columns:
-        raise ValueError(f"{place} is not a block of rows and columns")
+        raise ValueError(f"{region} is not a block of rows and columns")
     return _odd_number(row_I, _ROWS).to(device), _odd_number(column_J, _COLUMNS).to(device), of_rows + of_columns
 
 
 def _steps(start: int, dimensions: Sequence[tuple[int, int]]) -> Tensor:
-    places = torch.tensor([start])
+    offsets = torch.tensor([start])
     for size, stride in dimensions:
-        places = (places[:, None] + torch.arange(size) * stride).flatten()
-    return places
+        offsets = (offsets[:, None] + torch.arange(size) * stride).flatten()
+    return offsets
 
 
 def _odd_number(number_N: Tensor, salt: int) -> Tensor:
     """Hash each number to an odd 64-bit number, by the finalizer of SplitMix64."""
-    mixed = number_N * _signed(0x9E3779B97F4A7C15) + salt
+    mixed = number_N * _to_int64(0x9E3779B97F4A7C15) + salt
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> shift & (1 << 64 - shift) - 1)) * _signed(factor)
+        mixed = (mixed ^ (mixed >> shift & (1 << 64 - shift) - 1)) * _to_int64(factor)
     return (mixed ^ (mixed >> 31 & (1 << 33) - 1)) | 1
 
 
-def _signed(word: int) -> int:
-    return word - (1 << 64) if word >= 1 << 63 else word
+def _to_int64(bits: int) -> int:
+    return bits - (1 << 64) if bits >= 1 << 63 else bits
 
 
 def _bits(values: Tensor) -> Tensor:

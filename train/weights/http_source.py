@@ -47,14 +47,14 @@ class HttpSource:
 
     def fetch(self, manifest: WeightManifest) -> TensorFiles:
         """Download missing files. All files stay readable until the next call; see `WeightSource`."""
-        if strange := [file.name for file in manifest.files if not _NAME.fullmatch(file.name)]:
+        if unsafe := [file.name for file in manifest.files if not _NAME.fullmatch(file.name)]:
             raise TransferError(
-                f"the manifest of weights {manifest.version} names {strange[0]!r}, which is not a plain file name"
+                f"the manifest of weights {manifest.version} names {unsafe[0]!r}, which is not a plain file name"
             )
         # The digest separates runs whose versions have the same number.
         digests = blake3("".join(file.blake3 for file in manifest.files).encode()).hexdigest(8)
         name = f"weights-{manifest.version:06d}-{digests}"
-        whole, part = self._versions.path / name, self._versions.part_of(name)
+        whole, part = self._versions.path / name, self._versions.partial_folder(name)
         try:
             self._versions.create()
             with self._versions.exclusive_lock():
@@ -113,7 +113,7 @@ class HttpSource:
             try:
                 self._request(version, file, path, size)
             except ServerUnreachable as error:
-                log.info("%s of weights %d broke off at %d bytes: %s", file.name, version, _size(path), error)
+                log.info("%s of weights %d: interrupted at %d bytes: %s", file.name, version, _size(path), error)
         if size > file.size:
             os.truncate(path, 0)
             raise TransferError(

@@ -85,7 +85,7 @@ class NcclSender:
         """Leave the NCCL group, with a timeout, since exited engines would block it."""
         engine, self._engine = self._engine, None
         if engine is not None:
-            late = TransferError("the group was not left in time")
+            late = TransferError(f"the NCCL group did not shut down within {_SHUTDOWN_SECONDS:g} s")
             with suppress(TransferError):
                 call_with_timeout(engine.shutdown, _SHUTDOWN_SECONDS, late)
 

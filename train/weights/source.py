@@ -107,11 +107,11 @@ class SharedMemoryTransport:
     The files are memfds, which other processes open under /proc. The kernel frees them with their last descriptor,
     even after SIGKILL.
 
-    kept: number of versions to keep; a process may still read the one before the newest
+    max_versions: number of versions to keep; a process may still read the one before the newest
     """
 
-    def __init__(self, file_bytes: int = FILE_BYTES, *, kept: int = 2) -> None:
-        self._file_bytes, self._kept = file_bytes, kept
+    def __init__(self, file_bytes: int = FILE_BYTES, *, max_versions: int = 2) -> None:
+        self._file_bytes, self._max_versions = file_bytes, max_versions
         self._lock = threading.Lock()
         self._versions: dict[int, list[int]] = {}  # by version, the descriptors of its files
         self._fetched: list[int] = []  # descriptors of the latest fetch
@@ -136,7 +136,7 @@ class SharedMemoryTransport:
         with self._lock:
             _close(self._versions.pop(version, ()))
             self._versions[version] = descriptors
-            while len(self._versions) > self._kept:
+            while len(self._versions) > self._max_versions:
                 _close(self._versions.pop(next(iter(self._versions))))
         folder = f"/proc/{os.getpid()}/fd"
         return replace(manifest, version=version, folder=folder, probe=probe, max_error=max_error)

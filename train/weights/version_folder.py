@@ -33,8 +33,8 @@ class VersionFolder:
         if self.path.stat().st_uid != os.getuid():
             raise TransferError(f"{self.path} belongs to another user. Name another folder, or let TMPDIR name one.")
 
-    def part_of(self, version: str) -> Path:
-        """Return the folder for a version in download."""
+    def partial_folder(self, version: str) -> Path:
+        """Return the folder of a partially downloaded version."""
         return self.path / f"{version}{_PART}"
 
     def exclusive_lock(self, deadline: float = inf) -> FileLock:

@@ -231,7 +231,7 @@ def test_a_key_is_made_once_and_nobody_else_can_read_it(tmp_path):
     [
         pytest.param([], "either with --controller URL or with --join INVITE", id="no run"),
         pytest.param(["--controller", "http://a:1", "--join", "x"], "either with --controller", id="two runs"),
-        pytest.param(["--join", "x", "--name", "me"], "a swarm knows its nodes by their keys", id="a name"),
+        pytest.param(["--join", "x", "--name", "me"], "a swarm identifies nodes by their keys", id="a name"),
         pytest.param(["--controller", "http://a:1", "--key", "k"], "--key is for --join", id="a key"),
         pytest.param(["--join", "nonsense"], "this is not an invite, or it is incomplete", id="not an invite"),
     ],

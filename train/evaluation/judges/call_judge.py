@@ -32,8 +32,8 @@ from train.evaluation.judges.call_run import (
     MEMORY_MB,
     CallOutput,
     Reference,
+    compute_expected_outputs,
     equal_outputs,
-    expected_outputs,
     run_calls,
 )
 from train.evaluation.judges.extraction import DEFAULT_RULE, ExpectedProgram, extract_program
@@ -100,7 +100,7 @@ class CallJudge:
 
     def judge_part(self, reference: Reference, program: str, sandbox: Sandbox, time_factor: float = 1.0) -> Verdict:
         """Judge a program by one part. Raises as judge_program does."""
-        expected = expected_outputs(reference, sandbox)
+        expected = compute_expected_outputs(reference, sandbox)
         limits = [time_factor * max(self.call_seconds, FACTOR * output.cpu_seconds) for output in expected]
         max_seconds = time_factor * max(MAX_SECONDS, FACTOR * sum(output.cpu_seconds for output in expected))
         calls = run_calls(
@@ -151,15 +151,15 @@ def _is_right(
         return entry_point == _ALWAYS_RIGHT or equal_outputs(output, wanted)
     before = _tolerance(tolerance, expected[:-1])
     try:
-        given, right = json.loads(output.text), json.loads(wanted.text)
+        actual, right = json.loads(output.text), json.loads(wanted.text)
         if entry_point in _OWN_RULES:
-            is_right = _OWN_RULES[entry_point](given, right, sandbox_runner.decode(json.loads(arguments)), before)
+            is_right = _OWN_RULES[entry_point](actual, right, sandbox_runner.decode(json.loads(arguments)), before)
         else:
-            is_right = _equal(given, right)
+            is_right = _equal(actual, right)
         if is_right:
             return True
         current = _tolerance(tolerance, expected)
-        return current != 0 and _is_close(given, right, current)
+        return current != 0 and _is_close(actual, right, current)
     except Exception:  # not an encoding, or unsupported by the rule: EvalPlus fails it, too
         return False
 
@@ -180,9 +180,9 @@ def _is_float(tree: Tree) -> bool:
     return isinstance(_unwrap_subclass(tree), float)
 
 
-def _equal(given: Tree, right: Tree) -> bool:
+def _equal(actual: Tree, expected: Tree) -> bool:
     try:
-        return sandbox_runner.canonical_text(_value(given)) == sandbox_runner.canonical_text(_value(right))
+        return sandbox_runner.canonical_text(_value(actual)) == sandbox_runner.canonical_text(_value(expected))
     except sandbox_runner.IncomparableValueError:
         return False
 
@@ -192,7 +192,6 @@ def _value(tree: Tree) -> Any:
 
 
 def _unwrap_subclass(tree: Tree) -> Tree:
-    """Unwrap an instance of a subclass."""
     return tree["a"][1] if isinstance(tree, dict) and "a" in tree else tree
 
 
@@ -203,13 +202,13 @@ def _kind(tree: Tree) -> str:
     return type(tree).__name__
 
 
-def _is_close(given: Tree, right: Tree, tolerance: float) -> bool:
+def _is_close(actual: Tree, expected: Tree, tolerance: float) -> bool:
     """Return whether two values of one class, and sequences of one length, are equal by numpy.allclose."""
     import numpy as np
 
-    if _kind(given) != _kind(right):
+    if _kind(actual) != _kind(expected):
         return False
-    ours, theirs = _to_numbers(given), _to_numbers(right)
+    ours, theirs = _to_numbers(actual), _to_numbers(expected)
     if isinstance(theirs, list) and len(ours) != len(theirs):
         return False
     with warnings.catch_warnings():
@@ -233,39 +232,39 @@ def _to_numbers(tree: Tree) -> Any:
     return tree
 
 
-def _is_root(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
+def _is_root(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
     (coefficients,) = arguments
-    place = _to_numbers(given)
-    return bool(abs(sum(c * math.pow(place, power) for power, c in enumerate(coefficients))) <= tolerance)
+    x = _to_numbers(actual)
+    return bool(abs(sum(c * math.pow(x, power) for power, c in enumerate(coefficients))) <= tolerance)
 
 
-def _accept_any(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
+def _accept_any(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
     return True
 
 
-def _equal_or_zero(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
-    return _equal(given, right) or _equal(given, 0)
+def _equal_or_zero(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
+    return _equal(actual, expected) or _equal(actual, 0)
 
 
-def _equal_or_pyramid_area(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
-    if _equal(given, right):
+def _equal_or_pyramid_area(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
+    if _equal(actual, expected):
         return True
     base, height = arguments
     area = round(base**2 + 2 * base * math.sqrt((base / 2) ** 2 + height**2))
-    return bool(abs(_to_numbers(given) - area) <= tolerance)
+    return bool(abs(_to_numbers(actual) - area) <= tolerance)
 
 
-def _equal_or_digit_distance(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
-    if _equal(given, right):
+def _equal_or_digit_distance(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
+    if _equal(actual, expected):
         return True
     first, second = map(str, arguments)
     width = max(len(first), len(second))
     pairs = zip(first.zfill(width), second.zfill(width), strict=True)
-    return _equal(given, sum(abs(int(one) - int(other)) for one, other in pairs))
+    return _equal(actual, sum(abs(int(one) - int(other)) for one, other in pairs))
 
 
-def _have_same_members(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
-    return _members(given) == _members(right)
+def _have_same_members(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
+    return _members(actual) == _members(expected)
 
 
 def _members(tree: Tree) -> set[str]:
@@ -290,9 +289,9 @@ def _is_hashable(tree: Tree) -> bool:
     return not isinstance(tree, list) and not (isinstance(tree, dict) and tree.keys() & {"s", "d", "o"})
 
 
-def _equal_truth(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
+def _equal_truth(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
     """Compare truth: the reference returns a match or None; a completion may also return True or False."""
-    return (given if isinstance(given, bool) else given is not None) == (right is not None)
+    return (actual if isinstance(actual, bool) else actual is not None) == (expected is not None)
 
 
 _ALWAYS_RIGHT = "are_equivalent"

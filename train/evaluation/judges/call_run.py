@@ -69,9 +69,9 @@ class CallOutput:
             return sandbox_runner.UNEQUAL
 
 
-def equal_outputs(given: CallOutput, wanted: CallOutput) -> bool:
+def equal_outputs(actual: CallOutput, expected: CallOutput) -> bool:
     """Return whether two outputs are equal in Python's sense, without tolerance."""
-    return given.digest == wanted.digest != sandbox_runner.UNEQUAL
+    return actual.digest == expected.digest != sandbox_runner.UNEQUAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +175,12 @@ class Reference:
 _computed: SingleFlightCache[tuple[CallOutput, ...]] = SingleFlightCache(_CACHE_SIZE)
 
 
-def expected_outputs(reference: Reference, sandbox: Sandbox) -> tuple[CallOutput, ...]:
+def compute_expected_outputs(reference: Reference, sandbox: Sandbox) -> tuple[CallOutput, ...]:
     """Return the outputs of the reference. Raises SandboxError, and NoVerdictError if the reference fails."""
-    return _computed.get(reference.digest, lambda: _cached_outputs(reference, sandbox), lambda outputs: True)
+    return _computed.get(reference.digest, lambda: _load_or_compute(reference, sandbox), lambda outputs: True)
 
 
-def _cached_outputs(reference: Reference, sandbox: Sandbox) -> tuple[CallOutput, ...]:
+def _load_or_compute(reference: Reference, sandbox: Sandbox) -> tuple[CallOutput, ...]:
     path = _folder() / f"{reference.digest[:32]}-{_version()}.json.gz"
     outputs = _read_cache(path, len(reference.inputs))
     if outputs is not None:

@@ -24,8 +24,8 @@ from train.evaluation.judges.call_run import (
     CallOutput,
     CallResults,
     Reference,
+    compute_expected_outputs,
     equal_outputs,
-    expected_outputs,
     run_calls,
 )
 from train.evaluation.judges.judge import JudgeResult
@@ -60,7 +60,7 @@ class OutputJudge:
         return ["output", self.output, self.asks_for_steps, self.seconds]
 
     def judge(self, completion: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
-        expression = predicted_output(completion, asks_for_steps=self.asks_for_steps)
+        expression = extract_predicted_output(completion, asks_for_steps=self.asks_for_steps)
         if not expression:
             return JudgeResult(NO_ANSWER)
         if len(expression) > _MAX_EXPRESSION_CHARS:
@@ -89,7 +89,7 @@ class InputJudge:
         return ["input", self.code, self.output, self.asks_for_steps, self.seconds]
 
     def judge(self, completion: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
-        call = predicted_input(completion, asks_for_steps=self.asks_for_steps)
+        call = extract_predicted_input(completion, asks_for_steps=self.asks_for_steps)
         if not call:
             return JudgeResult(NO_ANSWER)
         if len(call) > _MAX_EXPRESSION_CHARS or not _is_call(call):
@@ -106,7 +106,7 @@ class InputJudge:
         return _compare(run_calls([self.code, _CALL], "call_with", [arguments], [seconds], sandbox), wanted)
 
 
-def predicted_output(completion: str, *, asks_for_steps: bool) -> str:
+def extract_predicted_output(completion: str, *, asks_for_steps: bool) -> str:
     """Extract the predicted output expression; empty if there is none.
 
     asks_for_steps: whether the prompt asks for steps before the answer
@@ -115,7 +115,7 @@ def predicted_output(completion: str, *, asks_for_steps: bool) -> str:
     return text.split("==")[1].strip() if "==" in text else text
 
 
-def predicted_input(completion: str, *, asks_for_steps: bool) -> str:
+def extract_predicted_input(completion: str, *, asks_for_steps: bool) -> str:
     """Extract the predicted call of the function; empty if there is none."""
     text = _answer(completion, asks_for_steps).split("==")[0]
     return text.split("assert")[1].strip() if "assert" in text else text.strip()
@@ -155,7 +155,7 @@ def _run_expression(expression: str, seconds: float, sandbox: Sandbox, *, preamb
 def _literal_value(literal: str, sandbox: Sandbox) -> CallOutput:
     """Evaluate a literal of a dataset, which is trusted."""
     reference = Reference(f"def {_NAME}():\n    return (\n{literal}\n)\n", _NAME, (_NO_ARGUMENTS,))
-    (value,) = expected_outputs(reference, sandbox)
+    (value,) = compute_expected_outputs(reference, sandbox)
     return value
 
 

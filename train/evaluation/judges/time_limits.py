@@ -56,7 +56,7 @@ Found = TypeVar("Found")
 def _judge_each(
     items: Iterable[Item], judge: Callable[[Item], Found], sandbox: Sandbox
 ) -> Iterator[tuple[Item, Found | Exception]]:
-    def judged(item: Item) -> Found | Exception:
+    def judge_or_error(item: Item) -> Found | Exception:
         try:
             return judge(item)
         except SandboxError:
@@ -64,7 +64,7 @@ def _judge_each(
         except Exception as error:  # most likely RefereeError or NoVerdictError; no completion may end the measurement
             return error
 
-    return map_with_retries(items, judged, sandbox)
+    return map_with_retries(items, judge_or_error, sandbox)
 
 
 def _is_time_limit(found: JudgeResult) -> bool:

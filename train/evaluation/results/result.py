@@ -170,7 +170,7 @@ class Result:
                 "n_truncated": found.n_truncated,
                 "n_truncated_correct": found.n_truncated_correct,
                 "n_no_code": count_without_program(found.verdicts),
-                "mean_tokens": _known(found.mean_tokens),
+                "mean_tokens": _finite_or_none(found.mean_tokens),
                 "tokens": asdict(self.tokens),
                 **prices,
                 **({"gpu_cost": self.gpu_cost.as_table()} if self.gpu_cost else {}),
@@ -217,11 +217,11 @@ class Result:
 
 def summary_as_json(summary: Summary) -> dict[str, Any]:
     """Return a summary as JSON values, with null for an unknown number."""
-    numbers = {key: _known(getattr(summary, name)) for key, name in _SUMMARY.items()}
+    numbers = {key: _finite_or_none(getattr(summary, name)) for key, name in _SUMMARY.items()}
     return numbers | {"pass_at": {str(j): value for j, value in summary.pass_at.items()}}
 
 
-def _known(value: Any) -> Any:
+def _finite_or_none(value: Any) -> Any:
     return None if isinstance(value, float) and not isfinite(value) else value
 
 

@@ -53,11 +53,11 @@ def settings_difference(results: Mapping[str, Result]) -> str:
             names.setdefault(key, []).append(name)
             shown[key] = format_setting(table.get(setting))
         if len(names) > 1:
-            differing[setting] = ", ".join(f"{shown[key]} ({_listed(of_key)})" for key, of_key in names.items())
+            differing[setting] = ", ".join(f"{shown[key]} ({_format_names(of_key)})" for key, of_key in names.items())
     if differing.keys() - {*_SAMPLING, "curate", _EXERCISES}:
         differing.pop(_EXERCISES, None)
     return f"Settings differ: {'; '.join(map(': '.join, differing.items()))}." if differing else ""
 
 
-def _listed(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= _MAX_NAMES else f"{names[0]} and {len(names) - 1} more"

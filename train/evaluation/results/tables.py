@@ -136,8 +136,8 @@ def difference_table(
             name,
             str(found.n_problems),
             solved(name)[1],
-            signed(found.difference),
-            f"{signed(found.low)}..{signed(found.high)}",
+            format_difference(found.difference),
+            f"{format_difference(found.low)}..{format_difference(found.high)}",
             format_p_value(found.p),
             format_share(found.minimum_detectable),
         ]
@@ -149,7 +149,7 @@ def difference_table(
     return names, rows
 
 
-def changed_problems(first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes]) -> list[tuple[str, str, str]]:
+def list_changes(first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes]) -> list[tuple[str, str, str]]:
     """Return the problems that the second model solves more or less often than the first, the largest change first.
 
     Each comes with both numbers of correct samples, such as ("abc365_d", "0/8", "7/8").
@@ -161,7 +161,7 @@ def changed_problems(first: Sequence[ProblemOutcomes], second: Sequence[ProblemO
     return [(a.id, f"{a.n_correct}/{a.n}", f"{b.n_correct}/{b.n}") for a, b, _ in moved]
 
 
-def signed(value: float) -> str:
+def format_difference(value: float) -> str:
     """Format a difference of shares with its sign."""
     return _NONE if isnan(value) else f"{value:+.3f}"
 

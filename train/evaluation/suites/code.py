@@ -136,14 +136,12 @@ class _TaskTests:
         preamble   code that runs before a completion
         prompt     beginning of the program in the prompt
         """
-        parts = tuple(
-            (name, Reference(program, entry_point, tuple(map(_encoded, calls)))) for name, calls in self.parts
-        )
+        parts = tuple((name, Reference(program, entry_point, tuple(map(_encode, calls)))) for name, calls in self.parts)
         seconds = options.settings.test_seconds or CALL_SECONDS
         return CallJudge(parts, self.tolerance, preamble, options.settings.extraction, prompt, seconds)
 
 
-def _encoded(arguments: Arguments) -> str:
+def _encode(arguments: Arguments) -> str:
     return json.dumps(encode(arguments), separators=(",", ":"))
 
 
@@ -156,10 +154,10 @@ def _is_hub_form(row: Row) -> bool:
     return _OF_EVALPLUS in str(row["test"] or "")
 
 
-def _own_tests(row: Row, restored: Callable[[Arguments], Arguments] = list) -> _TaskTests:
+def _own_tests(row: Row, restore: Callable[[Arguments], Arguments] = list) -> _TaskTests:
     """Parse the tests of a row of EvalPlus's own file. Raises ParseError.
 
-    restored: restores the types of a call's arguments
+    restore: restores the types of a call's arguments
     """
     parts = []
     for name in ("base", "plus"):
@@ -167,7 +165,7 @@ def _own_tests(row: Row, restored: Callable[[Arguments], Arguments] = list) -> _
         if not isinstance(calls, list) or not all(isinstance(arguments, list) for arguments in calls):
             raise ParseError(f"{name}_input is not a list of lists")
         try:
-            parts.append((name, [restored(arguments) for arguments in calls]))
+            parts.append((name, [restore(arguments) for arguments in calls]))
         except (TypeError, ValueError, LookupError, AttributeError) as error:
             raise ParseError(f"{name}_input has malformed arguments: {error}") from None
     if not isinstance(row["atol"], int | float):

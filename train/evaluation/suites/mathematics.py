@@ -41,18 +41,18 @@ def _recognises_aime(year: int, row: Row) -> bool:
 
 
 def _read_aime(year: int, table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
-    for place, row in _rows(table, _AIME):
-        id = f"aime{year}/{_number(row, place)}"
+    for index, row in _rows(table, _AIME):
+        id = f"aime{year}/{_number(row, index)}"
         answer = optional_text(row["answer"])
         if parse_integer(answer) is None:
             raise unreadable(table, id, f"its answer {answer[:80]!r} is not a whole number")
         yield _exercise(id, row, MathJudge(answer, True, options.settings.form.answer_line), row["difficulty"], options)
 
 
-def _number(row: Row, place: int) -> str:
+def _number(row: Row, index: int) -> str:
     """Return a problem's name within its year."""
     parts = [optional_text(row["aime_number"]), optional_text(row["problem_number"])]
-    return "-".join(parts) if all(parts) else optional_text(row["id"]) or str(place)
+    return "-".join(parts) if all(parts) else optional_text(row["id"]) or str(index)
 
 
 def _aime(year: int, hub_id: str) -> RowSuite:
@@ -66,8 +66,8 @@ def _recognises_math500(row: Row) -> bool:
 
 
 def _read_math500(table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
-    for place, row in _rows(table, _MATH500):
-        id = f"math500/{optional_text(row['unique_id']).removesuffix('.json') or place}"
+    for index, row in _rows(table, _MATH500):
+        id = f"math500/{optional_text(row['unique_id']).removesuffix('.json') or index}"
         answer = optional_text(row["answer"])
         if not answer.strip():
             raise unreadable(table, id, "it has no answer")

@@ -111,7 +111,7 @@ class VersionStore:
         place = self._path(manifest.version)
         if _has_valid_files(manifest, place):
             return False
-        part = self._folder.part_of(place.name)
+        part = self._folder.partial_folder(place.name)
         part.mkdir(exist_ok=True)
         for damaged in place.glob("*"):  # reuse its valid shards
             damaged.replace(part / damaged.name)

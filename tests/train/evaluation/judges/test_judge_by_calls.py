@@ -10,7 +10,7 @@ from rewards.reward import NO_CODE
 from sandbox import Sandbox, SandboxError, Verdict
 from train.evaluation.exercises import read_exercises
 from train.evaluation.judges import call_run
-from train.evaluation.judges.call_run import Reference, expected_outputs, run_calls
+from train.evaluation.judges.call_run import Reference, compute_expected_outputs, run_calls
 from train.evaluation.judges.judge import JudgeResult, NoVerdictError
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -135,7 +135,7 @@ def test_large_values_leave_the_sandbox_as_digests(tmp_path, box):
     )
     assert ruling(large, "def up(ns):\n    return [n for n in ns] * 99_999", box).verdict == "wrong_answer"
     _, reference = large.judge.parts[1]
-    outputs = expected_outputs(reference, box)
+    outputs = compute_expected_outputs(reference, box)
     assert all(output.is_digest and len(output.text) == 64 for output in outputs)
 
 
@@ -145,23 +145,23 @@ def test_what_the_reference_returns_is_computed_once(box, monkeypatch):
             raise SandboxError("gone")
 
     reference = Reference("def f(n):\n    return n * 2", "f", ("[1]", "[2]"))
-    outputs = expected_outputs(reference, box)
+    outputs = compute_expected_outputs(reference, box)
     assert [output.text for output in outputs] == ["2", "4"]
     monkeypatch.setattr(call_run, "_computed", call_run.SingleFlightCache(9))  # as in another process
     with Lost(workers=1) as lost:
-        assert expected_outputs(reference, lost) == outputs
+        assert compute_expected_outputs(reference, lost) == outputs
         (kept,) = (call_run._folder()).iterdir()
         kept.write_bytes(kept.read_bytes()[:-9])
         monkeypatch.setattr(call_run, "_computed", call_run.SingleFlightCache(9))
         with pytest.raises(SandboxError):
-            expected_outputs(reference, lost)
+            compute_expected_outputs(reference, lost)
 
 
 def test_a_cache_that_cannot_be_written_is_no_obstacle(box, tmp_path, monkeypatch, caplog):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     reference = Reference("def f(n):\n    return n * 3", "f", ("[1]",))
-    assert [output.text for output in expected_outputs(reference, box)] == ["3"]
+    assert [output.text for output in compute_expected_outputs(reference, box)] == ["3"]
     assert "expected outputs are not kept" in caplog.text
 
 

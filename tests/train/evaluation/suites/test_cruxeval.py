@@ -9,7 +9,7 @@ from curate.errors import CurateError
 from curate.prompt import PromptFormat
 from train.evaluation.exercises import read_exercises
 from train.evaluation.judges import cruxeval_judges
-from train.evaluation.judges.cruxeval_judges import predicted_input, predicted_output
+from train.evaluation.judges.cruxeval_judges import extract_predicted_input, extract_predicted_output
 from train.evaluation.protocols.settings import resolve_settings
 
 CODE = "def f(text, n=2):\n    return [text * n, len(text)]"
@@ -120,7 +120,7 @@ def test_a_file_is_refused_unless_one_of_the_two_is_named(tmp_path):
 
 def test_predictions_are_taken_as_cruxeval_takes_them():
     steps = "First, f adds.\n[THOUGHT]\n[ANSWER]\nassert f(16) == 17\n[/ANSWER]\n[ANSWER]no[/ANSWER]"
-    assert predicted_input(steps, asks_for_steps=True) == "f(16)"
-    assert predicted_output(steps, asks_for_steps=True) == "17"
-    assert predicted_output("I think it is\n'a'", asks_for_steps=True) == "'a'"
-    assert predicted_input("assert f('==') == 1", asks_for_steps=False) == "f('"  # as in CRUXEval's own code
+    assert extract_predicted_input(steps, asks_for_steps=True) == "f(16)"
+    assert extract_predicted_output(steps, asks_for_steps=True) == "17"
+    assert extract_predicted_output("I think it is\n'a'", asks_for_steps=True) == "'a'"
+    assert extract_predicted_input("assert f('==') == 1", asks_for_steps=False) == "f('"  # as in CRUXEval's own code

@@ -36,7 +36,7 @@ MATH = {"problem": "What is half of 1?", "answer": r"\frac{1}{2}"}
 )
 def test_a_file_that_several_suites_could_read_is_refused_unless_one_is_named(tmp_path, row, choice):
     path = write_jsonl(tmp_path / "rows.jsonl", [row])
-    with pytest.raises(CurateError, match=f"can be read as {choice}, whose verdicts differ. Say which: --suite"):
+    with pytest.raises(CurateError, match=f"can be read as {choice}, whose verdicts differ. Choose one: --suite"):
         read_exercises(str(path))
     done = curate("evaluate", "--model", tmp_path, "--base-url", "http://x", "--data", path)
     assert done.exit_code == 1
@@ -107,8 +107,8 @@ def test_a_suite_is_named_with_or_without_its_place(text, found):
     ("text", "said"),
     [
         ("humanevl", "no suite 'humanevl'; there are humaneval, .*Did you mean humaneval"),
-        ("dataset", "--suite dataset needs a place: dataset=PATH"),
-        ("lcb=", "--suite lcb needs a place: lcb=PATH"),
+        ("dataset", "--suite dataset needs a path: dataset=PATH"),
+        ("lcb=", "--suite lcb needs a path: lcb=PATH"),
     ],
 )
 def test_a_name_that_is_no_suite_is_explained(text, said):
