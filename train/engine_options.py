@@ -9,7 +9,7 @@ from typing import Any, Self
 from train.errors import ConfigError
 
 # Our names for vLLM's options, which are those of the section [engine] of a training run, with their types.
-_OURS: Mapping[str, tuple[str, type]] = {
+_RENAMED_OPTIONS: Mapping[str, tuple[str, type]] = {
     "concurrency": ("max_num_seqs", int),
     "tensor_parallel": ("tensor_parallel_size", int),
     "memory_share": ("gpu_memory_utilization", float),
@@ -19,7 +19,7 @@ _RESERVED = {  # options that the samplers set, because completions depend on th
     "model", "logprobs_mode", "worker_extension_cls", "enable_sleep_mode", "skip_tokenizer_init", "runner",
 }  # fmt: skip
 # The options on which completions depend. The others affect only speed and memory.
-_DECIDE_ANSWERS = {
+_SAMPLE_AFFECTING_OPTIONS = {
     "code_revision", "config_format", "dtype", "enable_lora", "hf_config_path", "hf_overrides", "kv_cache_dtype",
     "load_format", "logits_processors", "model_impl", "quantization", "quantization_config", "revision", "tokenizer",
     "tokenizer_mode", "tokenizer_revision",
@@ -94,7 +94,7 @@ class EngineOptions:
         """
         options: dict[str, Any] = {}
         for key, value in table.items():
-            name, kind = _OURS.get(key, (key, None))
+            name, kind = _RENAMED_OPTIONS.get(key, (key, None))
             if name == "hf_token":
                 raise ConfigError("the engine option hf_token would be recorded. Set the variable HF_TOKEN instead.")
             if key in reserved_keys:
@@ -138,7 +138,7 @@ class EngineOptions:
 
     def sample_affecting_options(self) -> dict[str, Any]:
         """Return the options on which completions depend. Samples with different values are never mixed."""
-        options = {name: self.vllm[name] for name in sorted(self.vllm) if name in _DECIDE_ANSWERS}
+        options = {name: self.vllm[name] for name in sorted(self.vllm) if name in _SAMPLE_AFFECTING_OPTIONS}
         return {**options, **self.request.as_table()}
 
     def __or__(self, deciding: Mapping[str, Any]) -> "EngineOptions":

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 # Called with a step and its metrics, and again with those of an evaluation that ended after the step.
 StepCallback = Callable[[int, Mapping[str, float]], None]
 
-_MODEL_AS_IT_IS = "To write the model as it is: --resume --set run.steps=1."
+_SAVE_HINT = "To write the model as it is: --resume --set run.steps=1."
 _MAX_TRUNCATED_STEPS = 5  # successive steps with a truncated share of at least run.max_truncated_share
 
 
@@ -424,15 +424,12 @@ def _no_signal_message(step: int, counts: Mapping[str, int]) -> str:
     )
     if counts["unknown"]:
         return f"{message} Type `curate doctor` to see what is wrong, then --resume."
-    return (
-        f"{message} Choose problems that this model solves sometimes: curate difficulty, --solve-rate. "
-        f"{_MODEL_AS_IT_IS}"
-    )
+    return f"{message} Choose problems that this model solves sometimes: curate difficulty, --solve-rate. {_SAVE_HINT}"
 
 
 def _truncation_message(step: int, clipped_ratio: float) -> str:
     return (
         f"step {step}: {clipped_ratio:.0%} of the completions are truncated, for {_MAX_TRUNCATED_STEPS} steps now, so "
         "there is nothing left to learn from. Start another run, with a lower optimizer.learning_rate or a higher "
-        f"max_tokens of its stage. {_MODEL_AS_IT_IS}"
+        f"max_tokens of its stage. {_SAVE_HINT}"
     )

@@ -291,7 +291,7 @@ def _warn_of_failure(job: "_Job", kinds: tuple[type[Exception], ...], *, is_only
 
 
 # Options that apply with --samples. The others apply only to sampling.
-_WITH_SAMPLES = {
+_OPTIONS_WITH_SAMPLES = {
     "samples_file", "model", "data", "suites", "problems", "include", "protocol", "k", "window", "extraction",
     "contests", "out", *options.NAMES,
 }  # fmt: skip
@@ -301,7 +301,7 @@ def _refuse_sampling_options(context: click.Context) -> None:
     """Raise click.UsageError for an option that --samples makes meaningless."""
     for option in context.command.params:
         given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
-        if given and option.name not in _WITH_SAMPLES:
+        if given and option.name not in _OPTIONS_WITH_SAMPLES:
             raise click.UsageError(f"{option.opts[0]} is for sampling, but --samples exist already. Leave it out.")
     if len(context.params["suites"]) > 1:
         raise click.UsageError("--samples are of one suite. Judge each suite's samples in a separate command.")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from train.config import Config
 
 Command = Callable[..., Any]
-Given = TypeVar("Given", str, tuple[str, ...])
+UrlValue = TypeVar("UrlValue", str, tuple[str, ...])
 
 
 class FiniteRange(click.FloatRange):
@@ -42,7 +42,7 @@ class FiniteRange(click.FloatRange):
         return number
 
 
-def validate_urls(context: click.Context, option: click.Parameter, value: Given) -> Given:
+def validate_urls(context: click.Context, option: click.Parameter, value: UrlValue) -> UrlValue:
     """Validate the value of an option: one URL, several, or none. A callback of click.
 
     Raises click.BadParameter for a value without http:// or https:// or without a host.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from train.planning.split import GpuSplit
 
 _MAX_STALENESS = 4  # what AReaL's and INTELLECT-2's ablations find harmless
-_NEARLY = 0.97  # of two modes this close in speed, the one with less staleness is recommended
+_SIMILAR_SPEED = 0.97  # of two modes this close in speed, the one with less staleness is recommended
 
 
 @click.command("plan")
@@ -103,7 +103,7 @@ def _recommend(splits: Sequence["GpuSplit"]) -> "GpuSplit":
     """Return the fastest split with harmless staleness, or one nearly as fast with less staleness."""
     sound = [split for split in splits if split.mode.staleness <= _MAX_STALENESS]
     most = max(split.result.tokens_per_second for split in sound)
-    return next(split for split in sound if split.result.tokens_per_second >= _NEARLY * most)
+    return next(split for split in sound if split.result.tokens_per_second >= _SIMILAR_SPEED * most)
 
 
 def _format_settings(split: "GpuSplit", tensor_parallel: int) -> str:

@@ -21,7 +21,7 @@ from curate.prompt import read_prompt
 from train.config.sections import Config, EngineConfig
 from train.errors import ConfigError
 
-_MAX = 2**63 - 1  # largest integer in TOML, safetensors and random generators
+_MAX_INTEGER = 2**63 - 1  # largest integer in TOML, safetensors and random generators
 _REFUSAL = re.compile(r"Expected `(.*?)`(?: ([<>]=?|of length) ([^,]+))?(?:, got .*)? - at `\$\.(.*)`")
 _BOUNDS = {">=": "at least", ">": "more than", "<=": "at most", "<": "less than"}
 
@@ -57,8 +57,8 @@ def _normalize(kind: Any, value: Any, name: str) -> Any:
         raise ConfigError(f"{name} must be one of {', '.join(map(repr, get_args(kind)))}, not {value!r}")
     if kind in (int, float) and type(value) in (int, float) and not 0 <= value < inf:  # nan is not finite either
         raise ConfigError(f"{name} must be a finite number >= 0, not {value}")
-    if kind is int and type(value) is int and value > _MAX:
-        raise ConfigError(f"{name} must be at most {_MAX}, not {value}")
+    if kind is int and type(value) is int and value > _MAX_INTEGER:
+        raise ConfigError(f"{name} must be at most {_MAX_INTEGER}, not {value}")
     return value
 
 
@@ -95,7 +95,7 @@ def _explain(refusal: str, table: Any) -> str:
     return f"{'.'.join(keys)} must be {allowed}, not {value!r}"
 
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
 _PRESETS = Path(__file__).with_name("presets")
 _NEW_NAMES = {  # of keys and a section that existing files call otherwise
     "most": "limits",
@@ -113,8 +113,8 @@ def read_config(
     preset: str | None = None,
     model: str | None = None,
     dataset: str | None = None,
-    prompt: Mapping[str, Any] = _NOTHING,
-    engine: Mapping[str, Any] = _NOTHING,
+    prompt: Mapping[str, Any] = _EMPTY,
+    engine: Mapping[str, Any] = _EMPTY,
     machine: Sequence[str] = (),
 ) -> Config:
     """Read a configuration from a TOML file, a preset, or both.

@@ -27,7 +27,7 @@ from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcome
 from train.evaluation.suites.suite import Exercise
 
 NO_VERDICT = "no verdict"
-_AGAIN = "Run the same `curate evaluate` again, which reuses its samples."
+_REEVALUATE_HINT = "Run the same `curate evaluate` again, which reuses its samples."
 _MAX_SHOWN = 5  # ids in a message
 
 
@@ -52,7 +52,7 @@ class LoadedResult:
         """Return the path of the samples file. Raises CurateError if there is none."""
         path = samples_path(self.result.path)
         if not path.is_file():
-            raise CurateError(f"{self.result.path} has no stored completions: {path} is missing. {_AGAIN}")
+            raise CurateError(f"{self.result.path} has no stored completions: {path} is missing. {_REEVALUATE_HINT}")
         return path
 
 
@@ -75,7 +75,7 @@ def load_result(result: Result, suite: str | None = None, extraction: str | None
     may lack problems of the result.
     """
     if "given" not in result.suite_metadata or not all(problem.samples_digest for problem in result.outcomes):
-        raise CurateError(f"{result.path} does not identify its completions. {_AGAIN}")
+        raise CurateError(f"{result.path} does not identify its completions. {_REEVALUATE_HINT}")
     if suite is not None:
         name, location = parse_suite(suite)
         result = replace(result, suite_metadata={**result.suite_metadata, "given": name, "location": location})
@@ -164,7 +164,9 @@ def rescore(
             if store.get(key) is None:
                 store.add(key, record if shortening is None else shortening.shorten(record))
         if lost:
-            raise CurateError(f"{stored} lacks {len(lost)} of the {n_judged} completions of {result.path}. {_AGAIN}")
+            raise CurateError(
+                f"{stored} lacks {len(lost)} of the {n_judged} completions of {result.path}. {_REEVALUATE_HINT}"
+            )
         evaluation = evaluate_cached(cached, sandbox, samples=store, progress=progress)
         for key, judge in judges.items():
             judged = store.get(key)

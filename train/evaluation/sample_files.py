@@ -44,7 +44,7 @@ _ADVICE = (
     'An entry is {"task_id": ..., "solution": PROGRAM}, or {"question_id": ..., "code_list": [PROGRAM, ...]} for '
     "LiveCodeBench."
 )
-_OF_JUDGES = ("form", "mode", "extraction", "window", "test_seconds")  # settings that affect verdicts
+_JUDGE_SETTINGS = ("form", "mode", "extraction", "window", "test_seconds")  # settings that affect verdicts
 
 
 class _Entry(Struct):
@@ -108,7 +108,7 @@ class SampleFile:
         used = resolve_settings(None, suite, judged, PromptFormat()).suite_settings
         used = replace(used, test_seconds=official.test_seconds)
         table = used.as_table()
-        return EvaluationSettings(used, {"name": protocol, **{name: table[name] for name in _OF_JUDGES}})
+        return EvaluationSettings(used, {"name": protocol, **{name: table[name] for name in _JUDGE_SETTINGS}})
 
     def assign(self, exercises: Sequence[Exercise], k: int | None = None) -> dict[str, tuple[str, ...]]:
         """Return the samples of each exercise by id, and warn about the rest.

@@ -21,7 +21,7 @@ from train.weights.manifest import Probe
 
 log = logging.getLogger(__name__)
 
-_ANSWERS = 4  # compared between sampler and learner
+_N_COMPLETIONS = 4  # compared between sampler and learner
 _COMPLETION_TOKENS = 64  # compared of each completion
 
 Metrics = dict[str, float]
@@ -86,7 +86,7 @@ def make_probe(learner: Learner, groups: Sequence[Group]) -> Probe | None:
     Sampled tokens differ less in half precision than prompt tokens, which are improbable. None if there are no
     completions.
     """
-    rollouts = [group[0] for group in groups if group[0].token_ids][:_ANSWERS]
+    rollouts = [group[0] for group in groups if group[0].token_ids][:_N_COMPLETIONS]
     sequences = [_sequence(each.prompt_ids, each.token_ids[:_COMPLETION_TOKENS]) for each in rollouts]
     if not sequences:
         return None

@@ -29,7 +29,7 @@ from train.errors import ConfigError
 
 CONFIG, _LOCK = "config.json", ".lock"
 # Files written before the first sample. A run refused for its configuration, model or data leaves only these.
-_BEFORE = (_LOCK, CONFIG, "prompts.jsonl", "workers", "journal")
+_EARLY_FILES = (_LOCK, CONFIG, "prompts.jsonl", "workers", "journal")
 # Sections and keys that may change when a run resumes, because finished steps do not depend on them. The dataset digest
 # of the checkpoint detects a change of data.include.
 _MAY_CHANGE = (
@@ -84,7 +84,7 @@ def read_stored_config(folder: Path) -> Config:
 def _has_begun(folder: Path) -> bool:
     """Return whether the run in this folder has results to lose."""
     for path in folder.rglob("*"):
-        if path.relative_to(folder).parts[0] not in _BEFORE and path.is_file() and path.stat().st_size:
+        if path.relative_to(folder).parts[0] not in _EARLY_FILES and path.is_file() and path.stat().st_size:
             return True
     if not (folder / "journal").is_dir():
         return False

@@ -35,7 +35,7 @@ _SHOWN_METRICS = {  # metrics in the table of outcomes, with their labels
     "entropy": "entropy, nats per token",
     "frac_reward_zero_std": "share of groups that teach nothing",
 }
-_ENDS = 5  # steps averaged at each end of a run
+_AVERAGED_STEPS = 5  # steps averaged at each end of a run
 _PASS_AT_1 = re.compile(r"eval/(?:([^/]+)/)?pass@1")
 
 Row = dict[str, Any]
@@ -74,7 +74,7 @@ def write(run: Path) -> Path:
     if not trained:
         raise NoRunError(f"{run}: no step is finished yet, so its model has no card. Wait for the first step.")
     evaluations = _evaluations(config, rows)
-    ends = max(min(_ENDS, len(trained) // 2), 1)
+    ends = max(min(_AVERAGED_STEPS, len(trained) // 2), 1)
     name = f"{Path(config.model.path).name}-{run.resolve().name}"
     template = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
     text = Template(template, trim_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined).render(

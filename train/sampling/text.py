@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 # `template_arguments` of samplers are further arguments of the model's chat template, such as enable_thinking.
 NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
-_BEFORE = 16  # tokens of the prompt decoded together with those of the completion
+_CONTEXT_TOKENS = 16  # tokens of the prompt decoded together with those of the completion
 
 
 class TextSampler(Engine):
@@ -119,7 +119,7 @@ def restore_continuation_text(
     """
     if not isinstance(prompt, str) and not is_prefilled(prompt):
         return completion
-    before = completion.prompt_ids[-_BEFORE:]
+    before = completion.prompt_ids[-_CONTEXT_TOKENS:]
     known, whole = decode(before), decode((*before, *completion.token_ids))
     if not whole.startswith(known):
         return completion

@@ -33,7 +33,7 @@ SECONDS_BETWEEN_REQUESTS = 2.0  # requested by the API
 _CONNECT_SECONDS, _READ_SECONDS = 20.0, 120.0  # standings of a large contest exceed 10 MB
 _MAX_ATTEMPTS = 6
 _MAX_SHOWN_CHARS = 200  # of an error
-_TOO_OFTEN = "limit"  # in the comment "Call limit exceeded"
+_RATE_LIMITED = "limit"  # in the comment "Call limit exceeded"
 _STAGE = "fetch"
 
 
@@ -133,7 +133,7 @@ class ApiClient:
         except ValueError:
             return None, f"status {answer.status}, without JSON"
         comment = str(content.get("comment", "")) if isinstance(content, Mapping) else ""
-        return content, comment if _TOO_OFTEN in comment.lower() else ""
+        return content, comment if _RATE_LIMITED in comment.lower() else ""
 
     def close(self) -> None:
         self._client.close()

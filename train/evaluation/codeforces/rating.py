@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 Score = tuple[float, float]  # points and penalty
 
-_OURS = "codeforces/"  # prefix of the ids of the suite's problems
+_ID_PREFIX = "codeforces/"  # prefix of the ids of the suite's problems
 _EXAMPLES = "examples"  # source of tests that wrong programs pass, too
 _POINTS_PER_WRONG = 50  # for each wrong attempt, if problems have points
 _PENALTY_PER_WRONG = 10  # minutes for each wrong attempt, if solved problems are counted
@@ -318,7 +318,7 @@ def find_contests(path: Path | None, ids: Iterable[str]) -> list[Contest]:
     Raises CurateError if the named file is no contests file. For the default path, logs a warning instead: the user did
     not name it, and sampling must not depend on it.
     """
-    if not any(id.startswith(_OURS) for id in ids):
+    if not any(id.startswith(_ID_PREFIX) for id in ids):
         return []
     if path is not None:
         return read_contests(path)
@@ -340,7 +340,7 @@ def rate_evaluation(
     contests  contests with known standings; None: those at the default path
     seed      of the interval's bootstrap
     """
-    problems = [problem for problem in outcomes if problem.id.startswith(_OURS)]
+    problems = [problem for problem in outcomes if problem.id.startswith(_ID_PREFIX)]
     if contests is None:
         contests = find_contests(None, (problem.id for problem in problems))
     ratable = {contest.id for contest in contests if is_rated(contest)}

@@ -36,7 +36,7 @@ _MAX_REFERENCE_SECONDS = 600.0  # CPU time of a reference on all inputs; the slo
 _EXTRA_SECONDS = 2.0  # for startup, and for writing return values
 _OUTPUT_KB = 64 * 1024
 _CACHE_SIZE = 64  # tasks whose expected outputs stay in memory
-_ENDS = {
+_VERDICT_OF_OUTCOME = {
     Outcome.TIMED_OUT: Verdict.TIME_LIMIT,
     Outcome.OUT_OF_MEMORY: Verdict.MEMORY_LIMIT,
     Outcome.OUTPUT_LIMIT: Verdict.OUTPUT_LIMIT,
@@ -148,8 +148,8 @@ def _output(line: bytes) -> CallOutput | None:
 
 def _end(line: bytes, result: RunResult) -> Verdict:
     """Return why a run has no further output: its process was killed, or its last line is an error."""
-    if result.outcome in _ENDS:
-        return _ENDS[result.outcome]
+    if result.outcome in _VERDICT_OF_OUTCOME:
+        return _VERDICT_OF_OUTCOME[result.outcome]
     if result.outcome is Outcome.SIGNALLED and result.exit_code == -SIGPROF:
         return Verdict.TIME_LIMIT
     return _FAILURES.get(line, Verdict.RUNTIME_ERROR)

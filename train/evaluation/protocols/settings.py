@@ -175,7 +175,7 @@ PROTOCOLS = {
 
 _MAX_SHOWN = 40  # characters of a value in a message
 # Settings that affect prompts and verdicts.
-_HOW_READ = ("form", "mode", "prefill", "extraction", "test_seconds", "stop")
+_CONTENT_SETTINGS = ("form", "mode", "prefill", "extraction", "test_seconds", "stop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ class EvaluationSettings:
         if self.protocol is not None:
             return {"table": dict(self.protocol), "overrides": dict(self.overrides)}
         used = self.suite_settings
-        if all(getattr(used, name) == getattr(DEFAULT, name) for name in _HOW_READ):
+        if all(getattr(used, name) == getattr(DEFAULT, name) for name in _CONTENT_SETTINGS):
             return {}
         return {"table": {"name": None, **used.as_table()}, "overrides": {}}
 

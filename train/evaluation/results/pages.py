@@ -116,7 +116,7 @@ def _messages(exercise: Exercise | None) -> Sequence[Mapping[str, str]]:
     return [{"role": "text", "content": exercise.prompt}] if isinstance(exercise.prompt, str) else exercise.prompt
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     """Return a text, or its beginning and its end if it is too long."""
     n_left_out = len(text) - _MAX_BEGINNING - _MAX_END
     if n_left_out <= 0:
@@ -125,5 +125,5 @@ def _cut(text: str) -> str:
 
 
 def _render(name: str, **values: Any) -> str:
-    formats = {"share": format_share, "interval": format_interval, "setting": format_setting, "cut": _cut}
+    formats = {"share": format_share, "interval": format_interval, "setting": format_setting, "cut": _shorten}
     return html_kit.render(Path(__file__).with_name(f"{name}.html"), **values, **formats)
