@@ -180,7 +180,7 @@ def test_a_training_run_of_the_table_is_planned_with_the_numbers_of_its_preset(
     data = "gsm8k.jsonl" if "gsm8k.jsonl" in typed else "dataset"
     changed = with_values(split(typed), {"--model": str(stand_ins / "model"), "--data": str(stand_ins / data)})
     printed = run([*changed, "--dry-run"])
-    assert f"{preset.rollout.prompts} prompts x {preset.rollout.completions} answers = " in printed
+    assert f"{preset.rollout.prompts} prompts x {preset.rollout.completions} completions = " in printed
     assert f"{preset.optimizer.minibatches * preset.optimizer.epochs} updates with each" in printed
     assert f"completions of at most {preset.stages[0].max_tokens:,} tokens" in printed
     assert "1 prompts" in printed if data == "gsm8k.jsonl" else "3 of 3 problems" in printed

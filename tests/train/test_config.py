@@ -200,7 +200,10 @@ def test_names_that_existing_files_have_are_read(old, new, file):
         pytest.param(SMALL, ["optimizer.epochs=2", "rollout.pipeline=minibatch"], "no whole batch", id="again"),
         pytest.param(SMALL, ["rollout.pipeline=async"], 'old = "learner" and objective.truncation', id="no correction"),
         pytest.param(
-            SMALL, ["rollout.pipeline=async", "objective.old=learner"], "nothing corrects for answers", id="no weights"
+            SMALL,
+            ["rollout.pipeline=async", "objective.old=learner"],
+            "nothing corrects for completions",
+            id="no weights",
         ),
         pytest.param(SMALL, ["engine.transfer=nccl"], "name these in engine.gpus", id="no GPUs for NCCL"),
         pytest.param(

@@ -206,7 +206,7 @@ def test_a_run_does_not_continue_with_other_problems_under_the_same_name(small, 
     trained(small, tmp_path / "run", *changes)
     (table,) = (dataset / "data").glob("*.parquet")
     pyarrow.parquet.write_table(pyarrow.parquet.read_table(table).slice(1), table)
-    with pytest.raises(ConfigError, match="holds other problems"):
+    with pytest.raises(ConfigError, match="has other training problems"):
         trained(small, tmp_path / "run", *changes, resume=True)
 
 

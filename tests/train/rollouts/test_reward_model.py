@@ -188,7 +188,7 @@ def without_head(path):
     ("change", "words"),
     [
         pytest.param(shutil.rmtree, "is not the folder of a model: it has no config.json", id="missing"),
-        pytest.param(without_template, "has no chat template for a question and its answer. Copy", id="no template"),
+        pytest.param(without_template, "has no chat template for a prompt and its completion. Copy", id="no template"),
         pytest.param(without_tokenizer, "has no tokenizer: none of", id="no tokenizer"),
         pytest.param(with_more_tokens, "the tokenizer of another model: token 509 has no embedding", id="other tokens"),
         pytest.param(with_code, "cannot be loaded", id="code of its own"),

@@ -40,7 +40,7 @@ def test_a_file_that_several_suites_could_read_is_refused_unless_one_is_named(tm
         read_exercises(str(path))
     done = curate("evaluate", "--model", tmp_path, "--base-url", "http://x", "--data", path)
     assert done.exit_code == 1
-    assert "Say which: --suite" in done.output
+    assert "Choose one: --suite" in done.output
 
 
 @real
