@@ -344,9 +344,9 @@ def evaluate_cached(
             yield from sample_and_judge(missing, sample, sandbox, on_completion=keep)
 
     progress(_STAGE, len(scored), len(judges))
-    with closing(verdicts()) as judged:
-        for request, unkeyed in judged:
-            record = replace(unkeyed, judge_digest=verdict_digest(judges[request.key], unkeyed.verdict))
+    with closing(verdicts()) as judged_samples:
+        for request, judged in judged_samples:
+            record = replace(judged, judge_digest=verdict_digest(judges[request.key], judged.verdict))
             add(request.key, record)
             scored[request.key] = replace(record, text="", reasoning="")
             progress(_STAGE, len(scored), len(judges))

@@ -1,15 +1,15 @@
-"""The program that runs in the sandbox with an answer: it calls the answer's function and writes return values.
+"""The program that runs in the sandbox with a completion: it calls the completion's function and writes return values.
 
-It reads one JSON object from stdin: `programs`, texts of which the last is the answer, `entry_point`, `inputs`, each an
-encoded list of arguments, and `limits`, the CPU seconds of each call (0: no limit). For each call, it writes a line to
-the original stdout:
+It reads one JSON object from stdin: `programs`, texts of which the last is the completion's, `entry_point`, `inputs`,
+each an encoded list of arguments, and `limits`, the CPU seconds of each call (0: no limit). For each call, it writes a
+line to the original stdout:
 
     v SECONDS JSON     the encoded value, and the CPU time of the call
     d SECONDS DIGEST   the same for a value whose JSON is longer than MAX_JSON_CHARS: a digest of its canonical text
-    e WHAT             no value: the answer does not compile (`compile`), or it raised an exception (its class)
+    e WHAT             no value: the completion does not compile (`compile`), or it raised an exception (its class)
 
-An error is the last line. A call that exceeds its limit ends the process by SIGPROF. The answer controls the process,
-so each line is a mere claim. No expected value ever enters it.
+An error is the last line. A call that exceeds its limit ends the process by SIGPROF. The completion controls the
+process, so each line is a mere claim. No expected value ever enters it.
 
 None, bool, str, float, small int and list are themselves in JSON; other values are objects with one key (see `encode`).
 Values have the same canonical text if Python's == holds between them, except that NaN, and values that are not plain

@@ -21,8 +21,8 @@ from train.evaluation.judges import extraction
 class Statement:
     """The statement of a problem in its row.
 
-    text          the problem, or the beginning of the program that an answer completes; not stripped
-    starter_code  code that an answer must contain; empty: none
+    text          the problem, or the beginning of the program that a completion continues; not stripped
+    starter_code  code that a completion must contain; empty: none
     entry_point   function that tests call; None: the program reads standard input
     """
 
@@ -40,10 +40,10 @@ class PromptForm:
     ask             returns the user's message, or the text that a base model continues; None: our own messages, by the
                     suite and the user's template
     system          system prompt; empty: none
-    prefill         beginning of the model's own message, which is judged with the answer; empty: none
-    answer_suffix   text that follows an answer when it is judged
-    begins_program  whether the text that a base model continues is judged with the answer
-    stop            texts that end an answer in this form
+    prefill         beginning of the model's own message, which is judged with the completion; empty: none
+    answer_suffix   text that follows a completion when it is judged
+    begins_program  whether the text that a base model continues is judged with the completion
+    stop            texts that end a completion in this form
     extraction      rule that extracts the program; empty: not determined by the form
     answer_line     whether the prompt requests the final answer of mathematics as `ANSWER: x`, without a box
     """
