@@ -38,7 +38,8 @@ class EngineProcesses:
         size = settings.tensor_parallel
         self._settings = settings
         self._arguments = [(model, gpus, options) for gpus in split_gpus_by_engine(settings.gpus, size)]
-        self._memory = SharedMemoryTransport(kept=1)  # when `update_weights` returns, all engines have read a version
+        # One version, because all engines have read it when `update_weights` returns.
+        self._memory = SharedMemoryTransport(max_versions=1)
         self._manifest: WeightManifest | None = None  # of the newest weights
         self._version = 0  # of the weights being sent by NCCL
         self._sender: NcclSender | None = None
