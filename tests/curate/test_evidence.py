@@ -155,12 +155,12 @@ import os, sys
 from pathlib import Path
 import curate.stages.evidence as stage
 from curate import BuildOptions, build
-original, gathered = stage.EvidenceStage.apply, set()
+original, gathered = stage.EvidenceStage.settle, set()
 def noted(self, row, record):
     if row.problem.id not in gathered and len(gathered) == int(sys.argv[3]): os.kill(os.getpid(), 9)
     gathered.add(row.problem.id)
     return original(self, row, record)
-stage.EvidenceStage.apply = noted
+stage.EvidenceStage.settle = noted
 kept = stage.EvidenceStage.examine
 def examined(self, row, sandbox):
     sys.stdout.write(f"{row.problem.id}\\n")  # threads examine rows: print would write the end of a line by itself
