@@ -94,7 +94,7 @@ def _rejections(numbers: Numbers) -> Section:
 
 def _evidence(entries: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
     if not entries:
-        yield Section("", note="No evidence: no row was rejected, or an earlier version wrote this dataset.")
+        yield Section("", note="No evidence was kept: no row was rejected, or an earlier version wrote this dataset.")
     for entry in sorted(entries, key=lambda entry: entry["examples"][0]["test"] is None):  # executed ones first
         n, stays = entry["n"], ", which may have several right answers and stay in the dataset"
         note = f"{n:,} row{'' if n == 1 else 's'}{stays if entry['reason'] == SUSPECT_REASON else ''}; "
@@ -192,7 +192,7 @@ def _solve_rate(rates: Mapping[str, Any]) -> Section:
 
 def _duplicates(duplicates: Mapping[str, Any]) -> Iterator[Section]:
     if not duplicates["n_exact"] + duplicates["n_near"]:
-        yield Section("", note="No duplicates were removed.")
+        yield Section("", note="No row was removed as a duplicate of another one.")
         return
     if duplicates["n_near"]:
         chart = _histogram(

@@ -169,6 +169,6 @@ def test_a_disk_that_is_full_when_a_file_is_closed_is_explained_as_well(raw, tmp
     (out / ".work" / "levels").symlink_to("/dev/full")
     done = forked.run(command(raw, out, 1), cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].endswith(f"is saved in {out}; the same command continues.")
+    assert done.stderr.splitlines()[-1].endswith(f"are saved in {out}; the same command continues.")
     (out / ".work" / "levels").unlink()
     assert finish(raw, out)

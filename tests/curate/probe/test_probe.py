@@ -97,7 +97,7 @@ def test_signatures_are_told_by_their_parameters(name: str) -> None:
     [
         ("no_such_module:score", "there is no module no_such_module"),
         ("odd_judges:nothing", "odd_judges has no function nothing; it has"),
-        ("odd_judges:of_no_signature", "give --signature"),
+        ("odd_judges:of_no_signature", "pass --signature"),
         ("verifiers:", "'verifiers:' is no target"),
         ("odd_judges:returns_nothing", "the plainest right answer gets no number: it returned None)"),
         ("odd_judges:returns_nan", "it returned nan, which is not finite; return None if the reward is unknown"),
@@ -165,7 +165,10 @@ def test_a_judge_that_rewards_nothing_wrong_does_not_fail_whatever_else_it_does(
             "bad_judge cannot be imported: No module named 'no_such_module'; install what it needs",
         ),
         ("raise SystemExit('bye')", "bad_judge cannot be imported: SystemExit: bye"),
-        ("import os\nos._exit(0)", "the process that loads bad_judge:score ended; import it in Python to see why"),
+        (
+            "import os\nos._exit(0)",
+            "the process that loads bad_judge:score ended; import it in Python to see the error",
+        ),
     ],
 )
 def test_a_module_that_cannot_be_loaded_is_one_sentence(

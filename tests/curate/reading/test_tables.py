@@ -113,7 +113,7 @@ def test_a_damaged_compressed_file_is_an_error_that_names_it(tmp_path, ending):
     whole = packed('{"a": 1}\n' * 100, ending)
     for content in (whole[: len(whole) // 2], b"no such format"):
         (tmp_path / f"a.jsonl{ending}").write_bytes(content)
-        with pytest.raises(CurateError, match=f"a.jsonl{ending}: (damaged|line 1)"):
+        with pytest.raises(CurateError, match=f"a.jsonl{ending}: (corrupt|line 1)"):
             values(tmp_path)
 
 
