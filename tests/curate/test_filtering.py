@@ -133,7 +133,7 @@ def test_the_command_counts_and_writes(dataset, tmp_path):
         ["true", "false", "unknown", "condition"],
         ["2", "8", "0", "verified"],
         ["0", "2", "8", "test_strength", ">", "2"],
-        ["0", "of", "10", "rows", "stay"],
+        ["0", "of", "10", "rows", "remain"],
     ]
     written = curate("filter", dataset, "--where", "verified", "--out", tmp_path / "out", check=True)
     assert f"2 problems in {tmp_path / 'out'}" in written.stdout

@@ -58,7 +58,7 @@ def undivided(rows: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str
 @pytest.fixture
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have builds read shards of a hundred rows, in other processes."""
-    monkeypatch.setattr(curate.shards, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(curate.shards, "_MIN_POOL_BYTES", 0)
     monkeypatch.setattr(pipeline, "plan_shards", partial(curate.shards.plan_shards, max_rows=100))
 
 

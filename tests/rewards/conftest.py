@@ -24,7 +24,7 @@ def closed_box() -> Sandbox:
 @pytest.fixture
 def lost_sandbox(closed_box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """Put a closed sandbox in place of the one that this process shares."""
-    monkeypatch.setattr(process_singletons, "_parts", {(os.getpid(), "sandbox"): closed_box})
+    monkeypatch.setattr(process_singletons, "_singletons", {(os.getpid(), "sandbox"): closed_box})
     return closed_box
 
 
@@ -41,4 +41,4 @@ class Defective(Sandbox):
 @pytest.fixture(params=[RecursionError(), MemoryError(), OverflowError(), OSError(), KeyError("x")], ids=repr)
 def defective_sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put a sandbox with a defect in place of the one that this process shares."""
-    monkeypatch.setattr(process_singletons, "_parts", {(os.getpid(), "sandbox"): Defective(request.param)})
+    monkeypatch.setattr(process_singletons, "_singletons", {(os.getpid(), "sandbox"): Defective(request.param)})

@@ -82,7 +82,7 @@ def test_once_it_is_gone_every_reward_is_unknown_and_none_is_awaited(remote_box)
 
 def test_many_processes_may_share_one_service(service, monkeypatch):
     monkeypatch.setenv(process_singletons.URL_VARIABLE, service)
-    monkeypatch.setattr(process_singletons, "_parts", {})
+    monkeypatch.setattr(process_singletons, "_singletons", {})
     tests = [DOUBLES.tests.to_json()] * 2
     assert code_reward(completions=[program_answer("print(2 * int(input()))").text, "No."], tests=tests) == [1.0, 0.0]
     assert type(process_singletons.shared_sandbox()._backend).__module__ == "sandbox.backends.http"

@@ -12,7 +12,7 @@ LOST, KNOWN = Reward(None, "sandbox_failed", 0.0, "the machine is gone"), Reward
 
 @pytest.fixture(autouse=True)
 def fresh_counts(monkeypatch):
-    monkeypatch.setattr(process_singletons, "_parts", {})
+    monkeypatch.setattr(process_singletons, "_singletons", {})
 
 
 def test_fifty_unknown_rewards_in_a_row_stop_training_and_say_why():

@@ -94,7 +94,7 @@ def test_a_failed_sandbox_is_an_error_and_not_a_zero(tasks, monkeypatch):
 
     box = Sandbox(workers=1)
     box.close()
-    monkeypatch.setattr(process_singletons, "_parts", {(os.getpid(), "sandbox"): box})
+    monkeypatch.setattr(process_singletons, "_singletons", {(os.getpid(), "sandbox"): box})
     with pytest.raises(vf.TaskError, match="UnknownReward"):
         scored(tasks["sum"], "```python\nprint(1)\n```")
 

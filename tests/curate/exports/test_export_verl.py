@@ -152,7 +152,7 @@ def scored_by(worker, rows, answers):
 
 def replace_shared_reward(monkeypatch, reward):
     """Use this reward in place of the shared one."""
-    monkeypatch.setattr(process_singletons, "_parts", {(os.getpid(), "reward"): reward})
+    monkeypatch.setattr(process_singletons, "_singletons", {(os.getpid(), "reward"): reward})
 
 
 @pytest.fixture

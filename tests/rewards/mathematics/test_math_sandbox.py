@@ -159,5 +159,5 @@ def test_an_answer_that_runs_as_code_reaches_nothing_and_changes_no_other_compar
     ],
 )
 def test_only_a_word_of_a_program_that_ends_is_a_result(source, value, box):
-    scored = mathematics._reward(box.run(Program(source)))
+    scored = mathematics._parse_result(box.run(Program(source)))
     assert (scored and scored.value) == value

@@ -73,7 +73,7 @@ def test_a_model_in_this_process_is_measured_and_its_band_is_kept(measured, tiny
     assert found["smaller"]["n_no_code"] >= 14
     assert {row["id"] for row in table.read(out)} == {row["id"] for row in table.read(dataset)}
     lines = done.stdout.splitlines()
-    assert lines[0].split() == ["model", "problems", "samples", "pass@1", "pass@k", "cut", "off", "no", "code"]
+    assert lines[0].split() == ["model", "problems", "samples", "pass@1", "pass@k", "truncated", "no", "code"]
     assert lines[1].split()[:3] == [str(tiny_model), "6", "96"]
     assert "1 problems in" in done.stdout
     assert "Warning: only 1 of 6 problems are left" in done.stderr
