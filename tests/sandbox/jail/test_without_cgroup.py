@@ -63,5 +63,5 @@ def test_the_doctor_marks_what_is_weak() -> None:
     said = without_cgroups(["-m", "cli", "doctor"])
     marked = [line.split("  ")[0] for line in said.splitlines() if line.startswith("! ")]
     assert marked[:2] == ["! memory", "! processors"]
-    assert "weaker" in marked[-1]
+    assert "degraded" in marked[-1]
     assert "What to do" in said
