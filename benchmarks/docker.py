@@ -2,7 +2,7 @@
 
     python -m benchmarks.docker        needs an engine and its image (make sandbox-image)
 
-The three alternate in every round, as in sandbox.py, which says what is measured.
+The three alternate in every round, as in sandbox.py, which defines the measurements.
 """
 
 import os

@@ -39,7 +39,7 @@ def run_nginx(port: int, guide: str = "serve.md", **directives: str) -> Iterator
 
     port        the port of the service
     guide       the file in docs/guides that has the configuration
-    directives  those that differ from the guide's, by name
+    directives  overrides of the guide's directives, by name
     """
     with socket.create_server(("127.0.0.1", 0)) as free:
         own_port: int = free.getsockname()[1]

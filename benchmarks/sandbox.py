@@ -130,7 +130,7 @@ def throughputs(cores: int) -> dict[str, list[float]]:
 
 
 def judge_crowd(cores: int) -> dict[str, Any]:
-    """Judge 128 submissions at once, each needing a fifth of its time limit, and count false time limits."""
+    """Judge 128 submissions at once, each of which needs a fifth of its time limit, and count false time limits."""
     source = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass\nprint(input())"
     suite = Suite([Case(TEXT, TEXT)], limits=Limits(wall_seconds=1))
     with Sandbox(workers=cores) as box, ThreadPoolExecutor(128) as threads:

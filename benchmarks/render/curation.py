@@ -114,7 +114,7 @@ def render_dedup(measured: dict[str, Any]) -> str:
     heads = ("near-duplicates of", "with", "documents per second of CPU", "recall", "precision", "peak MB")
     return table("rlr", heads, rows) + (
         "\n\nFrom text to clusters, on made-up statements, at a Jaccard similarity of 0.7 or more; benchmarks/dedup.py"
-        f" says what is counted. Measured on {'; '.join(dict.fromkeys(machines))}."
+        f" defines the columns. Measured on {'; '.join(dict.fromkeys(machines))}."
     )
 
 

@@ -16,7 +16,7 @@ def render_sandbox(measured: dict[str, Any]) -> str:
     )
     return (
         table("lr", ("one trivial test", "p50 ms", "p99 ms", "tests per second and core"), map(_latency_cells, rows))
-        + f"\n\n{crowd['submissions']} submissions at once, each needing a fifth of its time limit:"
+        + f"\n\n{crowd['submissions']} submissions at once, each of which needs a fifth of its time limit:"
         f" {crowd['false_time_limits']} false time limits. Memory: supervisor {memory['supervisor_rss']:.0f} MB"
         f" resident, each idle worker {memory['worker_pss']:.0f} MB (proportional set size of its three processes)."
         f" Measured on {measured['machine']}."
@@ -89,7 +89,7 @@ def _render_hostile(measured: dict[str, Any] | None) -> str:
         return ""
     shares = ", ".join(f"{behavior} {found['share']:.0%}" for behavior, found in measured["behaviours"].items())
     clients = measured["clients"]
-    return f" Beside one hostile client, {clients} others get this share of what they get without it: {shares}."
+    return f" Beside one hostile client, {clients} others get this share of their throughput without it: {shares}."
 
 
 def render_front_ends(measured: dict[str, Any]) -> str:

@@ -259,7 +259,7 @@ _X32_BIT = 0x40000000
 _LOAD, _EQUAL, _AT_LEAST, _JUMP, _AND, _RETURN = 0x20, 0x15, 0x35, 0x05, 0x54, 0x06
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
 _MAX_JUMP = 255  # maximum jump of a condition, in instructions
-_KEY_LOW, _KEY_HIGH = -1, -2  # placeholders for the halves of the key
+_KEY_LOW, _KEY_HIGH = -1, -2  # in programs, stand for the halves of the key
 _Line = tuple[int, int, int, int]  # operation, jump if true, jump if false, operand
 
 

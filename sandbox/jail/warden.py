@@ -208,7 +208,7 @@ class _WardenServer:
                 self._drop_privileges()
 
     def _drop_privileges(self) -> None:
-        """Become an ordinary user with a few capabilities, not effective for now. Raises OSError."""
+        """Become an ordinary user with a few permitted capabilities, none of them effective. Raises OSError."""
         uid = spawn.warden_uid()
         linux.prctl(linux.PR_SET_KEEPCAPS, 1)
         os.setgroups([])

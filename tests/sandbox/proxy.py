@@ -15,7 +15,7 @@ from benchmarks import nginx
 def behind_nginx(service: Service, **directives: str) -> Iterator[Service]:
     """Yield the service as clients of an nginx see it; skip the test if there is no nginx, or fail where it has to be.
 
-    directives  those that differ from the guide's: name -> value
+    directives  overrides of the guide's directives: name -> value
     """
     if nginx.find() is None and os.environ.get("CURATE_REQUIRE_NGINX") == "1":
         pytest.fail("CURATE_REQUIRE_NGINX is set and there is no nginx")

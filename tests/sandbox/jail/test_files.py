@@ -61,7 +61,7 @@ def test_a_run_whose_files_cannot_be_written_is_lost_and_the_next_one_runs() -> 
     too_many_folders = {f"{number}/{'d/' * 90}x": b"" for number in range(64)}
     with Sandbox(1) as box:
         if box.level != "namespaces":
-            pytest.skip("only a tmpfs of its own bounds the inodes of a run")
+            pytest.skip("the files of a run can only run out of inodes in namespaces, where they have their own tmpfs")
         with pytest.raises(ExecutionLost, match="No space left on device"):
             box.run(Program("print(1)"), files=too_many_folders)
         assert box.run(Program("print(2)")).text == "2\n"
