@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from subprocess import Popen
-from types import TracebackType
-from typing import Self
+
+from sandbox.closeable import Closeable
 
 ROOT = Path(__file__).parents[2]
 CURATE = (sys.executable, "-W", "ignore", str(ROOT / "cli.py"))
@@ -18,7 +18,7 @@ _THREADS = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROO
 _SHUTDOWN_SECONDS = 10.0
 
 
-class ProcessGroup:
+class ProcessGroup(Closeable):
     """The processes, by their names.
 
     logs  folder for their logs
@@ -96,14 +96,6 @@ class ProcessGroup:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _log(self, name: str) -> Path:
         return self._logs / f"{name}.log"
