@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from train.config.describe import Section
+    from train.config.describe import ConfigSection
 
 ROOT = Path(__file__).parents[2]
 
@@ -114,7 +114,7 @@ def _command(name: str, command: click.Command) -> str:
     return "\n\n".join(parts)
 
 
-def _section(section: "Section") -> str:
+def _section(section: "ConfigSection") -> str:
     from curate.recipes.toml_writer import toml_value
 
     rows = (
