@@ -1,14 +1,9 @@
-"""Complete builds by the command: synthetic rows on one core and on all, real programs, and a Ray cluster.
+"""Whole builds by the command:  python -m benchmarks.build [rows] [programs] [--raw FOLDER]     # default: both
 
-    python -m benchmarks.build [rows] [programs] [ray] [--raw FOLDER]     # default: all
-
-rows      100,000 and 1,000,000 synthetic rows without solutions, so nothing is executed: statements of 40 to 160
-          words, one in twenty a copy of an earlier one with a word changed, and five tests each. Memory is the peak of
-          resident pages, summed over all processes, mapped files included, sampled five times a second.
+rows      100,000 and 1,000,000 synthetic rows without solutions, on one core and on all. Memory is the peak of resident
+          pages, mapped files included, summed over all processes and sampled five times a second.
 programs  The sample in examples/, or the folders taco, synthetic1 and livecodebench in FOLDER. The ratio is wall time /
           (CPU time of the programs / cores): 1 for a build that only executes programs on all cores.
-ray       Weak scaling on a loopback cluster: rows with solutions that sleep, the same number for each node. Ideal is
-          the rate of one node times the number of nodes.
 """
 
 import argparse
@@ -19,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate, islice
 from pathlib import Path
@@ -35,10 +30,6 @@ from curate.json_records import to_json
 
 ROW_COUNTS = (100_000, 1_000_000)
 ROWS_PER_FILE = 50_000
-NODES = (1, 4)
-WORKERS = 4  # of each node
-ROWS_PER_NODE = 100
-SLEEP_SECONDS = 0.2  # of each run of a solution
 MAPPING = """
 location = "rows"
 
@@ -71,20 +62,13 @@ def draw_rows(count: int, *, seed: int = 0) -> Iterator[dict[str, Any]]:
         }
 
 
-def draw_sleeping_rows(count: int) -> Iterator[dict[str, Any]]:
-    """Yield different rows with a solution that sleeps and then adds."""
-    code = f"import time\ntime.sleep({SLEEP_SECONDS})\nprint(sum(map(int, input().split())))\n"
-    return ({**row, "solutions": [f"{code}# {row['id']}\n"]} for row in draw_rows(count))
-
-
-def write_raw(folder: Path, content: Iterable[dict[str, Any]], mapping: str = MAPPING) -> Path:
-    """Write the rows as Parquet files, and the mapping that reads them; return the path of the mapping."""
+def write_raw(folder: Path, content: Iterator[dict[str, Any]]) -> Path:
+    """Write rows as Parquet files, and return the path of the mapping that reads them."""
     (folder / "rows").mkdir(parents=True)
-    remaining = iter(content)
-    while part := list(islice(remaining, ROWS_PER_FILE)):
+    while part := list(islice(content, ROWS_PER_FILE)):
         pq.write_table(pa.Table.from_pylist(part), folder / "rows" / f"train-{part[0]['id']}.parquet")
     path = folder / "mapping.toml"
-    path.write_text(mapping)
+    path.write_text(MAPPING)
     return path
 
 
@@ -163,26 +147,9 @@ def measure_programs(raw: Path) -> dict[str, Any]:
     return {**build, "workers": cores, "ratio": ratio, "funnel": funnel}
 
 
-def measure_ray() -> list[dict[str, Any]]:
-    """Build rows with sleeping solutions on clusters of several sizes, with the same number of rows for each node."""
-    from benchmarks.ray import start_cluster
-
-    measured: list[dict[str, Any]] = []
-    for n_nodes in NODES:
-        with tempfile.TemporaryDirectory() as folder, start_cluster(n_nodes) as address:
-            rows = draw_sleeping_rows(ROWS_PER_NODE * n_nodes)
-            mapping = write_raw(Path(folder) / "raw", rows, MAPPING + 'solutions = "solutions"\n')
-            options = ("--backend", "ray", "--address", address, "--workers", str(WORKERS))
-            build = run_build([f"generic={mapping}"], Path(folder) / "out", *options)
-        share = build["rows_per_second"] / n_nodes / (measured or [build])[0]["rows_per_second"] * NODES[0]
-        measured.append({"nodes": n_nodes, "workers": n_nodes * WORKERS, "share_of_ideal": share, **build})
-    return measured
-
-
 EXPERIMENTS: dict[str, Callable[[Path], Any]] = {
     "rows": lambda raw: measure_rows(),
     "programs": measure_programs,
-    "ray": lambda raw: measure_ray(),
 }
 
 

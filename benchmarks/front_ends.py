@@ -1,17 +1,14 @@
-"""Measure the CPU time of a request in each process of `curate serve`, with workers that sleep instead of judging.
+"""CPU time of a request in each process of `curate serve`:  python -m benchmarks.front_ends
 
-    python -m benchmarks.front_ends
-
-The workers are those of benchmarks/supervisor.py. First the whole service answers /judge, with different numbers of
-front ends. Then one process sends the dispatcher the load of sixteen front ends: this is the dispatcher's maximal rate
-if front ends have their own cores.
+The workers sleep instead of judging: each is a socket of one other process, which reads a request, sleeps a millisecond
+and sends a judgement. The service answers /judge, with different numbers of front ends.
 """
 
-import asyncio
+import heapq
 import itertools
+import json
 import os
-import pickle
-import select
+import selectors
 import signal
 import socket
 import time
@@ -20,37 +17,82 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import psutil
-import uvicorn
 
-from benchmarks import service, supervisor
+from benchmarks import service
 from benchmarks.record import cpu_seconds, describe_machine, save_results
-from sandbox import Case, Judgement, Program, Sandbox, Suite, Verdict
-from sandbox.backends._workers import ResponseReader
+from sandbox import Judgement, Sandbox, Verdict
+from sandbox.backends._workers import ResponseReader, SocketLane, WorkerBackend
+from sandbox.jail.channel import Channel
 from sandbox.judge import CaseJudgement
-from sandbox.request import JudgeRequest
 from sandbox.service import server
-from sandbox.service.dispatcher import ServiceDispatcher, Session
 from sandbox.service.listener import listen_many
 from sandbox.service.settings import ServiceSettings
 
 WORKERS = 128
+SLEEP_SECONDS = 1e-3
 PROCESSES = (1, 2, 4, 16)
 CONNECTIONS = 192
-LINKS, REQUESTS_PER_LINK = 16, 24
 SECONDS = 8.0
 SETTINGS = ServiceSettings(max_queued_requests=4096)
 RECORD = {"id": 0, "code": "print(input())", "kind": "stdin", "tests": [{"input": "a\n", "output": "a\n"}]}
-REQUEST = JudgeRequest(Program("print(input())"), Suite([Case("a\n", "a\n")]))
-supervisor.JUDGEMENT = Judgement(Verdict.ACCEPTED, (CaseJudgement(Verdict.ACCEPTED, 0.0123, 0.0131, 8.4),), 1)
+JUDGEMENT = Judgement(Verdict.ACCEPTED, (CaseJudgement(Verdict.ACCEPTED, 0.0123, 0.0131, 8.4),), 1)
+
+
+class _RecordedChannel(Channel):
+    """A channel that keeps outgoing messages."""
+
+    def __init__(self) -> None:
+        super().__init__(-1, -1)
+        self.sent = b""
+
+    def write(self, data: memoryview) -> int:
+        self.sent += data
+        return len(data)
+
+
+def sleep_and_respond(listeners: list[socket.socket]) -> None:
+    """Respond to the requests of all sockets until they are closed, each after SLEEP_SECONDS."""
+    recorder = _RecordedChannel()
+    recorder.send_response(JUDGEMENT)
+    missing = dict.fromkeys(listeners, 0)  # missing bytes of a request; 0: its length is also missing
+    due: list[tuple[float, int, socket.socket]] = []
+    with selectors.EpollSelector() as selector:
+        for each in listeners:
+            selector.register(each, selectors.EVENT_READ)
+        while selector.get_map():
+            seconds = max(0.0, due[0][0] - time.monotonic()) if due else None
+            for key, _ in selector.select(seconds):
+                connected = key.fileobj
+                assert isinstance(connected, socket.socket)
+                data = connected.recv(1 << 20)
+                if not data:
+                    selector.unregister(connected)
+                    continue
+                left = missing[connected] or 8 + int.from_bytes(data[:8], "little")
+                missing[connected] = left - len(data)
+                if left == len(data):
+                    heapq.heappush(due, (time.monotonic() + SLEEP_SECONDS, connected.fileno(), connected))
+            while due and due[0][0] <= time.monotonic():
+                due[0][2].sendall(recorder.sent)
+                heapq.heappop(due)
+
+
+class SleepingLane(SocketLane):
+    """The caller's side of a sleeping worker."""
+
+    layers: dict[str, str] = {}
 
 
 class SleepingSandbox(Sandbox):
-    """A sandbox with workers that sleep."""
+    """A sandbox whose workers are at the other ends of sockets."""
 
     def __init__(self, sockets: list[socket.socket]) -> None:
+        reader = ResponseReader()
+        lanes = (SleepingLane(end, reader) for end in sockets)
+        backend = WorkerBackend(lambda *_: next(lanes), workers=len(sockets), isolation="full", memory_mb=1 << 20)
+        backend.packages = ()  # type: ignore[misc]
         self._limit_clamp = None
-        self._backend = supervisor.sleeping_backend(sockets, ResponseReader())  # type: ignore[assignment]
-        self._backend.packages = ()  # type: ignore[misc]
+        self._backend = backend  # type: ignore[assignment]
 
 
 def fork(function: Callable[[], object]) -> int:
@@ -64,8 +106,8 @@ def fork(function: Callable[[], object]) -> int:
 
 
 @contextmanager
-def run_server(serve: Callable[[Sandbox, int], object]) -> Iterator[tuple[psutil.Process, bytes]]:
-    """Call serve(sandbox, descriptor) in a process; yield the process, and the bytes it writes to the descriptor."""
+def run_service(processes: int) -> Iterator[tuple[psutil.Process, int]]:
+    """Serve with this many front ends and sleeping workers; yield the dispatcher and the port."""
     pairs = [socket.socketpair() for _ in range(WORKERS)]
     reader, writer = os.pipe()
 
@@ -75,17 +117,20 @@ def run_server(serve: Callable[[Sandbox, int], object]) -> Iterator[tuple[psutil
 
     def work() -> None:
         close(0)
-        supervisor.serve([theirs for _, theirs in pairs])
+        sleep_and_respond([theirs for _, theirs in pairs])
 
-    def answer() -> None:
+    def serve() -> None:
         close(1)
-        serve(SleepingSandbox([ours for ours, _ in pairs]), writer)
+        listeners = listen_many("127.0.0.1", 0, processes)
+        port = listeners[0].getsockname()[1]
+        box = SleepingSandbox([ours for ours, _ in pairs])
+        server.serve(box, SETTINGS, listeners, lambda: os.write(writer, b"%d" % port))
 
-    pids = [fork(work), fork(answer)]
+    pids = [fork(work), fork(serve)]
     close(0)
     close(1)
     try:
-        yield psutil.Process(pids[1]), os.read(reader, 100)
+        yield psutil.Process(pids[1]), int(os.read(reader, 100))
     finally:
         for pid in reversed(pids):
             os.kill(pid, signal.SIGKILL)
@@ -95,92 +140,34 @@ def run_server(serve: Callable[[Sandbox, int], object]) -> Iterator[tuple[psutil
 
 
 def measure_service(processes: int) -> dict[str, Any]:
-    def serve(box: Sandbox, ready: int) -> None:
-        listeners = listen_many("127.0.0.1", 0, processes)
-        port = listeners[0].getsockname()[1]
-        server.serve(box, SETTINGS, listeners, lambda: os.write(ready, b"%d" % port))
-
-    with run_server(serve) as (dispatcher, port):
+    with run_service(processes) as (dispatcher, port):
         everyone = [dispatcher, *dispatcher.children()]
-        requests = itertools.repeat((0, service.post("/judge", RECORD)))
-        answers = service.load(int(port), CONNECTIONS, requests)
-        service.replies_per_second(answers, 1.0)
+        responses = service.load(port, CONNECTIONS, itertools.repeat((0, service.post("/judge", RECORD))))
+        count_accepted(responses, 1.0)
         before = [cpu_seconds(process) for process in everyone]
-        per_second = service.replies_per_second(answers, SECONDS)
+        n_requests = count_accepted(responses, SECONDS)
         used = [cpu_seconds(process) - seconds for process, seconds in zip(everyone, before, strict=True)]
-        answers.close()
-    n_requests = per_second * SECONDS
+        responses.close()
     return {
         "processes": processes,
-        "per_second": per_second,
         "dispatcher_cpu_microseconds": used[0] / n_requests * 1e6,
         "front_end_cpu_microseconds": sum(used[1:]) / n_requests * 1e6,
     }
 
 
-def measure_dispatcher() -> dict[str, Any]:
-    pairs = [socket.socketpair() for _ in range(LINKS)]
-
-    async def sessions(box: Sandbox, ready: int) -> None:
-        dispatcher = ServiceDispatcher(box, SETTINGS)
-        for ours, theirs in pairs:
-            theirs.close()
-            link = Session(dispatcher, lambda: None, lambda: None).link
-            await asyncio.get_running_loop().create_connection(lambda link=link: link, sock=ours)  # type: ignore[misc]
-        os.write(ready, b"ready")
-        await asyncio.Event().wait()
-
-    def serve(box: Sandbox, ready: int) -> None:
-        with asyncio.Runner(loop_factory=uvicorn.Config("").get_loop_factory()) as runner:
-            runner.run(sessions(box, ready))
-
-    with run_server(serve) as (dispatcher, _):
-        answers = send_requests([theirs for _, theirs in pairs])
-        count_replies(answers, 1.0)
-        before = cpu_seconds(dispatcher)
-        n_requests = count_replies(answers, SECONDS)
-        used = cpu_seconds(dispatcher) - before
-    return {"per_second": n_requests / SECONDS, "cpu_microseconds": used / n_requests * 1e6}
-
-
-def send_requests(links: list[socket.socket]) -> Iterator[int]:
-    """Send requests over all links, a new one for each reply; yield the number of replies that arrive together."""
-    by_descriptor = {link.fileno(): (link, bytearray()) for link in links}
-    poll = select.epoll()
-    for number, link in enumerate(links):
-        poll.register(link.fileno(), select.EPOLLIN)
-        _send(link, range(REQUESTS_PER_LINK), f"10.0.0.{number}")
-    while True:
-        for descriptor, _ in poll.poll():
-            link, arrived = by_descriptor[descriptor]
-            arrived += link.recv(1 << 20)
-            numbers: list[int] = []
-            while len(arrived) >= 8 and len(arrived) >= 8 + (size := int.from_bytes(arrived[:8], "little")):
-                numbers += [number for _, number, _ in pickle.loads(arrived[8 : 8 + size])]
-                del arrived[: 8 + size]
-            if numbers:
-                _send(link, numbers, f"10.0.0.{descriptor}")
-                yield len(numbers)
-
-
-def _send(link: socket.socket, numbers: Any, client: str) -> None:
-    calls: list[tuple[Any, ...]] = [("execute", number, client, REQUEST, None, False) for number in numbers]
-    calls += [("count", "/judge", 200) for _ in numbers]
-    data = pickle.dumps(calls, protocol=5)
-    link.sendall(len(data).to_bytes(8, "little") + data)
-
-
-def count_replies(answers: Iterator[int], seconds: float) -> int:
-    end, n_answers = time.monotonic() + seconds, 0
-    while time.monotonic() < end:
-        n_answers += next(answers)
-    return n_answers
+def count_accepted(responses: Iterator[service.Response], seconds: float) -> int:
+    """Count the responses of a period. Every verdict must be `accepted`."""
+    end, count = time.perf_counter() + seconds, 0
+    while time.perf_counter() < end:
+        _, status, body, _ = next(responses)
+        assert (status, json.loads(body).get("verdict")) == (200, "accepted"), body
+        count += 1
+    return count
 
 
 def main() -> None:
-    results = {"machine": describe_machine(), "load_before": os.getloadavg()[0]}  # rates depend on other load
-    results |= {"workers": WORKERS, "sleep_seconds": supervisor.SLEEP_SECONDS}
-    results |= {"dispatcher": measure_dispatcher(), "rows": [measure_service(processes) for processes in PROCESSES]}
+    rows = [measure_service(processes) for processes in PROCESSES]
+    results = {"machine": describe_machine(), "workers": WORKERS, "sleep_seconds": SLEEP_SECONDS, "rows": rows}
     save_results("front_ends", results)
 
 

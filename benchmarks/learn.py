@@ -1,10 +1,9 @@
-"""Measure the effect of `curate train` on a tiny model's pass@1 on held-out problems.
+"""The effect of `curate train` on a tiny model's pass@1 on held-out problems.
 
-    python -m benchmarks.learn            # examples/learn/run.sh for three seeds, with comparisons: 40 minutes
+    python -m benchmarks.learn            # run examples/learn/run.sh for two seeds, with comparisons
     python -m benchmarks.learn --draw     # only read the results in runs/learn
 
-For comparison, each seed also has a run with plain GRPO and one with random rewards. A gain with random rewards does
-not come from the rewards. The benchmark writes results/learn.json and docs/learn.svg.
+Each seed also has a run with plain GRPO and one with random rewards. The benchmark also writes docs/learn.svg.
 """
 
 import json
@@ -12,7 +11,6 @@ import os
 import subprocess
 import sys
 import time
-from statistics import median
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -22,21 +20,18 @@ from benchmarks.render.training import LEARN_LABELS
 from benchmarks.tiny_training import LEARN, Curve, pass_at_1_curve, plot_curves, save_plot
 from train.run.metrics_log import read_metrics
 
-SEEDS = (0, 1, 2)
+SEEDS = (0, 1)
 _COLORS = {"grpo_plus": "#1f5fa8", "grpo": "#c77d1a", "random": "#888888"}
 
 
 def run_seed(seed: int) -> dict[str, float]:
-    """Make the missing runs, and return the seconds of `make learn`, without the runs for comparison.
-
-    Return nothing if some of this seed's runs already existed.
-    """
+    """Make the missing runs. Return the seconds of `make learn`, without comparisons; empty if a run existed."""
     is_new = not (LEARN / f"seed-{seed}").exists()
-    cpu, began = sum(os.times()[2:4]), time.monotonic()
+    began = time.monotonic()
     _run(seed)
-    seconds = {"wall": round(time.monotonic() - began, 1), "cpu": round(sum(os.times()[2:4]) - cpu, 1)}
+    seconds = round(time.monotonic() - began, 1)
     _run(seed, COMPARE="1")
-    return seconds if is_new else {}
+    return {"wall": seconds} if is_new else {}
 
 
 def _run(seed: int, **variables: str) -> None:
@@ -55,21 +50,13 @@ def read_evaluations(seed: int) -> dict[str, float]:
 
 
 def read_runs() -> dict[str, Any]:
-    """Return the curves by name and seed, the models before and after, and the median seconds of a step."""
+    """Return the curves by name and seed, and pass@1 of the models before and after training."""
     curves: dict[str, dict[str, Curve]] = {name: {} for name in LEARN_LABELS}
-    step_seconds = []
     for seed in SEEDS:
         for name in LEARN_LABELS:
-            metrics = read_metrics(LEARN / f"seed-{seed}" / name)
-            if curve := pass_at_1_curve(metrics):
+            if curve := pass_at_1_curve(read_metrics(LEARN / f"seed-{seed}" / name)):
                 curves[name][str(seed)] = curve
-                step_seconds += [line["step_time"] for line in metrics if "step_time" in line]
-    models = {str(seed): found for seed in SEEDS if (found := read_evaluations(seed))}
-    return {
-        "curves": curves,
-        "models": models,
-        "median_step_seconds": round(median(step_seconds), 2) if step_seconds else None,
-    }
+    return {"curves": curves, "models": {str(seed): found for seed in SEEDS if (found := read_evaluations(seed))}}
 
 
 def draw(curves: dict[str, dict[str, Curve]]) -> None:

@@ -1,10 +1,7 @@
-"""Measure how a Ray cluster scales, and the CPU time of the calling process.
+"""Weak scaling of a Ray cluster, and the CPU time of the calling process:  python -m benchmarks.ray
 
-    python -m benchmarks.ray
-
-The nodes are all on this machine, so programs that compute cannot show scaling. Weak scaling is therefore measured with
-programs that sleep. The calling process's CPU time for a submission limits how many nodes it can keep busy. It is
-measured with nodes whose workers only sleep and reply: all communication is real, but nothing is judged.
+All nodes are on this machine, so the programs sleep: programs that compute would share its cores. For the calling
+process, workers only sleep and respond: all communication is real, but nothing is judged.
 """
 
 import contextlib
@@ -15,7 +12,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +27,11 @@ from sandbox.judge import CaseJudgement
 from sandbox.request import JudgeRequest
 
 NODES = (1, 2, 4)
-WORKERS = 4  # of a node, for weak scaling
+WORKERS = 4  # of a node
 SLEEP_SECONDS = 0.25
 PER_WORKER = 40
-LARGE_WORKERS = 64  # of a node that only sleeps and replies
-LARGE_NODES = 100  # for the extrapolation
-ROUND_SECONDS = 5
-TEXT = "hello\n"
+CALLER_NODES, CALLER_WORKERS, CALLER_SECONDS = 2, 64, 5  # nodes, workers of each, seconds of a measurement
+SUITE = Suite([Case("hello\n", "hello\n")])
 
 
 @contextlib.contextmanager
@@ -57,48 +51,45 @@ def start_cluster(nodes: int) -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def submissions(count: int, source: str, suite: Suite) -> Iterator[tuple[Program, Suite]]:
-    return ((Program(f"{source}  # {number}"), suite) for number in range(count))
+def sleeping_submissions(count: int) -> Iterator[tuple[Program, Suite]]:
+    source = f"import time; time.sleep({SLEEP_SECONDS}); print(input())"
+    return ((Program(f"{source}  # {number}"), SUITE) for number in range(count))
 
 
-def measure_weak_scaling() -> list[dict[str, float]]:
-    """Measure weak scaling: the slowdown with more nodes and the same amount of work per node."""
-    rows = []
-    source, suite = f"import time; time.sleep({SLEEP_SECONDS}); print(input())", Suite([Case(TEXT, TEXT)])
-    for nodes in NODES:
-        with start_cluster(nodes) as address, Sandbox(backend="ray", address=address, workers=WORKERS) as box:
-            list(box.judge_many(submissions(4 * box.workers, source, suite)))  # starts all workers
-            started = time.perf_counter()
-            judged = list(box.judge_many(submissions(PER_WORKER * box.workers, source, suite)))
-            seconds = time.perf_counter() - started
-        assert all(judgement.accepted for _, judgement in judged)
-        row = {"nodes": nodes, "workers": nodes * WORKERS, "per_second": len(judged) / seconds}
-        rows.append({**row, "share_of_ideal": PER_WORKER * SLEEP_SECONDS / seconds})
-    return rows
+def measure_weak_scaling(nodes: int) -> dict[str, float]:
+    """Return the rate of a cluster, and its share of the rate of workers without overhead."""
+    with start_cluster(nodes) as address, Sandbox(backend="ray", address=address, workers=WORKERS) as box:
+        list(box.judge_many(sleeping_submissions(4 * box.workers)))  # starts all workers
+        started = time.perf_counter()
+        judged = list(box.judge_many(sleeping_submissions(PER_WORKER * box.workers)))
+        seconds = time.perf_counter() - started
+    assert all(judgement.accepted for _, judgement in judged)
+    row = {"nodes": nodes, "workers": nodes * WORKERS, "per_second": len(judged) / seconds}
+    return {**row, "share_of_ideal": PER_WORKER * SLEEP_SECONDS / seconds}
 
 
 class SleepingBox:
     """A pool of workers that sleep as long as a judgement would take, and accept."""
 
-    workers = LARGE_WORKERS
+    workers = CALLER_WORKERS
 
     def __init__(self) -> None:
         self._requests: queue.SimpleQueue[tuple[JudgeRequest, Callable[[Judgement], None]]] = queue.SimpleQueue()
-        for _ in range(LARGE_WORKERS):
-            threading.Thread(target=self._wait, daemon=True).start()
+        for _ in range(CALLER_WORKERS):
+            threading.Thread(target=self._work, daemon=True).start()
 
     def submit(self, request: JudgeRequest, done: Callable[[Judgement], None]) -> None:
         self._requests.put((request, done))
 
     def close(self) -> None: ...
 
-    def _wait(self) -> None:
+    def _work(self) -> None:
         while True:
             request, done = self._requests.get()
             time.sleep(float(request.program.source))
-            suite = request.suite
-            accepted = CaseJudgement(Verdict.ACCEPTED, 0.01, 0.01, 1.0)
-            done(Judgement(Verdict.ACCEPTED, tuple(replace(accepted) for _ in suite.cases), len(suite.cases)))
+            n_cases = len(request.suite.cases)
+            cases = tuple(CaseJudgement(Verdict.ACCEPTED, 0.01, 0.01, 1.0) for _ in range(n_cases))
+            done(Judgement(Verdict.ACCEPTED, cases, n_cases))
 
 
 class SleepingSupervisor(NodeSupervisor):
@@ -106,46 +97,27 @@ class SleepingSupervisor(NodeSupervisor):
 
     def start(self, *about: Any) -> tuple[int, dict[str, str]]:
         self._box = SleepingBox()  # type: ignore[assignment]
-        return LARGE_WORKERS, {}
+        return CALLER_WORKERS, {}
 
 
-def measure_caller(nodes: int = 2) -> list[dict[str, float]]:
-    """Return the CPU time that the calling process spends per submission, its Ray threads included.
-
-    The CPU time of the idle process is subtracted.
-    """
+def measure_caller() -> list[dict[str, float]]:
+    """Return the CPU time of the calling process per submission, minus that of the idle process."""
     rows = []
     real, backend.NodeSupervisor = backend.NodeSupervisor, SleepingSupervisor  # type: ignore[misc]
-    with start_cluster(nodes) as address, Sandbox(backend="ray", address=address) as box:
-        idle = measure_cpu(lambda: time.sleep(5)) / 5
+    with start_cluster(CALLER_NODES) as address, Sandbox(backend="ray", address=address) as box:
+        idle_began = time.process_time()
+        time.sleep(CALLER_SECONDS)
+        idle = (time.process_time() - idle_began) / CALLER_SECONDS
         for kilobytes, wait_seconds in ((4, 0.1), (4, 1.0), (100, 0.1), (100, 1.0)):
-            count = int(ROUND_SECONDS / wait_seconds) * box.workers
+            count = int(CALLER_SECONDS / wait_seconds) * box.workers
             pairs = [(Program(f"{wait_seconds}"), make_suite(kilobytes, number)) for number in range(count)]
-            started = time.perf_counter()
-            cpu = measure_cpu(lambda: sum(1 for _ in box.judge_many(pairs)))  # noqa: B023
-            seconds = time.perf_counter() - started
-            rows.append(
-                {
-                    "kilobytes": kilobytes,
-                    "seconds": wait_seconds,
-                    "per_second": count / seconds,
-                    "cpu_milliseconds": (cpu - idle * seconds) / count * 1e3,
-                }
-            )
+            began, cpu_began = time.perf_counter(), time.process_time()
+            assert len(list(box.judge_many(pairs))) == count
+            seconds, cpu = time.perf_counter() - began, time.process_time() - cpu_began
+            milliseconds = (cpu - idle * seconds) / count * 1e3
+            rows.append({"kilobytes": kilobytes, "seconds": wait_seconds, "cpu_milliseconds": milliseconds})
     backend.NodeSupervisor = real  # type: ignore[misc]
     return rows
-
-
-def extrapolate(row: dict[str, float]) -> dict[str, float]:
-    """Return the submissions and megabytes per second, and the cores of the caller, that keep LARGE_NODES busy."""
-    per_second = LARGE_NODES * LARGE_WORKERS / row["seconds"]
-    return {
-        "kilobytes": row["kilobytes"],
-        "seconds": row["seconds"],
-        "per_second": per_second,
-        "megabytes_per_second": per_second * row["kilobytes"] / 1e3,
-        "processors": per_second * row["cpu_milliseconds"] / 1e3,
-    }
 
 
 def make_suite(kilobytes: int, number: int) -> Suite:
@@ -154,23 +126,9 @@ def make_suite(kilobytes: int, number: int) -> Suite:
     return Suite([Case(f"{number} {case} {half}", f"{case} {number} {half}") for case in range(15)])
 
 
-def measure_cpu(function: Callable[[], object]) -> float:
-    before = time.process_time()
-    function()
-    return time.process_time() - before
-
-
 def main() -> None:
-    caller = measure_caller()
-    results = {
-        "machine": describe_machine(),
-        "sleep_seconds": SLEEP_SECONDS,
-        "weak_scaling": measure_weak_scaling(),
-        "workers_of_a_large_node": LARGE_WORKERS,
-        "asking": caller,
-        "hundred_nodes": [extrapolate(row) for row in caller],
-    }
-    save_results("ray", results)
+    rows = [measure_weak_scaling(nodes) for nodes in NODES]
+    save_results("ray", {"machine": describe_machine(), "weak_scaling": rows, "caller": measure_caller()})
 
 
 if __name__ == "__main__":

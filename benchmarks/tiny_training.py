@@ -1,4 +1,4 @@
-"""Training runs of the tiny model of `make learn` on CPUs: their commands, and plots of their curves."""
+"""Training runs of tiny models on CPUs: their commands, and plots of their curves."""
 
 import sys
 from collections.abc import Iterable, Sequence

@@ -2,14 +2,12 @@
 
     python -m benchmarks.asynchrony.real     # after `make learn`; about four minutes for each pipeline
 
-The engine sleeps SLEEP_SECONDS after each step. This makes it the bottleneck, as engines are with long completions.
-Rewards are computed on the learner's core. The simulation gets the speed of engine and learner in the synchronous run,
-and the lengths of completions in the order in which an asynchronous run dispatched them, and predicts the time of a
-step in all runs. Times of steps are means, since the rare long completions make a pipeline wait.
+The engine sleeps SLEEP_SECONDS after each step, so it is the bottleneck, as with long completions. Rewards are computed
+on the learner's core. The simulation uses the speeds of engine and learner in the synchronous run, and the lengths of
+completions in an asynchronous run. Step times are means, because long completions are rare and stall a pipeline.
 
-Engines keep sampling while a run evaluates, so there are two runs of each mode: one with evaluations measures the steps
-until pass@1 reaches GOAL, and one without them measures the time of a step. The benchmark adds to
-results/asynchrony.json.
+Engines keep sampling while a run evaluates. So each mode has a run with evaluations, which measures the steps until
+pass@1 reaches GOAL, and one without them, which measures the time of a step.
 """
 
 import os
@@ -121,18 +119,17 @@ def _pin_engines(pid: int, stop: threading.Event) -> None:
             continue  # the thread has just ended
 
 
-def read_learning(folder: Path) -> dict[str, Any]:
-    """Return the first step at which pass@1 reached the goal, and the last pass@1 of a run."""
-    curve = pass_at_1_curve(read_metrics(folder))
-    return {"steps_to_goal": next((step for step, passed in curve if passed >= GOAL), None), "pass@1": curve[-1][1]}
+def steps_to_goal(folder: Path) -> int | None:
+    """Return the first step at which pass@1 reached the goal; None if it did not."""
+    return next((step for step, passed in pass_at_1_curve(read_metrics(folder)) if passed >= GOAL), None)
 
 
 def measured_steps(folder: Path) -> list[dict[str, Any]]:
     return [line for line in read_metrics(folder) if "step_time" in line][_WARM_UP_STEPS:]
 
 
-def read_speed(folder: Path) -> dict[str, Any]:
-    """Return the mean time of a run's steps, the shares of waiting, and staleness."""
+def read_speed(folder: Path) -> dict[str, float]:
+    """Return the means over a run's steps of their seconds, idle shares, and staleness."""
     metrics = {
         "step_seconds": "step_time",
         "learner_idle_share": "idle/trainer",
@@ -140,8 +137,7 @@ def read_speed(folder: Path) -> dict[str, Any]:
         "staleness_mean": "staleness/mean",
     }
     steps = measured_steps(folder)
-    means = {name: round(fmean(step[metric] for step in steps), 3) for name, metric in metrics.items()}
-    return {**means, "staleness_max": max(step["staleness/max"] for step in steps)}
+    return {name: round(fmean(step[metric] for step in steps), 3) for name, metric in metrics.items()}
 
 
 def part_seconds(folder: Path) -> dict[str, list[float]]:
@@ -188,9 +184,9 @@ def main() -> None:
     for name, mode in _MODES.items():
         began = time.monotonic()
         folders = [train(name, mode, evaluates=evaluates) for evaluates in (False, True)]
-        run = read_speed(folders[0]) | read_learning(folders[1])
-        goal = run["steps_to_goal"]
-        real["runs"][name] = {"seconds_to_goal": goal and round(goal * run["step_seconds"], 1), **run}
+        run, goal = read_speed(folders[0]), steps_to_goal(folders[1])
+        seconds = goal and round(goal * run["step_seconds"], 1)
+        real["runs"][name] = {"seconds_to_goal": seconds, "steps_to_goal": goal, **run}
         print(name, real["runs"][name], f"in {time.monotonic() - began:.0f} s", flush=True)
     for name, mode in _MODES.items():
         workload, layout = calibrate(RUNS / "sync")

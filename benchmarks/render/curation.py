@@ -15,7 +15,7 @@ _DEDUP_ENGINES = {
 
 
 def render_build(measured: dict[str, Any]) -> str:
-    """Return a line about a build with programs, a table about synthetic rows, and one about a Ray cluster."""
+    """Return a paragraph and tables about a build with programs, and a table about synthetic rows."""
     parts = []
     if programs := measured.get("programs"):
         build = programs["measured"]
@@ -39,13 +39,6 @@ def render_build(measured: dict[str, Any]) -> str:
         )  # fmt: skip
         about = f"`curate build-dataset` without programs. Measured on {rows['machine']}."
         parts += [table("r", heads, cells), about]
-    if ray := measured.get("ray"):
-        cells = (
-            (build["nodes"], build["workers"], f"{build['rows_per_second']:.1f}", f"{build['share_of_ideal']:.2f}")
-            for build in ray["measured"]
-        )
-        about = f"`curate build-dataset --backend ray` with solutions that sleep. Measured on {ray['machine']}."
-        parts += [table("r", ("Ray nodes", "workers", "rows per second", "share of ideal"), cells), about]
     return "\n\n".join(parts)
 
 

@@ -29,20 +29,6 @@ def _latency_cells(row: tuple[str, dict[str, float], float | None]) -> list[str]
     return [name, f"{times['p50']:.2f}", p99, f"{per_second:.0f}" if per_second else ""]
 
 
-def render_supervisor(measured: dict[str, Any]) -> str:
-    by_call = {(row["workers"], row["call"]): row for row in measured["rows"]}
-    rows = []
-    for workers in dict.fromkeys(row["workers"] for row in measured["rows"]):
-        rows.append([str(workers)])
-        for row in (by_call[workers, call] for call in ("judge_many", "judge")):
-            rows[-1] += [f"{row['per_second']:,.0f}", f"{row['cpu_microseconds']:.0f}"]
-    heads = ("workers of one process", "judgements per second, `judge_many`", "CPU µs", "`judge`", "CPU µs")
-    return table("r", heads, rows) + (
-        f"\n\nSuites of {measured['cases']} cases; the workers only sleep {measured['sleep_seconds'] * 1e3:g} ms and"
-        f" answer. CPU time is that of the process that hands out. Measured on {measured['machine']}."
-    )
-
-
 def render_calls(measured: dict[str, Any]) -> str:
     right, wrong = measured["right"], measured["wrong"]
     rows = []
@@ -79,23 +65,14 @@ def render_service(measured: dict[str, Any]) -> str:
         f" {same['in_process_before']:.0f} and {new['in_process_before']:.0f})."
         f" {crowd['clients']} clients with {crowd['submissions']:,} mixed submissions:"
         f" {crowd['false_time_limits']} false time limits, {sum(crowd['wrong_verdicts'].values())} wrong verdicts,"
-        f" {crowd['leaked_processes']} processes left.{_render_hostile(measured.get('hostile'))}"
-        f" Measured on {measured['machine']}."
+        f" {crowd['leaked_processes']} processes left. Measured on {measured['machine']}."
     )
 
 
-def _render_hostile(measured: dict[str, Any] | None) -> str:
-    if measured is None:
-        return ""
-    shares = ", ".join(f"{behavior} {found['share']:.0%}" for behavior, found in measured["behaviours"].items())
-    clients = measured["clients"]
-    return f" Beside one hostile client, {clients} others get this share of their throughput without it: {shares}."
-
-
 def render_front_ends(measured: dict[str, Any]) -> str:
-    alone, busiest = measured["dispatcher"], measured["rows"][-1]
+    busiest = measured["rows"][-1]
     front_ends = busiest["processes"] * 1e6 / busiest["front_end_cpu_microseconds"]
-    dispatcher = 1e6 / busiest["dispatcher_cpu_microseconds"], 1e6 / alone["cpu_microseconds"]
+    dispatcher = 1e6 / busiest["dispatcher_cpu_microseconds"]
     rows = (
         (row["processes"], *(f"{row[f'{process}_cpu_microseconds']:.0f}" for process in ("front_end", "dispatcher")))
         for row in measured["rows"]
@@ -103,13 +80,9 @@ def render_front_ends(measured: dict[str, Any]) -> str:
     heads = ("`curate serve --processes`", "CPU µs of a request in the front end", "in the dispatcher")
     return table("r", heads, rows) + (
         f"\n\nRequests with one test to {measured['workers']} workers that only sleep"
-        f" {measured['sleep_seconds'] * 1e3:g} ms and answer. Many requests at once cost the dispatcher less:"
-        f" {alone['cpu_microseconds']:.0f} µs if one process sends what sixteen front ends would send"
-        f" ({alone['per_second']:,.0f} requests per second on these cores, with a load of"
-        f" {measured['load_before']:.0f} from other work)."
-        f" So {busiest['processes']} front ends with a core each would be busy at"
-        f" {front_ends:,.0f} requests per second, and the dispatcher at {dispatcher[0]:,.0f} to {dispatcher[1]:,.0f};"
-        f" computed, not measured. Measured on {measured['machine']}."
+        f" {measured['sleep_seconds'] * 1e3:g} ms and answer. So {busiest['processes']} front ends with a core each"
+        f" would be busy at {front_ends:,.0f} requests per second, and the dispatcher at {dispatcher:,.0f}; computed,"
+        f" not measured. Measured on {measured['machine']}."
     )
 
 
@@ -142,7 +115,6 @@ def render_soak(measured: dict[str, Any]) -> str:
 
 RENDERERS = {
     "sandbox": render_sandbox,
-    "supervisor": render_supervisor,
     "calls": render_calls,
     "docker": render_docker,
     "ray": render_ray,

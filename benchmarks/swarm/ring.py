@@ -1,5 +1,7 @@
-"""A discrete-event simulation of a swarm: a trainer, its broadcasts, and nodes that join and disappear. It dispatches
-groups and takes batches by train/asynchronous/staleness.py, and nodes follow train/swarm/node_lifecycle.py."""
+"""A discrete-event simulation of a swarm: a trainer, its broadcasts, and nodes that join and disappear.
+
+train/asynchronous/staleness.py dispatches groups and selects batches; nodes follow train/swarm/node_lifecycle.py.
+"""
 
 import random
 from collections import Counter
@@ -65,7 +67,7 @@ class Swarm:
 
     at_once        groups that a node samples at once
     spare          spare capacity of the nodes; 0.25: they can sample a quarter more than the trainer uses
-    speed_sigma    standard deviation of the logarithm of the nodes' speeds; their mean is 1
+    speed_sigma    standard deviation of the logarithm of node speeds, whose mean is 1
     length_sigma   the same for the time that a group takes on one node
     churn          share of the nodes that disappear per hour, each replaced by another
     lease_seconds  time after which a group is dispatched to another node
@@ -87,22 +89,14 @@ class Swarm:
 
 @dataclass(frozen=True, slots=True)
 class RingResult:
-    """Measurements after the first steps.
+    """Measurements after the warm-up.
 
-    step_seconds    from batch to batch
-    trainer_idle    share of the time
-    nodes_idle      idle share of the nodes' slots, downloads included
-    lost            leases expired or lost with their node, per group trained on
-    suspended       nodes suspended for expired leases
-    staleness_mean  versions between a group's start version and its training
+    trainer_idle  share of the time
+    lost          leases expired or lost with their node, per group trained on
     """
 
-    step_seconds: float
     trainer_idle: float
-    nodes_idle: float
     lost: float
-    suspended: int
-    staleness_mean: float
 
 
 def simulate(ring: Ring, swarm: Swarm, staleness: int, *, steps: int = 30, seed: int = 0) -> RingResult:
@@ -140,31 +134,21 @@ class _Simulation:
         self._start_versions: dict[int, int] = {}  # start versions of groups dispatched and neither used nor lost
         self._ready: dict[int, int] = {}  # start versions of verified groups
         self._awaited: Counter[int] = Counter()  # groups dispatched and not ready, by start version
-        self._n_dispatched = self._cuts = self._version = 0
+        self._n_dispatched = self._n_batches = self._version = 0
         self._is_training = False
-        self._cut_at: list[float] = []
-        self._staleness_sum = 0
-        self._n_lost = self._n_suspended = 0
-        self._sampled_seconds = 0.0
+        self._began_at: list[float] = []  # start of each training step
+        self._n_lost = 0
 
     def outcome(self) -> RingResult:
         for _ in range(self._swarm.nodes):
             self._join(healthy=True)
-        while len(self._cut_at) < self._last:
+        while len(self._began_at) < self._last:
             self._now, _, action = heappop(self._events)
             action()
-        seconds = self._cut_at[-1] - self._cut_at[self._first - 1]
+        seconds = self._began_at[-1] - self._began_at[self._first - 1]
         steps = self._last - self._first
-        groups = steps * self._swarm.groups
-        slots = self._swarm.nodes * self._swarm.at_once
-        return RingResult(
-            step_seconds=seconds / steps,
-            trainer_idle=max(0.0, 1 - steps * self._ring.step / seconds),
-            nodes_idle=1 - self._sampled_seconds / seconds / slots,
-            lost=self._n_lost / groups,
-            suspended=self._n_suspended,
-            staleness_mean=self._staleness_sum / groups,
-        )
+        idle = max(0.0, 1 - steps * self._ring.step / seconds)
+        return RingResult(idle, self._n_lost / (steps * self._swarm.groups))
 
     def _at(self, seconds: float, action: Callable[[], None]) -> None:
         self._n_events += 1
@@ -226,7 +210,7 @@ class _Simulation:
     def _free_capacity(self, node: _Node) -> int:
         groups, outstanding = self._swarm.groups, len(self._start_versions)
         return dispatch_capacity(
-            node.loaded, self._cuts, outstanding, prompts=groups, staleness=self._staleness, steps=_NO_LAST_STEP
+            node.loaded, self._n_batches, outstanding, prompts=groups, staleness=self._staleness, steps=_NO_LAST_STEP
         )
 
     def _start_lease(self, node: _Node, lease: _Lease) -> None:
@@ -234,14 +218,13 @@ class _Simulation:
         sigma = self._swarm.length_sigma
         seconds = self._ring.generate / node.speed * exp(self._rng.gauss(-sigma * sigma / 2, sigma))
         if seconds <= self._swarm.lease_seconds:
-            self._at(seconds, partial(self._finish_sampling, node, lease, seconds))
+            self._at(seconds, partial(self._finish_sampling, node, lease))
         else:
             self._at(self._swarm.lease_seconds, partial(self._expire, node, lease))
 
-    def _finish_sampling(self, node: _Node, lease: _Lease, seconds: float) -> None:
+    def _finish_sampling(self, node: _Node, lease: _Lease) -> None:
         if lease.ended or not node.is_present:
             return
-        self._sampled_seconds += seconds
         node.running.remove(lease)
         self._at(self._ring.upload + self._ring.verify, partial(self._accept, node, lease))
         self._dispatch(node)
@@ -261,7 +244,6 @@ class _Simulation:
         node.life, _ = next_state(node.life, NodeEvent.EXPIRED, self._now)
         self._lose(lease)
         if node.life.state is NodeState.SUSPENDED:
-            self._n_suspended += 1
             self._remove(node)
         else:
             self._dispatch(node)
@@ -295,16 +277,12 @@ class _Simulation:
         if chosen is None:
             return
         for number in chosen:
-            start_version = self._ready.pop(number)
-            del self._start_versions[number]
-            if len(self._cut_at) >= self._first:
-                self._staleness_sum += self._version - start_version
-        self._cuts += 1
+            del self._ready[number], self._start_versions[number]
+        self._n_batches += 1
         self._is_training = True
-        self._cut_at.append(self._now)
-        if len(self._cut_at) == self._first:  # the warm-up ends: start counting
-            self._n_lost = self._n_suspended = 0
-            self._sampled_seconds = 0.0
+        self._began_at.append(self._now)
+        if len(self._began_at) == self._first:  # the warm-up ends: start counting
+            self._n_lost = 0
         self._at(self._ring.step, self._finish_step)
 
     def _finish_step(self) -> None:

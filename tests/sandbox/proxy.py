@@ -5,10 +5,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import nginx
 import pytest
 from serving import Service
-
-from benchmarks import nginx
 
 
 @contextmanager

@@ -5,11 +5,11 @@ import os
 from collections.abc import Iterator
 from http import HTTPStatus
 
+import nginx
 import pytest
 import swarms
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from benchmarks import nginx
 from train.swarm.client import SignedClient
 from train.swarm.requests import new_head, sign_request
 from train.swarm.signatures import public_key_bytes
