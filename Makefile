@@ -77,7 +77,6 @@ docs: $(READY) $(DOCS)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.sandbox
-	$(BIN)/python -m benchmarks.docker
 	$(BIN)/python -m benchmarks.ray
 	$(BIN)/python -m benchmarks.service
 	$(BIN)/python -m benchmarks.build

@@ -1,14 +1,11 @@
-"""Measure the effect of staleness on a tiny model, with the decoupled objective and with the naive one.
+"""The effect of staleness on a tiny model, with the decoupled objective and with the naive one.
 
     python -m benchmarks.ablation              # all missing runs: two objectives, five bounds, three seeds
     python -m benchmarks.ablation --draw       # only read the results in runs/ablation
 
-The problems, the model and the settings are those of `make learn`, which must have run for the same seeds. Each run is
-asynchronous; only the bound and the objective differ. To reach the staleness on two cores, the engine samples all
-groups within the bound at once: each group is trained on `staleness` updates after its dispatch, and every update
-interrupts it. The results have the mean staleness reached.
-
-The benchmark writes results/ablation.json and docs/staleness.svg.
+Problems, model and settings are those of `make learn`, which must have run for the same seeds. The engine samples all
+groups within the bound at once, so each group is trained on `staleness` updates after its dispatch. The benchmark also
+writes docs/staleness.svg.
 """
 
 import os
@@ -16,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -26,6 +24,7 @@ from benchmarks.record import ROOT, describe_machine, save_results
 from benchmarks.tiny_training import (
     LEARN,
     VLLM_ON_CPU,
+    has_model,
     pass_at_1_curve,
     plot_curves,
     save_plot,
@@ -46,15 +45,12 @@ _UNCHECKED = (
     "from train.config import checks; checks.check_config = lambda config: None; "
     "from curate.commands.main import main; main()"
 )
-_MEAN_METRICS = ("staleness/mean", "groups/age_mean", "answers/spans", "mismatch/kl", "entropy", "step_time")
 _LABELS = {"naive": "naive: ratio to the sampler's probabilities", "decoupled": "decoupled (AReaL)"}
 _COLORS = {0: "#222222", 1: "#1f5fa8", 2: "#2a9d6f", 4: "#c77d1a", 8: "#b03a3a"}
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One run of the ablation."""
-
     objective: str
     bound: int
     seed: int
@@ -62,10 +58,6 @@ class Trial:
     @property
     def folder(self) -> Path:
         return ROOT / "runs" / "ablation" / f"seed-{self.seed}" / f"{self.objective}-{self.bound}"
-
-    @property
-    def is_finished(self) -> bool:
-        return (self.folder / "model" / "config.json").exists()
 
     def train(self) -> None:
         """Run `curate train`, which resumes an interrupted run."""
@@ -82,30 +74,26 @@ class Trial:
         subprocess.run(command, cwd=ROOT, env={**os.environ, **VLLM_ON_CPU}, check=True)
 
     def read(self) -> dict[str, Any]:
-        """Return pass@1 by step, the maximal staleness, and the means of staleness and mismatch metrics."""
+        """Return pass@1 by step, and the mean staleness of tokens and of groups."""
         lines = read_metrics(self.folder)
-        trained = [line for line in lines if line["step"]]
-        known = {name: [line[name] for line in trained if line.get(name) is not None] for name in _MEAN_METRICS}
-        return {
-            "pass@1": pass_at_1_curve(lines),
-            **{name: round(fmean(values), 4) for name, values in known.items()},
-            "staleness/max": max(line["staleness/max"] for line in trained),
+        means = {
+            name: round(fmean(line[name] for line in lines if line.get(name) is not None), 4)
+            for name in ("staleness/mean", "groups/age_mean")
         }
+        return {"pass@1": pass_at_1_curve(lines), **means}
 
 
 def all_trials() -> Iterator[Trial]:
-    """Yield all runs, seed by seed, so that an interrupted benchmark has complete seeds."""
-    for seed in SEEDS:
-        for bound in STALENESS_BOUNDS:
-            for objective in OBJECTIVES:
-                yield Trial(objective, bound, seed)
+    """Yield all runs, seed by seed: an interrupted benchmark then has complete seeds."""
+    for seed, bound, objective in product(SEEDS, STALENESS_BOUNDS, OBJECTIVES):
+        yield Trial(objective, bound, seed)
 
 
 def read_finished() -> dict[str, Any]:
     """Return the results of the finished runs by objective, bound and seed."""
     found: dict[str, Any] = {objective: {str(bound): {} for bound in STALENESS_BOUNDS} for objective in OBJECTIVES}
     for trial in all_trials():
-        if trial.is_finished:
+        if has_model(trial.folder):
             found[trial.objective][str(trial.bound)][str(trial.seed)] = trial.read()
     return found
 
@@ -125,7 +113,7 @@ def draw(results: dict[str, Any]) -> None:
 
 def main() -> None:
     for trial in all_trials() if "--draw" not in sys.argv[1:] else ():
-        if trial.is_finished:
+        if has_model(trial.folder):
             continue
         if not (LEARN / f"seed-{trial.seed}" / "band").exists():
             sys.exit(f"seed {trial.seed} has no problems and no model yet; type: make learn SEED={trial.seed}")

@@ -1,12 +1,9 @@
-"""Compare the CPU time of judging call suites with LiveCodeBench's own grader, which runs programs in its own process.
-
-    python -m benchmarks.calls DATA GRADER
+"""CPU time of judging call suites, compared with LiveCodeBench's grader:  python -m benchmarks.calls DATA GRADER
 
 DATA holds rows of LiveCodeBench in the folder livecodebench, and labels/livecodebench_references.jsonl with a right
 program for each. GRADER is a file that has LiveCodeBench's grader as `evaluate_generations`, such as
-lighteval/tasks/tasks/lcb/codegen_metrics.py in the wheel of lighteval 0.13. Both judge the same programs on the same
-tests, in turns: right programs, and wrong ones derived from them. The CPU time of all processes is measured, without
-that of the start: the import of the grader's modules, and the start of a Sandbox.
+lighteval/tasks/tasks/lcb/codegen_metrics.py in the wheel of lighteval 0.13. Both judge right programs and mutants of
+them, in turns. Their CPU time excludes the start: the import of the grader's modules, and the start of a Sandbox.
 """
 
 import importlib.util
@@ -15,7 +12,6 @@ import os
 import statistics
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,50 +26,35 @@ ROUNDS = 3
 WRONG_PROGRAMS = 2  # for each problem
 GRADER_SECONDS = 60  # the grader's limit of a test; its default, 6 s of wall time, fails on a busy machine
 
-
-@dataclass(frozen=True, slots=True)
-class CallSubmission:
-    source: str
-    suite: Suite
+Submission = tuple[Program, Suite]
+TRIVIAL = Program("def f(x): return x"), Suite([Case("[1]", "1")], entry_point="f")
 
 
-TRIVIAL = CallSubmission("def f(x): return x", Suite([Case("[1]", "1")], entry_point="f"))
-
-
-@dataclass(frozen=True, slots=True)
-class JudgingCost:
-    """The CPU time of judging submissions, and which of them are accepted."""
-
-    cpu_seconds: float
-    accepted: tuple[bool, ...]
-
-
-def read_submissions(data: Path) -> tuple[list[CallSubmission], list[CallSubmission]]:
+def read_submissions(data: Path) -> tuple[list[Submission], list[Submission]]:
     """Return right programs and wrong ones for the call suites."""
     lines = (data / "labels" / "livecodebench_references.jsonl").read_text().splitlines()
     references = {f"livecodebench/{row['id']}": row["code"] for row in map(json.loads, lines)}
     problems = livecodebench.read(locate(str(data / "livecodebench")))
-    suites = {
-        problem.id: problem.tests
+    right = [
+        (Program(references[problem.id]), problem.tests)
         for problem in problems
         if isinstance(problem, Problem) and problem.tests.entry_point and problem.id in references
-    }
-    right = [CallSubmission(references[id], suite) for id, suite in suites.items()]
+    ]
     wrong = [
-        CallSubmission(mutant.source, one.suite)
-        for one in right
-        for mutant in mutants(one.source, one.suite, n_shown_cases=0, seed=1, max_count=WRONG_PROGRAMS)
+        (Program(mutant.source), suite)
+        for program, suite in right
+        for mutant in mutants(program.source, suite, n_shown_cases=0, seed=1, max_count=WRONG_PROGRAMS)
     ]
     return right, wrong
 
 
-def measure_cost(judge: Callable[[], Sequence[bool]]) -> JudgingCost:
-    """Call a function in a forked process, and return the CPU time of it and its children."""
+def measure_cost(judge: Callable[[], Sequence[bool]]) -> tuple[float, list[bool]]:
+    """Call a function in a forked process; return the CPU seconds of it and its children, and its result."""
     source, sink = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(source)
-        accepted = [bool(each) for each in judge()]
+        accepted = judge()
         with os.fdopen(sink, "w") as file:
             json.dump([sum(os.times()[:4]), accepted], file)
         os._exit(0)
@@ -81,20 +62,20 @@ def measure_cost(judge: Callable[[], Sequence[bool]]) -> JudgingCost:
     with os.fdopen(source) as file:
         seconds, accepted = json.load(file)
     os.waitpid(child, 0)
-    return JudgingCost(seconds, tuple(accepted))
+    return seconds, accepted
 
 
-def judge_with_sandbox(submissions: Sequence[CallSubmission]) -> list[bool]:
+def judge_with_sandbox(submissions: Sequence[Submission]) -> list[bool]:
     with Sandbox(workers=1) as box:
-        judged = dict(box.judge_many([(Program(one.source), one.suite) for one in submissions]))
+        judged = dict(box.judge_many(submissions))
         return [judged[index].accepted for index in range(len(submissions))]
 
 
-def judge_with_grader(grader: Any, submissions: Sequence[CallSubmission]) -> list[bool]:
-    samples = [{"input_output": json.dumps(_as_row(one.suite))} for one in submissions]
-    programs = [[one.source] for one in submissions]
+def judge_with_grader(grader: Any, submissions: Sequence[Submission]) -> list[bool]:
+    samples = [{"input_output": json.dumps(_as_row(suite))} for _, suite in submissions]
+    programs = [[program.source] for program, _ in submissions]
     codes = grader.evaluate_generations(samples, programs, num_process_evaluate=1, timeout=GRADER_SECONDS)
-    return [all(code > 0 for code in codes[index][0]) for index in range(len(submissions))]
+    return [bool(all(code > 0 for code in codes[index][0])) for index in range(len(submissions))]
 
 
 def _as_row(suite: Suite) -> dict[str, Any]:
@@ -102,23 +83,20 @@ def _as_row(suite: Suite) -> dict[str, Any]:
     return {"inputs": inputs, "outputs": [case.expected for case in suite.cases], "fn_name": suite.entry_point}
 
 
-def compare(grader: Any, submissions: Sequence[CallSubmission]) -> dict[str, Any]:
-    seconds: dict[str, list[float]] = {"ours": [], "theirs": [], "start": []}
+def compare(grader: Any, submissions: Sequence[Submission]) -> dict[str, Any]:
+    seconds: dict[str, list[float]] = {"ours": [], "theirs": []}
     for _ in range(ROUNDS):
-        start = measure_cost(lambda: judge_with_sandbox([TRIVIAL])).cpu_seconds
-        ours = measure_cost(lambda: judge_with_sandbox(submissions))
-        theirs = measure_cost(lambda: judge_with_grader(grader, submissions))
-        seconds["start"].append(start)
-        seconds["ours"].append(ours.cpu_seconds - start)
-        seconds["theirs"].append(theirs.cpu_seconds)
+        start, _ = measure_cost(lambda: judge_with_sandbox([TRIVIAL]))
+        our_seconds, ours = measure_cost(lambda: judge_with_sandbox(submissions))
+        their_seconds, theirs = measure_cost(lambda: judge_with_grader(grader, submissions))
+        seconds["ours"].append(our_seconds - start)
+        seconds["theirs"].append(their_seconds)
         print(seconds, flush=True)
     return {
         "programs": len(submissions),
-        "tests": sum(len(one.suite.cases) for one in submissions),
-        "accepted": {"ours": sum(ours.accepted), "theirs": sum(theirs.accepted)},
-        "different": sum(a != b for a, b in zip(ours.accepted, theirs.accepted, strict=True)),
+        "tests": sum(len(suite.cases) for _, suite in submissions),
+        "different": sum(a != b for a, b in zip(ours, theirs, strict=True)),
         "cpu_seconds": {name: statistics.median(values) for name, values in seconds.items()},
-        "all": seconds,
     }
 
 

@@ -1,19 +1,17 @@
 """Near-duplicate detection, from text to clusters: curate compared with datasketch, rensa and gaoya.
 
+    pip install rensa gaoya
     python -m benchmarks.dedup [--documents N ...] [--only ENGINE ...]     # default: 5000 and 100000, all engines
 
-rensa and gaoya are only needed for this comparison and are not part of the project: `pip install rensa gaoya` in the
-environment of the benchmark. Each engine runs in a separate process on the same file, with one text per line, and
-takes texts in order: a row that matches a kept one is removed and counts as its duplicate. The corpora are synthetic:
-statements of words with Zipf frequencies and a few sentences that many share, two fifths of them mutations of
-others. Rates are per second of CPU time, of all threads together. The true pairs are found independently of the
-engines, on sets of strings: at 5,000 documents by comparing all pairs, above that by comparing each mutation with its
-original.
+Each engine runs in its own process on the same file, and takes texts in order: a row that matches a kept one is removed
+and counts as its duplicate. The corpora are synthetic statements of words with Zipf frequencies, two fifths of them
+mutations of others. Rates are per second of CPU time, of all threads together. True pairs follow from sets of strings:
+up to 5,000 documents from all pairs, above that from each mutation and its original.
 
     recall     share of the pairs with Jaccard similarity >= 0.7 of which at least one row is removed
     precision  share of the removed rows with Jaccard similarity >= 0.7 to the row kept instead
 
-If there are more than 50,000 pairs or removed rows, a random sample of 50,000 is examined.
+Of more than 50,000 pairs or removed rows, a random sample of 50,000 is compared.
 """
 
 import argparse
@@ -50,8 +48,8 @@ def write_corpus(path: Path, documents: int, *, seed: int = 0) -> dict[int, int]
 
     def original() -> str:
         words = rng.choices(vocabulary, cum_weights=weights, k=rng.randint(120, 400))
-        for place in range(12, len(words), 17):
-            words[place] += rng.choice((".", ",", ".\n", ":", ".\n\n"))
+        for index in range(12, len(words), 17):
+            words[index] += rng.choice((".", ",", ".\n", ":", ".\n\n"))
         for _ in range(rng.randint(0, 3)):  # sentences that many statements share, such as constraints
             words.insert(rng.randrange(len(words)), rng.choice(common))
         return " ".join(words)
@@ -60,8 +58,8 @@ def write_corpus(path: Path, documents: int, *, seed: int = 0) -> dict[int, int]
         words = text.split(" ")
         kind = rng.randrange(5)
         if kind == 0:  # words replaced
-            for place in rng.sample(range(len(words)), max(1, int(len(words) * rng.uniform(0.005, 0.06)))):
-                words[place] = rng.choice(vocabulary)
+            for index in rng.sample(range(len(words)), max(1, int(len(words) * rng.uniform(0.005, 0.06)))):
+                words[index] = rng.choice(vocabulary)
         elif kind == 1:  # layout changed
             words = [f"${word}$" if rng.random() < 0.05 else word.capitalize() for word in words]
         elif kind == 2:  # end cut off
@@ -82,7 +80,7 @@ def write_corpus(path: Path, documents: int, *, seed: int = 0) -> dict[int, int]
                 text = mutation(text)
             else:
                 text = original()
-                # Rows to mutate are drawn from the whole file, without holding all of it in memory.
+                # Sample the rows to mutate from the whole file without holding all of it in memory.
                 if len(recent) < 2_000:
                     recent.append((row, text))
                 else:
@@ -98,31 +96,33 @@ def read_texts(path: Path) -> Iterator[str]:
 
 
 def remove_plain(path: Path) -> Clusters:
-    """Use datasketch as its documentation shows it: a MinHash and an update for each shingle."""
-    from datasketch import MinHash, MinHashLSH
+    """Use datasketch as in its documentation: a MinHash and an update for each shingle."""
+    from datasketch import MinHash
 
-    index = MinHashLSH(threshold=THRESHOLD, num_perm=128)
-    removed = {}
-    for row, text in enumerate(read_texts(path)):
+    def sign(text: str) -> MinHash:
         signature = MinHash(num_perm=128)
         for shingle in string_shingles(text):
             signature.update(shingle.encode())
-        if found := index.query(signature):
-            removed[row] = min(found)
-        else:
-            index.insert(row, signature)
-    return removed
+        return signature
+
+    return _remove_with_lsh(map(sign, read_texts(path)))
 
 
 def remove_bulk(path: Path) -> Clusters:
-    """Use datasketch as fast as possible: signatures in bulk, and xxhash instead of SHA-1."""
+    """Use the fastest interface of datasketch: signatures in bulk, and xxhash instead of SHA-1."""
     import xxhash
-    from datasketch import MinHash, MinHashLSH
+    from datasketch import MinHash
+
+    sets = ([shingle.encode() for shingle in string_shingles(text)] for text in read_texts(path))
+    return _remove_with_lsh(MinHash.generator(sets, num_perm=128, hashfunc=xxhash.xxh32_intdigest))
+
+
+def _remove_with_lsh(signatures: Iterable[Any]) -> Clusters:
+    from datasketch import MinHashLSH
 
     index = MinHashLSH(threshold=THRESHOLD, num_perm=128)
     removed = {}
-    sets = ([shingle.encode() for shingle in string_shingles(text)] for text in read_texts(path))
-    for row, signature in enumerate(MinHash.generator(sets, num_perm=128, hashfunc=xxhash.xxh32_intdigest)):
+    for row, signature in enumerate(signatures):
         if found := index.query(signature):
             removed[row] = min(found)
         else:
@@ -131,7 +131,7 @@ def remove_bulk(path: Path) -> Clusters:
 
 
 def remove_rensa(path: Path) -> Clusters:
-    """Use rensa's R-MinHash in bulk and its LSH. The estimated similarity decides on candidates, as in its README."""
+    """Use rensa's R-MinHash in bulk and its LSH. Filter candidates by estimated similarity, as in its README."""
     from rensa import RMinHash, RMinHashLSH
 
     index = RMinHashLSH(threshold=THRESHOLD, num_perm=128, num_bands=16)
@@ -151,7 +151,7 @@ def remove_rensa(path: Path) -> Clusters:
 
 
 def remove_gaoya(path: Path) -> Clusters:
-    """Use gaoya's index, which splits and hashes the texts itself and checks candidates by estimated similarity."""
+    """Use gaoya's index, which splits and hashes texts, and filters candidates by estimated similarity."""
     from gaoya.minhash import MinHashStringIndex
 
     index = MinHashStringIndex(32, THRESHOLD, 25, 5, None, "word", True, (5, 5), "smallvec")
@@ -245,16 +245,16 @@ def find_true_pairs(corpus: Corpus, documents: int, originals: dict[int, int]) -
 
 
 def measure(engine: str, path: Path) -> None:
-    """Run an engine in this process, and print its use of resources and the removed rows."""
+    """Run an engine in this process. Print its CPU time, peak memory and removed rows as JSON."""
     with tempfile.TemporaryDirectory() as folder:
         few = Path(folder) / "corpus.txt"
         write_corpus(few, 20)
         ENGINES[engine](few)  # imports, outside the measurement
-    started, started_cpu = time.perf_counter(), time.process_time()
+    started = time.process_time()
     removed = ENGINES[engine](path)
-    cpu, wall = time.process_time() - started_cpu, time.perf_counter() - started
+    cpu = time.process_time() - started
     peak = int(re.findall(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())[0]) / 1024
-    print(json.dumps({"cpu_seconds": cpu, "wall_seconds": wall, "peak_mb": peak, "removed": list(removed.items())}))
+    print(json.dumps({"cpu_seconds": cpu, "peak_mb": peak, "removed": list(removed.items())}))
 
 
 def compare(documents: int, engines: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -269,17 +269,18 @@ def compare(documents: int, engines: Iterable[str]) -> Iterator[tuple[str, dict[
                 continue
             command = [sys.executable, "-m", "benchmarks.dedup", "--measure", engine, str(path)]
             found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-            removed: Clusters = dict(found.pop("removed"))
+            removed: Clusters = dict(found["removed"])
             inspected = sample_pairs(removed.items())
             right = sum(jaccard(corpus.shingles(row), corpus.shingles(kept)) >= THRESHOLD for row, kept in inspected)
-            found |= {
-                "documents_per_cpu_second": documents / found["cpu_seconds"],
-                "removed": len(removed),
-                "precision": right / len(inspected),
-                "true_pairs": len(pairs),
-                "recall": sum(one in removed or other in removed for one, other in pairs) / len(pairs),
-            }
-            yield engine, found
+            yield (
+                engine,
+                {
+                    "documents_per_cpu_second": documents / found["cpu_seconds"],
+                    "peak_mb": found["peak_mb"],
+                    "precision": right / len(inspected),
+                    "recall": sum(one in removed or other in removed for one, other in pairs) / len(pairs),
+                },
+            )
 
 
 def main() -> None:

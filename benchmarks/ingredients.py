@@ -1,14 +1,11 @@
-"""Measure what each ingredient of GRPO+ contributes on a tiny model.
+"""The contribution of each ingredient of GRPO+ on a tiny model.
 
-    python -m benchmarks.ingredients                 # all runs that are missing, three seeds of each
-    python -m benchmarks.ingredients --at-once 2     # two of them at the same time, each with one thread
+    python -m benchmarks.ingredients [--at-once 2]   # all missing runs, three seeds of each; two runs at a time
     python -m benchmarks.ingredients --draw          # only read the runs in runs/ingredients
 
 The problems take thinking aloud (examples/learn/aloud.py). "Tight" runs train with 32 tokens, too few for three in four
-of the problems; "roomy" ones with 96, enough for all. Evaluation allows 96. Each run differs in one setting from the
-run "as it is" with the same seed and limit; effects are means of these differences.
-
-The benchmark writes results/ingredients.json and docs/ablations.svg.
+of the problems; "roomy" ones with 96, enough for all. Each run differs in one setting from the run "as it is" with the
+same seed and limit; effects are means of these differences. The benchmark also writes docs/ablations.svg.
 """
 
 import argparse
@@ -22,7 +19,7 @@ from pathlib import Path
 from statistics import fmean
 
 from benchmarks.record import ROOT, describe_machine, save_results
-from benchmarks.tiny_training import PASSED, VLLM_ON_CPU, train_command
+from benchmarks.tiny_training import PASSED, VLLM_ON_CPU, has_model, train_command
 from train.run.metrics_log import read_metrics
 
 RUNS = ROOT / "runs" / "ingredients"
@@ -63,7 +60,7 @@ PLOT_LABELS = {  # of the tight runs in the figure
     "cut-off answers unknown": "cut-off answers left out of both",
     "short to long": "32 tokens, then 96",
 }
-_COLLAPSED_REWARD = 0.1  # a run whose last reward is lower has collapsed: no answer is right any more
+_COLLAPSED_REWARD = 0.1  # a run with a lower last reward has collapsed: no completion is right
 
 
 def run_command(*command: str) -> None:
@@ -73,8 +70,6 @@ def run_command(*command: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One run."""
-
     limit: str
     name: str
     seed: int
@@ -85,7 +80,7 @@ class Trial:
 
     @property
     def is_finished(self) -> bool:
-        return (self.folder / "model" / "config.json").exists() or self.has_collapsed
+        return has_model(self.folder) or self.has_collapsed
 
     @property
     def has_collapsed(self) -> bool:
@@ -121,15 +116,21 @@ class Trial:
         print(f"{self.limit}: {self.name}, seed {self.seed}{', collapsed' * self.has_collapsed}", flush=True)
 
     def read(self) -> dict[str, float]:
-        """Return the number of steps, pass@1 after the last one and as a mean of all evaluations, entropy over the last
-        ten steps, tokens of an evaluated answer, thousands of tokens sampled, and the largest norm of a gradient."""
+        """Return the number of steps and metrics.
+
+        last, mean  pass@1 after the last step, and the mean of all evaluations but the first
+        entropy     mean over the last ten steps
+        length      tokens of an evaluated completion
+        tokens      thousands of tokens sampled
+        grad_norm   largest norm of a gradient
+        """
         lines = read_metrics(self.folder)
         trained = [line for line in lines if line["step"]]
         scores = [line[PASSED] for line in lines if line.get(PASSED) is not None]
         return {
             "steps": trained[-1]["step"],
             "last": scores[-1],
-            "mean": fmean(scores[1:]),  # without that of the model before training
+            "mean": fmean(scores[1:]),
             "entropy": fmean(line["entropy"] for line in trained[-10:]),
             "length": [line["eval/mean_length"] for line in lines if line.get("eval/mean_length") is not None][-1],
             "tokens": lines[-1]["num_tokens"] / 1000,
@@ -156,7 +157,7 @@ def prepare() -> None:
 
 
 def all_trials() -> Iterator[Trial]:
-    """Yield all runs, seed by seed, so that an interrupted benchmark has complete seeds."""
+    """Yield all runs, seed by seed: an interrupted benchmark then has complete seeds."""
     for seed in SEEDS:
         for limit, names in VARIANTS.items():
             for name in names:
@@ -174,7 +175,6 @@ def read_finished() -> dict[str, dict[str, dict[str, dict[str, float]]]]:
 
 
 def draw() -> None:
-    """Draw the curves of the runs in PLOT_LABELS, as means of the seeds."""
     runs = [f"{label}={Trial('tight', name, seed).folder}" for seed in SEEDS for name, label in PLOT_LABELS.items()]
     run_command(CURATE, "plot", *runs, "--out", str(ROOT / "docs" / "ablations.svg"))
 

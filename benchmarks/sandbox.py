@@ -1,10 +1,8 @@
-"""Measure a trivial test in the sandbox with full isolation, in a plain subprocess, and in a fork of an interpreter.
+"""A trivial test in the sandbox, in a plain subprocess, and in a fork of an interpreter:  python -m benchmarks.sandbox
 
-    python -m benchmarks.sandbox
-
-They alternate in every round, so that other load on the machine affects them alike. Latency is measured one test at a
-time, from sending the input until the output is compared; `suite` is the sandbox's latency per test of a submission
-with fifty tests. Throughput is measured with one test per core at a time.
+They alternate in every round, so that other load on the machine affects them alike. Latency is that of one test at a
+time, from sending the input until the output is compared; `suite` is the latency per test of a submission with fifty
+tests. Throughput is that of one test per core at a time.
 """
 
 import json
@@ -13,7 +11,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -41,7 +39,7 @@ def run_subprocess() -> None:
 
 
 def run_fork(code: Any) -> None:
-    """Run the lower bound: fork, run the compiled program with files as stdin and stdout, and read its output."""
+    """Run the compiled program in a fork, with files as stdin and stdout, and read its output."""
     stdin, stdout = os.memfd_create("in"), os.memfd_create("out")
     os.pwrite(stdin, TEXT.encode(), 0)
     pid = os.fork()
@@ -58,7 +56,7 @@ def run_fork(code: Any) -> None:
 
 
 def serve_forks() -> None:
-    """Call run_fork from a warm interpreter: make a round for each line of input, and print the seconds of each."""
+    """Call run_fork from a warm interpreter: one round for each line of input. Print the seconds of each call."""
     import gc
 
     code = compile(SOURCE, "solution.py", "exec")
@@ -77,40 +75,21 @@ def time_calls(function: Callable[[], object], times: int = PER_ROUND) -> list[f
     return seconds
 
 
-def time_box(box: Sandbox, times: int = PER_ROUND) -> tuple[list[float], list[float]]:
-    """Return the seconds of submissions with one test, and the seconds per test of those with fifty."""
-    one = time_calls(lambda: box.judge(PROGRAM, ONE), times)
-    return one, [seconds / 50 for seconds in time_calls(lambda: box.judge(PROGRAM, FIFTY), times=4)]
-
-
-def tests_per_second(box: Sandbox, cores: int) -> float:
-    """Return the rate of a sandbox with a worker for each core."""
-    started = time.perf_counter()
-    judged = list(box.judge_many([(PROGRAM, FIFTY)] * (8 * cores)))
-    return len(judged) * 50 / (time.perf_counter() - started)
-
-
-def calls_per_second(function: Callable[[], object], times: int, threads: ThreadPoolExecutor) -> float:
-    started = time.perf_counter()
-    list(threads.map(lambda _: function(), range(times)))
-    return times / (time.perf_counter() - started)
-
-
 def start_python(code: str, *interpreter: str) -> Any:
     """Start an interpreter that gets the paths of this one as arguments."""
     command = [*interpreter, "-c", code, *sys.path]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def latencies() -> dict[str, list[float]]:
+def measure_latencies() -> dict[str, list[float]]:
+    """Return the seconds of each test."""
     seconds: dict[str, list[float]] = {name: [] for name in ("ours", "suite", "subprocess", "fork")}
     server = start_python(_FORK_SERVER, INTERPRETER, "-S")
     with Sandbox(workers=1) as box:
         box.judge(PROGRAM, ONE)
         for _ in range(ROUNDS):
-            one, fifty = time_box(box)
-            seconds["ours"] += one
-            seconds["suite"] += fifty
+            seconds["ours"] += time_calls(lambda: box.judge(PROGRAM, ONE))
+            seconds["suite"] += [each / 50 for each in time_calls(lambda: box.judge(PROGRAM, FIFTY), 4)]
             seconds["subprocess"] += time_calls(run_subprocess)
             print(file=server.stdin, flush=True)
             seconds["fork"] += json.loads(server.stdout.readline())
@@ -118,14 +97,16 @@ def latencies() -> dict[str, list[float]]:
     return seconds
 
 
-def throughputs(cores: int) -> dict[str, list[float]]:
+def measure_throughputs(cores: int) -> dict[str, list[float]]:
     """Return the tests per second and core, for each round."""
     rates: dict[str, list[float]] = {"ours": [], "subprocess": []}
     with Sandbox(workers=cores) as box, ThreadPoolExecutor(cores) as threads:
         list(box.judge_many([(PROGRAM, FIFTY)] * cores))
         for _ in range(ROUNDS):
-            rates["ours"].append(tests_per_second(box, cores) / cores)
-            rates["subprocess"].append(calls_per_second(run_subprocess, 50 * cores, threads) / cores)
+            [seconds] = time_calls(lambda: list(box.judge_many([(PROGRAM, FIFTY)] * (8 * cores))), 1)
+            rates["ours"].append(8 * 50 / seconds)
+            [seconds] = time_calls(lambda: list(threads.map(lambda _: run_subprocess(), range(50 * cores))), 1)
+            rates["subprocess"].append(50 / seconds)
     return rates
 
 
@@ -136,10 +117,10 @@ def judge_crowd(cores: int) -> dict[str, Any]:
     with Sandbox(workers=cores) as box, ThreadPoolExecutor(128) as threads:
         judged = list(threads.map(lambda _: box.judge(Program(source), suite), range(128)))
     late = sum(judgement.verdict is Verdict.TIME_LIMIT for judgement in judged)
-    return {"submissions": 128, "false_time_limits": late, "accepted": sum(j.accepted for j in judged)}
+    return {"submissions": 128, "false_time_limits": late}
 
 
-def idle_memory() -> dict[str, float]:
+def measure_idle_memory() -> dict[str, float]:
     """Return the memory in MB of an idle supervisor, and of one idle worker with its three processes."""
     supervisor = start_python(_IDLE_SANDBOX, sys.executable)
     supervisor.stdout.readline()
@@ -152,24 +133,20 @@ def idle_memory() -> dict[str, float]:
     return sizes
 
 
-def summarize_latencies(seconds: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
-    """Return median and 99th percentile in milliseconds, by name."""
-    return {name: {f"p{p}": percentile_ms(each, p) for p in (50, 99)} for name, each in seconds.items()}
-
-
-def medians(rates: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    return {name: statistics.median(values) for name, values in rates.items()}
-
-
 def main() -> None:
     cores = len(os.sched_getaffinity(0))
     results = {
         "machine": describe_machine(),
         "rounds": ROUNDS,
-        "milliseconds": summarize_latencies(latencies()),
-        "tests_per_second_and_core": medians(throughputs(cores)),
+        "milliseconds": {
+            name: {f"p{p}": percentile_ms(seconds, p) for p in (50, 99)}
+            for name, seconds in measure_latencies().items()
+        },
+        "tests_per_second_and_core": {
+            name: statistics.median(rates) for name, rates in measure_throughputs(cores).items()
+        },
         "crowd": judge_crowd(cores),
-        "memory_mb": idle_memory(),
+        "memory_mb": measure_idle_memory(),
     }
     save_results("sandbox", results)
 

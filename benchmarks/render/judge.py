@@ -42,19 +42,6 @@ def render_calls(measured: dict[str, Any]) -> str:
     )
 
 
-def render_docker(measured: dict[str, Any]) -> str:
-    latency, rate = measured["milliseconds"], measured["tests_per_second"]
-    rows = (
-        ("docker backend, each of a submission's tests", latency["docker_suite"], rate["docker"]),
-        ("docker backend, a submission with one test", latency["docker"], None),
-        ("local backend, each of a submission's tests", latency["local_suite"], rate["local"]),
-        ("local backend, a submission with one test", latency["local"], None),
-        ("`docker run --rm` for each test", latency["docker_run"], rate["docker_run"]),
-    )
-    heads = ("one trivial test", "p50 ms", "p99 ms", f"tests per second on {measured['cores']} cores")
-    return table("lr", heads, map(_latency_cells, rows)) + f"\n\nMeasured on {measured['machine']}."
-
-
 def render_service(measured: dict[str, Any]) -> str:
     run, crowd = measured["run_code"], measured["crowd"]
     same, new = run["same_program"], run["new_programs"]
@@ -116,7 +103,6 @@ def render_soak(measured: dict[str, Any]) -> str:
 RENDERERS = {
     "sandbox": render_sandbox,
     "calls": render_calls,
-    "docker": render_docker,
     "ray": render_ray,
     "service": render_service,
     "front_ends": render_front_ends,
