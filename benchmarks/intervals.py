@@ -1,19 +1,14 @@
-"""The coverage of the intervals of evaluations, and the rate of false significance, on synthetic problems.
+"""Coverage of the intervals of evaluations, and rate of false significance:  python -m benchmarks.intervals
 
-    python -m benchmarks.intervals     # two minutes
+Solve rates of synthetic problems have Beta distributions. Their unevenness, the correlation of two samples of one
+problem, goes from 0 (equal rates) to 1 (always or never solved). For each setting of mean rate, unevenness and
+difference, the 95% intervals of pass@1 and of the difference of two models are compared with the true means. The usual
+interval, for comparison, is the mean +- Student's t times the standard error.
 
-Solve rates of problems have Beta distributions, from equal rates (unevenness 0) to problems that are always or never
-solved (1); the unevenness is the correlation of two samples of a problem. Samples are drawn, and the 95% intervals of
-pass@1 and of the difference of two models are compared with the true means. Coverage is counted for each setting of
-mean rate, unevenness and difference; a table has its mean and its minimum over the settings. For comparison, it has the
-usual interval, mean +- Student's t times the standard error.
-
-    single      mean rates from 0.02 to 0.5, of which those above are mirror images
-    paired      mean rates from 0.02 to 0.98, differences of 0, 0.05 and 0.3. The second model has either unrelated
-                rates, or those of the first model with a part of the gap to 1 (or 0) closed
-    selection   how often one of the best models is significantly worse than the one ranked first
-
-The intervals are computed here for many evaluations at once; each run compares some with those of the product.
+    single     mean rates from 0.02 to 0.5; those above are mirror images
+    paired     mean rates from 0.02 to 0.98, differences of 0, 0.05 and 0.3. The second model has unrelated rates, or
+               those of the first with a part of the gap to 1 (or 0) closed
+    selection  how often one of the best models is significantly worse than the one ranked first
 """
 
 import random
@@ -84,8 +79,8 @@ def usual_bounds(values: Values) -> Bounds:
     return values.mean(1) - half, values.mean(1) + half
 
 
-def check(shares: Values, differences: Values, samples: int) -> None:
-    """Compare the first rows with the product."""
+def check_vectorized(shares: Values, differences: Values, samples: int) -> None:
+    """Compare the vectorized intervals of some rows with those of the product."""
     for row in range(5):
         counts = [(samples, round(share * samples)) for share in shares[row]]
         ours = [bound[row] for bound in solve_rate_bounds(shares, samples)]
@@ -159,13 +154,7 @@ def false_share(skills: Sequence[float], problems: int, samples: int) -> float:
 
 def main() -> None:
     rng = np.random.default_rng(0)
-    report: dict[str, Any] = {
-        "machine": describe_machine(),
-        "repeats": REPEATS,
-        "single": {},
-        "paired": {},
-        "selection": {},
-    }
+    report: dict[str, Any] = {"single": {}, "paired": {}, "selection": {}}
     for problems, samples in product(PROBLEMS, SAMPLES):
         found: dict[str, list[list[float]]] = {"single": [], "paired": []}
         for mean, shares in draw_single(rng, problems, samples):
@@ -176,14 +165,14 @@ def main() -> None:
             found["paired"].append(
                 [coverage(difference_bounds(values, samples), difference), coverage(usual_bounds(values), difference)]
             )
-            check(shares, values, samples)
+            check_vectorized(shares, values, samples)
         for kind, pairs in found.items():
             report[kind].setdefault(str(problems), {})[str(samples)] = summarize(*zip(*pairs, strict=True))
             print(kind, problems, samples, report[kind][str(problems)][str(samples)], flush=True)
     for (name, skills), samples in product(SKILLS.items(), SAMPLES):
         problems = 100 if samples == 1 else 30
         share = false_share(skills, problems, samples)
-        report["selection"].setdefault(name, {})[str(samples)] = {"problems": problems, "false": share}
+        report["selection"].setdefault(name, {})[str(samples)] = {"false": share}
         print(name, samples, share, flush=True)
     save_results("intervals", {"machine": describe_machine(), "repeats": REPEATS, **report})
 

@@ -1,11 +1,10 @@
-"""Compare the learner's planned memory with measurements of its own code on tensors without data.
+"""The learner's planned memory compared with measurements of its code on tensors without data.
 
     python -m benchmarks.memory   # about four minutes; needs no GPU and no weights
 
-For each model and number of GPUs, all layers of the policy make a forward and a backward pass in FakeTensorMode. With
-several GPUs, FSDP2 shards them over a fake process group. The peak counts weights, gradients, moments, and all live
-storages. The plan (train/run/memory.py) does not run FSDP2: it extrapolates from two and three layers. The kernels are
-those of a CPU, where attention keeps as much as the GPU kernel does. It writes results/memory.json.
+All layers of the policy make a forward and a backward pass in FakeTensorMode; on several GPUs, FSDP2 shards them over a
+fake process group. The peak counts weights, gradients, moments, and all live storages. The plan (train/run/memory.py)
+extrapolates from two and three layers without FSDP2. CPU attention keeps as much memory as the GPU kernel.
 """
 
 import subprocess

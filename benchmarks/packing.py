@@ -1,14 +1,8 @@
-"""The rows of a batch: packed to a budget of tokens, or as micro-batches of a fixed number of sequences.
+"""Micro-batches packed to a token budget, or of a fixed number of sequences, counted:  python -m benchmarks.packing
 
-    python -m benchmarks.packing      # seconds on one core
-
-AReaL (arXiv:2505.24298) compares dynamic micro-batches with micro-batches of a fixed number of sequences. These must
-fit into the memory even if all of their sequences have the longest length. Lengths are log-normal with sigma 0.9 and a
-mean of 9,000 tokens, as in asynchrony/simulated.py. A minibatch is 128 prompts of 500 tokens with 4 answers each. The
-budget of a row is AReaL's 32,768 tokens, or twice as many.
-
-Nothing is trained. The tokens computed by each way, with padding and repeated prompts, stand for its time; each pass
-has an overhead. The benchmark writes results/packing.json.
+AReaL (arXiv:2505.24298) compares its dynamic micro-batches with fixed ones, which must fit into memory even if all of
+their sequences have the longest length. Lengths are log-normal with sigma 0.9, as in asynchrony/simulated.py. The
+budget of a row is AReaL's 32,768 tokens, or twice as many. Computed tokens and passes stand for time.
 """
 
 import random
@@ -33,7 +27,7 @@ def draw_lengths(seed: int) -> list[list[int]]:
 
 
 def pack_fixed(prompts: Sequence[Sequence[int]], budget: int, *, is_padded: bool) -> list[int]:
-    """Return the tokens of each micro-batch, of as many sequences as fit into the budget at their longest."""
+    """Return the tokens of micro-batches with as many sequences as the budget holds at the longest length."""
     size = max(1, budget // (PROMPT_TOKENS + LIMIT))
     sequences = [PROMPT_TOKENS + length for lengths in prompts for length in lengths]
     parts = [sequences[start : start + size] for start in range(0, len(sequences), size)]
@@ -41,22 +35,22 @@ def pack_fixed(prompts: Sequence[Sequence[int]], budget: int, *, is_padded: bool
 
 
 def pack_dynamic(prompts: Sequence[Sequence[int]], budget: int) -> list[int]:
-    """Return the tokens of each micro-batch of whole sequences, packed to the budget: AReaL's rule."""
+    """Return the tokens of micro-batches of whole sequences, packed to the budget as AReaL does."""
     sizes = [(PROMPT_TOKENS + length, 0) for lengths in prompts for length in lengths]
     return [sum(sizes[index][0] for index in row) for row in first_fit_decreasing(sizes, (budget, 0))]
 
 
 def pack_shared(prompts: Sequence[Sequence[int]], budget: int) -> list[int]:
-    """Return the tokens of each row of the learner, which has a prompt once for all answers to it in the row."""
+    """Return the tokens of each row of the learner, in which answers to a prompt share one copy of it."""
     packed = [
-        PackedPrompt(PROMPT_TOKENS, tuple(((place,), length) for place, length in enumerate(lengths)))
+        PackedPrompt(PROMPT_TOKENS, tuple(((index,), length) for index, length in enumerate(lengths)))
         for lengths in prompts
     ]
     return [sum(part.tokens for part in row) for row in pack(packed, row_tokens=budget)]
 
 
 def summarize(batches: Sequence[Sequence[int]]) -> dict[str, float]:
-    """Return the passes and the tokens of a minibatch, on average."""
+    """Return the mean passes and tokens of a minibatch."""
     return {"passes": fmean(map(len, batches)), "tokens": fmean(map(sum, batches))}
 
 

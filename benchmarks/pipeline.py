@@ -1,14 +1,10 @@
-"""Measure the gain of pipelining in the product's own loop, with simulated stages in the proportions of a large run.
+"""The gain of pipelining in the product's own loop, with stages that sleep:  python -m benchmarks.pipeline
 
-    python -m benchmarks.pipeline
-
-Sampling, scoring and training only sleep here, in the proportions that DeepCoder's authors report: the code rewards of
-a batch took 140 s, sampling 180 s, and training somewhat less than sampling. A batch has 256 completions, most of them
-short and a few very long. Each is scored as soon as it is finished, four at a time, at a rate at which scoring a batch
-takes 140 s. Everything else is real: batches, threads, their order and the timeline. "stages" is sync with completions
-that arrive only when all are finished, so sampling, scoring and training do not overlap. "math" has rewards that take
-no time.
-The benchmark writes results/pipeline.json and docs/timeline.svg.
+Sampling, scoring and training sleep in the proportions that DeepCoder's authors report: 180 s of sampling, 140 s of
+code rewards, and somewhat less than sampling for training. A batch has 256 completions, most of them short and a few
+very long; each is scored when it is finished, four at a time. Batches, threads, their order and the timeline are real.
+"stages" is sync without overlap: completions arrive only when all are finished. "math" has rewards that take no time.
+The benchmark also writes docs/timeline.svg.
 """
 
 import random
@@ -46,7 +42,7 @@ PIPELINES = ("sync", "minibatch", "one-off")
 class Sampler:
     """A sampler whose completions finish one after another, the last one after SAMPLE seconds.
 
-    at_end: whether to return them only when all are finished
+    at_end: return all completions when the last one is finished
     """
 
     def __init__(self, *, at_end: bool) -> None:
@@ -54,12 +50,12 @@ class Sampler:
         self._at_end = at_end
 
     def sample(self, prompts: Any, sampling: Any) -> Iterator[tuple[int, SampledCompletion]]:
-        asked = list(prompts)
-        rng = random.Random(asked[0][1])
-        ends = sorted(min(rng.lognormvariate(-1.2, 0.8), 1.0) for _ in asked)
+        batch = list(prompts)
+        rng = random.Random(batch[0][1])
+        ends = sorted(min(rng.lognormvariate(-1.2, 0.8), 1.0) for _ in batch)
         ends[-1] = 1.0
-        if len(asked) <= 4:  # the probe
-            ends = [0.0] * len(asked)
+        if len(batch) <= 4:  # the probe
+            ends = [0.0] * len(batch)
         if self._at_end:
             ends = [ends[-1]] * len(ends)
         began = time.monotonic()
@@ -123,13 +119,13 @@ class Prompts:
         return 1000
 
 
-def code_reward(answer: Completion, task: Task) -> Reward:
+def math_reward(completion: Completion, task: Task) -> Reward:
+    return Reward(float(completion.text), "accepted")
+
+
+def code_reward(completion: Completion, task: Task) -> Reward:
     time.sleep(min(random.expovariate(256 / (WORKERS * REWARD)), 0.12))  # a test takes at most its time limit, 12 s
-    return Reward(float(answer.text), "accepted")
-
-
-def math_reward(answer: Completion, task: Task) -> Reward:
-    return Reward(float(answer.text), "accepted")
+    return math_reward(completion, task)
 
 
 def measure(name: str, run: Path, reward: Callable[[Completion, Task], Reward]) -> dict[str, float]:
@@ -160,7 +156,7 @@ def measure(name: str, run: Path, reward: Callable[[Completion, Task], Reward]) 
             config, controller, Sampler(at_end=name == STAGES), learner, prompts, clock, step=0, share=1.0
         )
         Trainer(config, run, learner, pipeline, (), metrics, clock, report, RunProgress()).run()
-    # in a one-off run, the first and the last step overlap with no other
+    # The first and the last step of a one-off run overlap with no other step.
     return {"step_seconds": round(median(seconds[1:-1]), 3), "trainer_idle": round(median(idle[1:-1]), 3)}
 
 
@@ -173,7 +169,7 @@ def main() -> None:
             mathematics = measure(name, Path(folder, f"math-{name}"), math_reward)
             numbers["math_step_seconds"] = mathematics["step_seconds"]
             numbers["times_the_longer"] = round(numbers["step_seconds"] / longer, 3)
-    shape = {"sample_seconds": SAMPLE, "reward_seconds": REWARD, "train_seconds": TRAIN, "sync_seconds": SYNC}
+    shape = {"sample_seconds": SAMPLE, "reward_seconds": REWARD, "train_seconds": TRAIN}
     save_results("pipeline", {"machine": describe_machine(), **shape, "ways": found})
 
 

@@ -1,16 +1,13 @@
-"""The number of wrong programs that pass each selection of tests, on real problems with labelled solutions.
-
-    python -m benchmarks.strength DATA
+"""Wrong programs that pass each selection of tests, on real problems:  python -m benchmarks.strength DATA
 
 DATA holds the folders taco, synthetic1 and livecodebench, as the sources read them, and labels/SOURCE.jsonl with
-`reference_verdicts`, one for each solution of a row. Three kinds of wrong programs are judged on all tests of their
-problem. The benchmark counts the failed ones that pass each selection of a few tests:
+`reference_verdicts`, one for each solution of a row. The wrong programs are
 
-    submissions      solutions that the labels call wrong
-    others' mutants  mutants of an accepted solution other than the reference
-    unseen mutants   mutants of the reference that were not used to make the choice
+    submissions  solutions that the labels call wrong
+    others       mutants of an accepted solution other than the reference
+    unseen       mutants of the reference that were not used for the selection
 
-The choice `strongest` uses up to 24 mutants of the reference; `blind` is the mean of 20 random choices.
+The selection `strongest` uses up to 24 mutants of the reference; `blind` is the mean of 20 random selections.
 """
 
 import json
@@ -37,7 +34,7 @@ from rewards.case_selection import order_by_length, select_cases
 from sandbox import Judgement, Program, Sandbox, Suite, Verdict
 
 SOURCES = ("taco", "synthetic1", "livecodebench")
-BUDGETS = (1, 2, 3, 5, 8, 15)
+BUDGETS = (3, 5, 8, 15)
 DRAWS = 20
 MAX_REFERENCE_SECONDS = 0.5  # problems with a slower reference are left out: their mutants take hours
 MIN_TESTS = 5
@@ -79,15 +76,10 @@ def read_subjects(data: Path) -> Iterator[Subject]:
                 verdict == "accepted" and (seconds or 0) > MAX_REFERENCE_SECONDS
                 for verdict, seconds in zip(label["reference_verdicts"], label["reference_slowest_s"], strict=True)
             )
-            yield Subject(
-                problem,
-                tuple(sorted(dict.fromkeys(by_verdict["accepted"]), key=lambda s: (len(s.source), s.source)))
-                if not slow
-                else (),
-                tuple(solution for v in ("wrong_answer", "runtime_error", "time_limit") for solution in by_verdict[v]),
-                tuple(label["duplicate_of"]),
-                f"{source}:{label['id']}",
-            )
+            accepted = sorted(dict.fromkeys(by_verdict["accepted"]), key=lambda s: (len(s.source), s.source))
+            wrong = (solution for v in ("wrong_answer", "runtime_error", "time_limit") for solution in by_verdict[v])
+            name = f"{source}:{label['id']}"
+            yield Subject(problem, () if slow else tuple(accepted), tuple(wrong), tuple(label["duplicate_of"]), name)
 
 
 def merge_duplicates(repeated: Iterator[Subject]) -> list[Subject]:
@@ -107,10 +99,7 @@ def merge_duplicates(repeated: Iterator[Subject]) -> list[Subject]:
 
 
 def failed_cases(box: Sandbox, pairs: Sequence[tuple[Program, Suite]]) -> list[list[bool]]:
-    """Return for each pair which cases its program fails.
-
-    Cases that did not run because the budget was used up count as failed.
-    """
+    """Return for each pair whether its program fails each case. Cases beyond the time budget count as failed."""
     judgements: dict[int, Judgement] = dict(box.judge_many(iter(pairs), run_all=True))
     return [
         [case.verdict is not Verdict.ACCEPTED for case in judgement.cases[: judgement.n_cases]]
@@ -128,7 +117,7 @@ def limit_to_reference(suite: Suite, reference: Judgement) -> Suite:
 
 
 def order_cases(suite: Suite, strength: StrengthRecord) -> dict[str, list[list[int]]]:
-    """Return the orders of the cases, as indices, by choice of tests; the blind choice has several."""
+    """Return orders of the case indices by selection; the blind selection has several."""
     indices = range(len(suite.cases))
     numbered = replace(suite, cases=tuple(replace(c, expected=str(n)) for n, c in enumerate(suite.cases)))
     ours = select_cases(numbered, "strongest", budget=len(indices), strongest=strength.strongest)
@@ -144,7 +133,7 @@ def order_cases(suite: Suite, strength: StrengthRecord) -> dict[str, list[list[i
 def count_passing(
     judged: Sequence[tuple[Subject, list[bool]]], strengths: Mapping[str, StrengthRecord]
 ) -> dict[str, Any]:
-    """Count the wrong programs that pass the chosen tests, by choice and number of tests."""
+    """Count the wrong programs that pass the selected tests, by selection and number of tests."""
     counted = [(subject, failed) for subject, failed in judged if any(failed)]
     passed: dict[str, dict[int, float]] = defaultdict(lambda: dict.fromkeys(BUDGETS, 0.0))
     for subject, failed in counted:
@@ -153,7 +142,6 @@ def count_passing(
                 passed[name][budget] += mean(not any(failed[index] for index in order[:budget]) for order in orders)
     return {
         "wrong_programs": len(counted),
-        "problems": len({subject.problem.id for subject, _ in counted}),
         "let_through": {name: {b: round(n, 1) for b, n in by.items()} for name, by in passed.items()},
     }
 
@@ -182,12 +170,11 @@ def main(data: Path) -> None:
         for name, programs in groups.items():
             failed = failed_cases(box, [(program, suite) for _, program, suite in programs])
             judged = [(subject, row) for (subject, _, _), row in zip(programs, failed, strict=True)]
-            results[name] = {"programs": len(judged), "failing": count_passing(judged, strengths)}
+            results[name] = {"failing": count_passing(judged, strengths)}
             print(name, results[name], flush=True)
     shares = sorted(record.share for record in records if record.share is not None)
     report = {
         "machine": describe_machine(),
-        "problems": len(subjects),
         "measured": len(records),
         "mutants": sum(record.n_mutants for record in records),
         "killed": sum(record.n_killed for record in records),

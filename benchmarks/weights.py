@@ -1,10 +1,8 @@
 """The cost of transferring new weights to an engine and of verifying them:  python -m benchmarks.weights
 
-Two models in float32 with random weights, of the size of `make learn`'s and about eighty times as large, and one vLLM
+Two float32 models with random weights, of the size of `make learn`'s and about eighty times as large, and one vLLM
 engine on CPUs. The learner publishes to shared memory; the engine reads from there, or fetches over loopback HTTP. Then
-the same in the middle of completions: the pause of sampling, and the time from a manifest to the first token sampled
-with its weights. Times are CPU time, as on one idle core, so that other load hardly changes them. It writes
-results/weights.json.
+the same in the middle of completions. All times are CPU times, so that other load hardly changes them.
 """
 
 import os

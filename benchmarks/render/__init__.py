@@ -1,8 +1,4 @@
-"""Markdown tables of the results, in the README and pages of docs/:  python -m benchmarks.render
-
-judge.py, curation.py, training.py and swarm.py render the sections of docs/numbers.md, evaluation.py the coverage of
-intervals, table.py a table.
-"""
+"""Markdown tables of the results, in the README and pages of docs/:  python -m benchmarks.render"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,16 +17,15 @@ SECTIONS = {
 
 
 def render_numbers() -> Iterator[str]:
-    """Yield the parts of docs/numbers.md for which there are results."""
+    """Yield the sections of docs/numbers.md."""
     for heading, renderers in SECTIONS.items():
         yield f"## {heading}"
         for name, render in renderers.items():
-            if results := load_results(name):
-                yield render(results)
+            yield render(load_results(name))
 
 
 def render_readme() -> Iterator[str]:
-    """Yield the README's table. All its results must exist."""
+    """Yield the README's table."""
     sandbox, soak, strength, dedup, learn = map(load_results, ("sandbox", "soak", "strength", "dedup", "learn"))
     milliseconds = sandbox["milliseconds"]
     mistakes = sum(len(soak[part]["mistakes"]) for part in ("steady", "deaths", "restarts"))
@@ -86,7 +81,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
 
 
 def render_page(page: str, parts: Callable[[], Iterator[str]]) -> str:
-    """Return the text of a page with these parts between its marks."""
+    """Return the text of a page with these parts between its BEGIN and END comments."""
     before, _, rest = page.partition(BEGIN)
     return before + f"{BEGIN}\n" + "\n\n".join(parts()) + f"\n{END}" + rest.partition(END)[2]
 

@@ -16,34 +16,30 @@ _DEDUP_ENGINES = {
 
 def render_build(measured: dict[str, Any]) -> str:
     """Return a paragraph and tables about a build with programs, and a table about synthetic rows."""
-    parts = []
-    if programs := measured.get("programs"):
-        build = programs["measured"]
-        parts.append(
-            f"`curate build-dataset` on {build['rows']} real problems of the three sources took"
-            f" {build['wall_seconds']:.0f} s on {build['workers']} cores;"
-            f" the programs it executed needed {build['executed_cpu_seconds']:.0f} s of CPU time:"
-            f" wall time is {build['ratio']:.2f} times CPU time divided by cores. Measured on {programs['machine']}."
-        )
-        if "funnel" in build:
-            parts += [_render_funnel(build["funnel"]), _extrapolate(build)]
-    if rows := measured.get("rows"):
-        heads = (
-            "made-up rows", "cores", "minutes", "rows per second", "peak MB", "raw MB", "MB on the way", "dataset MB",
-        )  # fmt: skip
-        columns = ("rows_per_second", "peak_mb", "raw_mb", "work_mb", "dataset_mb")
-        cells = (
-            (f"{build['rows']:,}", build["cores"], f"{build['wall_seconds'] / 60:.1f}",
-             *(f"{build[column]:,.0f}" for column in columns))
-            for build in rows["measured"]
-        )  # fmt: skip
-        about = f"`curate build-dataset` without programs. Measured on {rows['machine']}."
-        parts += [table("r", heads, cells), about]
+    programs, rows = measured["programs"], measured["rows"]
+    build = programs["measured"]
+    summary = (
+        f"`curate build-dataset` on {build['rows']} real problems of the three sources took"
+        f" {build['wall_seconds']:.0f} s on {build['workers']} cores;"
+        f" the programs it executed needed {build['executed_cpu_seconds']:.0f} s of CPU time:"
+        f" wall time is {build['ratio']:.2f} times CPU time divided by cores. Measured on {programs['machine']}."
+    )
+    heads = (
+        "made-up rows", "cores", "minutes", "rows per second", "peak MB", "raw MB", "MB on the way", "dataset MB",
+    )  # fmt: skip
+    columns = ("rows_per_second", "peak_mb", "raw_mb", "work_mb", "dataset_mb")
+    cells = (
+        (f"{build['rows']:,}", build["cores"], f"{build['wall_seconds'] / 60:.1f}",
+         *(f"{build[column]:,.0f}" for column in columns))
+        for build in rows["measured"]
+    )  # fmt: skip
+    about = f"`curate build-dataset` without programs. Measured on {rows['machine']}."
+    parts = (summary, _render_funnel(build["funnel"]), _extrapolate(build), table("r", heads, cells), about)
     return "\n\n".join(parts)
 
 
 def _render_funnel(funnel: dict[str, Any]) -> str:
-    """Return the numbers of rows kept and rejected by source, and DeepCoder's number of rows."""
+    """Return the rows kept and rejected by source, and the rows that DeepCoder kept."""
     stages = list(dict.fromkeys(stage for counts in funnel.values() for stage in counts["rejected"]))
     n_ours, n_theirs = sum(counts["kept"] for counts in funnel.values()), sum(_DEEPCODER_ROWS.values())
     rows = []

@@ -42,20 +42,6 @@ def render_calls(measured: dict[str, Any]) -> str:
     )
 
 
-def render_service(measured: dict[str, Any]) -> str:
-    run, crowd = measured["run_code"], measured["crowd"]
-    same, new = run["same_program"], run["new_programs"]
-    return (
-        f"`/run_code` with {run['clients']} clients: {same['per_second']:.0f} runs per second of one program, p50"
-        f" {same['milliseconds']['p50']:.0f} ms, p99 {same['milliseconds']['p99']:.0f} ms;"
-        f" {new['per_second']:.0f} where each program is a new one (the same sandbox in process:"
-        f" {same['in_process_before']:.0f} and {new['in_process_before']:.0f})."
-        f" {crowd['clients']} clients with {crowd['submissions']:,} mixed submissions:"
-        f" {crowd['false_time_limits']} false time limits, {sum(crowd['wrong_verdicts'].values())} wrong verdicts,"
-        f" {crowd['leaked_processes']} processes left. Measured on {measured['machine']}."
-    )
-
-
 def render_front_ends(measured: dict[str, Any]) -> str:
     busiest = measured["rows"][-1]
     front_ends = busiest["processes"] * 1e6 / busiest["front_end_cpu_microseconds"]
@@ -104,7 +90,6 @@ RENDERERS = {
     "sandbox": render_sandbox,
     "calls": render_calls,
     "ray": render_ray,
-    "service": render_service,
     "front_ends": render_front_ends,
     "soak": render_soak,
 }

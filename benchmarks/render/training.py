@@ -26,9 +26,8 @@ def render_learn(measured: dict[str, Any]) -> str:
     return table("lr", ["held-out pass@1 after steps", *map(str, steps)], rows) + (
         "\n\n`make learn`: a model of 850 thousand parameters, 256 answers a step,"
         " vLLM and sandbox included; 200 problems that neither warm-up nor training saw, one answer each."
-        + (f" Over eight answers to each: {models}." if models else "")
-        + (f" A seed took {minutes} min, model and dataset included." if minutes else "")
-        + f" Measured on {measured['machine']}."
+        f" Over eight answers to each: {models}. A seed took {minutes} min, model and dataset included."
+        f" Measured on {measured['machine']}."
     )
 
 
@@ -127,16 +126,14 @@ def render_pipeline(measured: dict[str, Any]) -> str:
 
 
 def render_asynchrony(measured: dict[str, Any]) -> str:
-    """Return the tables of real and simulated runs that have been measured."""
-    real = [_render_real(measured["real"])] if "real" in measured else []
-    return "\n\n".join([*real, _render_simulated(measured), _render_published(measured["published"])])
+    parts = (_render_real(measured["real"]), _render_simulated(measured), _render_published(measured["published"]))
+    return "\n\n".join(parts)
 
 
 def _render_real(real: dict[str, Any]) -> str:
     rows = []
     for name, run in real["runs"].items():
-        seconds = run["seconds_to_goal"]
-        goal = ("", "") if seconds is None else (run["steps_to_goal"], f"{seconds:.0f}")
+        goal = (run["steps_to_goal"], f"{run['seconds_to_goal']:.0f}")
         shares = (f"{run[share]:.0%}" for share in ("learner_idle_share", "engine_idle_share"))
         rows.append((
             name, f"{run['step_seconds']:.2f}", f"{run['predicted_step_seconds']:.2f}", *goal, *shares,
@@ -209,7 +206,7 @@ def render_ablation(measured: dict[str, Any]) -> str:
         for by_seed in by_bound.values():
             last = [result["pass@1"][-1][1] for result in by_seed.values()]
             n_seeds = max(n_seeds, len(last))
-            rows[-1].append(f"{fmean(last):.3f} ({min(last):.3f} to {max(last):.3f})" if last else "")
+            rows[-1].append(f"{fmean(last):.3f} ({min(last):.3f} to {max(last):.3f})")
     heads = ["held-out pass@1, by bound on staleness", *next(iter(results.values()))]
     return table("lr", heads, rows) + (
         f"\n\nAsynchronous `make learn`, {measured['steps']} steps, mean of {n_seeds} seeds (lowest and highest)."

@@ -1,4 +1,4 @@
-"""Hostile submissions: the attacks of the tests, and bombs that never end by themselves."""
+"""Hostile submissions: the attacks of the tests, and programs that exhaust a resource."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from benchmarks.soak.submission import SoakSubmission, Verdicts
 from sandbox import Case, Limits, Program, Suite, Verdict
 
 _ATTACKS = Path(__file__).parents[2] / "tests" / "sandbox" / "attacks"  # tests/sandbox/test_attacks.py explains them
-# These necessarily take about a second, or they fill memory or a table of the checker.
+# They take about a second, or fill memory or a table of the checker.
 _SLOW = frozenset(
     "a_sibling_of_itself a_sibling_without_a_signal call_pretends_to_be_numpy call_returns_a_shared_bomb fork_bomb"
     " forged_result_colliding_dict forged_result_colliding_keys forged_result_of_many_long_integers"
@@ -37,7 +37,7 @@ _REFUSED = frozenset(Verdict) - {Verdict.ACCEPTED, Verdict.SANDBOX_VIOLATION}
 
 
 class HostileSubmissions:
-    """Draws hostile submissions. None may be accepted unless its first line names `accepted` as its verdict."""
+    """A generator of hostile submissions. The first line of an attack names its right verdicts."""
 
     def __init__(self) -> None:
         everything = {path.stem: path.read_text() for path in sorted(_ATTACKS.glob("*.py"))}

@@ -1,4 +1,4 @@
-"""Kill workers, judges and zygotes at random moments; every submission must get its right verdict nevertheless."""
+"""Kill workers, judges and zygotes at random moments; every submission must still get its right verdict."""
 
 import contextlib
 import time
@@ -25,16 +25,15 @@ _MAX_MISTAKES = 20  # in the result
 def kill_workers(submissions: int, workers: int, seed: int) -> dict[str, Any]:
     """Judge this many submissions while processes are killed, and return the measurements.
 
-    A sandbox fails a request that has lost three workers, so no request may lose that many. A volley therefore hits
-    different workers, and the next volley waits for the answers to all requests of this one. A request can find its
-    worker dead and then lose the next one, but it cannot lose a third.
+    A sandbox fails a request that has lost three workers. A volley therefore hits different workers, and the next one
+    waits for the responses to all requests of this one: no request then loses more than two workers.
     """
     random, family, tally = Random(seed), ProcessFamily(psutil.Process()), Tally()
     kinds = cycle(("worker", "zygote", "judge"))
     kills: Counter[str] = Counter()
     hit: set[int] = set()
     mixed = draw_mixture(seed)
-    # New workers use less memory than old ones. The supervisor must hold nothing of dead workers.
+    # New workers use less memory than old ones, so only the supervisor is measured.
     measures = {name: measure for name, measure in MEASURES.items() if "supervisor" in name}
     with Sandbox(workers) as box, tqdm(total=submissions, unit=" submissions", mininterval=5) as bar:
         list(tally.judge(box, islice(mixed, 4 * workers)))
@@ -59,13 +58,14 @@ def kill_workers(submissions: int, workers: int, seed: int) -> dict[str, Any]:
 
 def _volley(random: Random, family: ProcessFamily, kinds: Iterator[str]) -> list[str]:
     """Kill one or two workers, or a zygote or judge of each, and return the kinds of the killed processes."""
-    workers, judges = family.workers(), family.judges()
+    workers = family.workers()
     killed = []
     for worker in random.sample(list(workers), min(len(workers), random.choice((1, 2)))):
         time.sleep(random.uniform(0, _MAX_PAUSE_SECONDS))
         kind = next(kinds)
-        parts = {"worker": [worker], "zygote": workers[worker], "judge": judges.get(worker, [])}[kind]
-        victim = random.choice(parts or [worker])
+        children = workers[worker]
+        victims = {"worker": [worker], "zygote": children.zygotes, "judge": children.judges}[kind]
+        victim = random.choice(victims or [worker])
         with contextlib.suppress(psutil.NoSuchProcess):
             victim.kill()
             killed.append(kind)

@@ -1,4 +1,4 @@
-"""Draw an endless mixture of right, wrong and hostile submissions, which is the same for the same seed."""
+"""An endless mixture of right, wrong and hostile submissions, reproducible by seed."""
 
 from collections.abc import Iterator
 from random import Random

@@ -1,26 +1,30 @@
-"""The processes of a Sandbox and the files named after them, recorded to find leftovers."""
+"""The processes of a Sandbox, and the cgroups and directories named after them."""
 
 import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
 from sandbox.jail.stale_resources import PREFIX
 
-_SECONDS = 20  # time within which everything must disappear
+_SECONDS = 20  # until all resources of an exited process must have disappeared
 _CGROUPS = Path("/sys/fs/cgroup")
 
 
 class ProcessFamily:
-    """A process with Sandboxes, the head, and its descendants. temporary: the head's temporary directory"""
+    """A process with Sandboxes (the head), and all descendants that it has had.
+
+    temporary: the head's temporary directory
+    """
 
     def __init__(self, head: psutil.Process, temporary: str | None = None) -> None:
         self.head = head
         self._temporary = Path(temporary or tempfile.gettempdir())
-        self._prefixes = {head: _prefix(head)}  # of the names of what each process owns, for all ever seen
+        self._prefixes = {head: _prefix(head)}  # of the names of cgroups and directories, by process
 
     def members(self) -> list[psutil.Process]:
         """Return all current descendants of the head, including zombies."""
@@ -31,34 +35,23 @@ class ProcessFamily:
         self._prefixes |= {member: _prefix(member) for member in members if member not in self._prefixes}
         return members
 
-    def workers(self) -> dict[psutil.Process, list[psutil.Process]]:
-        """Return the living workers, by their wardens, with the living zygotes of each.
-
-        A killed worker stays a zombie until its supervisor notices.
-        """
-        return {
-            worker: [child for child in below if _is_zygote(child)]
-            for worker, below in self._children_by_worker().items()
-        }
-
-    def judges(self) -> dict[psutil.Process, list[psutil.Process]]:
-        """Return the judge of each living worker, if the judge is alive, too."""
-        return {
-            worker: [child for child in below if not _is_zygote(child)]
-            for worker, below in self._children_by_worker().items()
-        }
-
-    def _children_by_worker(self) -> dict[psutil.Process, list[psutil.Process]]:
+    def workers(self) -> dict[psutil.Process, "WorkerChildren"]:
+        """Return the living workers (their wardens) with their living children; zombies do not count."""
         parents = {process: _parent(process) for process in self.members() if _is_alive(process)}
-        workers = [process for process, parent in parents.items() if parent == self.head.pid]
-        return {worker: [child for child, parent in parents.items() if parent == worker.pid] for worker in workers}
+        found = {process: WorkerChildren([], []) for process, parent in parents.items() if parent == self.head.pid}
+        by_pid = {worker.pid: children for worker, children in found.items()}
+        for process, parent in parents.items():
+            if parent in by_pid:
+                children = by_pid[parent]
+                (children.zygotes if _is_zygote(process) else children.judges).append(process)
+        return found
 
     def directories(self) -> list[Path]:
         """Return the temporary directories of past and present members."""
         return self._owned_by(self._temporary.glob(f"{PREFIX}*"), self._prefixes)
 
     def cgroups(self) -> list[Path]:
-        # A glob would fail if something vanished during the search.
+        # A glob would fail if a cgroup vanished during the search.
         found = (Path(folder, name) for folder, names, _ in os.walk(_CGROUPS) for name in names)
         return self._owned_by((path for path in found if path.name.startswith(PREFIX)), self._prefixes)
 
@@ -69,21 +62,26 @@ class ProcessFamily:
             family = {self.head, *self.members()}
             alive = [process for process in self._prefixes if _is_alive(process)]
             dead = self._prefixes.keys() - set(alive)
-            strays = [f"process {process.pid}" for process in alive if process not in family]
-            things = [*self._owned_by(self.directories(), dead), *self._owned_by(self.cgroups(), dead)]
-            return strays + [str(thing) for thing in things]
+            orphans = [f"process {process.pid}" for process in alive if process not in family]
+            return orphans + [str(path) for path in self._owned_by([*self.directories(), *self.cgroups()], dead)]
 
-        becomes(lambda: not find())
+        wait_until(lambda: not find())
         return find()
 
-    def _owned_by(self, things: Iterable[Path], owners: Iterable[psutil.Process]) -> list[Path]:
-        """Return the files that are named after one of the owners."""
+    def _owned_by(self, paths: Iterable[Path], owners: Iterable[psutil.Process]) -> list[Path]:
         prefixes = tuple(self._prefixes[owner] for owner in owners)
-        return [thing for thing in things if thing.name.startswith(prefixes)]
+        return [path for path in paths if path.name.startswith(prefixes)]
 
 
-def becomes(condition: Callable[[], bool]) -> bool:
-    """Wait for a condition, and return whether it became true in time."""
+class WorkerChildren(NamedTuple):
+    """The children of a worker's warden. At most one judge."""
+
+    zygotes: list[psutil.Process]
+    judges: list[psutil.Process]
+
+
+def wait_until(condition: Callable[[], bool]) -> bool:
+    """Wait up to _SECONDS for a condition, and return whether it became true."""
     end = time.monotonic() + _SECONDS
     while not condition():
         if time.monotonic() > end:
@@ -93,7 +91,7 @@ def becomes(condition: Callable[[], bool]) -> bool:
 
 
 def _prefix(process: psutil.Process) -> str:
-    """Return the beginning of the names of what a process owns: its pid and its start time, for pids are reused."""
+    """Return the prefix of the names of a process's resources: its pid, and its start time because pids are reused."""
     try:
         fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:

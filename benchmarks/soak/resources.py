@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,7 +19,7 @@ from benchmarks.soak.process_family import ProcessFamily
 _COMPILATION_NAME_LENGTH = 64  # hexadecimal digits
 _MB = 1 << 20
 _MAX_SETTLE_SECONDS = 5
-_COMPILED = "/memfd:run"  # the names of descriptors of compiled programs, the most recent of which a worker keeps
+_COMPILED = "/memfd:run"  # prefix of the descriptors of compiled programs, of which a worker caches the newest
 _COUNT_OBJECTS = """
 import os, sys
 from sandbox.jail import linux
@@ -40,15 +39,12 @@ class IdleSandbox:
     judges: list[psutil.Process]
     zygotes: list[psutil.Process]
 
-    def below(self) -> list[psutil.Process]:
-        return [*self.workers, *self.judges, *self.zygotes]
-
 
 @dataclass(frozen=True, slots=True)
 class ResourceMeasure:
-    """A measured resource, and how far it may grow by the end.
+    """A measured resource.
 
-    allowed: the permitted growth. Counts must not grow; memory may, because allocators keep some freed memory
+    allowed: the permitted growth; 0 for counts, more for memory, because allocators keep some freed memory
     """
 
     of: Callable[[IdleSandbox], float]
@@ -56,7 +52,7 @@ class ResourceMeasure:
 
 
 def sample_resources(family: ProcessFamily, measures: Mapping[str, ResourceMeasure] | None = None) -> dict[str, float]:
-    """Take these measures, or all if None, after the cleanup of the last run; omit those that need privileges."""
+    """Take these measures, None for all, after the cleanup of the last run. Omit measures without permission."""
     measures = measures or MEASURES
     previous: dict[str, float] = {}
     end = time.monotonic() + _MAX_SETTLE_SECONDS
@@ -77,7 +73,8 @@ def sample_resources(family: ProcessFamily, measures: Mapping[str, ResourceMeasu
 
 def _take_measures(family: ProcessFamily, measures: Mapping[str, ResourceMeasure]) -> dict[str, float]:
     workers = family.workers()
-    judges, zygotes = (list(chain.from_iterable(parts.values())) for parts in (family.judges(), workers))
+    judges = [judge for children in workers.values() for judge in children.judges]
+    zygotes = [zygote for children in workers.values() for zygote in children.zygotes]
     idle = IdleSandbox(family, family.head, list(workers), judges, zygotes)
     return {name: taken for name, measure in measures.items() if (taken := _take(measure, idle)) is not None}
 
@@ -94,7 +91,7 @@ def _descriptors(processes: Iterable[psutil.Process]) -> list[tuple[Path, str]]:
     found = []
     for process in processes:
         for entry in list(Path(f"/proc/{process.pid}/fd").iterdir()):
-            with contextlib.suppress(FileNotFoundError):  # the descriptor that was open while our own list was read
+            with contextlib.suppress(FileNotFoundError):  # the descriptor of this listing
                 found.append((entry, os.readlink(entry)))
     return found
 
@@ -109,10 +106,9 @@ def _compiled_mb(idle: IdleSandbox) -> float:
 
 
 def _private_mb(idle: IdleSandbox) -> float:
-    """Return the private memory. Other sizes also vary with the memory that a process shares with others."""
-    sizes = (
-        re.search(r"^RssAnon:\s*(\d+) kB", _read_proc(process, "status"), re.MULTILINE) for process in idle.below()
-    )
+    """Return the anonymous memory. Other sizes include memory shared with other processes."""
+    processes = [*idle.workers, *idle.judges, *idle.zygotes]
+    sizes = (re.search(r"^RssAnon:\s*(\d+) kB", _read_proc(process, "status"), re.MULTILINE) for process in processes)
     return sum(int(size[1]) for size in sizes if size) / 1024 / len(idle.workers)
 
 
@@ -122,7 +118,7 @@ def _mounts(processes: Iterable[psutil.Process]) -> int:
 
 def _mounts_of_supervisor(idle: IdleSandbox) -> int:
     if os.geteuid() != 0:
-        raise PermissionError("an ordinary user shares the supervisor's mounts with others, and can make none")
+        raise PermissionError("without root, the supervisor shares its mounts with other processes")
     return _mounts([idle.head])
 
 

@@ -1,6 +1,6 @@
 """Kill `curate judge` at random moments and restart it until it is done.
 
-It must give each verdict of an undisturbed run exactly once, and the killed commands must leave nothing behind.
+It must write each verdict of an undisturbed run exactly once, and killed commands must leave no resources behind.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from benchmarks.record import ROOT
 from benchmarks.soak.mixture import draw_mixture
-from benchmarks.soak.process_family import ProcessFamily, becomes
+from benchmarks.soak.process_family import ProcessFamily, wait_until
 from sandbox.jail import linux
 from sandbox.jail.stale_resources import PREFIX
 from sandbox.json_codec import encode
@@ -34,10 +34,7 @@ _MAX_MISTAKES = 20  # in the result
 
 
 def restart_command(records: int, kills: int, workers: int, seed: int) -> dict[str, Any]:
-    """Kill and restart the command this many times, and return the measurements.
-
-    Every third time, all processes of the command are killed at once, as when a container ends.
-    """
+    """Kill and restart the command this many times, every third time with all of its processes."""
     linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # orphans become children of this process, which counts them
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -51,7 +48,7 @@ def _restart(command: "_Command", kills: int, random: Random) -> dict[str, Any]:
     command.start("undisturbed").wait()
     usual_seconds = time.monotonic() - started
     kills_by_kind: Counter[str] = Counter()
-    gone_after_seconds, left, waiting = [0.0], [], 0
+    left: list[str] = []
     for turn in tqdm(range(kills), unit=" kills"):
         running = command.start("disturbed")
         time.sleep(random.uniform(0, 2 * usual_seconds / kills))
@@ -59,12 +56,9 @@ def _restart(command: "_Command", kills: int, random: Random) -> dict[str, Any]:
             break
         how = _WITH_ALL if turn % 3 == 2 else _ALONE
         kills_by_kind[how] += 1
-        killed_at = time.monotonic()
         command.kill(running, whole_tree=how == _WITH_ALL)
-        if not becomes(lambda: not command.leftovers(cgroups=how == _ALONE)):  # noqa: B023
-            left += [f"after kill {turn}: {thing}" for thing in command.leftovers(cgroups=True)]
-        gone_after_seconds.append(time.monotonic() - killed_at)
-        waiting += how == _ALONE and bool(command.directories())
+        if not wait_until(lambda: not command.leftovers(cgroups=how == _ALONE)):  # noqa: B023
+            left += [f"after kill {turn}: {leftover}" for leftover in command.leftovers(cgroups=True)]
     else:
         command.start("disturbed").wait()
     left += command.all_leftovers()
@@ -74,8 +68,6 @@ def _restart(command: "_Command", kills: int, random: Random) -> dict[str, Any]:
         "records": command.count,
         "kills": dict(kills_by_kind),
         "mistakes": mistakes[:_MAX_MISTAKES],
-        "gone_after_seconds": round(max(gone_after_seconds), 2),
-        "directories_left_to_the_next_start": waiting,  # which removes them
         "left": left,
     }
 
@@ -114,44 +106,42 @@ class _Command:
         running.wait()
 
     def leftovers(self, *, cgroups: bool) -> list[str]:
-        """Return the processes, and optionally cgroups, that the last command has left behind."""
+        """Return the leftover processes, and optionally cgroups, of the last command."""
         with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:  # orphans that have ended
+            while os.waitpid(-1, os.WNOHANG)[0]:  # reap exited orphans
                 pass
         held = [f"process {process.pid}" for process in self._members()]
         return held + [str(path) for path in self._last.cgroups() if cgroups]
 
     def all_leftovers(self) -> list[str]:
-        """Return what all commands have left behind."""
-        return self.leftovers(cgroups=True) + [str(path) for path in [*self._all.cgroups(), *self.directories()]]
-
-    def directories(self) -> list[Path]:
-        return list(self._temporary.glob(f"{PREFIX}*"))
+        """Return the leftovers of all commands: processes, cgroups and temporary directories."""
+        paths = [*self._all.cgroups(), *self._temporary.glob(f"{PREFIX}*")]
+        return self.leftovers(cgroups=True) + [str(path) for path in paths]
 
     def _members(self) -> list[psutil.Process]:
         self._all.members()
         return self._last.members()
 
     def differences(self, one: str, other: str) -> list[str]:
-        """Return wrong verdicts, and differences between two files of verdicts; times and memory are ignored."""
+        """Return wrong verdicts, and differences between two files of verdicts other than times and memory."""
         if not all(self._folder.joinpath(out).exists() for out in (one, other)):
             return [f"no verdicts: {self._folder.joinpath('stderr').read_text()[-1000:]}"]
-        pairs = zip_longest(range(self.count), self._answers(one), self._answers(other))
+        pairs = zip_longest(range(self.count), self._verdicts(one), self._verdicts(other))
         return [
             f"record {number}: {first} became {second}"
             for number, first, second in pairs
             if first is None or first != second or first[0] != number or first[1] is None
         ]
 
-    def _answers(self, out: str) -> Iterator[tuple[Any, ...]]:
+    def _verdicts(self, out: str) -> Iterator[tuple[Any, ...]]:
         for line in self._folder.joinpath(out).read_text().splitlines():
-            answer = json.loads(line)
-            tests = [test["verdict"] for test in answer.get("tests", ())]
-            yield answer["id"], answer.get("verdict"), answer.get("pass_rate"), tests, answer.get("error")
+            row = json.loads(line)
+            tests = [test["verdict"] for test in row.get("tests", ())]
+            yield row["id"], row.get("verdict"), row.get("pass_rate"), tests, row.get("error")
 
 
 def _records(seed: int) -> Iterator[dict[str, Any]]:
-    """Yield records of the submissions that a record can express and that have a single right verdict."""
+    """Yield the submissions with a single right verdict that a record can express."""
     number = 0
     for submission in draw_mixture(seed):
         program, suite = submission.program, submission.suite

@@ -1,7 +1,4 @@
-"""Judge many rounds of mixed submissions in a single Sandbox; this is the long part of the soak.
-
-Between two rounds the Sandbox is idle, so that its resources can be counted exactly.
-"""
+"""Judge rounds of mixed submissions in a single Sandbox, which is idle while its resources are sampled."""
 
 import time
 from collections.abc import Iterator
@@ -24,7 +21,7 @@ _MAX_MISTAKES = 20  # in the result
 
 
 def judge_steadily(runs: int, workers: int, seed: int) -> dict[str, Any]:
-    """Make about this many runs and return the measurements; `good`: all requirements are met."""
+    """Make about this many runs and return the measurements."""
     family, tally, submissions = ProcessFamily(psutil.Process()), Tally(), draw_mixture(seed)
     rounds = min(max(runs // _RUNS_PER_ROUND, _MIN_ROUNDS), _MAX_ROUNDS)
     samples = []
@@ -48,13 +45,13 @@ def judge_steadily(runs: int, workers: int, seed: int) -> dict[str, Any]:
         "mistakes": tally.mistakes[:_MAX_MISTAKES],
         "seconds": round(seconds, 1),
         "held": held,
-        "processes_replaced": replaced,  # workers and zygotes, none of which a program may end
+        "processes_replaced": replaced,  # workers and zygotes; no program may kill one
         "left": left,
     }
 
 
 def _take_runs(submissions: Iterator[SoakSubmission], runs: int) -> Iterator[SoakSubmission]:
-    """Yield submissions until they amount to this many runs."""
+    """Yield submissions of at least this many runs together."""
     while runs > 0:
         submission = next(submissions)
         runs -= len(submission.expected_verdicts)

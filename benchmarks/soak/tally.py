@@ -1,4 +1,4 @@
-"""Judge submissions, and check that each gets exactly one, correct response."""
+"""Judging of submissions, each of which must get exactly one right response."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -27,20 +27,20 @@ class Tally:
                 self.waiting[index] = submission
                 yield submission.program, submission.suite
 
-        for index, answer in box.judge_many_with_errors(pairs(), run_all=True):
+        for index, response in box.judge_many_with_errors(pairs(), run_all=True):
             submission = self.waiting.pop(index, None)
             if submission is None:
-                self.mistakes.append(f"submission {index} was answered twice")
+                self.mistakes.append(f"submission {index} got two responses")
                 continue
             self.submissions += 1
-            self._record(submission, answer)
+            self._record(submission, response)
             yield submission
-        self.mistakes += [f"{submission.kind}: never answered" for submission in self.waiting.values()]
+        self.mistakes += [f"{submission.kind}: no response" for submission in self.waiting.values()]
         self.waiting.clear()
 
-    def _record(self, submission: SoakSubmission, answer: Judgement | Exception) -> None:
-        if mistake := submission.mistake(answer):
+    def _record(self, submission: SoakSubmission, response: Judgement | Exception) -> None:
+        if mistake := submission.find_mistake(response):
             self.mistakes.append(mistake)
-        if isinstance(answer, Judgement):
-            self.runs += len(answer.cases)
-            self.verdicts.update(case.verdict.value for case in answer.cases)
+        if isinstance(response, Judgement):
+            self.runs += len(response.cases)
+            self.verdicts.update(case.verdict.value for case in response.cases)

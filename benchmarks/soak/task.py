@@ -1,4 +1,4 @@
-"""A small problem with a right solution and flawed solutions, which fail when the input is a trap."""
+"""A small problem with a right solution, and flawed solutions that fail on some cases, its traps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

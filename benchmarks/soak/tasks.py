@@ -1,4 +1,4 @@
-"""The tasks of the soak: small, but together they use every feature of a sandbox."""
+"""The tasks of the soak, which together use every feature of a sandbox."""
 
 from importlib.util import find_spec
 from json import dumps

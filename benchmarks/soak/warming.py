@@ -22,17 +22,17 @@ _DELAYS = {
 
 
 def warm_up(box: Sandbox, family: ProcessFamily, tally: Tally) -> None:
-    """Judge each solution of each task. Raises RuntimeError if the workers do not end up with equally many zygotes."""
+    """Judge each solution of each task. Raises RuntimeError if the workers then have different numbers of zygotes."""
     random = Random(0)
     list(tally.judge(box, [submission for task in all_tasks() for submission in task.draw_all(random)]))
     slow = [task for task in all_tasks() if task.name in _DELAYS]
     for _ in range(_ATTEMPTS):
         for task in slow:
             list(box.judge_many([_make_slow(task, random) for _ in range(box.workers)]))
-        zygotes = [len(each) for each in family.workers().values()]
+        zygotes = [len(children.zygotes) for children in family.workers().values()]
         if len(set(zygotes)) == 1:
             return
-    raise RuntimeError(f"after {_ATTEMPTS} rounds the workers have these numbers of zygotes: {zygotes}")
+    raise RuntimeError(f"after {_ATTEMPTS} rounds, workers have different numbers of zygotes: {zygotes}")
 
 
 def _make_slow(task: SoakTask, random: Random) -> tuple[Program, Suite]:

@@ -1,1 +1,1 @@
-"""The costs and durations of the parts of a swarm."""
+"""The costs and durations of a swarm's components."""

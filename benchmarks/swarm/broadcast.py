@@ -1,11 +1,11 @@
 """The speed of weights through throttled relays:  python -m benchmarks.swarm.broadcast --shardcast PYTHON
 
-256 MB, cut into shards of 8 MiB, come from three relays of 20, 40 and 80 MB/s; from the fastest alone; and with one of
-the three corrupt. The same relays serve the same bytes to shardcast, by the Python of an environment with it installed:
+256 MB in shards of 8 MiB are fetched from three relays of 20, 40 and 80 MB/s, from the fastest alone, and with one of
+the three corrupt. shardcast fetches the same bytes from the same relays, with the Python of an environment that has it:
 
     python -m venv sc && sc/bin/pip install shardcast==0.3.2
 
-Then 64 MB go through chains of one to four relays of 20 MB/s each. It writes results/broadcast.json.
+Then 64 MB go through chains of one to four relays of 20 MB/s each.
 """
 
 import argparse
@@ -64,14 +64,13 @@ def publish_random(folder: Path, size: int, shard_bytes: int) -> bytes:
 
 
 def write_shardcast_origin(folder: Path, content: bytes, shard_bytes: int) -> None:
-    """Write the files of shardcast's origin."""
     version = folder / "v1"
     version.mkdir(parents=True)
     shards = [content[start : start + shard_bytes] for start in range(0, len(content), shard_bytes)]
     for number, shard in enumerate(shards, 1):
         (version / f"shard_{number:05d}.bin").write_bytes(shard)
     (folder / "distribution.txt").write_text(f"v1: {blake3(content).hexdigest()}|{len(shards)}\n")
-    (folder / "data1.bin").write_bytes(bytes(2**20))  # shardcast first measures the servers with this file
+    (folder / "data1.bin").write_bytes(bytes(2**20))  # with which shardcast measures the servers
 
 
 @contextmanager
@@ -89,7 +88,7 @@ def start_relay(options: dict[str, Any]) -> Iterator[str]:
 
 
 def time_client(python: str, program: str, urls: list[str]) -> float | None:
-    """Run a client in a child process. Return its seconds, or None if it fails to fetch the weights."""
+    """Run a client in a child process. Return its seconds; None if it fails to fetch the weights."""
     with tempfile.TemporaryDirectory() as folder:
         options = {
             "urls": urls,
@@ -158,11 +157,11 @@ def measure_three_relays(folder: Path, shardcast: str | None) -> dict[str, Any]:
                 for number, name in enumerate(layouts):
                     theirs = [f"{url}/other/{number}" for url in urls]
                     cases[f"shardcast, {name}"] = (shardcast, _SHARDCAST, theirs, ideal)
-            # All cases in each round, so that other load affects them alike.
+            # Each round has all cases, so that other load affects them alike.
             rounds: dict[str, list[float | None]] = {name: [] for name in cases}
             for _ in range(_ROUNDS):
-                for name, (python, program, asked, _) in cases.items():
-                    rounds[name].append(time_client(python, program, asked))
+                for name, (python, program, case_urls, _) in cases.items():
+                    rounds[name].append(time_client(python, program, case_urls))
             found[case] = {name: summarize(rounds[name], SIZE, cases[name][3]) for name in cases}
         print(json.dumps(found[case], indent=1), flush=True)
     return found
@@ -176,7 +175,7 @@ def measure_chains(folder: Path) -> dict[str, Any]:
         for number in range(_ROUNDS):
             with ExitStack() as stack:
                 options: dict[str, Any] = {"megabytes_per_second": CHAIN_SPEED, "folder": str(folder / "none")}
-                # All relays poll an empty folder, and start when the weights appear in it.
+                # The first relay polls an empty folder until the weights appear in it.
                 store = folder / f"of-{hops}-{number}"
                 store.mkdir()
                 url = stack.enter_context(start_relay({**options, "folder": str(store)}))
@@ -199,7 +198,7 @@ def measure_chains(folder: Path) -> dict[str, Any]:
 
 def _time_after_publishing(made: Path, store: Path, client: subprocess.Popen[str]) -> float:
     """Publish the weights at the first relay, and return the seconds until the client has fetched them."""
-    time.sleep(2.0)  # until all processes wait
+    time.sleep(2.0)  # until all processes poll
     began = time.monotonic()
     (made / "runs").rename(store / "runs")
     try:
@@ -219,13 +218,11 @@ def main() -> None:
         results = {
             "machine": describe_machine(),
             "megabytes": SIZE / 1e6,
-            "relays_megabytes_per_second": SPEEDS,
             "rounds": _ROUNDS,
             "three": measure_three_relays(Path(name) / "three", options.shardcast),
             "chain": {
                 "megabytes": CHAIN_SIZE / 1e6,
                 "megabytes_per_second": CHAIN_SPEED,
-                "shard_bytes": CHAIN_SHARD_BYTES,
                 "hops": measure_chains(Path(name) / "chain"),
             },
         }

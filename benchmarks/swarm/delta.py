@@ -1,9 +1,8 @@
 """The size of differences between versions by learning rate:  python -m benchmarks.swarm.delta
 
-A small language model with weights in float32 learns the text of this repository, byte by byte. Then reinforcement
-learning begins: groups of its own answers, a reward that can be learned, advantages within groups, and Adam with eight
-updates for each version, as INTELLECT-2 has them. Versions are compared in bfloat16, as engines get them. It runs on
-one core for about three minutes, and writes results/delta.json.
+A small language model in float32 learns the text of this repository, byte by byte. Reinforcement learning then makes
+eight updates of Adam for each version, as INTELLECT-2 does, with a reward that is easy to learn. Versions are compared
+in bfloat16, the dtype of engines. It takes three minutes on one core.
 """
 
 import statistics

@@ -2,15 +2,14 @@
 
     python -m benchmarks.swarm.overlap     # five minutes on one core
 
-The figures are those of INTELLECT-2 (32B): a broadcast of 65.6 GB at 590 Mb/s takes 14 minutes, a step of the trainer
-22, uploading and verifying a file one each. It reports 22 minutes from the end of a broadcast until a whole batch is
-verified. We read that in two ways: as the time of a usual group, and as that of the slowest, after which a lease
-expires. Deltas have 4% of the bytes (train/swarm/broadcast/delta.py): 36 seconds. A node that joins needs a whole
-version.
+The durations are those of INTELLECT-2 (32B): 14 minutes for a broadcast of 65.6 GB at 590 Mb/s, 22 for a step of the
+trainer, one each to upload and to verify a file, and 22 from the end of a broadcast until a whole batch is verified.
+The last one is taken as the time of a usual group, or as that of the slowest, after which a lease expires. Deltas have
+4% of the bytes (train/swarm/broadcast/delta.py): 36 seconds. A node that joins needs a whole version.
 
 Nodes sample four groups at once and have a quarter more capacity than the trainer uses. Their speeds are log-normal
-(sigma 0.3), so is the time of groups on one node (sigma 0.2), and 5% of the nodes disappear per hour. Three heartbeats
-later, their groups are dispatched again. It writes results/overlap.json.
+(sigma 0.3), and so is the time of groups on one node (sigma 0.2). 5% of the nodes disappear per hour; their groups are
+dispatched again three heartbeats later.
 """
 
 from dataclasses import asdict, replace
@@ -30,16 +29,15 @@ _DEADLINE = 2  # time until a lease expires, in mean times of a group
 
 
 def cases() -> dict[str, tuple[Ring, Swarm]]:
-    """Return each ring and swarm under its name."""
     found = {"nodes alike": (RING, ALIKE)}
     usual = replace(REAL, lease_seconds=_DEADLINE * RING.generate)
     quick = replace(RING, generate=RING.generate / _DEADLINE)
-    of_quick = replace(REAL, lease_seconds=_DEADLINE * quick.generate)
+    quick_swarm = replace(REAL, lease_seconds=_DEADLINE * quick.generate)
     for nodes in (10, 100, 1000):
         found[f"{nodes:,} nodes, a usual group takes 22 min"] = RING, replace(usual, nodes=nodes)
-        found[f"{nodes:,} nodes, the slowest group takes 22 min"] = quick, replace(of_quick, nodes=nodes)
-    found["100 nodes, the slowest group takes 22 min, none vanish"] = quick, replace(of_quick, churn=0.0)
-    found["100 nodes of equal speed, the slowest group takes 22 min"] = quick, replace(of_quick, speed_sigma=0.0)
+        found[f"{nodes:,} nodes, the slowest group takes 22 min"] = quick, replace(quick_swarm, nodes=nodes)
+    found["100 nodes, the slowest group takes 22 min, none vanish"] = quick, replace(quick_swarm, churn=0.0)
+    found["100 nodes of equal speed, the slowest group takes 22 min"] = quick, replace(quick_swarm, speed_sigma=0.0)
     return found
 
 

@@ -1,8 +1,7 @@
-"""A relay with limited bandwidth:  python -m benchmarks.swarm.throttled_relay '{"folder": ...,
-"megabytes_per_second": ...}'
+"""A relay with limited bandwidth:  python -m benchmarks.swarm.throttled_relay OPTIONS
 
-One token bucket limits its total rate. It serves a relay's files and, for other packages' clients, any file of another
-folder. It prints its URL.
+OPTIONS is a JSON object; see `start_relay` in broadcast.py. A token bucket limits the relay's total rate. The relay
+prints its URL, and serves any file of the folder `other` to clients of other packages.
 """
 
 import asyncio
@@ -30,7 +29,10 @@ _POLL_SECONDS = 0.1
 
 
 class ThrottledApp:
-    """An ASGI application with limited sending speed."""
+    """An ASGI application with limited sending speed.
+
+    corrupt: flip a bit in each message of a shard
+    """
 
     def __init__(self, app: ASGIApp, bytes_per_second: float, *, corrupt: bool) -> None:
         self._app, self._rate, self._corrupt = app, bytes_per_second, corrupt
@@ -64,7 +66,7 @@ def main() -> None:
     files = RelayApp(folder, RelayRateLimiter(1e6, 1e12), mirror.find_arriving if mirror else None)
     others = Mount("/other", StaticFiles(directory=options["other"])) if "other" in options else None
     app: ASGIApp = Starlette(routes=[others, Mount("/", files)]) if others else files
-    shaped = ThrottledApp(app, options["megabytes_per_second"] * 1e6, corrupt=options.get("corrupt", False))
+    throttled = ThrottledApp(app, options["megabytes_per_second"] * 1e6, corrupt=options.get("corrupt", False))
     listener = socket.create_server(("127.0.0.1", 0))
 
     def follow(stop: threading.Event) -> None:
@@ -73,7 +75,7 @@ def main() -> None:
         else:
             mirror.sync_until_stopped(stop, every_seconds=_POLL_SECONDS)
 
-    serve(shaped, listener, follow, lambda: print(listener_url(listener), flush=True))
+    serve(throttled, listener, follow, lambda: print(listener_url(listener), flush=True))
 
 
 if __name__ == "__main__":

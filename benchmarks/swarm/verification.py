@@ -1,19 +1,13 @@
-"""The cost of commitments and their verification, their error rates, and the changes that a cheat can make undetected.
+"""The cost of verification, its error rates, and undetectable changes:  python -m benchmarks.swarm.verification
 
-    python -m benchmarks.swarm.verification     # a quarter of an hour on one core
+Costs: commitments to 1,024 tokens of width 5,120 (a 32B model), noise for a vocabulary of 152,000, and the time of a
+verifier's prefill compared with vLLM's sampling of the same completions.
 
-Costs: commitments to 1,024 tokens of a model of width 5,120 (that of a 32B model), noise for a vocabulary of 152,000,
-and, for a model that runs here, the time of a verifier's prefill compared with vLLM's sampling of the completions.
+Error rates: vLLM samples leases with a random model, in float32 and in bfloat16, honestly and with the cheats of
+`cheats`. transformers verifies them in the same precision, with thresholds calibrated on separate leases.
 
-Error rates: a random model of width 256 with 6 layers samples leases with vLLM, in float32 and in bfloat16, with its
-own weights and temperature and with others; transformers verifies them in the same precision, with thresholds
-calibrated on separate leases. "One step old": every weight is moved by the learning rate. "Behind right commitments":
-another model chose the tokens, and the right model computed commitments and log-probabilities for them. "A replaced
-token" is the only one that its seed does not reproduce.
-
-Undetected changes: a cheat that knows the thresholds takes the second best token where it is closest to the best one,
-at as many positions as pass. Leases of several sizes are composed of the gaps between the two that the verifier
-computes, at the calibrated thresholds. It writes results/verification.json.
+Undetectable changes: a cheat with knowledge of the thresholds takes the second best token where it is closest to the
+best one. Leases of several sizes are composed of the gaps between the two that the verifier computes.
 """
 
 import os
@@ -50,9 +44,10 @@ MeasuredLeases = list[list[Distances]]
 
 @dataclass(frozen=True, slots=True)
 class SamplingCase:
-    """One way to sample: with weights changed by `change`, at a temperature.
+    """One way to sample.
 
-    has_right_commitments  whether the right model computes commitments and log-probabilities
+    change                 change of each weight
+    has_right_commitments  the right model computes commitments and log-probabilities
     """
 
     name: str
@@ -115,16 +110,15 @@ def model_verification_share() -> dict[str, dict[str, float]]:
         step = rates.step_seconds + at_once * (
             rates.step_seconds_per_completion + context * rates.step_seconds_per_context_token
         )
-        draw = answer * step / at_once + prompt * rates.prefill_seconds_per_token
+        sample = answer * step / at_once + prompt * rates.prefill_seconds_per_token
         pairs = attention_pairs(prompt, [answer])
         verify = answer * rates.step_seconds_per_completion + prompt * rates.prefill_seconds_per_token
         verify += pairs * rates.prefill_seconds_per_pair
-        found[name] = {"at_once": at_once, "verification_share": round(verify / draw, 4)}
+        found[name] = {"verification_share": round(verify / sample, 4)}
     return found
 
 
-def cases() -> Iterator[SamplingCase]:
-    """Yield the ways to cheat."""
+def cheats() -> Iterator[SamplingCase]:
     yield SamplingCase("int8 weights", _quantize)
     yield SamplingCase("temperature -0.05", temperature=TEMPERATURE - 0.05)
     yield SamplingCase("temperature +0.05", temperature=TEMPERATURE + 0.05)
@@ -148,16 +142,15 @@ def _random_step(rate: float) -> Callable[[Any], Any]:
     generator = torch.Generator().manual_seed(5)
 
     def change(weight: Any) -> Any:
-        # Added in float32, the trainer's dtype, and then rounded to the engine's.
+        # The sum is in float32, the trainer's dtype; the engine rounds it to its own.
         return weight + rate * torch.randn(weight.shape, generator=generator).sign()
 
     return change
 
 
 def draw_leases(n_leases: int, seed: int) -> list[Lease]:
-    """Return leases with random prompts."""
     rng = np.random.default_rng(seed)
-    draw = SamplingParams(TEMPERATURE, 1.0, ANSWER_TOKENS, logprobs=True, verifiable=True)
+    params = SamplingParams(TEMPERATURE, 1.0, ANSWER_TOKENS, logprobs=True, verifiable=True)
     return [
         Lease(
             group=group,
@@ -165,7 +158,7 @@ def draw_leases(n_leases: int, seed: int) -> list[Lease]:
             version=0,
             prompt=tuple(rng.integers(5, 250, size=rng.integers(20, 100)).tolist()),
             seeds=tuple(rng.integers(2**31, size=ANSWERS).tolist()),
-            sampling_params=draw,
+            sampling_params=params,
             expires_in_seconds=60.0,
         )
         for group in range(n_leases)
@@ -174,25 +167,25 @@ def draw_leases(n_leases: int, seed: int) -> list[Lease]:
 
 @dataclass(frozen=True)
 class Pair:
-    """A model on both sides, in one precision. Seconds are those of this process."""
+    """An engine and a verifier of the same model, in one precision."""
 
     engine: Any
     verifier_model: VerifierModel
     weights: Weights
 
-    def draw(self, asked: Sequence[Lease], case: SamplingCase) -> list[list[SampledCompletion]]:
-        """Sample leases with vLLM in the way of a case."""
+    def sample(self, leases: Sequence[Lease], case: SamplingCase) -> list[list[SampledCompletion]]:
+        """Sample leases with vLLM."""
         change = case.change or (lambda weight: weight)
         self.engine.load([(name, change(weight)) for name, weight in self.weights], 0)
-        drawn = [
+        changed = [
             msgspec.structs.replace(
                 lease,
                 sampling_params=replace(lease.sampling_params, temperature=case.temperature),
                 seeds=tuple(seed + case.other_seeds for seed in lease.seeds),
             )
-            for lease in asked
+            for lease in leases
         ]
-        completions = sample_completions(self.engine, drawn, lambda done: None)
+        completions = sample_completions(self.engine, changed, lambda done: None)
         if case.replaces_token:
             rng = np.random.default_rng(0)
             for answers in completions:
@@ -201,10 +194,10 @@ class Pair:
                 answers[0] = replace(answers[0], token_ids=ids, logprobs=answers[0].logprobs[: len(ids)])
         return completions
 
-    def measure(self, asked: Sequence[Lease], case: SamplingCase) -> MeasuredLeases:
-        """Return the distances of the completions of leases from transformers' recomputation."""
+    def measure_distances(self, leases: Sequence[Lease], case: SamplingCase) -> MeasuredLeases:
+        """Return the distances of completions from transformers' recomputation."""
         found = []
-        for lease, answers in zip(asked, self.draw(asked, case), strict=True):
+        for lease, answers in zip(leases, self.sample(leases, case), strict=True):
             if case.has_right_commitments:
                 views = self.verifier_model.recompute_lease(answers, lease)
                 found.append([_token_distances(view.margins.astype(np.float64)) for view in views])
@@ -212,14 +205,14 @@ class Pair:
                 found.append(measure_completions(self.verifier_model, lease, answers))
         return found
 
-    def gaps(self, asked: Sequence[Lease]) -> tuple[FloatArray, float]:
+    def measure_gaps(self, leases: Sequence[Lease]) -> tuple[FloatArray, float]:
         """Return the gap between the best and the second best score at each token, and the mean of 1 - sum of p^2."""
         import torch
 
         from train.sampling.seeded_sampling import sample_tokens
 
         gaps, spread = [], []
-        for lease, answers in zip(asked, self.draw(asked, SamplingCase("honest")), strict=True):
+        for lease, answers in zip(leases, self.sample(leases, SamplingCase("honest")), strict=True):
             for seed, answer in zip(lease.seeds, answers, strict=True):
                 model, first = self.verifier_model._model, len(lease.prompt) - 1
                 ids = torch.tensor([[*lease.prompt, *answer.token_ids]], device=model.device)
@@ -240,9 +233,9 @@ def _token_distances(margins: FloatArray) -> Distances:
 
 
 def count_outcomes(measured: MeasuredLeases, thresholds: Thresholds) -> dict[str, Any]:
-    """Return the leases rejected and banned, and upper bounds per 1,000 leases of rejections, bans and acceptances.
+    """Count rejected leases and bans, and bound rejections and acceptances per 1,000 leases.
 
-    Upper bounds are those of the exact one-sided 95% interval of the binomial.
+    The bounds are those of the exact one-sided 95% interval of the binomial.
     """
     found = [{fault.outcome for fault in lease_violations(lease, thresholds)} for lease in measured]
     n_leases, rejected, banned = len(found), sum(map(bool, found)), sum("hard" in each for each in found)
@@ -268,47 +261,45 @@ def _per_1000(n_hits: int, n_leases: int) -> float:
 def max_replaced_tokens(gaps: FloatArray, thresholds: Thresholds, n_answers: int, n_tokens: int) -> float:
     """Return the number of tokens per 1,000 that a cheat can replace undetected, in leases of this size."""
     chosen = np.random.default_rng(0).choice(gaps, (n_answers, n_tokens))
-    turned = 0.0
-    for nearest in np.geomspace(1e-5, 2, 120):
-        margins: FloatArray = np.where(chosen < nearest, chosen, 0.0).astype(np.float64)
+    replaced = 0.0
+    for max_gap in np.geomspace(1e-5, 2, 120):
+        margins: FloatArray = np.where(chosen < max_gap, chosen, 0.0).astype(np.float64)
         if not any(lease_violations([_token_distances(each) for each in margins], thresholds)):
-            turned = max(turned, float((margins > 0).mean()))
-    return round(1000 * turned, 2)
+            replaced = max(replaced, float((margins > 0).mean()))
+    return round(1000 * replaced, 2)
 
 
 def measure_pair(path: Path, dtype: str) -> dict[str, Any]:
-    """Return all measurements between vLLM and transformers in one precision."""
+    """Return the error rates, undetectable changes and costs of vLLM against transformers in one precision."""
     from train.sampling.vllm import VllmSampler
 
     engine = VllmSampler(str(path), verifiable=True, dtype=dtype, max_model_len=512)
     pair = Pair(engine, VerifierModel(path, dtype), _weights(path))
-    honest_case = SamplingCase("honest")
-    calibration = pair.measure(draw_leases(CALIBRATION_LEASES, 0), honest_case)
-    thresholds = fit_thresholds(calibration)
-    honest = pair.measure(draw_leases(HONEST_LEASES, 1), honest_case)
+    honest_case, calibration = SamplingCase("honest"), draw_leases(CALIBRATION_LEASES, 0)
+    thresholds = fit_thresholds(pair.measure_distances(calibration, honest_case))
+    honest = pair.measure_distances(draw_leases(HONEST_LEASES, 1), honest_case)
     together = pool_distances([answer for lease in honest for answer in lease])
     found = {"honest": count_outcomes(honest, thresholds)}
-    for number, case in enumerate(cases()):
-        found[case.name] = count_outcomes(pair.measure(draw_leases(CHEATING_LEASES, 2 + number), case), thresholds)
+    for number, case in enumerate(cheats()):
+        distances = pair.measure_distances(draw_leases(CHEATING_LEASES, 2 + number), case)
+        found[case.name] = count_outcomes(distances, thresholds)
         print(f"{dtype}: {case.name} {found[case.name]}", flush=True)
-    timed = draw_leases(CALIBRATION_LEASES, 0)
     began = time.perf_counter()
-    completions = pair.draw(timed, honest_case)
-    drew = time.perf_counter()
-    for lease, answers in zip(timed, completions, strict=True):
+    completions = pair.sample(calibration, honest_case)
+    sampled = time.perf_counter()
+    for lease, answers in zip(calibration, completions, strict=True):
         measure_completions(pair.verifier_model, lease, answers)
     verified = time.perf_counter()
-    gaps, spread = pair.gaps(draw_leases(CALIBRATION_LEASES, 0))
+    gaps, spread = pair.measure_gaps(calibration)
     engine.close()
     return {
         "bars": msgspec.to_builtins(thresholds),
         "cases": found,
-        "tokens": len(together.margins),
         "honest_turns": round(1000 * float(together.seed_mismatches.mean()), 3),
         "near_ties": round(1000 * float((gaps < thresholds.margins.limit).mean()), 2),
         "turns": {f"{n} x {length:,}": max_replaced_tokens(gaps, thresholds, n, length) for n, length in LEASE_SIZES},
         "spread": round(spread, 4),
-        "verification_share": round((verified - drew) / (drew - began), 4),
+        "verification_share": round((verified - sampled) / (sampled - began), 4),
     }
 
 
