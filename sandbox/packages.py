@@ -215,7 +215,7 @@ def _describe(distribution: metadata.Distribution, name: str, folder: str, *, re
     listed = [path for path in distribution.files or [] if path.name == "METADATA"]
     root = Path(str(distribution.locate_file(""))).resolve()
     path = next((root / one.parent for one in listed if one.parent.name.endswith(".dist-info")), None)
-    names = jail_packages.listed_files(str(path)) if path else []
+    names = jail_packages.list_distribution_files(str(path)) if path else []
     modules = {match[1] for match in map(_MODULE.fullmatch, names) if match}
     if path is None or not modules:
         raise BackendUnavailable(

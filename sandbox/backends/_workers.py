@@ -15,7 +15,7 @@ from typing import Any
 from sandbox import limit_bounds
 from sandbox.backends._dispatch import Job, Lane, LaneLost, QueuedBackend, RequestDispatcher
 from sandbox.errors import BackendUnavailable, CannotIsolate
-from sandbox.jail.channel import Channel, request_message
+from sandbox.jail.channel import Channel, frame_request
 from sandbox.jail.worker_config import CONFINING_LEVELS, NONE
 from sandbox.request import Request, Response
 
@@ -153,7 +153,7 @@ class SocketLane(Channel, Lane):
         with contextlib.suppress(BlockingIOError):  # no EOF, as expected
             if not self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
                 raise LaneLost("it ended while it was idle")
-        self._unsent = memoryview(request_message(jobs[0].request))
+        self._unsent = memoryview(frame_request(jobs[0].request))
         self._job = jobs[0]
         if not self.flush():
             self._reader.wait_to_write(self, True)

@@ -123,7 +123,7 @@ class _Engine:
 
     def __init__(self, image: str, silence_seconds: float) -> None:
         self.silence_seconds = silence_seconds
-        self._owner = stale_resources.owner_tag()
+        self._owner = stale_resources.make_owner_tag()
         self._machine = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         with _engine_errors():
             connection = docker.utils.kwargs_from_env()

@@ -71,7 +71,7 @@ class Backend(WorkerBackend):
         self._image = _Image(jail_packages)
         reader = ResponseReader()
         self._end_reader = weakref.finalize(self, reader.close)
-        failure = delegation.scope_failure_reason()
+        failure = delegation.explain_scope_failure()
         start = partial(_ProcessLane, reader, seed, jail_packages, self._shared, self._image, abi, failure)
         number = workers or machine.cpu_count()
         memory_mb = machine.available_memory_mb()
@@ -170,7 +170,7 @@ class _ProcessLane(SocketLane):
         scope: list[str] = []
         if not scope_failure:
             try:
-                scope = delegation.scope_command()
+                scope = delegation.make_scope_command()
             except OSError as error:  # the user has logged out, for example
                 scope_failure = str(error)
         namespaces = image.namespaces() if level == NAMESPACES else ()
@@ -244,7 +244,7 @@ def _start(
     code += f"sys.exit(main({arguments}))"
     environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TMPDIR": tempfile.gettempdir()}
     if scope:
-        environment |= delegation.scope_environment()
+        environment |= delegation.make_scope_environment()
     return subprocess.Popen(
         # The interpreter itself, since a version manager's shim or a venv's .pth files take longer than a hundred runs.
         [*scope, _interpreter(), "-S", "-s", "-P", "-B", "-X", "utf8", "-c", code],
@@ -270,7 +270,7 @@ def _remove(directory: str, owner: int) -> None:
 
 def _sweep() -> None:
     """Remove stale resources of workers that were killed together with their caller."""
-    delegation.sweep()
+    delegation.sweep_cgroups()
     stale_resources.sweep_directories()
 
 

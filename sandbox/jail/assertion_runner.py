@@ -4,15 +4,14 @@ A failure before the submission is first called is the suite's fault, never the 
 """
 
 import contextlib
-import hashlib
 import json
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from sandbox import referee
 from sandbox.errors import RefereeError
+from sandbox.jail.check_cache import CheckCache
 from sandbox.jail.child import ChildParams
 from sandbox.jail.compile_cache import CompiledProgram
 from sandbox.jail.interactive import (
@@ -34,10 +33,9 @@ from sandbox.suite import Case, Suite
 
 _MAX_DETAIL_CHARS = 300
 _EXTRA_CPU_SECONDS = 10  # CPU time of the tests, in addition to the wall seconds of the submission
-_CACHE_SIZE = 4096  # preambles that have passed their check
 _EMPTY_PROGRAM = Program("")
 _STUB_CLASS = "class {}:\n    def __init__(self, *_, **__): pass\n"
-# Callable as a function and as a class, since the suite need not distinguish them.
+# Callable as a function and as a class, since a suite may omit its list of classes.
 _STUB_FUNCTION = "class {}:\n    def __new__(cls, *arguments, **_): return arguments[0] if arguments else None\n"
 _EXPRESSION = b"0"  # the shortest expression
 
@@ -47,14 +45,14 @@ class PreambleCache:
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
-        self._passed: OrderedDict[bytes, None] = OrderedDict()
+        self._passed = CheckCache()
 
     @contextlib.contextmanager
     def open_compiled(self, source: str) -> Iterator[int]:
         """Yield a descriptor of the compiled code. Raises RefereeError if it does not compile."""
         compiled = self._runner.compile(Program(source))
         if isinstance(compiled, RunResult):
-            raise RefereeError(f"their given code does not compile: {_tail(compiled)}")
+            raise RefereeError(f"their given code does not compile: {_decode_stderr_tail(compiled)}")
         descriptor = os.dup(compiled.artifact_fd)  # the cache may evict the compilation meanwhile
         try:
             yield descriptor
@@ -63,9 +61,7 @@ class PreambleCache:
 
     def check(self, source: str, limits: Limits) -> None:
         """Check that the code runs without a submission. Raises RefereeError."""
-        name = hashlib.sha256(repr((source, limits)).encode("utf-8", "surrogatepass")).digest()
-        if name in self._passed:
-            self._passed.move_to_end(name)
+        if self._passed.contains(source, limits):
             return
         run_spec = self._runner.make_run_spec("evaluate", _EMPTY_PROGRAM, limits)
         empty_program = self._runner.compile(_EMPTY_PROGRAM)
@@ -73,10 +69,9 @@ class PreambleCache:
         with self.open_compiled(source) as descriptor:
             result = self._runner.execute(run_spec.with_preamble(descriptor, source), empty_program, _EXPRESSION)
         if has_failed(result):
-            raise RefereeError(f"their given code fails without a submission: {result.outcome.value} {_tail(result)}")
-        self._passed[name] = None
-        if len(self._passed) > _CACHE_SIZE:
-            self._passed.popitem(last=False)
+            tail = _decode_stderr_tail(result)
+            raise RefereeError(f"their given code fails without a submission: {result.outcome.value} {tail}")
+        self._passed.add(source, limits)
 
 
 class AssertionRunner:
@@ -118,7 +113,7 @@ class AssertionRunner:
         return CaseRun(result)
 
     def _run_statements(self, case: Case, compiled: CompiledProgram, remaining_seconds: float) -> CaseRun:
-        """Run statements in their own process, connected to the submission."""
+        """Run the statements of a case in their own process, connected to the submission."""
         wall_seconds = min(WALL_FACTOR * self._limits.wall_seconds, remaining_seconds)
         timeout_seconds = min(
             REFEREE_FACTOR * wall_seconds + REFEREE_GRACE_SECONDS, remaining_seconds + REFEREE_EXIT_SECONDS
@@ -138,11 +133,11 @@ class AssertionRunner:
     def _run_tests(
         self, case: Case, compiled: CompiledProgram, wall_seconds: float, timeout_seconds: float
     ) -> tuple[InteractionResult, "AssertionReport"]:
-        """Run a submission, for at most wall_seconds, connected to the tests; return their results and the report."""
+        """Run a submission, for at most wall_seconds, connected to the tests; return both results and the report."""
         tests_runner = self._get_tests_runner()
         setup = tests_runner.compile(Program(self._shared.setup))
         if isinstance(setup, RunResult):
-            raise RefereeError(f"their setup does not compile: {_tail(setup)}")
+            raise RefereeError(f"their setup does not compile: {_decode_stderr_tail(setup)}")
         run_spec = tests_runner.make_run_spec("run_tests", Program(self._shared.setup), referee.LIMITS, referee=True)
         run_spec = run_spec.with_child_params(ChildParams(case.input, self._shared.names, classes=self._shared.classes))
         run_spec = run_spec.with_time_limits(timeout_seconds, wall_seconds + _EXTRA_CPU_SECONDS)
@@ -199,7 +194,7 @@ class AssertionReport:
 
     @property
     def is_suite_fault(self) -> bool:
-        """Whether the tests failed or hung before they called the submission."""
+        """Whether the tests failed or timed out before they called the submission."""
         waits_for_submission = self.has_reached("preamble_done") and not self.has_reached("names_listed")
         return self.verdict in ("", "failed") and not self.has_reached("submission_called") and not waits_for_submission
 
@@ -207,7 +202,7 @@ class AssertionReport:
 def _to_case_run(interaction: InteractionResult, report: AssertionReport, is_shortened: bool) -> CaseRun:
     """Return the submission's run and its result. Raises RefereeError if the suite's own code failed.
 
-    is_shortened: whether the tests had less time than usual, because the submission's budget was nearly used up
+    is_shortened: whether the rest of the submission's budget was below the usual time limit of the tests
     """
     result, tests = interaction.program.result, interaction.referee.result
     score: RefereeResult | None = None
@@ -217,7 +212,7 @@ def _to_case_run(interaction: InteractionResult, report: AssertionReport, is_sho
     elif report.is_suite_fault and not report.has_reached("setup_done"):
         if not (is_shortened and tests.outcome is Outcome.TIMED_OUT):
             raise RefereeError(
-                f"before they used the submission: {tests.outcome.value} {report.detail or _tail(tests)}"
+                f"before they used the submission: {tests.outcome.value} {report.detail or _decode_stderr_tail(tests)}"
             )
         result = referee.mark_timed_out(result)
     elif ruled_first or not has_failed(result):
@@ -236,8 +231,8 @@ def _to_case_run(interaction: InteractionResult, report: AssertionReport, is_sho
 
 
 def _without_verdict(result: RunResult, tests: RunResult) -> RunResult:
-    """Return the run of a program whose return values caused the tests to time out, run out of memory, or crash."""
-    message = f"the tests failed on the program's return values: {tests.outcome.value} {_tail(tests)}"
+    """Return the program's run if its return values made the tests time out, run out of memory, or crash."""
+    message = f"the tests failed on the program's return values: {tests.outcome.value} {_decode_stderr_tail(tests)}"
     outcome = tests.outcome if tests.outcome in (Outcome.TIMED_OUT, Outcome.OUT_OF_MEMORY) else Outcome.SIGNALLED
     return replace(result, outcome=outcome, stderr=message.encode())
 
@@ -246,5 +241,5 @@ def has_failed(result: RunResult) -> bool:
     return result.outcome is not Outcome.EXITED or result.exit_code != 0
 
 
-def _tail(result: RunResult) -> str:
+def _decode_stderr_tail(result: RunResult) -> str:
     return result.stderr[-4 * _MAX_DETAIL_CHARS :].decode("utf-8", "replace").strip()[-_MAX_DETAIL_CHARS:]

@@ -4,12 +4,11 @@ A stateless program (languages/_purity.py) gets several cases in one run. Each c
 a fork of a process that has only executed it. Results of such a run count only in the program's favor, and only within
 the limits of a single case:
 
-- A call that is not accepted, or does not return, is rerun in isolation, and only that rerun counts. If the rerun
-  is accepted, the program has produced two values for one case: it may be guessing, and detect how it is run. Then all
-  cases are rerun in isolation, and only these reruns count.
-- The CPU time, wall time, memory and output of the whole run stay within the limits of one case, so no case can gain
-  from resources of another. The results of a run that exceeds a limit are discarded, and all further cases run in
-  isolation.
+- A call without an accepted value gets an isolated rerun, and only that rerun counts. If the rerun is accepted, the
+  program has returned two values for one case: it may be guessing, and detect how it runs. Then all cases get isolated
+  reruns, and only these count.
+- The whole run has the CPU time, wall time, memory and output limits of one case, so no case gains from the resources
+  of another. If the run exceeds a limit, its results do not count, and all further cases run in isolation.
 
 A run contains as many calls as fit into a slice of CPU time. The first slices are short, since most wrong programs fail
 early. A call that takes much longer ends the run. That case and the following ones run in isolation until one takes
@@ -40,7 +39,7 @@ _MAX_FUTILE_RUNS = 3  # runs without a result, or ended by a slow call, after wh
 
 
 class CallRunner:
-    """Runs one submission for the cases of a suite, in their order. Raises ValueError if its language is not Python."""
+    """Runs one submission for the cases of a suite, in order. Raises ValueError if its language is not Python."""
 
     def __init__(self, program: Program, suite: Suite, runner: Runner) -> None:
         assert suite.entry_point is not None
@@ -89,22 +88,22 @@ class CallRunner:
     def run_isolated(self, case: Case, remaining_seconds: float) -> CaseRun:
         """Run the submission on any case, in its own process. Raises ExecutionLost."""
         compiled = self._runner.compile(self._run_spec.program)
-        return CaseRun(
-            compiled if isinstance(compiled, RunResult) else self._run_alone(case, compiled, remaining_seconds)
-        )
+        if isinstance(compiled, RunResult):
+            return CaseRun(compiled)
+        return CaseRun(self._run_alone(case, compiled, remaining_seconds))
 
     def _run_alone(self, case: Case, compiled: CompiledProgram, remaining_seconds: float) -> RunResult:
-        return self._runner.execute(self._bounded_run_spec(remaining_seconds), compiled, _encode_input(case))
+        return self._runner.execute(self._bound_run_spec(remaining_seconds), compiled, _encode_input(case))
 
-    def _bounded_run_spec(self, remaining_seconds: float) -> RunSpec:
+    def _bound_run_spec(self, remaining_seconds: float) -> RunSpec:
         return self._run_spec.with_time_limits(max(0.001, min(self._limits.wall_seconds, remaining_seconds)))
 
     def _run_together(self, compiled: CompiledProgram, remaining_seconds: float) -> float:
-        """Run the next cases in one run, and store their results. Returns the wall seconds of a run without results."""
-        inputs = self._next_inputs()
+        """Execute one run for the next cases, and store their results. Returns the wall seconds if there are none."""
+        inputs = self._encode_next_inputs()
         if len(inputs) < 2:
             return 0.0
-        run_spec = self._bounded_run_spec(remaining_seconds).with_child_params(
+        run_spec = self._bound_run_spec(remaining_seconds).with_child_params(
             ChildParams(self._entry_point, cpu_seconds_budget=self._slice_seconds)
         )
         request = b"".join(len(one).to_bytes(_HEADER_BYTES, "little") + one for one in inputs)
@@ -112,27 +111,27 @@ class CallRunner:
         if result.outcome not in (Outcome.EXITED, Outcome.SIGNALLED):
             self._n_futile_runs = _MAX_FUTILE_RUNS
             return result.wall_seconds
-        self._ready_results.extend(_results(result, len(inputs)))
+        self._ready_results.extend(_split_results(result, len(inputs)))
         if len(self._ready_results) < len(inputs):
             self._slice_seconds = min(_GROWTH_FACTOR * self._slice_seconds, self._max_slice_seconds)
         self._is_slow = result.outcome is Outcome.SIGNALLED
         self._n_futile_runs += self._is_slow or not self._ready_results
         return 0.0 if self._ready_results else result.wall_seconds
 
-    def _next_inputs(self) -> list[bytes]:
-        """Return the inputs of the next cases, as many as fit into one run."""
+    def _encode_next_inputs(self) -> list[bytes]:
+        """Encode the inputs of the next cases, as many as fit into one run."""
         cases = self._cases[self._next : self._next + _MAX_CASES_PER_RUN]
         sizes = accumulate(len(case.input) for case in cases)
         n_cases = sum(1 for _ in takewhile(lambda size: size <= _MAX_INPUT_BYTES, sizes))
         return [_encode_input(case) for case in cases[:n_cases]]
 
 
-def _results(result: RunResult, n_cases: int) -> list[RunResult]:
+def _split_results(result: RunResult, n_cases: int) -> list[RunResult]:
     """Split the result of a run into the results of its cases, up to the first case that did not return."""
     *lines, _ = (result.returned or b"").split(b"\n", n_cases)  # without an incomplete last line
     claims = [line.partition(b" ") for line in lines]
     try:
-        seconds = [float(words) for words, _, _ in claims]
+        seconds = [float(number) for number, _, _ in claims]
     except ValueError:
         return []
     if not (any(seconds) and all(0 <= claimed <= result.cpu_seconds for claimed in seconds)):

@@ -1,15 +1,13 @@
 """Limits on memory, processes and processor time of a process tree, by a writable cgroup v1 or v2.
 
-Each worker has one cgroup for its zygotes and all their runs. Its memory limit is the baseline charge (the charge while
-no run is active, measured when a zygote is ready) plus the limit of the run. A run begins only when the charge is back
-at the baseline, so that memory of one run never counts for the next. The zygotes' page cache is excluded: the kernel
-reclaims it when a run needs the memory.
+Each runner has one cgroup for its zygotes and all their runs. Its memory limit is the baseline charge (the charge while
+no run is active, measured when a zygote is ready) plus the limit of the run. A run begins only when the charge has
+returned to the baseline, so memory of one run never counts for the next. The baseline excludes the zygotes' page cache,
+which the kernel reclaims when a run needs the memory.
 
 The peak memory of a run is the highest charge during the run minus the charge just before it: anonymous pages, /tmp,
-pipes, page tables and kernel objects of all its processes. Unmodified pages of the interpreter belong to the zygote and
-are not counted. Only v1 and, since Linux 6.12, v2 keep a peak for each run.
-
-Disk reads are not bounded here: all file systems of a run are in memory.
+pipes, page tables and kernel objects of all its processes. It excludes unmodified pages of the interpreter, which
+belong to the zygote. Only v1 and, since Linux 6.12, v2 record a peak for each run.
 """
 
 import contextlib
@@ -29,7 +27,7 @@ _DRIFT_MB = 8  # tolerated excess of the charge over the baseline
 _RELEASE_SLACK_MB = 1  # memory still being freed when the next run begins, and precharges
 _SPARE_PROCESSES = 2  # the run's init, and one ended process that the kernel still counts
 _PERIOD_US = 100_000
-_MAX_PROCESSORS = 2  # for the runs of one worker; never reached by a single-threaded program
+_MAX_PROCESSORS = 2  # for the runs of one worker; a single-threaded program never reaches it
 _WEIGHTS = {1: (1024, 1 << 18), 2: (100, 10_000)}  # by version: the default and the maximum CPU weight
 _QUICK_RELEASE_SECONDS = 0.005  # time in which the kernel usually frees most memory of a run
 _RELEASE_TIMEOUT_SECONDS = 0.3
@@ -37,20 +35,20 @@ _MB = 1 << 20
 
 
 class CgroupJoinError(Exception):
-    """Processes cannot be moved into a cgroup that was created."""
+    """A failure to move a process into a new cgroup."""
 
 
 class CgroupUnusable(Exception):
-    """Memory of earlier runs stays charged, or the cgroup was removed: new zygotes in a new cgroup are needed."""
+    """A cgroup whose charge includes memory of earlier runs, or a removed one. Remedy: new zygotes in a new cgroup."""
 
 
 @dataclass(frozen=True, slots=True)
 class CgroupUsage:
-    """A run's usage.
+    """A run's memory usage.
 
-    peak_mb        its peak memory; None if the kernel does not report it
+    peak_mb        peak; None if the kernel does not report it
     oom_killed     whether the OOM killer killed a process
-    limit_reached  whether the limit was reached, with or without a kill
+    limit_reached  whether the charge reached the limit, with or without a kill
     """
 
     peak_mb: float | None
@@ -61,7 +59,7 @@ class CgroupUsage:
 class Cgroup:
     """The cgroup of a worker's zygotes and runs. All methods raise OSError if the kernel rejects an operation.
 
-    The warden has the privileges to create it and to add processes. The judge sets the limits through open files.
+    The warden creates it and adds processes. The judge sets the limits through open files.
 
     files        name -> descriptor
     directories  the cgroup's directories; empty in the judge
@@ -88,7 +86,7 @@ class Cgroup:
         return [self.files[name] for name in ("cpu_usage", "events", "processes_now")]
 
     def add(self, pid: int) -> None:
-        """Move a process into the cgroup. Raises CgroupJoinError."""
+        """Add a process to the cgroup. Raises CgroupJoinError."""
         try:
             for directory in self._directories:
                 (directory / "cgroup.procs").write_text(str(pid))
@@ -96,10 +94,7 @@ class Cgroup:
             raise CgroupJoinError(str(error)) from error
 
     def prepare_for_zygote(self) -> None:
-        """Prepare for the start of a zygote: wait until the memory of all runs is freed, and lift the limit.
-
-        Raises CgroupUnusable.
-        """
+        """Wait until the charge is back at the baseline, then lift the limit. Raises CgroupUnusable."""
         if self._baseline:
             self._earlier_charge = max(0, self.wait_until_idle() - self._read_page_cache() - self._baseline)
         self._write("limit", "-1" if self.version == 1 else "max")
@@ -119,22 +114,22 @@ class Cgroup:
         return self._wait_for_release()
 
     def begin_run(self, memory_mb: int, processes: int) -> None:
-        """Set the limits of the next run, and record its initial counters.
+        """Set the limits of the next run, and record the initial counters.
 
         Raises CgroupUnusable if memory of an earlier run would count for this one.
         """
         charged = self.wait_until_idle()
         limit = self._baseline + (memory_mb + _SLACK_MB) * _MB
         if limit != self._limit:
-            if charged > limit:  # because of the page cache; v2 would kill instead of reclaiming it first
+            if charged > limit:  # because of the page cache; v2 would kill a process before it reclaims the cache
                 self._reclaim(limit)
                 charged, self._page_cache = self._read_charge(), self._read_page_cache()
                 if charged > limit:
                     raise CgroupUnusable(f"{(charged - limit) / _MB:.0f} MB above the limit stay charged")
             self._write("limit", str(limit))
             self._limit = limit
-        # The difference is the kernel's precharges (256 KB per processor), which the run may use, and memory of the
-        # last run that is still being freed.
+        # The difference is the kernel's precharges (256 KB per processor), which the run may use, and unfreed memory of
+        # the last run.
         self._initial_charge = min(charged, max(self._baseline + self._page_cache, charged - _RELEASE_SLACK_MB * _MB))
         self._initial_counts = self._read_counts()
         limit = self._baseline_processes + processes + _SPARE_PROCESSES
@@ -147,7 +142,7 @@ class Cgroup:
     def end_run(self, *, was_parallel: bool) -> CgroupUsage:
         """Return the run's usage. was_parallel: whether it kept more than one processor busy.
 
-        Raises OSError if the run was killed because memory ran out outside this cgroup.
+        Raises OSError if the kernel killed the run because memory ran out outside this cgroup.
         """
         now = self._read_counts()
         killed = has_reached_limit = False
@@ -157,7 +152,7 @@ class Cgroup:
         if self._has_raised_weight:
             self._set_weight(_WEIGHTS[self.version][0])
             self._has_raised_weight = False
-        if was_parallel:  # otherwise the next run would be throttled for this one's excess processor time
+        if was_parallel:  # otherwise the kernel would throttle the next run for this one's excess processor time
             self.bounds_cpu = self._set_cpu_quota()
         peak = self._limit if killed else -1
         if self._peak >= 0:
@@ -168,7 +163,7 @@ class Cgroup:
         return CgroupUsage(max(0, peak - self._initial_charge) / _MB if peak >= 0 else None, killed, has_reached_limit)
 
     def raise_weight(self) -> None:
-        """Raise the priority of the run in progress until it ends, since a busy machine may have starved it."""
+        """Raise the CPU weight of the run in progress until it ends, since a busy machine may have starved it."""
         self._set_weight(_WEIGHTS[self.version][1])
         self._has_raised_weight = True
 
@@ -178,7 +173,7 @@ class Cgroup:
                 self._write("weight", str(weight))
 
     def _wait_for_release(self) -> int:
-        """Wait until only the baseline and page cache are charged, and return the charge. Raises CgroupUnusable."""
+        """Wait until the charge is the baseline plus page cache, and return it. Raises CgroupUnusable."""
         start_time = time.monotonic()
         pause_seconds, reclaimed = 0.0002, 0.0
         while True:
@@ -206,7 +201,7 @@ class Cgroup:
             self._write("reclaim", "max")
 
     def _set_cpu_quota(self) -> bool:
-        """Set the CPU quota, which starts a new period; return whether that succeeded."""
+        """Set the CPU quota, which starts a new period; return whether the kernel accepted it."""
         quota = str(_MAX_PROCESSORS * _PERIOD_US)
         if "quota" not in self.files:
             return False
@@ -245,7 +240,7 @@ class Cgroup:
             self._write("processes", "0")  # no fork succeeds any more
         self.close()
         for directory in self._directories:
-            delegation.remove(directory)
+            delegation.remove_cgroup(directory)
 
 
 class EnclosingCgroup:
@@ -270,9 +265,9 @@ class EnclosingCgroup:
         self._initial_counts = _read_counts(self._events, self._hits)
 
     def end_run(self) -> bool:
-        """Return whether a process was killed for exceeding the limit.
+        """Return whether the kernel killed a process for exceeding the limit.
 
-        Raises OSError if it was killed because memory ran out outside this cgroup.
+        Raises OSError if the cause was a lack of memory outside this cgroup.
         """
         return _was_killed(self._initial_counts, _read_counts(self._events, self._hits))
 
@@ -282,7 +277,7 @@ def _read_counts(events: int, hits: int) -> tuple[int, int, int]:
 
 
 def _parse_counts(events: bytes, hits: bytes) -> tuple[int, int, int]:
-    """Return the numbers of OOM kills, failed charges, and hits of this cgroup's limit; v1 merges the last two."""
+    """Return the numbers of OOM kills, failed charges, and limit hits of this cgroup; v1 merges the last two."""
     killed = re.search(rb"^oom_kill (\d+)", events, re.MULTILINE)
     exceeded = re.search(rb"^(?:oom )?(\d+)", hits, re.MULTILINE)
     reached = re.search(rb"^(?:max )?(\d+)", hits, re.MULTILINE)
@@ -299,12 +294,12 @@ def _was_killed(before: tuple[int, int, int], now: tuple[int, int, int]) -> bool
 
 def create(subtree: CgroupSubtree, name: str) -> Cgroup:
     """Create a cgroup for runs of this process; `name` is unique among its cgroups. Raises OSError."""
-    directories = subtree.make(f"{stale_resources.owner_tag()}-{name}")
+    directories = subtree.make(f"{stale_resources.make_owner_tag()}-{name}")
     try:
         return Cgroup(subtree.version, _open_files(directories, v1=subtree.version == 1), directories.values())
     except OSError:
         for directory in set(directories.values()):
-            delegation.remove(directory)
+            delegation.remove_cgroup(directory)
         raise
 
 
@@ -316,7 +311,7 @@ def _open_files(directories: dict[str, Path], *, v1: bool) -> dict[str, int]:
         (memory / ("memory.swappiness" if v1 else "memory.swap.max")).write_text("0")
     files = {
         "limit": _open(memory / ("memory.limit_in_bytes" if v1 else "memory.max"), os.O_WRONLY),
-        # Writing to it reclaims memory above the value. Unlike v2's memory.max, neither file causes OOM kills.
+        # A write makes the kernel reclaim memory above the value. Unlike v2's memory.max, neither causes OOM kills.
         "reclaim": _open(memory / ("memory.limit_in_bytes" if v1 else "memory.high"), os.O_WRONLY),
         "usage": _open(memory / ("memory.usage_in_bytes" if v1 else "memory.current")),
         "stat": _open(memory / "memory.stat"),
@@ -341,9 +336,8 @@ def _open(path: Path, flags: int = os.O_RDONLY) -> int:
 
 
 def _open_peak(path: Path) -> int:
-    """Return a descriptor of the peak; -1 if there is none (v2 before Linux 5.19) or it cannot be reset (before 6.12).
-
-    Without a reset, it would be the peak of all runs so far.
+    """Return a descriptor of the peak; -1 if the kernel has none (v2 before Linux 5.19) or cannot reset it for each run
+    (before 6.12).
     """
     try:
         descriptor = _open(path, os.O_RDWR)

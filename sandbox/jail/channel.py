@@ -1,4 +1,4 @@
-"""Length-prefixed, alternating messages between a caller and its worker."""
+"""The connection between a caller and its worker, with alternating, length-prefixed messages."""
 
 import os
 from typing import Any
@@ -17,7 +17,7 @@ _MAX_LAYERS_BYTES = 1 << 20
 class Channel:
     """A connection to the peer over one descriptor to read and one to write, of a socket or two pipes.
 
-    Methods raise EOFError or ConnectionError if the peer has exited and, on the caller's side, for malformed responses.
+    Methods raise EOFError or ConnectionError if the peer has exited, and ConnectionError for a malformed response.
     """
 
     def __init__(self, source: int, sink: int) -> None:
@@ -27,41 +27,38 @@ class Channel:
         self.received_bytes = 0  # size of the latest message
 
     def fileno(self) -> int:
-        """Return the descriptor to read from."""
         return self._source
 
     def send_request(self, request: Request[Any] | WorkerConfig) -> None:
-        """Send a request, or the configuration."""
-        self._send(request_message(request))
+        self._send(frame_request(request))
 
     def receive_request(self) -> Any:
-        """Receive a request, or the configuration."""
         return message_codec.decode_request(self._receive(None))
 
     def send_response(self, response: RunResult | Judgement | dict[str, str] | Exception) -> None:
         """Send the response to a request, or an error; the response to the configuration is the isolation layers."""
-        self._send(_message(message_codec.encode_response(response)))
+        self._send(_frame(message_codec.encode_response(response)))
 
     def receive_response(self, request: Request[Response]) -> Response | Exception:
-        """Receive the response to a request; an error from the worker is returned, not raised."""
+        """Receive the response to a request. Returns, not raises, an error from the worker."""
         while (response := self.take_response(self.read(_CHUNK_BYTES), request)) is None:
             pass
         return response
 
     def take_response(self, data: bytes, request: Request[Response]) -> Response | Exception | None:
-        """Append the bytes of a read; return the response as receive_response does, or None if it is incomplete."""
+        """Append received bytes; return the response as receive_response does, or None if it is incomplete."""
         try:
             message = self._assemble(data, request.max_result_bytes)
             return None if message is None else message_codec.decode_response(request.result_type, message)
         except ValueError as error:
-            raise _misunderstood(error) from None
+            raise _to_connection_error(error) from None
 
     def receive_layers(self) -> dict[str, str] | Exception:
         """Receive the isolation layers, or an error."""
         try:
             return message_codec.decode_layers(self._receive(_MAX_LAYERS_BYTES))
         except ValueError as error:
-            raise _misunderstood(error) from None
+            raise _to_connection_error(error) from None
 
     def close(self) -> None:
         for descriptor in {self._source, self._sink}:
@@ -78,9 +75,9 @@ class Channel:
         return message
 
     def _assemble(self, data: bytes, max_bytes: int | None) -> bytes | None:
-        """Append the bytes of a read (empty at EOF); return the message once it is complete.
+        """Append received bytes (empty at EOF); return the message once it is complete.
 
-        Raises ValueError if it is longer than max_bytes, or followed by more bytes.
+        Raises ValueError if it is longer than max_bytes, or if more bytes follow.
         """
         if not data:
             raise EOFError("the peer has disconnected")
@@ -107,14 +104,14 @@ class Channel:
         return os.read(self._source, max_bytes)
 
 
-def request_message(request: Request[Any] | WorkerConfig) -> bytes:
-    """Encode a request as `send_request` does."""
-    return _message(message_codec.encode_request(request))
+def frame_request(request: Request[Any] | WorkerConfig) -> bytes:
+    """Encode a request, or the configuration, with its length."""
+    return _frame(message_codec.encode_request(request))
 
 
-def _message(data: bytes) -> bytes:
+def _frame(data: bytes) -> bytes:
     return len(data).to_bytes(_LENGTH_BYTES, "little") + data
 
 
-def _misunderstood(error: Exception) -> ConnectionError:
+def _to_connection_error(error: Exception) -> ConnectionError:
     return ConnectionError(f"the worker's response is malformed: {error}"[:300])

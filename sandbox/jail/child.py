@@ -1,4 +1,4 @@
-"""Turn a forked child into the program: drop all privileges, then run it."""
+"""The child of a run: drops the zygote's privileges, then becomes the program."""
 
 import json
 import os
@@ -30,17 +30,17 @@ _CPU_CLOCK_SECONDS = 0.01  # resolution of the kernel's CPU accounting
 _STARVED_FACTOR = 20  # a run with less than 1/20 of a processor is starved
 
 
-# Bytes, for runs in a cgroup. Without a bound, page tables alone could fill the memory, and the OOM killer would kill
-# the zygote, too.
+# In bytes, for runs in a cgroup. Without a bound, page tables could fill the memory, and the OOM killer would also kill
+# the zygote.
 _MAX_ADDRESS_SPACE = 64 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class RunParams:
-    """The zygote's parameters of one run. They contain no user-controlled text, since later runs inherit the zygote's
+    """The zygote's parameters of one run, without text from a user or program, since later runs inherit the zygote's
     memory.
 
-    They are sent with descriptors: source, artifact, stdin, stdout and stderr, then the run's other RunDescriptors.
+    The judge sends them with descriptors: source, artifact, stdin, stdout and stderr, then the other RunDescriptors.
     """
 
     op: str  # compile | run | call | evaluate | serve | run_tests
@@ -81,9 +81,7 @@ class RunParams:
         return cpu_seconds > self.cpu_seconds + _CPU_CLOCK_SECONDS
 
     def is_starved(self, cpu_seconds: float, elapsed_seconds: float) -> bool:
-        """Return whether the run got too little CPU time to continue. A run that gets more continues until it ends or
-        exceeds a limit; this distinguishes a slow machine from a slow program.
-        """
+        """Return whether the run got too little CPU time to tell a slow program from a slow machine."""
         return elapsed_seconds > self._starvation_seconds and cpu_seconds * _STARVED_FACTOR < elapsed_seconds
 
     def to_bytes(self) -> bytes:
@@ -96,7 +94,7 @@ class RunParams:
 
 @dataclass(frozen=True, slots=True)
 class ChildParams:
-    """The parameters of a run that the zygote must not read. The child reads them from a file.
+    """The parameters of a run for its child alone, which reads them from a file; the zygote must not read them.
 
     entry_point         the function to call, or the tests to run
     arguments           the program's arguments, or the names that the tests use
@@ -118,7 +116,6 @@ class ChildParams:
 
     @classmethod
     def read(cls, descriptor: int) -> "ChildParams":
-        """Read the parameters from their file."""
         entry_point, max_seconds, *lists = json.loads(_read_content(descriptor))
         arguments, fetch, classes = map(tuple, lists)
         return cls(entry_point, arguments, fetch, classes, max_seconds)
@@ -149,21 +146,28 @@ class RunDescriptors:
 
 @dataclass(frozen=True, slots=True)
 class ZygoteSetup:
-    """The setup of the zygote, which its children inherit."""
+    """The zygote's setup for its children.
+
+    mount_proc         mounts a /proc for the child's own pid namespace
+    enter_domain       enters a Landlock domain; None without Landlock
+    owner_uid          without namespaces, uid and gid of the child; None for the zygote's
+    has_cgroup_limits  whether a cgroup bounds memory and the number of processes
+    counts_forks       whether the zygote bounds the number of processes
+    """
 
     has_namespaces: bool
-    mount_proc: linux.PreparedSyscall  # mounts a /proc that shows the child's own pid namespace
-    enter_domain: linux.PreparedSyscall | None  # enters a domain of Landlock
-    owner_uid: int | None  # without namespaces, the child's user and group; None: the zygote's
-    has_cgroup_limits: bool  # memory and the number of processes are bounded by a cgroup
-    counts_forks: bool  # the zygote bounds the number of processes
+    mount_proc: linux.PreparedSyscall
+    enter_domain: linux.PreparedSyscall | None
+    owner_uid: int | None
+    has_cgroup_limits: bool
+    counts_forks: bool
     languages: dict[str, ModuleType]
 
 
 def prepare_syscalls(params: RunParams, setup: ZygoteSetup) -> list[linux.PreparedSyscall]:
     """Prepare, in the zygote, the system calls that a child makes before it becomes the program."""
-    # A new process group, or kill(0, ...) would reach the zygote. Without a cgroup, a new session, which is slower: the
-    # scheduler balances sessions, so a hundred busy processes in the zygote's own session would delay it by seconds.
+    # Without a new process group, kill(0, ...) would reach the zygote. Without a cgroup, a new session is necessary,
+    # which is slower: a hundred busy processes in the zygote's own session would delay it by seconds.
     prepared = [linux.prepare_setpgid() if setup.has_cgroup_limits else linux.prepare_setsid()]
     if setup.has_namespaces:
         prepared.append(setup.mount_proc)
@@ -198,8 +202,8 @@ def exec_program(
     enter_domain  see ZygoteSetup
     prepared      the calls from `prepare_syscalls`
     owner_uid     uid and gid of the program's files; None for the zygote's
-    ready         a page shared with the zygote: the program's start time, or the error that prevented its start. It is
-                  unmapped before the program starts, which could otherwise forge a failure of the sandbox
+    ready         a page shared with the zygote: the program's start time, or the error that prevented its start. This
+                  function unmaps it first, since the program could forge a failure of the sandbox
     """
     status = 1
     try:
@@ -244,7 +248,7 @@ def exec_program(
 
 
 def pack_fetched_files(params: RunParams, fds: RunDescriptors) -> NoReturn:
-    """Pack the files to return from the directory of an ended run. Called in a fork."""
+    """Pack the files to return from the directory of an ended run, then exit. Called in a fork."""
     status = 1
     try:
         files.collect(ChildParams.read(fds.child_params).fetch_files, params.output_bytes, fds.fetched_files)

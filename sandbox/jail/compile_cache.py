@@ -1,5 +1,5 @@
-"""A cache of compilations, keyed by the program's content: recent ones in memory, slow ones also in a directory that
-all workers of a Sandbox share. Both are bounded in bytes, and evict the oldest entries first.
+"""A cache of compilations, keyed by the program's content. Slow ones are also in a directory that all workers of a
+Sandbox share. Memory and directory are bounded in bytes, and evict the oldest entries first.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from sandbox.program import Program, RunResult
 # The minimum charge of an entry bounds the number of descriptors, two for each, and of files, which eviction scans.
 _MAX_MEMORY_BYTES, _MIN_ENTRY_BYTES = 64 << 20, 2 << 20
 _MAX_DIRECTORY_BYTES, _MIN_FILE_BYTES = 512 << 20, 256 << 10
-_MIN_SHARED_SECONDS = 0.1  # CPU time of a compilation that is worth sharing
+_MIN_SHARED_SECONDS = 0.1  # CPU time above which workers share a compilation
 _MFD_EXEC = 0x10
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
@@ -33,7 +33,7 @@ class CompiledProgram:
 
 
 class SharedStore(Protocol):
-    """Compilations shared by workers, by name."""
+    """Shared compilations of several workers, by name."""
 
     def fetch(self, name: str) -> bytes | None: ...
 
@@ -47,7 +47,6 @@ class SharedFolderStore:
         self._path = Path(path)
 
     def fetch(self, name: str) -> bytes | None:
-        """Return the content stored under this name; None if absent."""
         with contextlib.suppress(OSError):
             return (self._path / name).read_bytes()
         return None
@@ -66,7 +65,7 @@ class SharedFolderStore:
 
 
 class CompileCache:
-    """The compilations of one worker. shared: those of all workers of a Sandbox, or None."""
+    """The compilations of one worker. shared: the store for all workers of a Sandbox; None for none."""
 
     def __init__(self, shared: SharedStore | None) -> None:
         self._shared = shared
@@ -78,13 +77,13 @@ class CompileCache:
         if program in self._entries:
             self._entries.move_to_end(program)
             return self._entries[program]
-        shared = self._shared.fetch(_key(program)) if self._shared is not None else None
+        shared = self._shared.fetch(_compute_key(program)) if self._shared is not None else None
         return self._add_artifact(program, shared) if shared is not None else None
 
     def add(self, program: Program, result: RunResult, artifact: bytes) -> CompiledProgram:
-        """Cache a compilation. result: the result of the compiler's run."""
+        """Cache a compilation. result: the compiler's run."""
         if self._shared is not None and result.cpu_seconds > _MIN_SHARED_SECONDS:
-            self._shared.store(_key(program), artifact)
+            self._shared.store(_compute_key(program), artifact)
         return self._add_artifact(program, artifact)
 
     def add_failure(self, program: Program, result: RunResult) -> RunResult:
@@ -100,7 +99,7 @@ class CompileCache:
     def _set_entry(self, program: Program, compiled: CompiledProgram | RunResult) -> None:
         self._evict(program)
         self._entries[program] = compiled
-        self._bytes += _size(program, compiled)
+        self._bytes += _compute_size(program, compiled)
         while self._bytes > _MAX_MEMORY_BYTES and len(self._entries) > 1:
             self._evict(next(iter(self._entries)))
 
@@ -108,21 +107,21 @@ class CompileCache:
         compiled = self._entries.pop(program, None)
         if compiled is None:
             return
-        self._bytes -= _size(program, compiled)
+        self._bytes -= _compute_size(program, compiled)
         if isinstance(compiled, CompiledProgram):
             os.close(compiled.source_fd)
             os.close(compiled.artifact_fd)
 
 
 def make_memfd(data: bytes = b"", *, sealed: bool = False) -> int:
-    """Make a memfd and return its descriptor. If sealed, it is immutable, since programs can open their executables."""
+    """Make a memfd and return its descriptor. sealed: whether it is immutable, as programs' executables must be."""
     descriptor = _executable_memfd() if sealed else os.memfd_create("run")
     written = 0
     while written < len(data):
         written += os.pwrite(descriptor, data[written:] if written else data, written)
     if sealed:
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
-        os.fchmod(descriptor, 0o555)  # seals do not protect times and attributes, which could carry messages
+        os.fchmod(descriptor, 0o555)  # seals do not protect times and attributes, which could pass data between runs
     return descriptor
 
 
@@ -137,7 +136,7 @@ def _executable_memfd() -> int:
 
 
 def _evict_oldest(directory: Path) -> None:
-    """Evict the oldest files until the rest is small enough; other workers may do so concurrently."""
+    """Evict the oldest files above the size bound; other workers may do so concurrently."""
     files = []
     for entry in os.scandir(directory):
         with contextlib.suppress(FileNotFoundError):
@@ -152,7 +151,7 @@ def _evict_oldest(directory: Path) -> None:
         total -= size
 
 
-def _size(program: Program, compiled: CompiledProgram | RunResult) -> int:
+def _compute_size(program: Program, compiled: CompiledProgram | RunResult) -> int:
     """Return the memory of an entry, in bytes. The text counts twice, since it is also in the key."""
     text = sys.getsizeof(program.source)
     if isinstance(compiled, RunResult):
@@ -161,6 +160,6 @@ def _size(program: Program, compiled: CompiledProgram | RunResult) -> int:
     return max(text + files, _MIN_ENTRY_BYTES)
 
 
-def _key(program: Program) -> str:
+def _compute_key(program: Program) -> str:
     text = f"{program.language}\n{program.source}".encode("utf-8", "surrogatepass")
     return hashlib.sha256(text).hexdigest()

@@ -1,4 +1,4 @@
-"""Compilation of programs, in the sandbox like any other run, with a cache."""
+"""Compilation of programs in the sandbox, with a cache."""
 
 import os
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Compiler:
 
     execute   executes a run spec
     seed      see Sandbox
-    shared    the compilations shared by the workers of a Sandbox; None for none
+    shared    the store of compilations for all workers of a Sandbox; None for none
     """
 
     def __init__(self, execute: ExecuteRun, seed: int | None, shared: SharedStore | None) -> None:
@@ -36,11 +36,10 @@ class Compiler:
         self._tested_languages: set[str] = set()  # languages whose self-test has passed
 
     def compile(self, program: Program) -> CompiledProgram | RunResult:
-        """Return the compiled program, or the result of the failed compilation.
+        """Compile a program; return it, or the result of the failed compilation.
 
-        Caches programs, and failures that the machine cannot have caused.
-
-        Raises ExecutionLost if the sandbox fails repeatedly, and BackendUnavailable if there is no compiler.
+        Caches programs, and failures that the machine cannot have caused. Raises ExecutionLost if the sandbox fails
+        repeatedly, and BackendUnavailable if there is no compiler.
         """
         if len(program.source) > _MAX_SOURCE_CHARS:  # not an exception, since the program caused it
             message = f"a program must be shorter than {_MAX_SOURCE_CHARS >> 20} million characters".encode()
@@ -73,13 +72,13 @@ class Compiler:
             os.close(source)
         if result.outcome is Outcome.EXITED and result.exit_code == COMPILER_KILLED:
             # Exceeded memory or time limits have other outcomes.
-            raise KilledExternally(f"the compiler of {program.language}, or a part of it, was killed externally")
+            raise KilledExternally(f"the compiler of {program.language} was killed externally")
         if result.outcome is Outcome.EXITED and result.exit_code == COMPILER_BROKEN:
             raise ExecutionLost(f"the compiler of {program.language} did not start: {result.stderr.decode()}")
         return result
 
     def _check_language(self, name: str) -> None:
-        """Check once that compiled programs run here, so that a broken compiler is not blamed on programs.
+        """Run the language's self-test once, since a broken compiler must not fail programs.
 
         Raises BackendUnavailable.
         """

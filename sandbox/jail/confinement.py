@@ -1,10 +1,8 @@
 """The directories of runs without namespaces and, if the warden is root, their root directories.
 
 The runs of a zygote use one directory in turn. If the warden is root and may change roots and users, as in an ordinary
-container, programs get their own uid and root. That root has only the directory and hard links to the image. Otherwise
-their root is the machine's, and Landlock denies them its files (landlock.py).
-
-A zygote that compiles keeps the machine's root, which contains the compiler.
+container, programs get their own uid and root. That root has only the directory and hard links to the image. Otherwise,
+and for compilers, the root is the machine's, and Landlock denies access to its files (landlock.py).
 """
 
 import contextlib
@@ -14,7 +12,7 @@ from pathlib import Path
 
 from sandbox.jail import directories, image, landlock, linux, stale_resources
 from sandbox.jail.child import PACKAGES, VISIBLE_WORK
-from sandbox.jail.spawn import ZygoteConfinement, ZygoteKind, program_uid
+from sandbox.jail.spawn import ZygoteConfinement, ZygoteKind, compute_program_uid
 from sandbox.jail.worker_config import LANDLOCK, WorkerConfig
 
 _UID_CAPABILITIES = (linux.CAP_SETUID, linux.CAP_SETGID, linux.CAP_KILL, linux.CAP_CHOWN)
@@ -27,13 +25,13 @@ class ConfinementManager:
 
     def __init__(self, configuration: WorkerConfig) -> None:
         self._level = configuration.level
-        self._abi = min(landlock.abi(), configuration.max_landlock_abi) if configuration.level == LANDLOCK else 0
+        self._abi = min(landlock.read_abi(), configuration.max_landlock_abi) if configuration.level == LANDLOCK else 0
         if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
             raise FileNotFoundError("/proc does not list the children of a process (CONFIG_PROC_CHILDREN)")
-        linux.prctl(linux.PR_SET_DUMPABLE, 0)  # otherwise programs with the same uid could read this process's memory
+        linux.prctl(linux.PR_SET_DUMPABLE, 0)  # programs with the same uid must not read this process's memory
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
         self._folder = stale_resources.make_run_directory()
-        capabilities = _capabilities()
+        capabilities = _read_capabilities()
         self._has_own_uids = capabilities.issuperset(_UID_CAPABILITIES)
         self._has_own_roots = capabilities.issuperset(_ROOT_CAPABILITIES)
         copy = configuration.image_copy
@@ -47,11 +45,11 @@ class ConfinementManager:
                 os.chmod(folder, 0o711)
 
     def make(self, kind: ZygoteKind, zygote_number: int) -> ZygoteConfinement:
-        """Make the directories of a zygote. Raises OSError."""
+        """Make the directories for a new zygote. Raises OSError."""
         folder = f"{self._folder}/{zygote_number}"
-        owner = program_uid(zygote_number) if self._has_own_uids else None
+        owner = compute_program_uid(zygote_number) if self._has_own_uids else None
         if self._has_own_roots and owner is not None and not kind.compiler_language:
-            with contextlib.suppress(OSError):  # the file system has no devices, for example
+            with contextlib.suppress(OSError):  # for example, a file system without device nodes
                 self._make_root(folder, owner, packages=bool(kind.preloaded_modules))
                 return ZygoteConfinement(self._level, VISIBLE_WORK, self._copy, folder, owner, self._abi)
             self.remove(zygote_number)
@@ -74,20 +72,19 @@ class ConfinementManager:
             os.close(os.open(device, os.O_RDONLY))
 
     def remove(self, zygote_number: int) -> None:
-        """Remove the directories of a zygote that has ended."""
+        """Remove the directories of an exited zygote."""
         with contextlib.suppress(OSError):
             directories.empty_directory(f"{self._folder}/{zygote_number}")
             os.rmdir(f"{self._folder}/{zygote_number}")
 
     def close(self) -> None:
-        """Remove all directories."""
         with contextlib.suppress(OSError):
             directories.empty_directory(self._folder)
             os.rmdir(self._folder)
 
 
-def _capabilities() -> set[int]:
+def _read_capabilities() -> set[int]:
     """Return the capabilities of the calling process if it is root."""
     lines = Path("/proc/self/status").read_text().splitlines()
     mask = next(int(line.split()[1], 16) for line in lines if line.startswith("CapEff:"))
-    return {number for number in linux.capabilities() if mask >> number & 1} if os.geteuid() == 0 else set()
+    return {number for number in linux.list_capabilities() if mask >> number & 1} if os.geteuid() == 0 else set()

@@ -1,12 +1,11 @@
-"""The parent of new cgroups. It is delegated to this process, so the limits of the enclosing unit or container apply to
-runs, and no manager resets the limits of runs.
+"""The parent of new cgroups. Its manager delegates it to this process, so the limits of the enclosing unit or container
+apply to runs, and no manager resets the limits of runs.
 
-On cgroup v2, that is the root cgroup in a container, a cgroup that systemd has delegated (Delegate=yes) or, without
-systemd, the process's own cgroup. Elsewhere the worker is started in a scope that systemd creates and delegates, unless
-its unit has limits, which would not apply to the scope. A cgroup that enables controllers for its children must not
-hold processes (https://docs.kernel.org/admin-guide/cgroup-v2.html), so its processes move to a leaf.
-
-On cgroup v1, it is the process's own cgroup in each hierarchy.
+On cgroup v1, it is the process's own cgroup in each hierarchy. On cgroup v2, it is the root cgroup in a container, a
+cgroup that systemd has delegated (Delegate=yes) or, without systemd, the process's own cgroup. Elsewhere the worker
+starts in a delegated scope of systemd, unless its unit has limits, which would not apply to the scope. A v2 cgroup with
+controllers for its children must not hold processes (https://docs.kernel.org/admin-guide/cgroup-v2.html), so its
+processes move to a leaf.
 """
 
 import contextlib
@@ -54,7 +53,7 @@ class CgroupSubtree:
                 directory.mkdir()
         except OSError as error:
             for directory in set(directories.values()):
-                remove(directory)
+                remove_cgroup(directory)
             raise OSError(f"{error}. {_REMEDY}") from error
         return directories
 
@@ -63,20 +62,20 @@ class CgroupSubtree:
         for base in set(self.bases.values()):
             with contextlib.suppress(OSError):
                 for name in filter(stale_resources.is_stale, os.listdir(base)):
-                    remove(base / name)
+                    remove_cgroup(base / name)
 
 
 def find_subtree(scope_failure: str = "") -> CgroupSubtree:
     """Find the cgroups below which this process may create its own, and enable the required controllers in them.
 
-    scope_failure  why systemd created no scope for this process; "" if it did, or was not needed
+    scope_failure  why systemd created no scope for this process; "" with a scope, or if it needs none
 
     Raises OSError, with the reason and a remedy.
     """
     memberships = _read_memberships()
     if not _has_controllers(memberships):
-        return _v1_subtree(memberships)
-    cgroup = _delegated_cgroup(memberships)
+        return _make_v1_subtree(memberships)
+    cgroup = _find_delegated_cgroup(memberships)
     if cgroup is None:
         raise PermissionError(scope_failure or f"systemd has not delegated {memberships['v2'][1]}")
     try:
@@ -86,32 +85,33 @@ def find_subtree(scope_failure: str = "") -> CgroupSubtree:
     return CgroupSubtree(2, dict.fromkeys(sorted(_REQUIRED_CONTROLLERS), cgroup))
 
 
-def sweep() -> None:
+def sweep_cgroups() -> None:
     """Remove the stale cgroups of killed workers below this process's parent cgroups. Ignores errors."""
     with contextlib.suppress(OSError):
         memberships = _read_memberships()
         if not _has_controllers(memberships):
-            _v1_subtree(memberships).sweep()
-        elif (cgroup := _delegated_cgroup(memberships)) is not None:
+            _make_v1_subtree(memberships).sweep()
+        elif (cgroup := _find_delegated_cgroup(memberships)) is not None:
             CgroupSubtree(2, {"memory": cgroup}).sweep()
 
 
-def scope_command() -> list[str]:
-    """Return the command prefix that starts a process in a new, delegated scope; empty if no scope is needed.
+def make_scope_command() -> list[str]:
+    """Return the command prefix that starts a process in a new, delegated scope; empty if it needs no scope.
 
-    Raises OSError, with the reason and a remedy, if a scope is needed but cannot be created.
+    Raises OSError, with the reason and a remedy, if systemd cannot create a necessary scope.
     """
     memberships = _read_memberships()
-    if not _has_controllers(memberships) or _delegated_cgroup(memberships) is not None:
+    if not _has_controllers(memberships) or _find_delegated_cgroup(memberships) is not None:
         return []
     directory = memberships["v2"][1]
     _check_for_limits(directory)
     is_root = os.geteuid() == 0
     if shutil.which("systemd-run") is None:
         raise FileNotFoundError("systemd has not delegated a cgroup, and there is no systemd-run; install systemd")
-    if not is_root and not _user_manager().exists():
+    user_manager = Path(f"/run/user/{os.geteuid()}/systemd/private")
+    if not is_root and not user_manager.exists():
         raise FileNotFoundError(
-            f"systemd has not delegated a cgroup, and no systemd of this user runs ({_user_manager()} is missing);"
+            f"systemd has not delegated a cgroup, and no systemd of this user runs ({user_manager} is missing);"
             " type: sudo systemd-run --uid=$USER -p Delegate=yes --pty COMMAND"
         )
     command = ["systemd-run", "--quiet", "--collect", "--scope", "--property=Delegate=yes"]
@@ -123,18 +123,18 @@ def scope_command() -> list[str]:
     return [*command, f"--unit={_SCOPE_PREFIX}{uuid.uuid4()}", "--"]
 
 
-def scope_environment() -> dict[str, str]:
+def make_scope_environment() -> dict[str, str]:
     """Return the environment variables by which systemd-run finds the user's manager."""
     return {"XDG_RUNTIME_DIR": f"/run/user/{os.geteuid()}"}
 
 
-def scope_failure_reason() -> str:
-    """Return why systemd cannot create a scope for this process, with a remedy; "" if it can, or none is needed."""
+def explain_scope_failure() -> str:
+    """Explain why systemd cannot create a scope for this process, with a remedy; "" if it can, or need not."""
     try:
-        command = scope_command()
+        command = make_scope_command()
         if not command:
             return ""
-        environment = {"PATH": os.defpath, **scope_environment()}
+        environment = {"PATH": os.defpath, **make_scope_environment()}
         done = subprocess.run(
             [*command, "true"], env=environment, capture_output=True, text=True, timeout=_SCOPE_SECONDS, check=False
         )
@@ -146,7 +146,7 @@ def scope_failure_reason() -> str:
     return f"systemd-run failed: {done.stderr.strip()[:500]}; type: {start} -p Delegate=yes --pty COMMAND"
 
 
-def remove(directory: Path) -> None:
+def remove_cgroup(directory: Path) -> None:
     """Kill all processes in a cgroup and remove it. Ignores errors."""
     deadline = time.monotonic() + _KILL_SECONDS
     while True:
@@ -157,13 +157,13 @@ def remove(directory: Path) -> None:
         except OSError:  # a killed process leaves its cgroup with a delay
             if time.monotonic() > deadline:
                 return
-            _kill(directory)
+            _kill_processes(directory)
             time.sleep(0.01)
         else:
             return
 
 
-def _kill(directory: Path) -> None:
+def _kill_processes(directory: Path) -> None:
     with contextlib.suppress(OSError):
         (directory / "cgroup.kill").write_text("1")  # v2, Linux 5.14
         return
@@ -181,12 +181,12 @@ def _read_memberships() -> dict[str, tuple[Path, Path]]:
 def _has_controllers(memberships: dict[str, tuple[Path, Path]]) -> bool:
     """Return whether the unified hierarchy has the required controllers; in a hybrid setup, v1 has them."""
     if "v2" in memberships:
-        with contextlib.suppress(OSError):  # it is hidden by another mount
+        with contextlib.suppress(OSError):  # another mount hides it
             return set((memberships["v2"][0] / "cgroup.controllers").read_text().split()) >= _REQUIRED_CONTROLLERS
     return False
 
 
-def _delegated_cgroup(memberships: dict[str, tuple[Path, Path]]) -> Path | None:
+def _find_delegated_cgroup(memberships: dict[str, tuple[Path, Path]]) -> Path | None:
     """Return the v2 cgroup below which this process may create cgroups; None if there is none."""
     point, directory = memberships["v2"]
     cgroup = directory.parent if directory.name == _LEAF else directory
@@ -205,7 +205,7 @@ def _is_delegated(directory: Path) -> bool:
 def _enable_controllers(cgroup: Path) -> None:
     """Enable the controllers of a v2 cgroup for its children. Raises OSError."""
     control = cgroup / "cgroup.subtree_control"
-    for _ in range(10):  # processes may start new ones meanwhile
+    for _ in range(10):  # processes may fork meanwhile
         try:
             control.write_text("+memory +pids")
             break
@@ -223,14 +223,14 @@ def _move_processes_to_leaf(cgroup: Path) -> None:
     leaf = cgroup / _LEAF
     pids = (cgroup / "cgroup.procs").read_text().split()
     if "0" in pids:
-        raise PermissionError(f"{cgroup} holds processes of a pid namespace that this process does not see")
+        raise PermissionError(f"{cgroup} holds processes of another pid namespace")
     leaf.mkdir(exist_ok=True)
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             (leaf / "cgroup.procs").write_text(pid)
 
 
-def _v1_subtree(memberships: dict[str, tuple[Path, Path]]) -> CgroupSubtree:
+def _make_v1_subtree(memberships: dict[str, tuple[Path, Path]]) -> CgroupSubtree:
     if not {"memory", "pids", "cpuacct"} <= memberships.keys():
         raise FileNotFoundError(f"no cgroup has the controllers memory and pids. {_REMEDY}")
     names = [name for name in ("memory", "pids", "cpuacct", "cpu") if name in memberships]
@@ -240,7 +240,7 @@ def _v1_subtree(memberships: dict[str, tuple[Path, Path]]) -> CgroupSubtree:
 def _check_for_limits(directory: Path) -> None:
     """Raise PermissionError if the unit of a cgroup has limits, which would not apply to a scope."""
     unit = next((each for each in (directory, *directory.parents) if each.name.endswith((".service", ".scope"))), None)
-    limits = sorted(set(_limits(directory, unit))) if unit is not None else []
+    limits = sorted(set(_find_limits(directory, unit))) if unit is not None else []
     if unit is not None and limits:
         raise PermissionError(
             f"{unit.name} has {' and '.join(limits)} but not Delegate=yes, and would not limit a scope; start it with"
@@ -248,29 +248,25 @@ def _check_for_limits(directory: Path) -> None:
         )
 
 
-def _user_manager() -> Path:
-    return Path(f"/run/user/{os.geteuid()}/systemd/private")
-
-
-def _limits(directory: Path, unit: Path) -> Iterator[str]:
+def _find_limits(directory: Path, unit: Path) -> Iterator[str]:
     """Yield the settings that limit a unit, according to the files of its cgroups."""
     while True:
         for name, setting in _LIMITS.items():
-            if _first_word(directory / name) not in ("", "max"):
+            if _read_first_word(directory / name) not in ("", "max"):
                 yield setting
-        n_tasks = _first_word(directory / "pids.max")
-        if n_tasks.isdecimal() and int(n_tasks) < int(_DEFAULT_TASKS * _n_tasks_of_machine()):
+        n_tasks = _read_first_word(directory / "pids.max")
+        if n_tasks.isdecimal() and int(n_tasks) < int(_DEFAULT_TASKS * _read_max_tasks()):
             yield "TasksMax"
         if directory == unit:
             return
         directory = directory.parent
 
 
-def _n_tasks_of_machine() -> int:
-    return min(int(_first_word(Path("/proc/sys/kernel", name)) or 0) for name in ("pid_max", "threads-max"))
+def _read_max_tasks() -> int:
+    return min(int(_read_first_word(Path("/proc/sys/kernel", name)) or 0) for name in ("pid_max", "threads-max"))
 
 
-def _first_word(path: Path) -> str:
+def _read_first_word(path: Path) -> str:
     with contextlib.suppress(OSError):
         return path.read_text().split()[0]
     return ""

@@ -18,12 +18,12 @@ def empty_directory(directory: str) -> None:
 
 
 def empty_directory_fd(directory: int, proc: int | None = None) -> None:
-    """Empty a directory that was opened with OPEN_DIRECTORY_FLAGS. Raises OSError.
+    """Empty a directory, given its descriptor from an open with OPEN_DIRECTORY_FLAGS. Raises OSError.
 
     proc   descriptor of /proc, for callers that cannot open it
 
     Moves the subfolders of a folder to the top before it removes the folder, since a program can nest folders more
-    deeply than there are descriptors. Walks no paths, and so follows no links.
+    deeply than the limit of descriptors. Walks no paths, and so follows no links.
     """
     opened = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY) if proc is None else os.dup(proc)
     try:
@@ -33,7 +33,7 @@ def empty_directory_fd(directory: int, proc: int | None = None) -> None:
 
 
 class _Emptier:
-    """Empties directories. proc: descriptor of /proc, by which directories are reopened without their paths."""
+    """Empties directories. proc: descriptor of /proc, which reopens directories without their paths."""
 
     def __init__(self, proc: int) -> None:
         self._proc = proc
@@ -58,7 +58,7 @@ class _Emptier:
                 try:
                     os.unlink(child, dir_fd=folder)
                 except IsADirectoryError:
-                    os.close(self._open_writable(child, folder))  # only a folder that is writable may be moved
+                    os.close(self._open_writable(child, folder))  # rename needs a writable folder
                     os.rename(child, os.urandom(16).hex(), src_dir_fd=folder, dst_dir_fd=top)
         finally:
             os.close(folder)

@@ -1,7 +1,5 @@
-"""Files to and from a run's directory, packed in one memfd. A table of names and sizes precedes the contents of files
-for the run, and follows those of files from it.
-
-The table is trusted; the contents, and the directory after the run, are not.
+"""Encoding of files to and from a run's directory in one memfd. A table of names and sizes precedes the contents of
+files for the run, and follows those of files from it. Only the table is trusted.
 """
 
 import json
@@ -20,7 +18,7 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 
 
 def unpack(collected: bytes) -> dict[str, bytes]:
-    """Decode the files that `collect` has written."""
+    """Decode the output of `collect`."""
     end = len(collected) - _SIZE
     table = json.loads(collected[end - int.from_bytes(collected[end:], "little") : end])
     files, offset = {}, 0
@@ -31,12 +29,13 @@ def unpack(collected: bytes) -> dict[str, bytes]:
 
 
 def extract(packed: int, owner: int | None) -> None:
-    """Write the files packed in a descriptor into the working directory. Raises OSError.
+    """Write packed files into the working directory. Raises OSError.
 
-    owner: uid and gid of the files; None: the caller's.
+    packed  descriptor of the packed files
+    owner   uid and gid of the files; None for the caller's
     """
     length = int.from_bytes(os.pread(packed, _SIZE, 0), "little")
-    table, offset = _table(os.pread(packed, _SIZE + length, 0))
+    table, offset = _decode_table(os.pread(packed, _SIZE + length, 0))
     for name, size in table:
         folder = ""
         for part in name.split("/")[:-1]:
@@ -50,7 +49,7 @@ def extract(packed: int, owner: int | None) -> None:
 
 
 def write(name: str, source: int, offset: int, size: int, owner: int | None) -> None:
-    """Copy a part of a descriptor's content to a new file. Raises OSError."""
+    """Copy `size` bytes of a descriptor to a new file. Raises OSError."""
     file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         end = offset + size
@@ -65,7 +64,7 @@ def write(name: str, source: int, offset: int, size: int, owner: int | None) -> 
 def collect(names: Iterable[str], max_bytes: int, sink: int) -> None:
     """Write the named plain files of the working directory to `sink`, truncated to `max_bytes` in total.
 
-    Called after the run: never follows a link and never blocks.
+    Follows no link and never blocks, since the directory is untrusted after the run.
     """
     table: list[tuple[str, int]] = []
     remaining_bytes = max_bytes
@@ -103,6 +102,6 @@ def _open_beneath(name: str) -> int:
     return file
 
 
-def _table(packed: bytes) -> tuple[list[tuple[str, int]], int]:
+def _decode_table(packed: bytes) -> tuple[list[tuple[str, int]], int]:
     start = _SIZE + int.from_bytes(packed[:_SIZE], "little")
     return json.loads(packed[_SIZE:start]), start

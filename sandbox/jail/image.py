@@ -1,18 +1,18 @@
-"""The file system of programs, made once per Sandbox: a copy in memory of the interpreter, its standard library, the
-shared libraries that these need, and nothing else of the machine.
+"""The file system of programs, one per Sandbox: a copy in memory of the interpreter, its standard library and their
+shared libraries, and nothing else of the machine.
 
-It is a copy because shared files leak more than their content: by watching, locking or evicting them, a program learns
-about other runs; the mount table reveals their paths on the machine; and packages installed next to the library may
-hold expected outputs. The copy has its own file systems, read-only once they are filled:
+Shared files would leak more than their content: by watching, locking or evicting them, a program could learn about
+other runs. The mount table would reveal their paths, and packages next to the library may hold expected outputs. The
+copy has its own read-only file systems:
 
     ROOT               the root of programs. The zygote's code is below RUN_ROOT, hidden by each run's workspace
     COMPILE_DIRECTORY  the same root with mount points for a compiler; also below RUN_ROOT
     PACKAGES           packages from outside the standard library, for programs that name them
 
-They are in a separate mount namespace, and exist until its last process exits. The compilers of sandbox/languages, a
-hundred megabytes each, are not copied; a zygote that compiles uses the machine's.
+They are in a separate mount namespace, and exist until its last process exits. The copy excludes compilers, which take
+a hundred megabytes each; a zygote that compiles uses the machine's.
 
-Where mounts are not possible, make_copy makes the same copy in a plain folder, for programs confined by Landlock.
+Where mounts are not possible, make_copy makes the same copy in a plain folder, for programs in Landlock domains.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ from sandbox.jail import linux
 from sandbox.jail.child import PACKAGES as VISIBLE_PACKAGES
 from sandbox.jail.child import RUN_ROOT
 from sandbox.jail.packages import EXCLUDED as EXCLUDED_FROM_PACKAGES
-from sandbox.jail.packages import JailPackages, listed_files
+from sandbox.jail.packages import JailPackages, list_distribution_files
 
 MOUNT_ROOT = "/tmp"  # mount point of the copies in their namespace; exists on every machine
 ROOT, PACKAGES = f"{MOUNT_ROOT}/root", f"{MOUNT_ROOT}/packages"
@@ -61,7 +61,7 @@ _LINKS = {
     "usr/bin/python": _PYTHON,
     "usr/bin/python3": _PYTHON,
 }
-_EXCLUDED = re.compile(  # modules that no program can use here: GUIs, installers, documentation
+_EXCLUDED = re.compile(  # modules of no use to a program: GUIs, installers, documentation
     r"(site|dist)-packages|tests?|_test.*\.so|_xxtest.*|config-.*|.*\.opt-[12]\.pyc|.*\.a|_?tkinter.*|turtledemo|idlelib"
     r"|ensurepip|lib2to3|pydoc_data"
 )
@@ -69,14 +69,14 @@ _EXCLUDED_DATA = re.compile(r"right|posix")  # further copies of the time zones
 _DATA = ("/usr/share/zoneinfo", "/usr/lib/locale/C.utf8")
 _PYC_HEADER = MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)  # header of a .pyc file without source
 _SYSTEM_FOLDER = re.compile(r"(/usr)?/lib(32|64)?(/[^/]*-linux-[^/]*)?")
-# Not needed by extension modules, but by exiting threads, C++ code under ctypes, and programs that use old names.
+# For exiting threads, C++ code under ctypes, and programs that use old names of libraries.
 _EXTRA_LIBRARIES = "libgcc_s.so.1 libstdc++.so.6 libpthread.so.0 libdl.so.2 librt.so.1 libutil.so.1".split()
 
 
 def main(socket_fd: int, folder: str) -> None:
     """Make an image for the process at the other end of the socket.
 
-    folder   folder for a copy; "" for an image in namespaces, whose descriptors are sent with the response
+    folder   folder for a copy; "" for an image in namespaces, whose descriptors it sends with the response
 
     The response is IMAGE_READY, or the reason why there is no image.
     """
@@ -102,14 +102,14 @@ def enter(namespaces: Iterable[int]) -> None:
 
 
 def make(packages: JailPackages) -> bool:
-    """Make the image in a new mount namespace of the calling process, which must be single-threaded.
+    """Make the image in a new mount namespace of the calling, single-threaded process.
 
     Returns whether that required a new user namespace. Raises OSError.
     """
     has_user_namespace = _enter_mount_namespace()
     linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
     content = _Content(packages)
-    toolchains = _toolchains()
+    toolchains = _list_toolchain_paths()
     for location in (MOUNT_ROOT, ROOT, PACKAGES):
         if location != MOUNT_ROOT:
             os.mkdir(location, 0o755)
@@ -133,7 +133,7 @@ def make(packages: JailPackages) -> bool:
 
 
 def make_copy(packages: JailPackages, folder: str) -> None:
-    """Make the same copy, with read-only files, in an empty folder. Raises OSError."""
+    """Make the same copy, with read-only files, in an empty folder instead of namespaces. Raises OSError."""
     os.umask(0o022)
     content = _Content(packages)
     copy = ImageCopy(folder)
@@ -149,7 +149,7 @@ def make_copy(packages: JailPackages, folder: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ImageCopy:
-    """The folders of a copy made by make_copy."""
+    """The folders of a copy from make_copy."""
 
     folder: str
 
@@ -167,21 +167,21 @@ class ImageCopy:
         return self.root + LIBRARIES
 
 
-def readable_paths(root: str) -> list[str]:
-    """Return the paths of a root that programs must read and execute: all but the zygote's code and folders of runs."""
+def list_readable_paths(root: str) -> list[str]:
+    """Return the paths that programs must read and execute: all of the root but the zygote's code and runs' folders."""
     folders = [
         entry for entry in os.scandir(root) if not entry.is_symlink() and entry.name not in (RUN_ROOT[1:], "tmp")
     ]
     return [*(folder.path for folder in folders), f"{root}{LIBRARIES}"]
 
 
-def loader_paths() -> list[str]:
-    """Return the paths of the dynamic loaders, as executables name them."""
+def list_loader_paths() -> list[str]:
+    """Return the paths of the dynamic loaders, as in the headers of executables."""
     return glob("/lib*/ld-*.so*")
 
 
 class _Content:
-    """The content of an image. Its sources are opened on construction, since the mounts of the image may hide them."""
+    """The content of an image. The constructor opens its sources, since the mounts of the image may hide them."""
 
     def __init__(self, packages: JailPackages) -> None:
         stdlib, target = os.path.dirname(os.__file__), f"/usr/{sys.platlibdir}/{_PYTHON}"
@@ -189,7 +189,7 @@ class _Content:
         extensions = [path for path in sys.path if os.path.basename(path) == _EXTENSIONS and os.path.isdir(path)]
         separate_extensions = [path for path in extensions if os.path.dirname(path) != stdlib]
         distributions = [_Distribution(path) for path in packages.distributions]
-        self._libraries, self._foreign = _needed_libraries([*extensions, *packages.trees.values()], distributions)
+        self._libraries, self._foreign = _find_needed_libraries([*extensions, *packages.trees.values()], distributions)
         self._trees = [
             _Tree(stdlib, target, _EXCLUDED),
             *(_Tree(path, f"{target}/{_EXTENSIONS}", _EXCLUDED) for path in separate_extensions),
@@ -206,7 +206,7 @@ class _Content:
         self._links = {path: os.readlink(path) for path in ("/lib", "/lib64", "/bin") if os.path.islink(path)}
 
     def copy(self, root: str, packages: str) -> None:
-        """Copy everything to a root folder, and the packages to another. Raises OSError."""
+        """Copy the packages to one folder, and everything else to a root folder. Raises OSError."""
         for path, destination in self._links.items():
             os.symlink(destination, root + path)
         for folder in (
@@ -289,7 +289,7 @@ class _Distribution:
     def __init__(self, path: str) -> None:
         folder = os.path.dirname(path)
         self._folder = os.open(folder, os.O_PATH)
-        self._names = listed_files(path)
+        self._names = list_distribution_files(path)
         self.paths = [f"{folder}/{name}" for name in self._names]
 
     def copy(self, location: str) -> None:
@@ -315,7 +315,7 @@ def _copy_file(source: str, target: str) -> None:
             while os.sendfile(writer, reader, None, 1 << 30):
                 pass
             os.fchmod(writer, mode)  # regardless of the umask
-            os.utime(writer, ns=(status.st_mtime_ns, status.st_mtime_ns))  # compiled modules are validated against it
+            os.utime(writer, ns=(status.st_mtime_ns, status.st_mtime_ns))  # .pyc files record this time
         finally:
             os.close(writer)
     finally:
@@ -323,7 +323,7 @@ def _copy_file(source: str, target: str) -> None:
 
 
 def _compile_package(package: int, root: str) -> None:
-    """Compile this package's modules for zygotes into the image. package: descriptor of its directory."""
+    """Compile the zygote's modules into the image. package: descriptor of the directory sandbox/."""
     source = f"/proc/self/fd/{package}"
     names = ["__init__.py"]
     for folder in ("jail", "languages"):
@@ -337,7 +337,7 @@ def _compile_package(package: int, root: str) -> None:
 def _write_compiled(source: str, target: str, visible_path: str) -> None:
     """Compile a module as if it were at `visible_path`. Raises SyntaxError or ValueError.
 
-    Uses a cached .pyc if there is one, which is ten times as fast, and replaces the machine's path in it.
+    Uses a cached .pyc if it exists, which is ten times as fast, and replaces the machine's path in it.
     """
     code = SourceFileLoader(visible_path, source).get_code(visible_path)
     assert code is not None
@@ -373,8 +373,8 @@ def _make_mount_point(path: str) -> None:
         os.close(os.open(location, os.O_CREAT | os.O_WRONLY, 0o644))
 
 
-def _toolchains() -> list[str]:
-    """Return the host paths that the compilers installed here need."""
+def _list_toolchain_paths() -> list[str]:
+    """Return the host paths of the installed compilers."""
     paths: list[str] = []
     for name in languages.names():
         try:
@@ -384,14 +384,14 @@ def _toolchains() -> list[str]:
     return paths
 
 
-def _needed_libraries(
+def _find_needed_libraries(
     folders: Iterable[str], distributions: Iterable[_Distribution]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the shared libraries of programs (path in the image -> path on the machine), and a list of the image
-    paths of those from outside the system's folders.
+    """Find the loader, and the transitive dependencies of the interpreter and of the extension modules in the folders
+    and distributions. A separate process loads these modules and lists its shared objects.
 
-    They are the transitive dependencies of the interpreter and of the extension modules in `folders` and in the
-    distributions, and the loader. A separate process loads all of them and lists its shared objects.
+    Returns path in the image -> path on the machine, and the image paths of libraries from outside the system's
+    folders.
     """
     copied = [path for distribution in distributions for path in distribution.paths]
     reader, writer = os.pipe()
@@ -433,7 +433,7 @@ def _needed_libraries(
         else:  # the loader always searches this folder
             sources[f"{system}/{os.path.basename(name)}"] = name
             foreign.append(os.path.basename(name))
-    for loader in loader_paths():
+    for loader in list_loader_paths():
         sources[f"{os.path.realpath(os.path.dirname(loader))}/{os.path.basename(loader)}"] = loader
     return sources, [f"{system}/{name}" for name in foreign]
 
@@ -441,7 +441,7 @@ def _needed_libraries(
 def _load(path: str) -> None:
     try:
         ctypes.CDLL(path, mode=os.RTLD_LAZY)
-    except OSError:  # the module is broken on this machine
+    except OSError:  # a broken module
         return
 
 

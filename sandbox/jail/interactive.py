@@ -1,7 +1,7 @@
 """Interactive cases: a program and its referee run concurrently, and the output of each is the input of the other.
 
-The first failure decides: a referee that rejects early, or a program that fails. The judge forwards the program's
-output to the referee, and counts its bytes.
+The first failure decides: an early rejection by the referee, or a failure of the program. The judge forwards the
+program's output to the referee, and counts its bytes.
 """
 
 import contextlib
@@ -23,14 +23,14 @@ from sandbox.judge import MAX_OUTPUT_BYTES, CaseRun
 from sandbox.program import Outcome, RunResult
 from sandbox.suite import Referee
 
-Ended = TypeVar("Ended")
+Result = TypeVar("Result")
 
-WALL_FACTOR = 3  # total wall time of a program, as a multiple of its limit, since it waits for the referee
+WALL_FACTOR = 3  # total wall time of a program that waits for its referee, as a multiple of its limit
 # The referee's time limit, as a multiple of the program's. The program times out first even with a twentieth of a
 # processor, since 3 * 7 > 20.
 REFEREE_FACTOR = 7
 REFEREE_GRACE_SECONDS = 30  # added to the referee's time limit
-REFEREE_EXIT_SECONDS = 1  # time for a referee to exit after the program's budget is used up
+REFEREE_EXIT_SECONDS = 1  # time for a referee to exit after the end of the program's budget
 _REFEREE_CPU_SECONDS = 10  # added to a program's wall time
 _CHUNK_BYTES = 1 << 16
 
@@ -86,10 +86,10 @@ def run_interactive(
     """Run a program connected to its referee; return the program's run and the ruling.
 
     remaining_seconds      the rest of the submission's budget
-    is_sound(cpu_seconds)  runs a failed referee on trusted input; returns whether it gives a ruling, within this CPU
-                           time unless None
+    is_sound(cpu_seconds)  runs a failed referee on trusted input; returns whether it gives a ruling within this CPU
+                           time (None for no limit)
 
-    Raises ExecutionLost, and RefereeError if an unsound referee crashed or stalled the program.
+    Raises ExecutionLost, and RefereeError if the suite is at fault: an unsound referee failed or stalled the program.
     """
     limit_seconds = program.run_spec.run_params.wall_seconds
     wall_seconds = min(WALL_FACTOR * limit_seconds, remaining_seconds)
@@ -122,7 +122,7 @@ def run_scripted(text: bytes, counterpart: Participant) -> RunResult:
     return retry_lost(lambda: prepare_zygotes(counterpart) or _run_against_script(text, counterpart)).result
 
 
-def retry_lost(attempt: Callable[[], Ended | LostRun]) -> Ended:
+def retry_lost(attempt: Callable[[], Result | LostRun]) -> Result:
     """Retry a lost run. Raises ExecutionLost if every attempt is lost."""
     lost = LostRun("")
     for _ in range(MAX_ATTEMPTS):
@@ -134,8 +134,9 @@ def retry_lost(attempt: Callable[[], Ended | LostRun]) -> Ended:
 
 
 def prepare_zygotes(*participants: Participant) -> LostRun | None:
-    """Start the required zygotes; return the reason if one is lost, else None. Call it in a long-lived thread, since a
-    zygote exits with the thread that started it.
+    """Start the required zygotes; return the reason if one is lost, else None.
+
+    Call it in a long-lived thread, since a zygote exits with the thread that started it.
     """
     try:
         for participant in participants:
@@ -161,7 +162,7 @@ def _run_against_script(text: bytes, counterpart: Participant) -> FinishedRun | 
 
 
 def run_connected(program: Participant, counterpart: Participant) -> InteractionResult | LostRun:
-    """Run both until both have exited. Raises as Participant.attempt does."""
+    """Run both until they exit. Raises KilledExternally."""
     (program_reads, referee_writes), (judge_reads, program_writes), (referee_reads, judge_writes) = (
         os.pipe(),
         os.pipe(),
@@ -169,8 +170,8 @@ def run_connected(program: Participant, counterpart: Participant) -> Interaction
     )
     for descriptor in (program_reads, program_writes, referee_reads, referee_writes):
         os.fchmod(descriptor, 0o666)  # for a program that opens /dev/stdin
-    # Keeps the pipe open, so that the referee gets no SIGPIPE after the program's exit. Reopened, not duplicated: the
-    # program could make a duplicate non-blocking.
+    # Prevents a SIGPIPE for the referee after the program's exit. Reopened, not duplicated: the program could make a
+    # duplicate non-blocking.
     idle_reader = os.open(f"/proc/self/fd/{program_reads}", os.O_RDONLY | os.O_CLOEXEC)
     referee_runs: list[FinishedRun | LostRun] = []
     failures: list[BaseException] = []
@@ -179,7 +180,7 @@ def run_connected(program: Participant, counterpart: Participant) -> Interaction
     def run_referee() -> None:
         try:
             referee_runs.append(counterpart.attempt(StdioPipes(referee_reads, referee_writes)))
-        except BaseException as error:  # raised by the main thread
+        except BaseException as error:  # the main thread raises it
             failures.append(error)
 
     max_bytes = program.run_spec.run_params.output_bytes
@@ -206,7 +207,7 @@ def run_connected(program: Participant, counterpart: Participant) -> Interaction
 def _forward(source: int, sink: int, max_bytes: int) -> tuple[bool, bytes]:
     """Forward data until EOF or a broken pipe; return whether it exceeded the limit, and the data if it is short.
 
-    Copies instead of splicing, since a splice preserves packet boundaries, and its pages may change afterwards.
+    Copies the data: splice would preserve packet boundaries, and the program could change its pages afterwards.
     """
     n_bytes, output = 0, b""
     try:
@@ -228,7 +229,7 @@ def _write_text(sink: int, text: bytes) -> None:
 
 
 def _drain(source: int) -> None:
-    """Read and discard everything up to EOF."""
+    """Discard everything up to EOF."""
     while os.read(source, _CHUNK_BYTES):
         pass
     os.close(source)
@@ -242,7 +243,7 @@ def _write(sink: int, text: bytes) -> None:
 def _decide(
     result: RunResult, referee_run: RunResult, referee_first: bool, limit_seconds: float, referee_spec: Referee
 ) -> tuple[RunResult, referee.RefereeResult | None]:
-    """Return the program's run, adjusted for its verdict, and the referee's ruling, if it decides.
+    """Return the program's run, adjusted for its verdict, and the referee's ruling; None if the run decides.
 
     Raises RefereeError.
     """
@@ -253,7 +254,7 @@ def _decide(
         return result, referee.read_result(referee_run, referee_spec)
     if referee_first:
         ruling = referee.read_result(referee_run, referee_spec)
-        if ruling.score < 1:  # the program's outcome after a rejection is ignored
+        if ruling.score < 1:  # the program's outcome after a rejection does not matter
             return replace(result, outcome=Outcome.EXITED, exit_code=0), ruling
     if _referee_stalled(result, referee_run, limit_seconds):
         raise RefereeError(f"it used {referee_run.cpu_seconds:.1f} s of CPU time while the program waited")

@@ -1,4 +1,4 @@
-"""The settings of this machine that prevent a level of isolation."""
+"""Diagnosis of the machine's settings that prevent a level of isolation."""
 
 import os
 from collections.abc import Iterator
@@ -12,25 +12,25 @@ _USERNS_SETTINGS = {"kernel.unprivileged_userns_clone": "0", "kernel.apparmor_re
 
 
 def explain_refusal(level: str, error: str) -> str:
-    """Explain why this machine lacks a level of isolation: the failed call, and the settings that may cause it."""
-    found = list({NAMESPACES: _namespace_obstacles, LANDLOCK: _landlock_obstacles}[level]())
+    """Explain why this machine lacks a level of isolation, by the failed call and the settings that may cause it."""
+    found = list({NAMESPACES: _find_namespace_obstacles, LANDLOCK: _find_landlock_obstacles}[level]())
     return f"{error} (found: {'; '.join(found)})" if found else error
 
 
-def _namespace_obstacles() -> Iterator[str]:
-    if _setting("user.max_user_namespaces") == "0":
+def _find_namespace_obstacles() -> Iterator[str]:
+    if _read_setting("user.max_user_namespaces") == "0":
         yield "user.max_user_namespaces is 0; type: sysctl user.max_user_namespaces=10000"
-    if not _status("CapEff", 16) & _CAP_SYS_ADMIN:
+    if not _read_status("CapEff", 16) & _CAP_SYS_ADMIN:
         for name, refuses in _USERNS_SETTINGS.items():
-            if _setting(name) == refuses:
+            if _read_setting(name) == refuses:
                 yield f"{name} is {refuses}; type: sysctl {name}={1 - int(refuses)}"
-    yield from _filter_obstacles()
+    yield from _find_filter_obstacles()
     masked = [line.split()[4] for line in _read("/proc/self/mountinfo").splitlines() if " /proc/" in line]
     if masked:
         yield f"{masked[0]} and {len(masked) - 1} other paths below /proc are hidden by mounts, as in a container"
 
 
-def _landlock_obstacles() -> Iterator[str]:
+def _find_landlock_obstacles() -> Iterator[str]:
     modules = _read("/sys/kernel/security/lsm").strip()
     release = os.uname().release
     if tuple(int("".join(filter(str.isdigit, part)) or 0) for part in release.split(".")[:2]) < (5, 13):
@@ -38,19 +38,19 @@ def _landlock_obstacles() -> Iterator[str]:
     elif modules and "landlock" not in modules.split(","):
         yield f"Landlock is not among the kernel's security modules: boot with lsm=landlock,{modules}"
     else:
-        yield from _filter_obstacles()
+        yield from _find_filter_obstacles()
 
 
-def _filter_obstacles() -> Iterator[str]:
-    if _status("Seccomp", 10) == 2:
+def _find_filter_obstacles() -> Iterator[str]:
+    if _read_status("Seccomp", 10) == 2:
         yield "a seccomp filter on this process, such as a container's"
 
 
-def _setting(name: str) -> str:
+def _read_setting(name: str) -> str:
     return _read(f"/proc/sys/{name.replace('.', '/')}").strip()
 
 
-def _status(name: str, base: int) -> int:
+def _read_status(name: str, base: int) -> int:
     lines = (line.split() for line in _read("/proc/self/status").splitlines())
     return next((int(fields[1], base) for fields in lines if fields[0] == f"{name}:"), 0)
 

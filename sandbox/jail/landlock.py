@@ -1,8 +1,8 @@
 """Landlock rulesets: a process can irreversibly restrict its own file accesses, signals and sockets, unprivileged.
 
-Each run enters its own domain (child.py). Anything not granted is denied, including /proc. Processes in the domain
-cannot trace or, from ABI 6 on, signal a process outside it. The seccomp filter (seccomp.py) denies accesses that the
-kernel's ABI does not cover.
+Each run enters its own domain (child.py), which denies every access without a grant, including /proc. Processes in the
+domain cannot trace or, from ABI 6 on, signal a process outside it. The seccomp filter (seccomp.py) denies accesses that
+the kernel's ABI does not cover.
 
     ABI   Linux   adds
     1     5.13    opening, executing, making and removing files
@@ -23,9 +23,9 @@ from collections.abc import Iterable
 from sandbox.jail import linux
 
 _SYS_CREATE_RULESET, _SYS_ADD_RULE, SYS_RESTRICT_SELF = 444, 445, 446
-_VERSION_FLAG = 1  # flag of the first: return the ABI instead
+_VERSION_FLAG = 1  # flag of landlock_create_ruleset: return the ABI instead
 _PATH_BENEATH = 1
-_NO_LOG_FLAG = 1  # flag of the last: denials are not reported to the audit log
+_NO_LOG_FLAG = 1  # flag of landlock_restrict_self: no denials in the audit log
 _EXECUTE, _WRITE, _READ_FILE, _READ_FOLDER = 0x1, 0x2, 0x4, 0x8
 _MAKE_DEVICES = 0x40 | 0x800
 _TRUNCATE, _DEVICE_REQUESTS = 0x4000, 0x8000
@@ -38,7 +38,7 @@ _SINK_DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
 _DEVICES = (*_SINK_DEVICES, "/dev/random", "/dev/urandom")
 
 
-def abi() -> int:
+def read_abi() -> int:
     """Return the kernel's Landlock ABI version. Raises OSError without Landlock."""
     try:
         return linux.system_call(_SYS_CREATE_RULESET, 0, 0, _VERSION_FLAG)
@@ -47,7 +47,7 @@ def abi() -> int:
 
 
 def make_ruleset(version: int, *, readable: Iterable[str], writable: str) -> int:
-    """Return the descriptor of a ruleset that grants these accesses and denies all others. Raises OSError.
+    """Return the descriptor of a ruleset that grants only these accesses. Raises OSError.
 
     version    the ABI to use, at most the kernel's
     readable   files and folders to read and execute
@@ -86,5 +86,5 @@ def _grant(ruleset: int, path: str, rights: int) -> None:
 
 
 def prepare_restrict_self(ruleset: int, version: int) -> linux.PreparedSyscall:
-    """Return the call that enters a new domain with these rules."""
+    """Prepare the call that enters a new domain with these rules."""
     return linux.PreparedSyscall(SYS_RESTRICT_SELF, ruleset, _NO_LOG_FLAG if version >= _SILENT_ABI else 0)

@@ -1,7 +1,7 @@
-"""Functions for system calls that the standard library lacks; each raises OSError.
+"""Wrappers for system calls that the standard library lacks; each raises OSError.
 
 They use ctypes.PyDLL, which holds the GIL: the callers are single-threaded, and some calls return in a forked child,
-where reacquiring the GIL would hang. Calls reserved for the zygote carry the key once embed_syscall_key was called.
+where reacquiring the GIL would deadlock. After embed_syscall_key, calls reserved for the zygote carry the key.
 """
 
 import ctypes
@@ -96,24 +96,26 @@ _keyed_fork: "PreparedSyscall | None" = None
 
 
 def embed_syscall_key(key: SyscallKey, *, forks: bool = False) -> None:
-    """Pass this key in all later reserved calls. forks: whether forking is reserved. Raises OSError."""
+    """Pass this key in all later reserved calls. forks: whether forks are reserved, too. Raises OSError."""
     global _key, _syscall, _keyed_fork
     _key, _syscall = key, key.call
     if forks:
-        flags, address = CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | SIGCHLD, thread_id_address()
+        flags, address = CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | SIGCHLD, get_thread_id_address()
         _keyed_fork = PreparedSyscall(_SYS_CLONE, flags, 0, 0, *((address, 0) if _X86 else (0, address)))
 
 
-def thread_id_address() -> int:
-    """Return the address of libc's id of the calling thread, which a fork must update. Raises OSError if the kernel
-    lacks CONFIG_CHECKPOINT_RESTORE."""
+def get_thread_id_address() -> int:
+    """Return the address of libc's thread id, which a fork must update.
+
+    Raises OSError if the kernel lacks CONFIG_CHECKPOINT_RESTORE.
+    """
     address = ctypes.c_void_p()
     prctl(PR_GET_TID_ADDRESS, ctypes.addressof(address))
     return address.value or 0
 
 
 def destroy_key() -> None:
-    """Destroy this process's copy of the key. Functions that use it must not be called afterwards."""
+    """Destroy this process's copy of the key. Do not make reserved calls afterwards."""
     if _key is not None:
         _key.destroy()
 
@@ -135,7 +137,7 @@ def _call_named(call_name: str, number: int, *arguments: int) -> int:
 
 class PreparedSyscall:
     """A system call prepared before a fork and made after it, since a child should write to few copy-on-write pages.
-    Arguments of type bytes are passed by address."""
+    Passes arguments of type bytes by address."""
 
     __slots__ = ("_arguments", "_buffers", "_number")
 
@@ -175,12 +177,12 @@ def prepare_setsid() -> PreparedSyscall:
 
 
 def prepare_setuid(number: int) -> list[PreparedSyscall]:
-    """Return the calls that change to this user and group; from uid 0, this drops all capabilities."""
+    """Prepare the calls that change to this user and group; from uid 0, they drop all capabilities."""
     return [PreparedSyscall(call, number, number, number) for call in (_SYS_SETRESGID, _SYS_SETRESUID)]
 
 
 def prepare_capability_drop() -> list[PreparedSyscall]:
-    """Return the calls that drop all capabilities, including ambient ones, and keep the user."""
+    """Prepare the calls that drop all capabilities, including ambient ones, and keep the user."""
     return [
         PreparedSyscall(_SYS_PRCTL, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL),
         PreparedSyscall(_SYS_CAPSET, struct.pack("Ii", _CAPABILITY_VERSION_3, 0), bytes(24)),
@@ -188,11 +190,11 @@ def prepare_capability_drop() -> list[PreparedSyscall]:
 
 
 def enable_malloc_trim() -> None:
-    """Fix malloc's trim threshold, so that libc returns freed memory to the kernel. Otherwise the threshold grows to up
-    to 64 MB when large blocks are freed."""
+    """Fix malloc's trim threshold, so that libc returns freed memory to the kernel. By default, the threshold adapts
+    and grows up to 64 MB."""
     mallopt = getattr(_libc, "mallopt", None)
     if mallopt is not None:  # only glibc has it
-        mallopt(_M_TRIM_THRESHOLD, 128 << 10)  # setting it disables its adaptation
+        mallopt(_M_TRIM_THRESHOLD, 128 << 10)
 
 
 def fork() -> int:
@@ -212,9 +214,10 @@ _pause = ctypes.cast(_libc.pause, ctypes.c_void_p)
 
 
 def clone_stub() -> int:
-    """Start a process that shares this one's memory and sleeps until it is killed; return its pid. It runs libc's
-    pause() on a static stack, so only one may exist at a time. It costs a tenth of a fork, since no page table is
-    copied.
+    """Start a process that shares this one's memory and sleeps until a signal kills it; return its pid.
+
+    It runs libc's pause() on a static stack, so only one may exist at a time. Without a copy of the page table, it
+    costs a tenth of a fork.
     """
     top = (ctypes.addressof(_stub_stack) + len(_stub_stack)) & ~15
     if _keyed_fork is None:
@@ -243,23 +246,22 @@ def unmount(target: str) -> None:
 
 
 def kill(pid: int, number: int) -> None:
-    """Send a signal, like os.kill, but by a reserved call."""
+    """Send a signal like os.kill, but by a reserved call."""
     _call_named("kill", _SYS_KILL, pid, number)
 
 
 def pidfd_open(pid: int) -> int:
-    """Open a pidfd, like os.pidfd_open, but by a reserved call."""
+    """Open a pidfd like os.pidfd_open, but by a reserved call."""
     return _call_named("pidfd_open", _SYS_PIDFD_OPEN, pid)
 
 
 def chmod(path: str, mode: int, folder: int) -> None:
-    """Set a mode, like os.chmod with dir_fd, but by a reserved call."""
+    """Set a mode like os.chmod with dir_fd, but by a reserved call."""
     PreparedSyscall(_SYS_FCHMODAT, folder, path.encode(), mode)()
 
 
 def list_directory(descriptor: int, page: mmap.mmap) -> int:
-    """Read the next entries of an open directory (struct linux_dirent64) into a page; return their size, 0 at the
-    end."""
+    """Read directory entries (struct linux_dirent64) of a descriptor into a page; return their size, 0 at the end."""
     start = ctypes.addressof(ctypes.c_char.from_buffer(page))
     return system_call(_SYS_GETDENTS64, descriptor, start, len(page))
 
@@ -271,13 +273,14 @@ def set_fsuid_fsgid(number: int) -> None:
 
 
 def set_nice(which: int, who: int, nice: int) -> None:
-    """Set a niceness, like os.setpriority, but by a reserved call. which: os.PRIO_PROCESS or os.PRIO_USER."""
+    """Set a niceness like os.setpriority, but by a reserved call. which: os.PRIO_PROCESS or os.PRIO_USER."""
     _call_named("setpriority", _SYS_SETPRIORITY, which, who, nice)
 
 
 def set_scheduler_slice(seconds: float) -> None:
     """Set the scheduler slice of the calling thread, not of its forks. A short slice reduces wakeup latency on a busy
-    machine. Has no effect before Linux 6.12. Raises OSError."""
+    machine. Has no effect before Linux 6.12.
+    """
     nice, nanoseconds = os.getpriority(os.PRIO_PROCESS, 0), int(seconds * 1e9)
     size = struct.calcsize("IIQiIQQQ")
     data = struct.pack("IIQiIQQQ", size, _SCHED_OTHER, _SCHED_FLAG_RESET_ON_FORK, nice, 0, nanoseconds, 0, 0)
@@ -308,7 +311,7 @@ def prctl(option: int, *arguments: int) -> int:
     return _call_named(f"prctl {option}", _SYS_PRCTL, option, *arguments)
 
 
-def capabilities() -> range:
+def list_capabilities() -> range:
     """Return the numbers of the kernel's capabilities."""
     count = 0
     while _libc.prctl(PR_CAPBSET_READ, ctypes.c_ulong(count), 0, 0, 0) >= 0:
@@ -317,8 +320,7 @@ def capabilities() -> range:
 
 
 def set_capabilities(mask: int, inheritable: int = 0, effective: int | None = None) -> None:
-    """Set the permitted capabilities of the calling process to `mask`, and the effective ones to `effective` (default:
-    the same)."""
+    """Set the capability sets of the calling process. mask: permitted ones; effective: None for the same."""
     header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
     sets = (mask if effective is None else effective, mask, inheritable)
     data = b"".join(struct.pack("III", *(bits >> shift & 0xFFFFFFFF for bits in sets)) for shift in (0, 32))
@@ -329,20 +331,20 @@ def set_capabilities(mask: int, inheritable: int = 0, effective: int | None = No
 
 def make_capabilities_ambient() -> None:
     """Make every capability of the calling process ambient, so that execve preserves it."""
-    everything = (1 << len(capabilities())) - 1
+    everything = (1 << len(list_capabilities())) - 1
     set_capabilities(everything, everything)
-    for capability in capabilities():
+    for capability in list_capabilities():
         prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability)
 
 
 def close_range(first: int) -> None:
-    """Close every descriptor from `first` on."""
+    """Close all descriptors from `first` on."""
     if _libc.close_range(first, ctypes.c_uint(0xFFFFFFFF), 0) != 0:
         os.closerange(first, os.sysconf("SC_OPEN_MAX"))
 
 
 def set_default_thread_stack(size: int) -> None:
-    """Set the default stack size of new threads, in bytes, for this process and its forks."""
+    """Set the stack size of new threads, in bytes, for this process and its forks."""
     attributes = ctypes.create_string_buffer(128)
     _libc.pthread_attr_init(attributes)
     _libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(size))

@@ -1,8 +1,8 @@
 """Encoding of requests to a worker, and of its responses.
 
-Requests are pickles, since a worker trusts its caller. Responses are not: a program that has taken over its worker must
-not reach the caller, particularly from a container. A response consists of numbers in a fixed layout, and strings with
-their lengths. It is decoded strictly as the expected type; any other bytes raise ValueError.
+Requests are pickles, since a worker trusts its caller. Responses are not, since a hostile program may control its
+worker. A response consists of numbers in a fixed layout, and strings with their lengths. The caller decodes it as the
+expected type; any other bytes raise ValueError.
 
     kind, size of the numbers, number of strings | size of each string | numbers | strings
 """
@@ -46,17 +46,17 @@ _ERRORS: dict[str, type[Exception]] = {
 
 
 class _EncodedSuites:
-    """Cache of pickled suites, since many programs share a suite. Thread-safe."""
+    """A cache of pickled suites, since many programs share a suite. Thread-safe."""
 
     def __init__(self) -> None:
-        self._entries: dict[int, tuple[Suite, bytes]] = {}  # by id, which is unique while the suite is referenced here
+        self._entries: dict[int, tuple[Suite, bytes]] = {}  # by id, unique while this cache references the suite
         self._n_bytes = 0
 
     def get(self, suite: Suite) -> bytes:
         if entry := self._entries.get(id(suite)):
             return entry[1]
         encoded = pickle.dumps(suite, protocol=5)
-        # Without a lock, which a fork might leave locked; a race costs only another pickling.
+        # No lock, since a fork might leave it locked; a race costs only another pickling.
         if self._n_bytes + len(encoded) > _MAX_CACHED_BYTES:
             self._entries, self._n_bytes = {}, 0
         if len(encoded) <= _MAX_CACHED_BYTES:
@@ -69,7 +69,7 @@ _suites = _EncodedSuites()
 
 
 def encode_request(request: Request[Any] | WorkerConfig) -> bytes:
-    """Encode a request, or the configuration. Raises what pickling raises."""
+    """Encode a request, or the configuration."""
     if isinstance(request, JudgeRequest):
         program, suite = request.program, _suites.get(request.suite)
         return pickle.dumps(
@@ -140,7 +140,7 @@ def _decode(expected: int, decode: Callable[[bytes, list[bytes]], Any], data: by
             strings.append(data[end : end + length])
             end += length
         if end != len(data):
-            raise ValueError(f"its parts have {end} bytes, the message {len(data)}")
+            raise ValueError(f"its numbers and strings have {end} bytes, the message {len(data)}")
         if kind == _ERROR:
             name, message = strings
             return _ERRORS[name.decode()](_to_text(message))
@@ -169,7 +169,7 @@ def _decode_run_result(numbers: bytes, strings: list[bytes]) -> RunResult:
     outcome, exit_code, cpu_seconds, wall_seconds, memory_mb, has_returned = _RUN_STRUCT.unpack(numbers)
     stdout, stderr, returned, *flat = strings
     if not isfinite(cpu_seconds + wall_seconds + memory_mb) or (returned and not has_returned):
-        raise ValueError("a number is not finite, or a value both is there and is not")
+        raise ValueError("a number is not finite, or has_returned contradicts the value")
     files = {_to_text(name): content for name, content in zip(flat[::2], flat[1::2], strict=True)}
     return RunResult(
         _OUTCOMES[outcome], exit_code, stdout, stderr, cpu_seconds, wall_seconds, memory_mb,

@@ -1,4 +1,4 @@
-"""The packages outside the standard library that programs may import."""
+"""The packages from outside the standard library that programs may import."""
 
 import os
 import re
@@ -7,18 +7,18 @@ from pathlib import Path
 
 NUMPY_PRELOADS = ("numpy", "numpy.linalg")  # preloaded for a program that imports no other package
 EXCLUDED = re.compile(r"tests?|include|.*\.(opt-[12]\.pyc|pyi|a|h)")
-_UNUSABLE_FILES = re.compile(r".*\.(pth|pyc|egg-link)")  # .pth files have no effect here; .pyc files contain old paths
+_UNUSABLE_FILES = re.compile(r".*\.(pth|pyc|egg-link)")  # .pth files have no effect; .pyc files contain old paths
 _METADATA_FILES = ("METADATA", "entry_points.txt")  # other files reveal details of the installation
 
 
 @dataclass(frozen=True, slots=True)
 class JailPackages:
-    """The files copied for programs, and the modules that their zygote preloads.
+    """The packages for programs, and the modules that their zygote preloads.
 
-    trees              folders copied completely, such as numpy's if no packages are requested: name -> path
-    distributions      paths of .dist-info folders of installed distributions, whose listed files are copied
+    trees              folders to copy completely, such as numpy's without requested packages: name -> path
+    distributions      paths of .dist-info folders of installed distributions, whose RECORD lists the files to copy
     modules            importable names; a program gets the packages if its source contains one of them
-    preloaded_modules  modules loaded before the program starts
+    preloaded_modules  modules that the zygote imports before any program starts
     sources            the caller's own modules: name -> source
     """
 
@@ -31,7 +31,7 @@ class JailPackages:
     def __bool__(self) -> bool:
         return bool(self.trees or self.distributions or self.sources)
 
-    def modules_to_preload(self, source: str) -> tuple[str, ...]:
+    def choose_preloads(self, source: str) -> tuple[str, ...]:
         """Return the modules to preload for a program with this source; () if it gets no packages."""
         named = {name for name in self.modules if name in source} if self else set()
         if not named:
@@ -40,10 +40,10 @@ class JailPackages:
         return numpy if numpy and named == {"numpy"} else (*numpy, *self.preloaded_modules)
 
 
-def listed_files(distribution: str) -> list[str]:
-    """Return the files of a distribution for programs, as paths relative to its installation folder.
+def list_distribution_files(distribution: str) -> list[str]:
+    """Return the files of a distribution for programs, relative to its installation folder; empty without a RECORD.
 
-    distribution: path of its .dist-info folder. The result is empty if this folder does not list the files.
+    distribution: path of its .dist-info folder
     """
     from importlib.metadata import PathDistribution  # slow to import, and most workers never need it
 

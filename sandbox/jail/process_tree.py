@@ -1,4 +1,4 @@
-"""The processes of a run: measures their resource usage, and kills them where there is no pid namespace."""
+"""Resource usage of a run's processes, and their end where there is no pid namespace."""
 
 import contextlib
 import mmap
@@ -12,10 +12,10 @@ from sandbox.jail import linux
 from sandbox.jail.child import RunParams
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-_TICKS_SECONDS = 0.025  # time within which the counters of a running thread change
+_TICKS_SECONDS = 0.025  # time within which the kernel updates the counters of a running thread
 _STAT_FIELDS = 22
 _USED_TICKS, _RESIDENT_PAGES = slice(11, 15), 21  # indices of these fields
-_MAX_WATCHED_THREADS = 4  # number of threads whose wait times can be read in time on a busy machine
+_MAX_WATCHED_THREADS = 4  # threads whose wait times the zygote can read in time on a busy machine
 _NICE_THRESHOLD = 32  # processes and threads above which a run in a cgroup gets a lower priority than the zygote
 _NICE_INCREMENT = 10  # added to its niceness: a ninth of the zygote's weight
 _SLACK_MB = 16  # allowance for memory shared with the zygote
@@ -37,10 +37,10 @@ class ProcessTree:
     """The processes of the run in progress.
 
     proc            descriptor of /proc
-    owns_namespace  whether the run consists of all other processes of the zygote's pid namespace; otherwise it consists
-                    of all descendants of the zygote, a subreaper
-    uid             the uid of exactly the run's processes; None if there is no such uid
-    counters        counters of the cgroup of the zygote and the run; None without one
+    owns_namespace  True if the run is all other processes of the zygote's pid namespace, False if it is all descendants
+                    of the zygote, a subreaper
+    uid             the uid of exactly the run's processes; None without such a uid
+    counters        counters of the cgroup of the zygote and the run; None without a cgroup
 
     Program-controlled data, such as process names, never enters memory that later runs inherit.
     """
@@ -65,17 +65,16 @@ class ProcessTree:
 
     def begin_run(self) -> None:
         """Start counting CPU time and OOM kills."""
-        self._initial_cpu_seconds, self._initial_oom_kills = self._read_cpu_seconds(), self._read_oom_kills()
+        self._initial_cpu_seconds, self._initial_oom_kills = self._read_cgroup_cpu_seconds(), self._read_oom_kills()
         self._waits_unknown, self._last_check, self._runnable_seconds = False, time.monotonic(), 0.0
         self._next_measurement = self._response_seconds = self._sum_response_seconds = 0.0
         self._own_wait_seconds = self._read_own_wait()
 
-    def exceeded_limit(self, params: RunParams, deadline: float) -> str:
+    def find_exceeded_limit(self, params: RunParams, deadline: float) -> str:
         """Return the limit that the run exceeds: "memory", "time", or "" if none.
 
-        A run in a cgroup exceeds its memory limit once the OOM killer has killed one of its processes. Without a
-        cgroup, a scan measures the processes until the deadline (monotonic seconds), since it can take a minute with a
-        hundred busy processes.
+        In a cgroup, a kill by the OOM killer shows that a run exceeds its memory limit. Without a cgroup, this scans
+        the processes until the deadline (monotonic seconds), since a complete scan can take a minute.
         """
         if self._counters is not None:
             if int(os.pread(self._counters.tasks, 32, 0)) > _NICE_THRESHOLD:
@@ -87,13 +86,13 @@ class ProcessTree:
                 self._sum_response_seconds += self._response_seconds
             self._last_check, self._response_seconds = now, 0.0
             exceeds_memory = self._read_oom_kills() != self._initial_oom_kills
-            used_seconds = self.cpu_seconds()
+            used_seconds = self.measure_cpu_seconds()
         else:
             deadline = min(deadline, time.monotonic() + _MAX_SCAN_SECONDS)
-            pids = self._pids()
+            pids = self._list_pids()
             self._waits_unknown = self._are_waits_unknown(pids)
-            # Parents before their children, so that the time of a child that exits meanwhile is not counted twice.
-            stats = [stat for stat in map(self._stat, _scan_until(deadline, pids)) if stat]
+            # Parents before their children: otherwise the time of a child that exits meanwhile would count twice.
+            stats = [stat for stat in map(self._read_stat, _scan_until(deadline, pids)) if stat]
             used_seconds = sum(int(ticks) for stat in stats for ticks in stat[_USED_TICKS]) / _TICKS_PER_SECOND
             resident_kb = sum(int(stat[_RESIDENT_PAGES]) for stat in stats) * mmap.PAGESIZE >> 10
             exceeds_memory = resident_kb > params.memory_mb << 10 and self._exceeds_memory(
@@ -105,30 +104,29 @@ class ProcessTree:
 
     def _is_runnable(self) -> bool:
         """Return whether the run has several processes, one of them runnable."""
-        pids = self._pids()
-        return len(pids) > 2 and any(self._stat(pid)[:1] == [b"R"] for pid in pids)  # the first is the run's init
+        pids = self._list_pids()
+        return len(pids) > 2 and any(self._read_stat(pid)[:1] == [b"R"] for pid in pids)  # the first is the run's init
 
     def record_syscall_response(self) -> None:
-        """Record the zygote's wait for a processor while the run waited for its response to a system call."""
+        """Record the zygote's wait for a processor before its response to a system call of the run."""
         waited_before, self._own_wait_seconds = self._own_wait_seconds, self._read_own_wait()
         self._response_seconds += self._own_wait_seconds - waited_before
 
     def _read_own_wait(self) -> float:
-        """Return the seconds for which this process has waited for a processor since its start."""
+        """Return the seconds that this process has waited for a processor since its start."""
         return int(os.pread(self._schedstat_fd, 64, 0).split()[1]) / 1e9
 
     def _lower_priority(self) -> None:
-        """Lower the priority of the run's threads below the zygote's.
+        """Lower the priority of the run's threads below the zygote's; the cgroup's share of the machine stays the same.
 
-        The cgroup's share of the machine stays the same. Has no effect without CAP_SYS_NICE if programs have their own
-        uid.
+        Has no effect without CAP_SYS_NICE if programs have their own uid.
         """
         nice = os.getpriority(os.PRIO_PROCESS, 0) + _NICE_INCREMENT
         if self._uid is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 linux.set_nice(os.PRIO_USER, self._uid, nice)
             return
-        for pid in self._pids():
+        for pid in self._list_pids():
             for thread in self._list(f"{pid}/task"):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     linux.set_nice(os.PRIO_PROCESS, int(thread), nice)
@@ -138,66 +136,68 @@ class ProcessTree:
             return b""
         return os.pread(self._counters.events, 4096, 0).partition(b"oom_kill ")[2]
 
-    def cpu_seconds(self) -> float:
+    def measure_cpu_seconds(self) -> float:
         """Return the CPU seconds of all processes of the run, including unreaped ones; 0 without a cgroup."""
-        return max(0.0, self._read_cpu_seconds() - self._initial_cpu_seconds)
+        return max(0.0, self._read_cgroup_cpu_seconds() - self._initial_cpu_seconds)
 
-    def _read_cpu_seconds(self) -> float:
+    def _read_cgroup_cpu_seconds(self) -> float:
         if self._counters is None:
             return 0.0
         fields = os.pread(self._counters.cpu_usage, 64, 0).split()
         seconds = int(fields[1]) / 1e6 if fields[0] == b"usage_usec" else int(fields[0]) / 1e9
         return seconds - time.process_time()
 
-    def cpu_and_wait_seconds(self) -> tuple[float, float]:
+    def measure_cpu_and_wait_seconds(self) -> tuple[float, float]:
         """Return the run's CPU seconds, and the seconds for which other load delayed it.
 
-        The latter is the longest wait of a thread for a processor, minus the time that it may have waited for threads
-        of the same run. The waits of short-lived processes are lost; for these it is estimated as the time with a
-        runnable process, minus the CPU time. In a cgroup, it includes the zygote's delayed responses to the run's
-        system calls.
+        The delay is the longest wait of a thread for a processor, minus possible waits for threads of the same run. The
+        kernel does not keep the waits of short-lived processes; their estimate is the time with a runnable process,
+        minus the CPU time. In a cgroup, the delay includes late responses of the zygote to the run's system calls.
         """
         if self._waits_unknown:
             return 0.0, 0.0
-        pids = self._pids()
-        threads = [(on_cpu, waited) for _, on_cpu, waited, _ in self._threads(pids)]
-        used = max(self.cpu_seconds(), sum(on_cpu for on_cpu, _ in threads) / 1e9)
+        pids = self._list_pids()
+        threads = [(on_cpu, waited) for _, on_cpu, waited, _ in self._read_threads(pids)]
+        used = max(self.measure_cpu_seconds(), sum(on_cpu for on_cpu, _ in threads) / 1e9)
         if self._are_waits_unknown(pids):
             return used, 0.0
         external_wait = max(((waited + on_cpu) / 1e9 - used for on_cpu, waited in threads), default=0.0)
         return used, max(0.0, external_wait, self._runnable_seconds - used) + self._sum_response_seconds
 
     def is_waiting_for_cpu(self) -> bool:
-        """Return whether a thread has been waiting for a processor for some milliseconds. `cpu_and_wait_seconds` lacks
-        this wait, since the kernel counts a wait only when it ends."""
+        """Return whether a thread has been waiting for a processor for some milliseconds.
+
+        measure_cpu_and_wait_seconds lacks this wait, since the kernel counts a wait only when it ends.
+        """
         if self._waits_unknown:
             return False
-        pids = self._pids()
+        pids = self._list_pids()
         if self._are_waits_unknown(pids):
             return False
-        used, started = self.cpu_seconds(), time.monotonic()
-        before = set(self._threads(pids))
+        used, started = self.measure_cpu_seconds(), time.monotonic()
+        before = set(self._read_threads(pids))
         time.sleep(_TICKS_SECONDS)
-        if self.cpu_seconds() - used > time.monotonic() - started:
+        if self.measure_cpu_seconds() - used > time.monotonic() - started:
             return False  # its threads compete with one another
-        return any(thread in before and self._stat(thread[0])[:1] == [b"R"] for thread in self._threads(pids))
+        return any(thread in before and self._read_stat(thread[0])[:1] == [b"R"] for thread in self._read_threads(pids))
 
     def _are_waits_unknown(self, pids: list[int]) -> bool:
-        """Return whether the run's waits for a processor cannot be attributed to other load. Without a cgroup, the CPU
-        time of exited children is unknown, and threads may have waited for them. On a busy machine, scanning many
-        threads would take longer than the run's limit.
+        """Return whether this class cannot attribute the run's waits for a processor to other load.
+
+        Without a cgroup, threads may have waited for exited children, whose CPU time is unknown. On a busy machine, a
+        scan of many threads would take longer than the run's limit.
         """
         if self._counters is not None:
             return False
-        return len(pids) > 1 + self._has_init or sum(map(self._n_threads, pids)) > _MAX_WATCHED_THREADS
+        return len(pids) > 1 + self._has_init or sum(map(self._count_threads, pids)) > _MAX_WATCHED_THREADS
 
-    def _n_threads(self, pid: int) -> int:
+    def _count_threads(self, pid: int) -> int:
         try:
             return os.stat(f"{pid}/task", dir_fd=self._proc).st_nlink - 2
         except OSError:
             return 0
 
-    def _threads(self, pids: list[int]) -> Iterator[tuple[int, int, int, int]]:
+    def _read_threads(self, pids: list[int]) -> Iterator[tuple[int, int, int, int]]:
         """Yield (thread id, nanoseconds on a processor, nanoseconds waiting for one, number of timeslices)."""
         for pid in pids:
             for thread in self._list(f"{pid}/task"):
@@ -206,37 +206,38 @@ class ProcessTree:
                     yield int(thread), int(fields[0]), int(fields[1]), int(fields[2])
 
     def _exceeds_memory(self, memory_mb: int, pids: list[int], deadline: float) -> bool:
-        """Return whether the processes use more memory than that. Shared memory counts once, the zygote's pages do not
-        count. Measures only occasionally, since that is slow, and returns False in between."""
+        """Return whether the processes use more memory than memory_mb. Counts shared memory once, and excludes the
+        zygote's pages. Measures only at intervals, since that is slow, and returns False in between.
+        """
         if time.monotonic() < self._next_measurement:
             return False
         cpu_seconds_before = time.thread_time()
         proportional_kb = 0
         for pid in _scan_until(deadline, pids):
             share = self._read(f"{pid}/smaps_rollup").partition(b"\nPss:")[2].split()
-            proportional_kb += int(share[0]) if share else self._resident_kb(pid)  # unreadable, or the process exited
+            # The file is unreadable, for example, once the process has exited.
+            proportional_kb += int(share[0]) if share else self._read_resident_kb(pid)
             if proportional_kb > (memory_mb + _SLACK_MB) << 10:
                 return True
         # By CPU time, since an interval by wall time would be too long on a busy machine.
         self._next_measurement = time.monotonic() + _REMEASURE_FACTOR * (time.thread_time() - cpu_seconds_before)
         return False
 
-    def _resident_kb(self, pid: int) -> int:
+    def _read_resident_kb(self, pid: int) -> int:
         fields = self._read(f"{pid}/statm").split()
         return int(fields[1]) * mmap.PAGESIZE >> 10 if len(fields) > 1 else 0
 
     def count_threads(self) -> int:
         """Return the number of threads of all processes of the run."""
-        return sum(map(self._n_threads, self._pids())) - self._has_init
+        return sum(map(self._count_threads, self._list_pids())) - self._has_init
 
     def contains(self, pid: int) -> bool:
-        """Return whether a process belongs to the run."""
-        return pid in self._pids()
+        return pid in self._list_pids()
 
     def kill(self) -> float:
         """Kill and reap all processes of the run, and return their CPU seconds.
 
-        Orphans become children of the zygote, so the run has ended when the zygote has no child. The run cannot fork
+        Orphans become children of the zygote, so the loop ends when the zygote has no child. The run cannot fork
         meanwhile, since its seccomp notifications get no response.
         """
         cpu_seconds, pause_seconds = 0.0, 0.001
@@ -249,34 +250,34 @@ class ProcessTree:
             if ended:
                 cpu_seconds += usage.ru_utime + usage.ru_stime
                 continue
-            pids = self._children(os.getpid()) if pids else self._pids()
+            pids = self._list_children(os.getpid()) if pids else self._list_pids()
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
                     linux.kill(pid, signal.SIGKILL)
             time.sleep(pause_seconds)
             pause_seconds = min(2 * pause_seconds, _TICKS_SECONDS)
 
-    def _pids(self) -> list[int]:
+    def _list_pids(self) -> list[int]:
         if self._owns_namespace:
             return [int(name) for name in os.listdir(self._proc) if name.isdigit() and int(name) != os.getpid()]
         descendants: list[int] = []
         pending = [os.getpid()]
         while pending:
-            below = self._children(pending.pop())
+            below = self._list_children(pending.pop())
             descendants += below
             pending += below
         return descendants
 
-    def _children(self, pid: int) -> list[int]:
-        threads = [str(pid)] if self._n_threads(pid) == 1 else self._list(f"{pid}/task")
+    def _list_children(self, pid: int) -> list[int]:
+        threads = [str(pid)] if self._count_threads(pid) == 1 else self._list(f"{pid}/task")
         lists = (self._read(f"{pid}/task/{thread}/children") for thread in threads)
         return [int(child) for children in lists for child in children.split()]
 
-    def _stat(self, pid: int) -> list[bytes]:
-        """Return the fields of a thread's stat, starting with its state; empty if it has exited.
+    def _read_stat(self, pid: int) -> list[bytes]:
+        """Return the fields of a thread's stat from its state on; empty if it has exited.
 
-        Reads the file into a page that forks do not inherit: other fields, such as the process name and blocked
-        signals, are program-controlled and must not leak into later runs.
+        Reads the file into a page that forks do not inherit: a program controls other fields, such as its name and
+        blocked signals, and could pass data to later runs.
         """
         try:
             descriptor = os.open(f"{pid}/stat", os.O_RDONLY, dir_fd=self._proc)

@@ -1,37 +1,34 @@
-"""After a referee failure, runs the referee on trusted outputs to decide whether the suite or the submission is at
-fault.
+"""Validation of failed referees on trusted outputs, which decides whether the suite or the submission is at fault.
 
 The trusted output is the case's trial (a reference's output) or, without one, its expected output; if both are empty, a
-trial of another case, and trivial outputs. If the referee gives a ruling on any of them, it is sound, and the
-submission's output was wrong. If it fails on all of them, the suite is at fault.
+trial of another case, and trivial outputs. A referee that gives a ruling on any of them is sound, so the submission's
+output was wrong. If it fails on all of them, the suite is at fault.
 """
 
-import hashlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 
 from sandbox import referee
 from sandbox.errors import RefereeError
+from sandbox.jail.check_cache import CheckCache
 from sandbox.program import Outcome, RunResult
 from sandbox.suite import Case, Referee, Suite
 
-_CACHE_SIZE = 4096  # passed validations
-_MAX_HANGS = 3  # outputs that may hang within the time limit
+_MAX_TIMEOUTS = 3  # outputs on which the referee may time out, within the time limit of all outputs
 
 
-def validation_outputs(case: Case, suite: Suite) -> Iterator[str]:
+def generate_trusted_outputs(case: Case, suite: Suite) -> Iterator[str]:
     """Yield trusted outputs for a checker program."""
     trusted = case.trial if case.trial.strip() else case.expected
     if trusted.strip():
         yield trusted
     else:
-        yield from _shortest_trial(suite)
+        yield from _find_shortest_trial(suite)
         yield from ("", "0\n", case.input)
 
 
-def scripted_inputs(case: Case, suite: Suite) -> Iterator[str]:
-    """Yield trusted inputs for an interactive referee, fixed in advance. The last one is empty."""
-    yield from [case.trial] if case.trial else _shortest_trial(suite)
+def generate_trusted_inputs(case: Case, suite: Suite) -> Iterator[str]:
+    """Yield fixed, trusted inputs for an interactive referee. The last one is empty."""
+    yield from [case.trial] if case.trial else _find_shortest_trial(suite)
     for text in (case.expected, case.input):
         if text.strip():
             yield f"{text.rstrip()}\n"
@@ -39,8 +36,8 @@ def scripted_inputs(case: Case, suite: Suite) -> Iterator[str]:
     yield ""
 
 
-def _shortest_trial(suite: Suite) -> list[str]:
-    """Return the suite's shortest trial, in a list; an empty list without trials."""
+def _find_shortest_trial(suite: Suite) -> list[str]:
+    """Return a list of the suite's shortest trial; empty without trials."""
     return sorted(filter(None, suite.trials), key=len)[:1]
 
 
@@ -48,7 +45,7 @@ class RefereeValidator:
     """Validates the referees of one worker. Caches passes, so that many hostile outputs cost as much as one."""
 
     def __init__(self) -> None:
-        self._passed: OrderedDict[bytes, None] = OrderedDict()
+        self._passed = CheckCache()
 
     def passes(
         self,
@@ -68,17 +65,14 @@ class RefereeValidator:
         Raises as run_referee does.
         """
         candidates = list(outputs)
-        key = _cache_key(referee_spec, case, candidates, seconds, cpu_seconds)
-        if key in self._passed:
-            self._passed.move_to_end(key)
+        inputs = (referee_spec, case, candidates, seconds, cpu_seconds)
+        if self._passed.contains(*inputs):
             return True
-        seconds_each = seconds if len(candidates) == 1 else seconds / _MAX_HANGS
+        seconds_each = seconds if len(candidates) == 1 else seconds / _MAX_TIMEOUTS
         for output in candidates:
             result = run_referee(output.encode("utf-8", "surrogatepass"), min(seconds_each, seconds))
             if _gives_ruling(result, referee_spec) and (cpu_seconds is None or result.cpu_seconds <= cpu_seconds):
-                self._passed[key] = None
-                if len(self._passed) > _CACHE_SIZE:
-                    self._passed.popitem(last=False)
+                self._passed.add(*inputs)
                 return True
             seconds -= seconds_each if result.outcome is Outcome.TIMED_OUT else result.wall_seconds
             if seconds <= 0:
@@ -92,10 +86,3 @@ def _gives_ruling(result: RunResult, referee_spec: Referee) -> bool:
     except RefereeError:
         return False
     return True
-
-
-def _cache_key(
-    referee_spec: Referee, case: Case, outputs: list[str], seconds: float, cpu_seconds: float | None
-) -> bytes:
-    content = repr((referee_spec, case, outputs, seconds, cpu_seconds))
-    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest()

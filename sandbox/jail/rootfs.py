@@ -1,4 +1,4 @@
-"""Entering the image (image.py), the file system of programs."""
+"""The change of a zygote's root to the image (image.py)."""
 
 import os
 
@@ -7,16 +7,15 @@ from sandbox.jail.child import PACKAGES, RUN_ROOT
 
 
 def enter(*, packages: bool, toolchain: list[str]) -> None:
-    """Make the image the root.
+    """Make the image the root, and become uid 0 of the user namespace if 0 is mapped. Raises OSError.
 
     packages   whether to include the packages from outside the standard library
     toolchain  paths of the machine to bind at the same location
 
-    The caller was cloned into new user, mount and pid namespaces from a process in the image's namespaces. It becomes
-    uid 0 of its user namespace if 0 is mapped. Raises OSError.
+    The caller is a clone, in new user, mount and pid namespaces, of a process in the image's namespaces.
     """
     root = image.COMPILE_DIRECTORY if toolchain else image.ROOT
-    # Opened before the change of user, which may lack access to the machine's directories, and bound by descriptor.
+    # Opened before the change of user: the new user may lack access to the machine's directories.
     opened = {path: os.open(path, os.O_PATH) for path in toolchain}
     linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
     become_namespace_root()

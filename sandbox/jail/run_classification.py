@@ -1,6 +1,6 @@
 """The outcome of a run, from measurements by the kernel and the sandbox only. A program controls its output, exit
-status and final signal. So stderr is no evidence of a memory failure, and a signal is attributed to a limit only if the
-limit was nearly used up.
+status and final signal. So stderr is no evidence of a memory failure, and a signal is evidence of an exceeded limit
+only if the usage was near the limit.
 """
 
 import signal
@@ -10,7 +10,7 @@ from typing import Any
 from sandbox.jail.child import RunParams
 from sandbox.program import Outcome, RunResult
 
-_NEAR_LIMIT = 0.9  # fraction of a limit beyond which a failure is attributed to it
+_NEAR_LIMIT = 0.9  # fraction of a limit beyond which it explains a failure; allows for the kernel's other accounting
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,9 @@ class ZygoteReport:
     status               the program's wait status
     kill_reason          why the zygote killed the run: "time", "memory" or "starved"; "" if it did not
     killed               whether a SIGKILL from another process ended the program
-    killed_from_outside  whether that signal cannot have come from the run
+    killed_from_outside  whether no process of the run can have sent it
     end_time             when the program ended, in monotonic seconds
-    refused_memory       whether an allocation beyond the limit was denied
+    refused_memory       whether the zygote denied an allocation beyond the limit
     loss_reason          why the program did not start; "" if it did
     """
 
@@ -46,9 +46,9 @@ class ZygoteReport:
 class MemoryUsage:
     """A run's memory usage.
 
-    peak_mb         peak, in megabytes
-    limit_exceeded  whether it was killed for exceeding its limit
-    limit_reached   whether an allocation may have been denied
+    peak_mb         peak
+    limit_exceeded  whether the kernel or the zygote killed the run for exceeding its limit
+    limit_reached   whether the kernel may have denied an allocation
     """
 
     peak_mb: float
@@ -61,7 +61,7 @@ class FinishedRun:
     """A classified run.
 
     end_time    in monotonic seconds
-    was_killed  whether a SIGKILL that no limit explains ended it
+    was_killed  whether a SIGKILL ended it for a reason other than a limit
     """
 
     result: RunResult
@@ -71,9 +71,9 @@ class FinishedRun:
 
 @dataclass(frozen=True, slots=True)
 class LostRun:
-    """A run that cannot be classified, with the reason.
+    """A run without an outcome, and the reason.
 
-    zygote_lost  whether its zygote was lost together with it
+    zygote_lost  whether its zygote is lost, too
     """
 
     reason: str
@@ -81,7 +81,7 @@ class LostRun:
 
 
 def find_loss(report: ZygoteReport, memory: MemoryUsage) -> LostRun | None:
-    """Return the reported run as lost, with the reason; None if it can be classified."""
+    """Return the reason why the run has no outcome; None if it has one."""
     if report.loss_reason and not memory.limit_exceeded:
         return LostRun(report.loss_reason)
     if report.kill_reason == "starved":
@@ -104,7 +104,6 @@ def classify(
         return Outcome.OUTPUT_LIMIT
     if report.kill_reason == "time" or params.exceeds_cpu_limit(report.cpu_seconds):
         return Outcome.TIMED_OUT
-    # _NEAR_LIMIT allows for the kernel's different accounting.
     if exit_code in (-signal.SIGXCPU, -signal.SIGKILL) and report.cpu_seconds > _NEAR_LIMIT * params.cpu_seconds:
         return Outcome.TIMED_OUT
     if exit_code == -signal.SIGSYS:

@@ -1,4 +1,4 @@
-"""The files of one run. They are opened before the run, sent to its zygote, and read and closed after the run.
+"""The files of one run: the judge opens them, sends them to the zygote, and reads and closes them after the run.
 
 The program gets reopened descriptors, which share the file with the judge but not the flags and offset.
 """
@@ -16,14 +16,14 @@ _ABSENT = -1  # in place of a descriptor
 
 @dataclass(frozen=True, slots=True)
 class StdioPipes:
-    """A program's ends of the pipes to another program. RunFiles closes them once the zygote has them."""
+    """A program's ends of the pipes to another program, which RunFiles owns."""
 
     stdin: int
     stdout: int
 
 
 class RunFiles:
-    """The files of one run; a context manager that closes them all.
+    """The files of one run; a context manager that closes them.
 
     zygote_fds   the descriptors for the zygote, in the order of child.RunParams
     """
@@ -58,8 +58,8 @@ class RunFiles:
         self.zygote_fds.append(self._close_later(os.open(f"/proc/self/fd/{descriptor}", mode | os.O_CLOEXEC)))
         return descriptor
 
-    def copy(self, descriptor: int) -> int:
-        """Return a sealed copy of a file, for this run alone."""
+    def copy_sealed(self, descriptor: int) -> int:
+        """Return a sealed copy of a file for this run alone."""
         return self._close_later(make_memfd(read_whole(descriptor), sealed=True))
 
     def _close_later(self, descriptor: int) -> int:
@@ -67,22 +67,22 @@ class RunFiles:
         return descriptor
 
     def close_pipe_ends(self) -> None:
-        """Close the judge's copies of the pipe ends once the zygote has them; otherwise the peer would not get EOF."""
+        """Close the judge's copies of the pipe ends once the zygote has them, so that the peer gets EOF."""
         while self._pipe_ends:
             os.close(self._pipe_ends.pop())
 
-    def stdout(self) -> bytes:
-        """Return the program's stdout; empty if it was a pipe."""
+    def read_stdout(self) -> bytes:
+        """Return the program's stdout; empty for a pipe."""
         return read_whole(self._stdout) if self._stdout != _ABSENT else b""
 
-    def stderr(self) -> bytes:
+    def read_stderr(self) -> bytes:
         return read_whole(self._stderr)
 
-    def result(self) -> bytes | None:
+    def read_result(self) -> bytes | None:
         """Return the result of a compilation or a call; None for other runs."""
         return read_whole(self._result) if self._result != _ABSENT else None
 
-    def fetched_files(self) -> Mapping[str, bytes]:
+    def read_fetched_files(self) -> Mapping[str, bytes]:
         """Return the files from the run's directory: name -> content."""
         return files.unpack(read_whole(self._fetched)) if self._fetched != _ABSENT else {}
 

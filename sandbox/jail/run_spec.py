@@ -1,4 +1,4 @@
-"""The parameters of a program's runs, constant except for the input."""
+"""The parameters of a program's runs, other than the input."""
 
 from dataclasses import dataclass, field, replace
 
@@ -34,14 +34,13 @@ class RunSpec:
         object.__setattr__(self, "encoded_params", self.run_params.to_bytes())
 
     def with_time_limits(self, wall_seconds: float, cpu_seconds: float | None = None) -> "RunSpec":
-        """Return the run spec with other time limits. cpu_seconds: None keeps that limit."""
+        """Return the run spec with other time limits. cpu_seconds: None for the current limit."""
         cpu_seconds = cpu_seconds or self.run_params.cpu_seconds
         if (wall_seconds, cpu_seconds) == (self.run_params.wall_seconds, self.run_params.cpu_seconds):
             return self
         return replace(self, run_params=replace(self.run_params, wall_seconds=wall_seconds, cpu_seconds=cpu_seconds))
 
     def with_child_params(self, child_params: ChildParams) -> "RunSpec":
-        """Return the run spec with these child parameters."""
         if child_params == ChildParams():
             return self
         params = replace(self.run_params, has_child_params=True, fetches_files=bool(child_params.fetch_files))
@@ -49,7 +48,7 @@ class RunSpec:
 
     @property
     def sources(self) -> str:
-        """All source code of the run, which is searched for packages."""
+        """All source code of the run, to search for names of packages."""
         return f"{self.program.source}\n{self.preamble_source}" if self.preamble_source else self.program.source
 
     def with_preamble(self, preamble_fd: int, preamble_source: str) -> "RunSpec":
@@ -62,7 +61,7 @@ class RunSpec:
         )
 
     def with_files(self, contents: dict[str, bytes]) -> "RunSpec":
-        """Return the run spec with these files in the run's directory, and with limits raised by their size."""
+        """Return the run spec with these files in the run's directory, and with higher limits for their size."""
         extra_mb = 1 + sum(map(len, contents.values())) // 2**20 + len(contents) // 50  # including inodes
         memory_mb, disk_mb = self.run_params.memory_mb + 2 * extra_mb, self.run_params.disk_mb + extra_mb
         params = replace(self.run_params, has_files=True, memory_mb=memory_mb, disk_mb=disk_mb)
@@ -77,11 +76,12 @@ def make_run_spec(
     op     the operation, see child.RunParams
     seed   see Sandbox
 
-    Raises ValueError if there is no such language, or if its functions cannot be called.
+    Raises ValueError for an unknown language, or if the operation requires a callable language.
     """
-    if op in ("evaluate", "serve", "run_tests") and not languages.load(program.language).CALLABLE:
+    is_callable = languages.load(program.language).CALLABLE
+    if op in ("evaluate", "serve", "run_tests") and not is_callable:
         raise ValueError(f"tests in Python cannot call {program.language} programs; submit a Python program")
-    if op == "call" and not languages.load(program.language).CALLABLE:
+    if op == "call" and not is_callable:
         raise ValueError(f"functions of {program.language} programs cannot be called; use a suite without entry_point")
     params = RunParams(
         op=op,

@@ -1,11 +1,4 @@
-"""Execution of runs in zygotes, one at a time.
-
-run_spec.py            the parameters of a run
-compiler.py            compiles the program before its first run
-zygote_pool.py         the zygotes, and their cgroup
-run_files.py           inputs and outputs of a run
-run_classification.py  the outcome of a run
-"""
+"""Execution of runs in zygotes, one at a time."""
 
 import os
 import signal
@@ -27,13 +20,13 @@ from sandbox.jail.zygote_client import ZygoteLost
 from sandbox.jail.zygote_pool import ZygotePool
 from sandbox.program import Limits, Outcome, Program, RunResult
 
-MAX_ATTEMPTS = 3  # of a run, before it is reported as lost
-_HANG_SECONDS = 30  # grace period after a run's maximum duration, before its zygote counts as hung
+MAX_ATTEMPTS = 3  # per run
+_HANG_SECONDS = 30  # grace period of the zygote's report after a run's maximum duration
 _SOURCE_DIVISOR = 4  # a source, which is in /tmp, may use a quarter of the run's memory
 
 
 class Runner:
-    """Runs programs one at a time, in the zygotes of a pool, which it closes."""
+    """Runs programs one at a time, in the zygotes of a pool, which it owns."""
 
     def __init__(self, configuration: WorkerConfig, warden: WardenClient, zygotes: ZygotePool) -> None:
         self._seed = configuration.seed
@@ -67,17 +60,17 @@ class Runner:
             if isinstance(attempt, LostRun):
                 lost = attempt
             elif attempt.was_killed and not was_killed:
-                was_killed = True  # by its own processes, or externally; the next attempt decides
+                was_killed = True  # by its own processes or externally; the next attempt decides
             else:
                 return attempt.result
         if lost.zygote_lost and not self._is_isolated:
-            # Without isolation a program can kill its zygote, and this one has lost it in the last attempt.
+            # Without isolation, a program can kill its zygote.
             return RunResult(Outcome.VIOLATION, -signal.SIGKILL, b"", lost.reason.encode(), 0, 0, 0)
         raise ExecutionLost(f"a run was lost {MAX_ATTEMPTS} times: {lost.reason}")
 
     def attempt(self, run_spec: RunSpec, compiled: CompiledProgram, stdin: bytes | StdioPipes) -> FinishedRun | LostRun:
         """Run a compiled program once. Raises KilledExternally."""
-        kind = self._zygotes.kind_for(run_spec)
+        kind = self._zygotes.select_kind(run_spec)
         with RunFiles(run_spec, stdin) as run_files:
             if _is_source_too_large(run_spec.run_params, compiled):
                 return _source_too_large_run(run_spec.run_params)
@@ -98,13 +91,13 @@ class Runner:
     def _run_in_zygote(
         self, kind: ZygoteKind, run_spec: RunSpec, compiled: CompiledProgram, run_files: RunFiles
     ) -> ZygoteReport:
-        """Run the program in a zygote, and wait for its report. Raises ZygoteLost and CgroupUnusable."""
+        """Run the program in a zygote, and return the report. Raises ZygoteLost and CgroupUnusable."""
         params = run_spec.run_params
         zygote = self._zygotes.begin_run(kind, params)
         artifact = compiled.artifact_fd
         if zygote.shares_uid and params.op == "run" and languages.load(params.language).EXECUTABLE:
             # Each run gets a copy, since the file's owner could leave messages for the next run in its attributes.
-            artifact = run_files.copy(artifact)
+            artifact = run_files.copy_sealed(artifact)
         zygote.start_run(run_spec.encoded_params, [compiled.source_fd, artifact, *run_files.zygote_fds])
         run_files.close_pipe_ends()
         if not zygote.wait_for_end(params.wall_seconds):
@@ -114,7 +107,7 @@ class Runner:
     def prepare_zygote(self, run_spec: RunSpec) -> None:
         """Start the zygote for the run spec if none is ready. Raises ZygoteLost."""
         try:
-            self._zygotes.get_ready_zygote(self._zygotes.kind_for(run_spec))
+            self._zygotes.get_ready_zygote(self._zygotes.select_kind(run_spec))
         except cgroups.CgroupUnusable as error:
             raise ZygoteLost(str(error)) from error
 
@@ -135,12 +128,12 @@ def _source_too_large_run(params: RunParams) -> FinishedRun:
 
 def _to_finished_run(params: RunParams, report: ZygoteReport, memory: MemoryUsage, run_files: RunFiles) -> FinishedRun:
     """Read the outputs of a run and classify it. Raises KilledExternally."""
-    stdout, stderr = run_files.stdout(), run_files.stderr()
+    stdout, stderr = run_files.read_stdout(), run_files.read_stderr()
     exit_code = os.waitstatus_to_exitcode(report.status)
     outcome = classify(params, report, exit_code, max(len(stdout), len(stderr)), memory)
     was_killed = outcome is Outcome.SIGNALLED and report.killed
     if was_killed and report.killed_from_outside:
-        raise KilledExternally("a run was killed by SIGKILL, which came from outside")
+        raise KilledExternally("a process outside the run killed it by SIGKILL")
     result = RunResult(
         outcome,
         exit_code,
@@ -149,7 +142,7 @@ def _to_finished_run(params: RunParams, report: ZygoteReport, memory: MemoryUsag
         report.cpu_seconds,
         report.wall_seconds,
         memory.peak_mb,
-        run_files.result(),
-        run_files.fetched_files() if not memory.limit_exceeded else {},
+        run_files.read_result(),
+        run_files.read_fetched_files() if not memory.limit_exceeded else {},
     )
     return FinishedRun(result, report.end_time, was_killed)

@@ -1,11 +1,11 @@
 """The seccomp filter: the allowed system calls, and conditions on their arguments.
 
-It is installed once in the zygote, and every run inherits it. Calls reserved for the zygote, and for its children until
-they become programs, must carry a key (syscall_key.py).
+The zygote installs it once, and every run inherits it. Calls reserved for the zygote, and for its children until they
+become programs, must carry a key (syscall_key.py).
 
-A filter reads call numbers and registers, never memory. Calls that depend on memory are always allowed, always denied,
-or decided by the zygote after a notification (seccomp_notify.py). With Landlock instead of namespaces (landlock.py),
-the filter also denies accesses to the machine's files, processes and sockets that Landlock cannot deny.
+A filter reads call numbers and registers, never memory. It always allows or always denies calls that depend on memory,
+or notifies the zygote, which decides (seccomp_notify.py). With Landlock instead of namespaces (landlock.py), the filter
+also denies accesses to the machine's files, processes and sockets that Landlock cannot deny.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ from sandbox.jail import landlock, linux, system_calls
 from sandbox.jail.syscall_key import SyscallKey
 
 _KILL, _ERRNO, _NOTIFY, _ALLOW = 0x80000000, 0x00050000, 0x7FC00000, 0x7FFF0000
-_NO_OP = _ERRNO  # succeed without doing anything
+_NO_OP = _ERRNO  # errno 0: report success without a call
 _EPERM, _EINVAL, _ENOMEM, _ENOTTY = (_ERRNO | e for e in (errno.EPERM, errno.EINVAL, errno.ENOMEM, errno.ENOTTY))
 _ENOSYS, _EOPNOTSUPP, _ENOPROTOOPT = (_ERRNO | e for e in (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOPROTOOPT))
 _ALL_BITS = 0xFFFFFFFF
@@ -29,10 +29,10 @@ _ALL_BITS = 0xFFFFFFFF
 class FilterSettings:
     """The settings of the filter.
 
-    allow_memfd  whether memfd_create is allowed; only a cgroup limits the memory of such files
-    notify       whether the zygote gets notifications (seccomp_notify.py); without them, the calls concerned are
-                 denied, or allowed if honest programs need them
-    abi          the Landlock version that confines runs, which requires `notify`; 0 without Landlock
+    allow_memfd  whether to allow memfd_create; only a cgroup limits the memory of such files
+    notify       whether the zygote gets notifications (seccomp_notify.py); without them, the filter denies the calls
+                 concerned, or allows them if honest programs need them
+    abi          the Landlock version of the runs' domains, which requires `notify`; 0 without Landlock
     has_own_uid  whether the uid of programs differs from the caller's
     """
 
@@ -44,7 +44,7 @@ class FilterSettings:
 
 @dataclass(frozen=True, slots=True)
 class _If:
-    """A rule that depends on whether the low half of an argument, masked with `mask`, is one of these values."""
+    """A rule that tests whether the low half of an argument, masked with `mask`, is one of these values."""
 
     argument: int
     values: tuple[int, ...]
@@ -79,8 +79,8 @@ _REUSEADDR, _SNDBUF, _RCVBUF, _KEEPALIVE, _LINGER, _REUSEPORT, _PASSCRED = 2, 7,
 _SOCKET_TIMEOUTS = (20, 21, 66, 67)
 _PROGRAM_PID = 2  # pid of the program in its namespace; 1 is the init
 _NEGATIVE = 0x80000000  # sign bit of an int
-# Signals that the kernel sends at violations of the filter or a limit; by sending one to itself, a program could choose
-# its verdict.
+# Signals of the kernel for violations of the filter or a limit. A program that sends one to itself could choose its
+# verdict.
 _VERDICT_SIGNALS = (signal.SIGSYS, signal.SIGXCPU, signal.SIGXFSZ)
 _CSIGNAL, _CLONE_FILES, _CLONE_PTRACE, _CLONE_THREAD = 0xFF, 0x400, 0x2000, 0x10000
 _NAMESPACES = (
@@ -114,27 +114,27 @@ _FIXED_LIMITS = (_RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE)
 _PRCTL = (1, 2, 3, 4, 7, 13, 15, 16, 21, 23, 25, 27, 29, 30, 37, 38, 39, 41, 42, 52)
 
 _UNLESS_FIXED_LIMIT = _If(1, _FIXED_LIMITS, _EPERM, _ALLOW)
-# A no-op for the caller itself, unless it raises the priority: with a lower one, a thread could extend its time limit.
+# A no-op for the caller itself: with a lower priority, a thread could extend its time limit.
 _OWN_PRIORITY = _If(1, (0,), _deny_bits(2, _NEGATIVE, _EPERM, _NO_OP), _EPERM)
 
 
-def _conditions(settings: FilterSettings) -> dict[str, _Rule]:
+def _make_conditional_rules(settings: FilterSettings) -> dict[str, _Rule]:
     """Return the rules for calls with conditions, by name."""
     notified = _NOTIFY if settings.notify else _EPERM
     forks = _NOTIFY if settings.notify else _ALLOW
-    # Without a pid namespace, or a Landlock domain that restricts signals, processes outside the run can be signalled.
+    # Without a pid namespace, or a Landlock domain for signals, a run could signal processes outside it.
     others = _WithKey(_NOTIFY) if 0 < settings.abi < landlock.SIGNALS_ABI else _ALLOW
 
-    def sends(argument: int, kills: _Rule) -> _If:
+    def make_signal_rule(argument: int, kills: _Rule) -> _If:
         """Return the rule for a call that sends a signal. argument: index of the signal number."""
         return _If(argument, (signal.SIGKILL,), kills, _If(argument, _VERDICT_SIGNALS, _EPERM, others))
 
-    # The zygote is notified of every SIGKILL, to detect programs killed externally. Without notifications, a run cannot
-    # kill the first process of the program.
+    # The filter notifies the zygote of every SIGKILL, to detect external ones. Without notifications, a run cannot kill
+    # the first process of the program.
     kills = _WithKey(
         _NOTIFY if settings.notify else _If(0, (0, _PROGRAM_PID), _EPERM, _deny_bits(0, _NEGATIVE, _EPERM))
     )
-    # Without a cgroup, address space is limited, and the zygote records denied mappings.
+    # Without a cgroup, the zygote limits address space, and records denied mappings.
     counts_memory = settings.notify and not settings.allow_memfd
     large = _If(1, (0,), _deny_bits(1, _GIGABYTES, _NOTIFY), _NOTIFY, high=True) if counts_memory else _ALLOW
     own_files = _If(0, (_AF_UNIX,), _ALLOW, _EPERM)
@@ -152,8 +152,8 @@ def _conditions(settings: FilterSettings) -> dict[str, _Rule]:
         ),
         "fork": forks,
         "vfork": forks,
-        # CLONE_PARENT would create a child of the zygote; an exit signal would reach the parent unfiltered. A process
-        # that shares descriptors with another could change them while a lock is checked (seccomp_notify.py).
+        # CLONE_PARENT would create a child of the zygote; an exit signal would reach the parent unfiltered. With shared
+        # descriptors, one process could change them while the zygote checks a lock of another (seccomp_notify.py).
         "clone": _WithKey(
             _deny_bits(
                 0,
@@ -168,12 +168,12 @@ def _conditions(settings: FilterSettings) -> dict[str, _Rule]:
                 ),
             )
         ),
-        "kill": sends(1, kills),
-        "tkill": sends(1, notified),
-        "tgkill": sends(2, notified),
-        "rt_sigqueueinfo": sends(1, notified),
-        "rt_tgsigqueueinfo": sends(2, notified),
-        "pidfd_send_signal": sends(1, notified),
+        "kill": make_signal_rule(1, kills),
+        "tkill": make_signal_rule(1, notified),
+        "tgkill": make_signal_rule(2, notified),
+        "rt_sigqueueinfo": make_signal_rule(1, notified),
+        "rt_tgsigqueueinfo": make_signal_rule(2, notified),
+        "pidfd_send_signal": make_signal_rule(1, notified),
         # Record locks are uncharged kernel memory: the zygote counts them, and checks their files.
         "fcntl": _If(
             1,
@@ -192,7 +192,7 @@ def _conditions(settings: FilterSettings) -> dict[str, _Rule]:
             _ALLOW,
             _If(1, (_FICLONE, _FICLONERANGE), _EOPNOTSUPP, _WithKey(_ENOTTY)),
         ),
-        "mmap": _deny_bits(3, _MAP_HUGETLB, _ENOMEM, large),  # the host's huge pages are not charged to the run
+        "mmap": _deny_bits(3, _MAP_HUGETLB, _ENOMEM, large),  # the kernel does not charge huge pages to the run
         "memfd_create": _deny_bits(1, _MFD_HUGETLB, _EINVAL) if settings.allow_memfd else _EPERM,
         "madvise": _If(2, _ADVICE, _ALLOW, _If(2, _IDLE_ADVICE, _NO_OP, _EINVAL)),
         "preadv2": known_flags,
@@ -206,48 +206,48 @@ def _conditions(settings: FilterSettings) -> dict[str, _Rule]:
     }
 
 
-CONDITIONAL = frozenset(_conditions(FilterSettings(allow_memfd=True, notify=True)))  # names of calls
+CONDITIONAL = frozenset(_make_conditional_rules(FilterSettings(allow_memfd=True, notify=True)))  # names of calls
 
 
-def _landlock_rules(settings: FilterSettings) -> dict[str, _Rule]:
+def _make_landlock_rules(settings: FilterSettings) -> dict[str, _Rule]:
     """Return the rules that differ for runs in Landlock domains instead of namespaces, by name."""
-    usual = _conditions(settings)
+    usual = _make_conditional_rules(settings)
 
-    def names(text: str, rule: _Rule) -> dict[str, _Rule]:
+    def apply_rule(text: str, rule: _Rule) -> dict[str, _Rule]:
         return dict.fromkeys(text.split(), rule)
 
     rules = {
-        # Landlock does not restrict connections to named sockets of other processes. So only socket pairs are allowed,
-        # and no datagram sockets, which can send to names.
-        **names("socket bind connect listen accept accept4", _EPERM),
+        # Landlock does not restrict connections to named sockets of other processes. So the filter allows only socket
+        # pairs, other than datagram sockets, which can send to names.
+        **apply_rule("socket bind connect listen accept accept4", _EPERM),
         "socketpair": _If(0, (_AF_UNIX,), _If(1, (_STREAM, _SEQPACKET), _ALLOW, _EPERM, mask=_SOCKET_TYPES), _EPERM),
-        # Descriptors and limits of processes outside the run.
+        # They reach descriptors and limits of processes outside the run.
         "pidfd_open": _WithKey(_ENOSYS),
         "prlimit64": _If(0, (0,), usual["prlimit64"], _WithKey(_EPERM)),
-        **names("getxattr lgetxattr listxattr llistxattr", _EOPNOTSUPP),
+        **apply_rule("getxattr lgetxattr listxattr llistxattr", _EOPNOTSUPP),
         # Write access to a file, or a device, permits setting its times to now.
-        **names("utime utimes futimesat utimensat", _EPERM),
+        **apply_rule("utime utimes futimesat utimensat", _EPERM),
     }
-    if not settings.has_own_uid:  # otherwise programs could change the machine's files of the caller's uid by path
-        rules |= names("chmod fchmod fchmodat fchmodat2", _WithKey(_NO_OP))
-        rules |= names("chown lchown fchown fchownat", _EPERM)
+    if not settings.has_own_uid:  # with the caller's uid, programs could change its files by path
+        rules |= apply_rule("chmod fchmod fchmodat fchmodat2", _WithKey(_NO_OP))
+        rules |= apply_rule("chown lchown fchown fchownat", _EPERM)
     if settings.abi < landlock.TRUNCATING_ABI:
         rules["truncate"] = _EPERM
     if settings.abi < landlock.SIGNALS_ABI:
-        rules |= names("pidfd_send_signal tkill", _EPERM)
+        rules |= apply_rule("pidfd_send_signal tkill", _EPERM)
     return rules
 
 
-def _rules(machine: str, settings: FilterSettings) -> dict[int, _Rule]:
+def _make_rules(machine: str, settings: FilterSettings) -> dict[int, _Rule]:
     named: dict[str, _Rule] = dict.fromkeys(system_calls.ALLOWED, _ALLOW)
     named |= dict.fromkeys(system_calls.ZYGOTE_ONLY, _WithKey(_EPERM))
     named |= dict.fromkeys(system_calls.NO_OP, _NO_OP)
     named |= dict.fromkeys(system_calls.DENIED, _EPERM)
     named |= dict.fromkeys(system_calls.NOT_SUPPORTED, _EOPNOTSUPP)
     named |= dict.fromkeys(system_calls.KILLED, _KILL)
-    named |= _conditions(settings)
+    named |= _make_conditional_rules(settings)
     if settings.abi:
-        named |= _landlock_rules(settings)
+        named |= _make_landlock_rules(settings)
     numbers = system_calls.NUMBERS[machine]
     return {numbers[name]: rule for name, rule in named.items() if name in numbers}
 
@@ -260,11 +260,11 @@ _LOAD, _EQUAL, _AT_LEAST, _JUMP, _AND, _RETURN = 0x20, 0x15, 0x35, 0x05, 0x54, 0
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
 _MAX_JUMP = 255  # maximum jump of a condition, in instructions
 _KEY_LOW, _KEY_HIGH = -1, -2  # in programs, stand for the halves of the key
-_Line = tuple[int, int, int, int]  # operation, jump if true, jump if false, operand
+_Instruction = tuple[int, int, int, int]  # operation, jump if true, jump if false, operand
 
 
-def _compile_rule(rule: _Rule) -> list[_Line]:
-    """Return the position-independent code of a rule; every path of it returns."""
+def _compile_rule(rule: _Rule) -> list[_Instruction]:
+    """Compile a rule to position-independent code. Every path ends in a return."""
     if isinstance(rule, int):
         return [(_RETURN, 0, 0, rule)]
     if isinstance(rule, _WithKey):
@@ -276,7 +276,7 @@ def _compile_rule(rule: _Rule) -> list[_Line]:
             (_RETURN, 0, 0, _ALLOW),
             *_compile_rule(rule.otherwise),
         ]
-    code: list[_Line] = [(_LOAD, 0, 0, _ARGUMENTS + 8 * rule.argument + 4 * rule.high)]
+    code: list[_Instruction] = [(_LOAD, 0, 0, _ARGUMENTS + 8 * rule.argument + 4 * rule.high)]
     if rule.mask != _ALL_BITS:
         code.append((_AND, 0, 0, rule.mask))
     otherwise, then = _compile_rule(rule.otherwise), _compile_rule(rule.then)
@@ -285,21 +285,20 @@ def _compile_rule(rule: _Rule) -> list[_Line]:
     return code + otherwise + then
 
 
-def _decision_tree(ranges: list[tuple[int, _Rule]]) -> list[_Line]:
-    """Return the code of a balanced decision tree on the call number. ranges: first number of each range, and its
-    rule."""
+def _compile_decision_tree(ranges: list[tuple[int, _Rule]]) -> list[_Instruction]:
+    """Compile a balanced decision tree on the call number. ranges: first number of each range, and its rule."""
     if len(ranges) == 1:
         return _compile_rule(ranges[0][1])
     middle = len(ranges) // 2
-    below, above = _decision_tree(ranges[:middle]), _decision_tree(ranges[middle:])
+    below, above = _compile_decision_tree(ranges[:middle]), _compile_decision_tree(ranges[middle:])
     first = ranges[middle][0]
     if len(below) <= _MAX_JUMP:
         return [(_AT_LEAST, len(below), 0, first), *below, *above]
     return [(_AT_LEAST, 0, 1, first), (_JUMP, 0, 0, len(below)), *below, *above]
 
 
-def _lines(machine: str, settings: FilterSettings) -> list[_Line]:
-    rules = _rules(machine, settings)
+def _compile_rules(machine: str, settings: FilterSettings) -> list[_Instruction]:
+    rules = _make_rules(machine, settings)
     ranges: list[tuple[int, _Rule]] = []
     for number in range(max(rules) + 2):
         rule = rules.get(number, _ENOSYS)
@@ -310,16 +309,16 @@ def _lines(machine: str, settings: FilterSettings) -> list[_Line]:
         (_EQUAL, 1, 0, _AUDIT_ARCH[machine]),
         (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, _NUMBER),
-        *_decision_tree([*ranges, (_X32_BIT, _KILL)]),
+        *_compile_decision_tree([*ranges, (_X32_BIT, _KILL)]),
     ]
 
 
 def build_filter(machine: str, settings: FilterSettings) -> bytes:
     """Return the filter as classic BPF, with zeros in place of the key.
 
-    Raises KeyError for machines other than x86_64 and aarch64.
+    machine: x86_64 or aarch64. Raises KeyError for others.
     """
-    lines = _lines(machine, settings)
+    lines = _compile_rules(machine, settings)
     return b"".join(struct.pack("HBBI", *line[:3], max(0, line[3])) for line in lines)
 
 
@@ -328,17 +327,17 @@ _SECCOMP_SET_MODE_FILTER, _FLAG_NEW_LISTENER = 1, 8
 
 
 def install(settings: FilterSettings) -> int:
-    """Install the filter in the calling process and its forks; from then on, linux.py makes its calls with the key.
+    """Install the filter in the calling process and its forks; afterwards, linux.py makes its calls with the key.
 
-    Returns the descriptor for notifications; -1 if they are not requested or not available (Linux before 5.5 or without
+    Returns the descriptor for notifications; -1 if disabled or not available (Linux before 5.5 or without
     CONFIG_CHECKPOINT_RESTORE, or an outer filter has a listener). Raises OSError without seccomp, or if Landlock
-    confines runs and notifications are not available, and KeyError for an unknown machine.
+    requires notifications and they are not available, and KeyError for an unknown machine.
     """
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     key = SyscallKey()
-    if settings.notify and _kernel_version() >= (5, 5):
+    if settings.notify and _read_kernel_version() >= (5, 5):
         try:
-            linux.thread_id_address()  # raises OSError if forks under the filter would fail
+            linux.get_thread_id_address()  # raises OSError if forks under the filter would fail
             listener = _install(key, settings)
         except OSError:  # an outer filter, such as a container's, may have a listener
             if settings.abi:
@@ -352,7 +351,7 @@ def install(settings: FilterSettings) -> int:
 
 def _install(key: SyscallKey, settings: FilterSettings) -> int:
     machine = os.uname().machine
-    lines = _lines(machine, settings)
+    lines = _compile_rules(machine, settings)
     halves = [(8 * index + 4, -1 - line[3]) for index, line in enumerate(lines) if line[3] < 0]
     memory, start = key.embed(build_filter(machine, settings), halves)
     try:
@@ -367,6 +366,6 @@ def _install(key: SyscallKey, settings: FilterSettings) -> int:
         memory.close()
 
 
-def _kernel_version() -> tuple[int, ...]:
+def _read_kernel_version() -> tuple[int, ...]:
     release = os.uname().release.split(".")
     return tuple(int("".join(filter(str.isdigit, part.split("-")[0]))) for part in release[:2])

@@ -1,11 +1,12 @@
 """The zygote's responses to seccomp user notifications of programs' system calls.
 
-Record locks are uncharged kernel memory, and on shared files could carry messages, so a run may take a limited number,
-on its own files. In a multi-threaded process, another thread could change the descriptor after the zygote's check. So a
-lock there is a no-op that reports success; the threads would share the lock anyway. Without a cgroup, the zygote denies
-mappings that exceed the run's address space, as the kernel would, and records this: a program that then fails has run
-out of memory. It also records uses of SIGKILL: a program killed by SIGKILL in a run without such a use was killed
-externally.
+Record locks are uncharged kernel memory, and on shared files could pass data to other runs. So a run may take a limited
+number of them, on its own files. In a multi-threaded process, a lock is a no-op that reports success: another thread
+could change the descriptor after the zygote's check, and the threads would share the lock anyway.
+
+Without a cgroup, the zygote denies mappings that exceed the run's address space, as the kernel would. It records the
+denial: a program that then fails has run out of memory. It also records whether the run sends SIGKILL; otherwise, a
+SIGKILL that ends the program must be external.
 """
 
 import ctypes
@@ -30,11 +31,11 @@ _F_GETLK = 5
 class SeccompSupervisor:
     """Handles the notifications of one run at a time.
 
-    descriptor  result of seccomp.install; readable while a call is pending; -1 without notifications
+    descriptor  result of seccomp.install: readable while a call is pending; -1 without notifications
     tree        the processes of the run
     proc        descriptor of /proc
-    directory   the directory on whose file system locks are allowed; "" for any file system
-    shared      whether that file system also holds foreign files, which the run can only read
+    directory   runs may lock files on its file system; "" for any file system
+    shared      whether this file system also has foreign files, which runs can only read
     only_own    whether to deny signals to processes outside the run
     """
 
@@ -57,7 +58,7 @@ class SeccompSupervisor:
         numbers = system_calls.NUMBERS.get(os.uname().machine, {})
         self._ioctl, self._fcntl, self._mmap = (numbers.get(name, -1) for name in ("ioctl", "fcntl", "mmap"))
         self._forks = {numbers.get(name, -1) for name in ("fork", "vfork", "clone")}
-        # Forks do not inherit this page, so that later runs cannot read the registers of earlier programs.
+        # Forks do not inherit this page, so later runs cannot read the registers of earlier programs.
         self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._page.madvise(mmap.MADV_DONTFORK)
         self._start = ctypes.addressof(ctypes.c_char.from_buffer(self._page))
@@ -109,7 +110,7 @@ class SeccompSupervisor:
         return 0, _CONTINUE
 
     def _response_for_memory(self, n_bytes: int) -> tuple[int, int]:
-        """Return (error, flags) of the response to a mapping of so many bytes."""
+        """Return (error, flags) of the response to a mapping of n_bytes."""
         if n_bytes > self._max_bytes:
             self.has_refused_memory = True
             return errno.ENOMEM, 0
@@ -125,20 +126,19 @@ class SeccompSupervisor:
         return (errno.ENOLCK if command == _F_GETLK else 0), 0
 
     def _is_single_threaded(self, pid: int) -> bool:
-        """Return whether a process has one thread, so that nothing else can change its descriptors (seccomp.py)."""
+        """Return whether a process has one thread, and so shares its descriptors with none (seccomp.py)."""
         try:
             return os.stat(f"{pid}/task", dir_fd=self._proc).st_nlink == 3  # itself, its parent and one folder below
         except OSError:
             return False
 
     def _is_in_workspace(self, pid: int, descriptor: int) -> bool:
-        """Return whether an open file is in the workspace of its run. Locks on other files would be visible to other
-        runs."""
+        """Return whether an open file is in the run's workspace; other runs would see locks on other files."""
         try:
-            if self._directory and _device(f"{pid}/fd/{descriptor}", self._proc) != _device(self._directory):
+            if self._directory and _get_device(f"{pid}/fd/{descriptor}", self._proc) != _get_device(self._directory):
                 return False
             return not self._shared or self._is_writable(pid, descriptor)
-        except OSError:  # the process has exited, or the file is closed
+        except OSError:  # an exited process or closed file
             return False
 
     def _is_writable(self, pid: int, descriptor: int) -> bool:
@@ -151,6 +151,6 @@ class SeccompSupervisor:
         linux.system_call(self._ioctl, self.descriptor, request, self._start)
 
 
-def _device(path: str, folder: int | None = None) -> int:
+def _get_device(path: str, folder: int | None = None) -> int:
     """Return the device number of a file's file system."""
     return os.stat(path, dir_fd=folder).st_dev

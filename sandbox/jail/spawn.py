@@ -27,8 +27,8 @@ _NAMESPACES = (
 )
 _FIRST_UID = 1 << 30  # first host uid for judges and programs; far from the uids of users and containers
 _UIDS_PER_WORKER = 64
-_STACK_BYTES = 1 << 30  # set before exec, which lays out the address space accordingly
-_FIRST_CONTAINER_UID = 20_000  # used if _FIRST_UID is not mapped, as in a container with a user namespace
+_STACK_BYTES = 1 << 30  # limit of the main stack; exec lays out the address space for it
+_FIRST_CONTAINER_UID = 20_000  # if _FIRST_UID is not mapped, as in a container with a user namespace
 _MAX_CONTAINER_WORKERS = 600  # with uids from _FIRST_CONTAINER_UID
 # For changing to the uid of programs, killing them, and opening their directory.
 _ZYGOTE_CAPABILITIES = (linux.CAP_SETUID, linux.CAP_SETGID, linux.CAP_KILL, linux.CAP_DAC_OVERRIDE)
@@ -50,7 +50,7 @@ class ZygoteKind:
     """The purpose of a zygote.
 
     compiler_language  the language whose compiler its children run; "" if they run programs
-    preloaded_modules  modules from outside the standard library to preload; if empty, it lacks these packages
+    preloaded_modules  modules from outside the standard library to preload; empty for no packages
     is_referee         whether it runs only referees
     """
 
@@ -78,22 +78,22 @@ class ZygoteConfinement:
     owner_uid: int | None = None
     landlock_abi: int = 0
 
-    def readable_paths(self, kind: ZygoteKind, toolchain: list[str]) -> list[str]:
-        """Return the zygote's paths of everything that its runs may read and execute."""
+    def list_readable_paths(self, kind: ZygoteKind, toolchain: list[str]) -> list[str]:
+        """Return the zygote's paths of all files and folders that its runs may read and execute."""
         if self.root:
-            return [path.removeprefix(self.root) for path in image.readable_paths(self.root)]
+            return [path.removeprefix(self.root) for path in image.list_readable_paths(self.root)]
         packages = [self.image_copy.packages] if kind.preloaded_modules else []
-        return [*image.readable_paths(self.image_copy.root), *packages, *image.loader_paths(), *toolchain]
+        return [*image.list_readable_paths(self.image_copy.root), *packages, *image.list_loader_paths(), *toolchain]
 
 
 class ZygoteProcess:
-    """A started zygote. `channel` is the connection to it; the first message reports readiness or failure.
+    """A running zygote. `channel` is the connection to it; the first message reports readiness or failure.
 
     seed           determines the hash seed of programs; None for a random one
     cgroup         the cgroup to join; None for none
     zygote_number  unique among the zygotes of one worker
 
-    Raises OSError, and CgroupJoinError if it cannot join the cgroup.
+    Raises OSError, and CgroupJoinError if the zygote cannot join the cgroup.
     """
 
     def __init__(
@@ -110,14 +110,14 @@ class ZygoteProcess:
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.stderr = os.memfd_create("zygote")  # of the interpreter, if it fails
         self.shares_uid = confinement.owner_uid is None
-        self.user = _user_without_namespaces(confinement.owner_uid)
+        self.user = _describe_user(confinement.owner_uid)
         toolchain = languages.load(kind.compiler_language).toolchain() if kind.compiler_language else []
         environment = dict(_ENVIRONMENT)
         if seed is not None:
             environment["PYTHONHASHSEED"] = str(seed % 2**32)
         if namespaces and toolchain:
             environment["LD_LIBRARY_PATH"] = image.LIBRARIES  # the compiler's mounts may hide the interpreter's
-        readable = [] if namespaces else confinement.readable_paths(kind, toolchain)
+        readable = [] if namespaces else confinement.list_readable_paths(kind, toolchain)
         if not namespaces and not confinement.root:
             environment |= {
                 "HOME": confinement.work_directory,
@@ -170,7 +170,8 @@ class ZygoteProcess:
         inherited: list[int],
         gate: int,
     ) -> NoReturn:
-        """Exec a fresh interpreter that inherits only the streams and the descriptors `inherited`, numbered from 3 on.
+        """Exec a fresh interpreter with only the streams and, from 3 on, the descriptors `inherited`.
+
         Its command line, which programs can read, reveals nothing about this machine.
         """
         stderr = self.stderr
@@ -179,7 +180,7 @@ class ZygoteProcess:
                 raise EOFError("the warden aborted the start")
             if self._confinement.level == NAMESPACES:
                 linux.unshare(linux.CLONE_NEWCGROUP)  # after joining the cgroup: hides its path
-            # Files, like the streams of runs, which inherit the interpreter's stream objects.
+            # Files, since the interpreter's stream objects also serve its runs, whose streams are files.
             streams = [os.memfd_create("std"), os.memfd_create("std"), self.stderr]
             hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
             stack = _STACK_BYTES if hard == resource.RLIM_INFINITY else min(_STACK_BYTES, hard)
@@ -230,12 +231,12 @@ def _keep_capabilities(retained: Collection[int]) -> None:
     """Drop all other capabilities from the bounding set, before root executes the interpreter. Raises OSError."""
     with contextlib.suppress(PermissionError):
         os.setgroups([])
-    for capability in set(linux.capabilities()).difference(retained):
+    for capability in set(linux.list_capabilities()).difference(retained):
         with contextlib.suppress(PermissionError):  # CAP_SETPCAP is missing
             linux.prctl(linux.PR_CAPBSET_DROP, capability)
 
 
-def judge_uid() -> int:
+def compute_judge_uid() -> int:
     """Return a host uid, unused elsewhere on the machine, for the judge of this warden."""
     uid = _FIRST_UID + _UIDS_PER_WORKER * os.getpid()
     return uid if _is_mapped(uid) else _FIRST_CONTAINER_UID + _UIDS_PER_WORKER * (os.getpid() % _MAX_CONTAINER_WORKERS)
@@ -247,28 +248,28 @@ def _is_mapped(uid: int) -> bool:
     return any(first <= uid < first + length for first, _, length in ranges)
 
 
-def program_uid(zygote_number: int) -> int | None:
+def compute_program_uid(zygote_number: int) -> int | None:
     """Return a host uid for the programs of one zygote of this warden; None if it is not mapped."""
-    uid = judge_uid() + 3 + 2 * (zygote_number % (_UIDS_PER_WORKER // 2 - 1))
+    uid = compute_judge_uid() + 3 + 2 * (zygote_number % (_UIDS_PER_WORKER // 2 - 1))
     return uid if _is_mapped(uid) else None
 
 
-def _user_without_namespaces(owner: int | None) -> str:
+def _describe_user(owner: int | None) -> str:
     return f"programs have {'your uid' if owner is None else 'a uid of their own'} and no capabilities"
 
 
-def warden_uid() -> int:
+def compute_warden_uid() -> int:
     """Return a host uid for this warden."""
-    return judge_uid() + 1
+    return compute_judge_uid() + 1
 
 
 def _map_ids(pid: int, zygote_number: int) -> tuple[str, bool]:
-    """Map ids into the user namespace of `pid`: two dedicated host ids to 0, the zygote, and 1000, its programs; or,
-    without privileges, the caller's id to 1000 for both.
+    """Map ids into the user namespace of `pid`: two dedicated host ids to 0 (zygote) and 1000 (programs) or, without
+    privileges, the caller's id to 1000 for both.
 
     Returns a description of this layer, and whether programs have the caller's id. Raises OSError.
     """
-    first = judge_uid() + 2 + 2 * (zygote_number % (_UIDS_PER_WORKER // 2 - 1))
+    first = compute_judge_uid() + 2 + 2 * (zygote_number % (_UIDS_PER_WORKER // 2 - 1))
     two_ids = f"0 {first} 1\n1000 {first + 1} 1\n"
     try:
         Path(f"/proc/{pid}/gid_map").write_text(two_ids)

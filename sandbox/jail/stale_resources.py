@@ -1,7 +1,7 @@
-"""Names that identify the owning process of a cgroup or directory, so that resources of killed owners can be removed.
+"""Names of cgroups and directories that identify their owning process, and removal of killed owners' directories.
 
-Other users may plant such names in shared directories. So only this user's entries are removed, and through
-descriptors: no link is followed, and no entry can be swapped after the check.
+Other users may plant such names in shared directories. So the sweep removes only entries of this user. It uses
+descriptors, so it follows no link, and no other process can swap an entry after the check.
 """
 
 import contextlib
@@ -16,24 +16,24 @@ PREFIX = "curate-sandbox-"
 _PF_EXITING = 4  # of the kernel's include/linux/sched.h
 
 
-def owner_tag() -> str:
+def make_owner_tag() -> str:
     """Return the name prefix of this process's resources."""
-    return f"{PREFIX}{os.getpid()}-{_start_time(os.getpid())}-{_pid_namespace()}"
+    return f"{PREFIX}{os.getpid()}-{_read_start_time(os.getpid())}-{_get_pid_namespace()}"
 
 
 def is_stale(name: str) -> bool:
-    """Return whether the owner named in a resource's name has exited. False if it is in another pid namespace."""
+    """Return whether the owner of a resource has exited; False if it is in another pid namespace."""
     parts = name.removeprefix(PREFIX).split("-")
-    if not name.startswith(PREFIX) or len(parts) < 3 or not parts[0].isdecimal() or parts[2] != _pid_namespace():
+    if not name.startswith(PREFIX) or len(parts) < 3 or not parts[0].isdecimal() or parts[2] != _get_pid_namespace():
         return False
     try:
-        return _start_time(int(parts[0])) != parts[1]
+        return _read_start_time(int(parts[0])) != parts[1]
     except OSError:  # no free descriptor, for example: the owner may be alive
         return False
 
 
 def is_ending(state: int) -> bool:
-    """Return whether a process has exited or is exiting, since its sockets close before its pidfd becomes readable.
+    """Return whether a process has exited or is exiting; its sockets close before its pidfd becomes readable.
 
     state    descriptor of its /proc/PID/stat
     """
@@ -46,7 +46,7 @@ def is_ending(state: int) -> bool:
 
 def make_run_directory() -> str:
     """Make an empty directory owned by this process, and return its path."""
-    return tempfile.mkdtemp(prefix=f"{owner_tag()}-")
+    return tempfile.mkdtemp(prefix=f"{make_owner_tag()}-")
 
 
 def sweep_directories() -> None:
@@ -75,13 +75,15 @@ def _remove(folder: int, name: str) -> None:
         os.close(directory)
 
 
-def _pid_namespace() -> str:
+def _get_pid_namespace() -> str:
     return str(os.stat("/proc/self/ns/pid").st_ino)
 
 
-def _start_time(pid: int) -> str:
-    """Return the start time of a process, which distinguishes it from a later one with the same pid; "" if it has
-    exited. Raises OSError if it cannot be read."""
+def _read_start_time(pid: int) -> str:
+    """Return the start time of a process, which distinguishes it from a later one with the same pid.
+
+    Returns "" if it has exited. Raises OSError.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except (FileNotFoundError, ProcessLookupError):

@@ -1,10 +1,10 @@
 """The key for system calls that the seccomp filter reserves for the zygote.
 
-The zygote, and its children until they become programs, make calls that are denied to programs: they mount, set limits,
-and kill a whole run. A second filter for programs would cost each run 0.2 ms. So a single filter allows such calls if
-they carry a random number in the sixth register, which the kernel ignores. The number exists only in the machine code
-that makes the calls, on a page that a child unmaps before it becomes a program. It is never in a Python object or on
-the stack, so the program's memory contains no copy.
+The zygote, and its children until they become programs, make calls that programs may not: they mount, set limits, and
+kill a whole run. A second filter for programs would cost each run 0.2 ms. So a single filter allows such calls with a
+random number in the sixth register, which the kernel ignores. The number exists only in the machine code for the calls,
+on a page that a child unmaps before it becomes a program. It is never in a Python object or on the stack, so the
+program's memory contains no copy.
 """
 
 import ctypes
@@ -73,15 +73,14 @@ class SyscallKey:
             raise OSError(ctypes.get_errno(), "getrandom")
         if _libc.mprotect(start, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC) != 0:
             raise OSError(ctypes.get_errno(), "mprotect")
-        # Makes a system call with the key, given its number and five arguments; returns the kernel's result, a negative
-        # errno for errors.
+        # Makes a system call with the key: number and five arguments -> the kernel's result or a negative errno.
         self.call = _Call(start)
-        self.destroy = page.close  # called by a child before it becomes a program
+        self.destroy = page.close
 
     def embed(self, code: bytes, halves: list[tuple[int, int]]) -> tuple[mmap.mmap, int]:
-        """Return memory with `code` and the key in it, and its address. The caller must close it soon.
+        """Return memory with `code` and the key, and its address. The caller must close it soon.
 
-        halves   for each half of the key in the code, its offset, and 0 for the lower or 1 for the upper half
+        halves   (offset in the code, 0 for the key's lower or 1 for its upper half) for each insertion
         """
         memory, start = _map_memory(len(code))
         memory[:] = code

@@ -1,9 +1,8 @@
 """The allowed and denied system calls, with reasons.
 
-The lists come from traces of Python with its standard library, numpy, g++ and compiled programs, and the zygote. They
-also contain older and newer variants of these calls, for other versions of libc. Any other call fails with ENOSYS, for
-which libraries have fallbacks. Calls with conditions are in seccomp.py. tests/sandbox/jail/test_system_calls.py tries
-every number.
+The lists come from traces of Python with its standard library, numpy, g++, compiled programs, and the zygote. They also
+contain older and newer variants of these calls, for other versions of libc. Any other call fails with ENOSYS, for which
+libraries have fallbacks. Calls with conditions are in seccomp.py.
 """
 
 # Allowed without conditions.
@@ -12,7 +11,7 @@ ALLOWED = frozenset(
         # Reads and writes on open files, pipes and sockets.
         "read write readv writev pread64 pwrite64 preadv pwritev lseek sendfile copy_file_range close close_range dup "
         "dup2 dup3 pipe pipe2 "
-        # Files by path: the mount namespace limits the visible and writable ones.
+        # Files by path, within the mount namespace.
         "open openat creat stat lstat fstat newfstatat statx statfs fstatfs access faccessat faccessat2 readlink "
         "readlinkat mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat symlink symlinkat mknod "
         "mknodat chmod fchmod fchmodat fchmodat2 chown lchown fchown fchownat utime utimes futimesat utimensat umask "
@@ -47,14 +46,14 @@ ALLOWED = frozenset(
     ).split()
 )
 
-# Only for the zygote, and for its children until they become programs; programs get EPERM, as for a missing capability.
+# Reserved for the zygote, and its children until they become programs; programs get EPERM, as without a capability.
 ZYGOTE_ONLY = frozenset("mount umount2 unshare setns capset seccomp landlock_restrict_self".split())
 
-# No-ops that report success. Programs write only to memory, so there is nothing to flush. readahead, and dropping
-# pages, would change the page cache, which other runs can observe.
+# No-ops that report success. Programs write only to memory, so they need no flush. readahead and fadvise64 would change
+# the page cache, which other runs can observe.
 NO_OP = frozenset("fsync fdatasync msync sync syncfs sync_file_range fadvise64 readahead".split())
 
-# They fail with EPERM, as programs expect of privileged calls.
+# These fail with EPERM, as programs expect of privileged calls.
 DENIED = frozenset(
     (
         # Settings of the whole machine, and memory locking and placement.
@@ -63,7 +62,7 @@ DENIED = frozenset(
         "migrate_pages move_pages "
         # A lower priority lengthens a thread's waits for a processor, which do not count as its time.
         "sched_setparam sched_setscheduler sched_setattr ioprio_set "
-        # Runs share the library's files: watching or locking these would reveal activity of other runs.
+        # Runs share the library's files: watches or locks on these would reveal activity of other runs.
         "inotify_init inotify_init1 fanotify_init name_to_handle_at flock "
         # A timer's signal number is in memory, which a filter cannot read, and could be a forbidden one.
         "timer_create "
@@ -72,11 +71,11 @@ DENIED = frozenset(
     ).split()
 )
 
-# They fail with ENOTSUP, which shutil ignores. Extended attributes are kernel memory, and could carry messages to a
-# later run.
+# These fail with ENOTSUP, which shutil ignores. Extended attributes are kernel memory, and could pass data to a later
+# run.
 NOT_SUPPORTED = frozenset("setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr".split())
 
-# Only attacks make these calls. They kill the process; the verdict is sandbox_violation.
+# Calls of attacks. The filter kills the process; the verdict is sandbox_violation.
 KILLED = frozenset(
     (
         # Access to the memory of other processes.
@@ -142,10 +141,10 @@ _TABLE = """
 """
 
 
-def _numbers(column: int) -> dict[str, int]:
+def _parse_numbers(column: int) -> dict[str, int]:
     cells = _TABLE.split()
     pairs = zip(cells[::3], cells[column::3], strict=True)
     return {name: int(number) for name, number in pairs if number != "-"}
 
 
-NUMBERS = {"x86_64": _numbers(1), "aarch64": _numbers(2)}  # machine (as in uname) -> name -> number
+NUMBERS = {"x86_64": _parse_numbers(1), "aarch64": _parse_numbers(2)}  # machine (as in uname) -> name -> number

@@ -1,9 +1,9 @@
 """The warden: the privileged process of a worker.
 
-A worker is two processes. The judge (worker.py) holds the suite, and reads and compares the outputs of programs; if the
-caller is root, it runs as an ordinary user. So does the warden, except for a few capabilities, effective only while it
-handles a request. The warden starts and ends zygotes, owns their cgroups, and stores shared compilations. It interprets
-no data of programs: requests consist of a few fields, and of descriptors whose content it does not parse.
+It starts and ends zygotes, owns their cgroups, and stores shared compilations. It interprets no data of programs:
+requests of the judge (worker.py) consist of a few fields, and of descriptors whose content it does not parse. If the
+caller is root, both processes run as ordinary users. The warden retains a few capabilities, effective only while it
+handles a request.
 """
 
 import array
@@ -32,20 +32,20 @@ from sandbox.jail.zygote_client import ZygoteClient
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 _MAX_MESSAGE_BYTES = 1 << 16
-# For creating user namespaces where ordinary users may not, mapping ids into them, killing processes with other uids,
-# and using the caller's cgroups and shared folders.
+# To create user namespaces where ordinary users may not, map ids into them, kill processes with other uids, and use the
+# caller's cgroups and shared folders.
 _CAPABILITIES = (
     linux.CAP_SYS_ADMIN,
     linux.CAP_SETUID,
     linux.CAP_SETGID,
     linux.CAP_KILL,
     linux.CAP_DAC_OVERRIDE,
-    linux.CAP_FOWNER,  # for removing files of a killed caller from a world-writable folder
+    linux.CAP_FOWNER,  # to remove files of a killed caller from a world-writable folder
 )
 
 
 class WardenExited(EOFError):
-    """The warden has exited, so no run is possible: the judge exits, and its caller starts a new worker."""
+    """The warden has exited: the judge exits, too, and its caller starts a new worker."""
 
 
 class WardenClient:
@@ -56,14 +56,14 @@ class WardenClient:
         self._lock = threading.Lock()
 
     def fileno(self) -> int:
-        """Return the descriptor of the connection, for which poll reports POLLHUP when the warden exits."""
+        """Return the descriptor of the connection; poll reports POLLHUP for it when the warden exits."""
         return self._channel.fileno()
 
     def start(self, kind: ZygoteKind, runner: int) -> ZygoteClient:
         """Start a zygote and wait until it is ready.
 
-        Raises BackendUnavailable if it cannot be created, CgroupJoinError if it cannot join the cgroup, and ZygoteLost
-        if it exits during its start.
+        Raises BackendUnavailable if the warden cannot create it, CgroupJoinError if it cannot join the cgroup, and
+        ZygoteLost if it exits during its start.
         """
         response, descriptors = self._request({"start": asdict(kind), "runner": runner})
         match response:
@@ -93,7 +93,7 @@ class WardenClient:
         return Cgroup(response["version"], dict(zip(response["files"], descriptors, strict=True)))
 
     def fetch(self, name: str) -> bytes | None:
-        """Return a shared compilation; None if there is none with that name."""
+        """Return a shared compilation; None if absent."""
         _, descriptors = self._request({"fetch": name})
         for descriptor in descriptors:
             with open(descriptor, "rb") as file:
@@ -128,7 +128,7 @@ def _send(channel: socket.socket, message: dict[str, Any], descriptors: list[int
 
 
 def _receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """Return the next message and its descriptors; None if the peer has exited."""
+    """Receive a message and its descriptors; None if the peer has exited."""
     data, descriptors, _, _ = socket.recv_fds(channel, _MAX_MESSAGE_BYTES, 16)
     return (json.loads(data), descriptors) if data else None
 
@@ -140,11 +140,11 @@ def run_warden(
     groups: list[Cgroup | None],
     configuration: WorkerConfig,
 ) -> int:
-    """Run the warden until the judge exits; return the judge's exit status. Enters the image, or builds it first.
+    """Run the warden until the judge exits; return the judge's exit status. Enters the image, or makes it first.
 
     judge     pid of the judge, a child of this process or, in a container, its parent
     channel   the connection to the judge
-    subtree   the parent of new cgroups; None if there can be none
+    subtree   the parent of new cgroups; None without cgroups
     groups    a cgroup for each runner; None for none
     """
     with contextlib.suppress(ValueError):  # the hard limit is lower
@@ -161,12 +161,12 @@ def run_warden(
                 break
             with server.privileges():
                 response, response_fds = server.handle(*received)
-            with contextlib.suppress(OSError):  # the judge has exited, which the next poll reports
+            with contextlib.suppress(OSError):  # the judge has exited, as the next poll reports
                 _send(channel, response, response_fds)
             for descriptor in (*received[1], *response_fds):
                 os.close(descriptor)
     finally:
-        server.regain_privileges()  # permanently: only cleanup is left
+        server.regain_privileges()  # for the cleanup
         with contextlib.suppress(ProcessLookupError):
             os.kill(judge, signal.SIGKILL)  # it may still execute a request of a caller that has exited
         server.close()
@@ -208,8 +208,8 @@ class _WardenServer:
                 self._drop_privileges()
 
     def _drop_privileges(self) -> None:
-        """Become an ordinary user with a few permitted capabilities, none of them effective. Raises OSError."""
-        uid = spawn.warden_uid()
+        """Become an ordinary user with a few permitted capabilities and no effective ones. Raises OSError."""
+        uid = spawn.compute_warden_uid()
         linux.prctl(linux.PR_SET_KEEPCAPS, 1)
         os.setgroups([])
         os.setresgid(uid, uid, uid)
@@ -293,8 +293,10 @@ class _WardenServer:
         return {"version": cgroup.version, "files": list(cgroup.files)}, list(map(os.dup, cgroup.files.values()))
 
     def _end_orphans(self) -> None:
-        """Kill the orphans of an exited zygote, which without a pid namespace become children of this subreaper. They
-        cannot fork, since their seccomp notifications get no response."""
+        """Kill the orphans of an exited zygote, which without a pid namespace become children of this subreaper.
+
+        They cannot fork, since their seccomp notifications get no response.
+        """
         process_tree.kill_children({self._judge, *(zygote.pid for zygote in self._zygotes.values())})
 
     def close(self) -> None:

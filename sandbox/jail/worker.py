@@ -1,8 +1,8 @@
 """A worker: trusted processes outside the namespaces, which execute one request at a time.
 
 The warden has its caller's privileges and starts zygotes (warden.py). The judge is unprivileged; it holds the suite,
-sends inputs to its runner one by one, and decides the verdicts. Both exit with the process that started them, and
-remove zygotes, runs and cgroups.
+sends inputs to its runner one by one, and decides the verdicts. Both exit when their caller exits, and remove zygotes,
+runs and cgroups.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ class JudgeWorker:
     groups           for each runner its cgroup, or the reason why there is none
     shutdown_events  events at which the worker exits: descriptor -> poll mask
 
-    Raises BackendUnavailable if the machine cannot isolate as configured.
+    Raises BackendUnavailable if the machine lacks the configured level of isolation.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class JudgeWorker:
             bounded = run_spec.with_time_limits(min(suite.limits.wall_seconds, remaining_seconds))
             if suite.checker == INTERACTIVE and suite.referee is not None:
                 return self._run_interactive(bounded, case, suite.referee, remaining_seconds, suite)
-            result = self._runner.run(bounded, _encoded(case.input))
+            result = self._runner.run(bounded, _encode_text(case.input))
             if suite.referee is None or result.outcome is not Outcome.EXITED or result.exit_code != 0:
                 return CaseRun(result)
             return self._run_referee(case, result, suite.referee, remaining_seconds - result.wall_seconds, suite)
@@ -106,21 +106,21 @@ class JudgeWorker:
     def _run_referee(
         self, case: Case, result: RunResult, judge: Referee, remaining_seconds: float, suite: Suite
     ) -> CaseRun:
-        """Run the referee on an output. Raises RefereeError if it fails for a reason other than the output."""
-        compiled = _compiled_referee(judge, self._runner)
+        """Run the referee on an output. Raises RefereeError if it also fails on trusted outputs."""
+        compiled = _compile_referee(judge, self._runner)
         if remaining_seconds <= 0:
             return CaseRun(referee.mark_timed_out(result))
 
         def run_referee(output: bytes, wall_seconds: float) -> RunResult:
-            run_spec = self._referee_run_spec(judge, case, {referee.OUTPUT: output}).with_time_limits(wall_seconds)
+            run_spec = self._make_referee_run_spec(judge, case, {referee.OUTPUT: output}).with_time_limits(wall_seconds)
             return self._runner.execute(run_spec, compiled, b"")
 
         referee_run = run_referee(result.stdout, min(referee.LIMITS.wall_seconds, remaining_seconds))
         try:
             return CaseRun(result, referee.read_result(referee_run, judge), referee_run.wall_seconds)
         except RefereeError as failure:
-            outputs = referee_validation.validation_outputs(case, suite)
-            if not self._validator.passes(judge, case, outputs, run_referee, _validation_seconds(suite.limits)):
+            outputs = referee_validation.generate_trusted_outputs(case, suite)
+            if not self._validator.passes(judge, case, outputs, run_referee, _get_validation_seconds(suite.limits)):
                 raise
             if referee_run.outcome is Outcome.TIMED_OUT and remaining_seconds < referee.LIMITS.wall_seconds:
                 return CaseRun(referee.mark_timed_out(result), None, referee_run.wall_seconds)
@@ -134,15 +134,15 @@ class JudgeWorker:
         if isinstance(compiled, RunResult):
             return CaseRun(compiled)
         runner = self._get_referee_runner()
-        participant = Participant(self._referee_run_spec(judge, case, {}), _compiled_referee(judge, runner), runner)
+        participant = Participant(self._make_referee_run_spec(judge, case, {}), _compile_referee(judge, runner), runner)
 
         def is_sound(cpu_seconds: float | None) -> bool:
             def run_referee(text: bytes, wall_seconds: float) -> RunResult:
                 return run_scripted(text, participant.with_time_limits(wall_seconds, cpu_seconds))
 
-            outputs = referee_validation.scripted_inputs(case, suite)
+            outputs = referee_validation.generate_trusted_inputs(case, suite)
             return self._validator.passes(
-                judge, case, outputs, run_referee, _validation_seconds(suite.limits), cpu_seconds
+                judge, case, outputs, run_referee, _get_validation_seconds(suite.limits), cpu_seconds
             )
 
         return run_interactive(
@@ -160,8 +160,8 @@ class JudgeWorker:
         )
         return Runner(self._configuration, self._warden, zygotes)
 
-    def _referee_run_spec(self, judge: Referee, case: Case, contents: dict[str, bytes]) -> RunSpec:
-        contents = {referee.INPUT: _encoded(case.input), referee.ANSWER: _encoded(case.expected), **contents}
+    def _make_referee_run_spec(self, judge: Referee, case: Case, contents: dict[str, bytes]) -> RunSpec:
+        contents = {referee.INPUT: _encode_text(case.input), referee.ANSWER: _encode_text(case.expected), **contents}
         run_spec = self._runner.make_run_spec("run", judge.program, referee.LIMITS, referee=True)
         return run_spec.with_child_params(ChildParams(arguments=referee.arguments(judge.convention))).with_files(
             contents
@@ -173,8 +173,8 @@ class JudgeWorker:
                 runner.close()
 
 
-def _compiled_referee(judge: Referee, runner: Runner) -> CompiledProgram:
-    """Return the compiled referee. Raises RefereeError if it does not compile."""
+def _compile_referee(judge: Referee, runner: Runner) -> CompiledProgram:
+    """Compile a referee. Raises RefereeError if it does not compile."""
     compiled = runner.compile(judge.program)
     if isinstance(compiled, RunResult):
         message = compiled.stderr.decode("utf-8", "replace").strip()
@@ -182,12 +182,12 @@ def _compiled_referee(judge: Referee, runner: Runner) -> CompiledProgram:
     return compiled
 
 
-def _validation_seconds(limits: Limits) -> float:
+def _get_validation_seconds(limits: Limits) -> float:
     """Return the time limit of a referee's validation, at most a submission's budget."""
     return min(referee.LIMITS.wall_seconds, limits.budget_seconds or math.inf)
 
 
-def _encoded(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -195,7 +195,7 @@ def main(socket_fd: int, caller_pid: int) -> int:
     """Serve a caller on this machine until it exits; return an exit status."""
     try:
         caller_pidfd = os.pidfd_open(caller_pid)
-        state = os.open(f"/proc/{caller_pid}/stat", os.O_RDONLY)  # opened early, since the image may hide the caller
+        state = os.open(f"/proc/{caller_pid}/stat", os.O_RDONLY)  # the image may hide it later
     except (ProcessLookupError, FileNotFoundError):
         return 0
     shutdown_events = {caller_pidfd: select.POLLIN, socket_fd: select.POLLRDHUP}
@@ -206,7 +206,7 @@ def main(socket_fd: int, caller_pid: int) -> int:
 
 
 def main_in_container() -> int:
-    """Serve the caller over stdin and stdout until EOF; send heartbeats on stderr."""
+    """Serve the caller over stdin and stdout until EOF, with heartbeats on stderr."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # pid 1 ignores signals without a handler
     return serve(Channel(0, 1), {0: 0}, heartbeat_fd=2)[0]
 
@@ -220,14 +220,14 @@ def serve(channel: Channel, shutdown_events: dict[int, int], heartbeat_fd: int =
     This process becomes the warden (warden.py), with the judge as its child; in a container, vice versa.
     """
     configuration: WorkerConfig = channel.receive_request()
-    for name in checkers.names():  # loaded early, since the judge may lack read access
+    for name in checkers.names():  # before the change of user, who may lack read access
         checkers.load(name)
     for name in languages.names():
         languages.load(name)
-    subtree, groups = _cgroups(configuration.scope_failure)
+    subtree, groups = _create_cgroups(configuration.scope_failure)
     remove_shared = _make_cleanup(configuration.shared)
     warden_socket, judge_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    uid = spawn.judge_uid()
+    uid = spawn.compute_judge_uid()
 
     def judge() -> None:
         warden_socket.close()
@@ -240,7 +240,7 @@ def serve(channel: Channel, shutdown_events: dict[int, int], heartbeat_fd: int =
         owned = [group if isinstance(group, cgroups.Cgroup) else None for group in groups]
         return run_warden(judge_pid, warden_socket, subtree, owned, configuration)
 
-    if configuration.has_own_cgroup:  # in a container, pid 1 must be unprivileged, for whoever enters it
+    if configuration.has_own_cgroup:  # in a container, pid 1 must be unprivileged: processes may enter it
         first = os.getpid()
         if os.fork() == 0:
             _run_and_exit(lambda: become_warden(first))
@@ -253,7 +253,7 @@ def serve(channel: Channel, shutdown_events: dict[int, int], heartbeat_fd: int =
 
 
 def _make_cleanup(directory: str) -> Callable[[], None]:
-    """Return a function that removes a directory, if there is one, by descriptor rather than by path."""
+    """Return a function that removes a directory, by its parent's descriptor; a no-op for ""."""
     if not directory:
         return lambda: None
     parent = os.open(os.path.dirname(directory), os.O_RDONLY | os.O_DIRECTORY)
@@ -261,7 +261,7 @@ def _make_cleanup(directory: str) -> Callable[[], None]:
 
 
 def _run_and_exit(function: Callable[[], object]) -> NoReturn:
-    """Run a part of the worker, then exit. Called in a fork."""
+    """Call a function, then exit. Called in a fork."""
     status = 1
     try:
         function()
@@ -272,8 +272,8 @@ def _run_and_exit(function: Callable[[], object]) -> NoReturn:
         os._exit(status)
 
 
-def _cgroups(scope_failure: str) -> tuple[delegation.CgroupSubtree | None, list[cgroups.Cgroup | str]]:
-    """Return the parent of new cgroups, and for each runner its cgroup, or the reason why there is none."""
+def _create_cgroups(scope_failure: str) -> tuple[delegation.CgroupSubtree | None, list[cgroups.Cgroup | str]]:
+    """Create a cgroup for each runner; return the parent of new cgroups, and the cgroups, or the reason for none."""
     groups: list[cgroups.Cgroup | str] = []
     try:
         subtree = delegation.find_subtree(scope_failure)
@@ -290,7 +290,7 @@ def _cgroups(scope_failure: str) -> tuple[delegation.CgroupSubtree | None, list[
 def _drop_privileges(uid: int, *, parent: bool) -> None:
     """Drop all privileges that the judge does not need.
 
-    uid      the judge's uid, if the caller is root; otherwise it keeps the caller's, without capabilities
+    uid      the judge's uid if the caller is root; otherwise, the judge keeps the caller's
     parent   whether the warden is the parent; if so, the judge requests a parent-death signal
     """
     if os.geteuid() == 0:
@@ -303,8 +303,8 @@ def _drop_privileges(uid: int, *, parent: bool) -> None:
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
     if parent:
-        # After the change of ids, which would reset it. The kernel sends it only if the warden may signal the judge,
-        # not if their uids differ and CAP_KILL is not effective. So _judge also polls the warden's socket.
+        # After the change of ids, which would reset it. The kernel does not send the signal if their uids differ and
+        # the warden's CAP_KILL is not effective, so _judge also polls the warden's socket.
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -344,7 +344,7 @@ def _judge(
 
 
 def _wait_for_request(channel: Channel, shutdown_events: dict[int, int]) -> None:
-    """Wait until a request begins to arrive. Raises SystemExit at a shutdown event."""
+    """Wait for the first byte of a request. Raises SystemExit at a shutdown event."""
     source, poll = channel.fileno(), select.poll()
     for descriptor, mask in {**shutdown_events, source: select.POLLIN}.items():  # a source at EOF is readable
         poll.register(descriptor, mask)
@@ -355,7 +355,7 @@ def _wait_for_request(channel: Channel, shutdown_events: dict[int, int]) -> None
 def _bound_memory(n_bytes: int, limits: Limits) -> None:
     """Bound the memory of this process by the maximum for an honest request of this size and these limits.
 
-    A second line of defense: outputs are bounded, and are not parsed if they cannot be correct.
+    A second defense: the limits also bound outputs, and checkers do not parse outputs that cannot be correct.
     """
     bound = _MIN_MEMORY + _MAX_COPIES * (n_bytes + 4 * limits.output_kb * 1024)
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
@@ -363,8 +363,7 @@ def _bound_memory(n_bytes: int, limits: Limits) -> None:
 
 
 def _watch_caller(worker: JudgeWorker, heartbeat_fd: int) -> None:
-    """Check every second, also during a request, whether the caller or the warden has exited. If so, exit; otherwise
-    send a heartbeat."""
+    """Every second, also during a request, exit if the caller or the warden has exited; otherwise send a heartbeat."""
 
     def check(*_: object) -> None:
         poll = select.poll()

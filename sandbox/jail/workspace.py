@@ -1,10 +1,10 @@
 """The workspace of one run: its pid namespace, its /tmp and /proc, and its source file.
 
 The zygote creates it before the fork and removes it after the run; in the child, copy-on-write page faults would double
-the cost. The mounts are in the zygote's mount namespace, which serves one run at a time and which no run may change.
+the cost. The mounts are in the zygote's mount namespace, which serves one run at a time and is immutable for runs.
 
-Without namespaces, all runs of a zygote share a directory, which is emptied after each run. Only forks of the zygote
-read it, since file names must not remain in memory that later runs inherit.
+Without namespaces, all runs of a zygote share a directory. A fork of the zygote empties it after each run, since file
+names must not remain in memory that later runs inherit.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _MOUNT_FLAGS = linux.MS_NOSUID | linux.MS_NODEV
 
 
 def prepare_proc_mount() -> linux.PreparedSyscall:
-    """Return the child's mount of /proc, for namespaces; it shows the pid namespace of the mounting process."""
+    """Prepare the child's mount of /proc, which shows the pid namespace of the calling process."""
     return linux.prepare_mount("proc", _PROC, "proc", _MOUNT_FLAGS | linux.MS_NOEXEC | linux.MS_RDONLY, "subset=pid")
 
 
@@ -31,7 +31,7 @@ class Workspace:
 
     work        the working directory of runs
     proc        descriptor of /proc
-    namespaces  whether there are namespaces; without them, the runs share `work`, which is emptied after each run
+    namespaces  whether the zygote has namespaces; without them, the runs share `work`
 
     Construct it while this process is dumpable; later, root owns its /proc entries.
     """
@@ -56,29 +56,30 @@ class Workspace:
         """Create the workspace of the next fork; return the pid of the run's init, 0 without namespaces.
 
         source       descriptor of the program's text
-        source_file  name of the file for it
+        source_file  name of its file
 
         Raises OSError.
         """
         init = 0
         if self._namespaces:
             linux.unshare(linux.CLONE_NEWPID)
-            # The stub shares the zygote's memory, and a program with the same uid could trigger a signal handler in it.
+            # The stub shares the zygote's memory. A program with the same uid could trigger a signal handler in it.
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
             init = linux.clone_stub()
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
             size = min(params.disk_mb, max(1, params.memory_mb // 2))  # tmpfs pages count as the run's memory
-            linux.mount("tmpfs", RUN_ROOT, "tmpfs", _MOUNT_FLAGS, f"size={size}m,nr_inodes={_files(size)},mode=755")
+            options = f"size={size}m,nr_inodes={_get_max_files(size)},mode=755"
+            linux.mount("tmpfs", RUN_ROOT, "tmpfs", _MOUNT_FLAGS, options)
             os.mkdir(_PROC, 0o755)
             os.mkdir(WORK_DIRECTORY, 0o755)
             os.chown(WORK_DIRECTORY, UID, UID)
         else:
             self._source_file = source_file
-            self._free = self._free_now()
+            self._free = self._read_free_space()
         self.maximize_oom_score()
         os.chdir(self.work)
         owner = UID if self._namespaces else None
-        # Copied in the kernel, not through the zygote's memory.
+        # sendfile: the text never enters the zygote's memory.
         files.write(source_file, source, 0, os.fstat(source).st_size, owner)
         return init
 
@@ -87,10 +88,10 @@ class Workspace:
         os.pwrite(self._oom_score, b"1000", 0)  # the fork inherits it
 
     def restore_oom_score(self) -> None:
-        """Call right after fork, so that the OOM killer picks the program rather than the zygote. Raises OSError."""
+        """Restore the zygote's OOM score right after a fork. Raises OSError."""
         os.pwrite(self._oom_score, self._zygote_score, 0)
 
-    def used_bytes(self) -> int:
+    def count_used_bytes(self) -> int:
         """Return the bytes of the run's files; 0 without namespaces."""
         if not self._namespaces:
             return 0
@@ -98,16 +99,16 @@ class Workspace:
         return (usage.f_blocks - usage.f_bfree) * usage.f_bsize
 
     def exceeds_disk_limit(self, disk_mb: int) -> bool:
-        """Return whether the run exceeds its disk limit. False if the file system enforces it."""
+        """Return whether the run exceeds its disk limit; False if the file system enforces it."""
         if self._namespaces:
             return False
-        n_bytes, n_files = disk_mb << 20, _files(disk_mb)
-        before, now = self._free, self._free_now()
-        if before[0] - now[0] <= n_bytes and before[1] - now[1] <= n_files:  # including other users of the file system
+        n_bytes, n_files = disk_mb << 20, _get_max_files(disk_mb)
+        before, now = self._free, self._read_free_space()
+        if before[0] - now[0] <= n_bytes and before[1] - now[1] <= n_files:  # includes other users of the file system
             return False
-        return self._in_fork(lambda: _exceeds(self.work, n_bytes, n_files)) != 0
+        return self._in_fork(lambda: _exceeds_size(self.work, n_bytes, n_files)) != 0
 
-    def _free_now(self) -> tuple[int, int]:
+    def _read_free_space(self) -> tuple[int, int]:
         usage = os.fstatvfs(self._directory)
         return usage.f_bfree * usage.f_frsize, usage.f_ffree
 
@@ -128,11 +129,11 @@ class Workspace:
             linux.setns(self._zygote_pid_namespace, linux.CLONE_NEWPID)
 
     def remove(self) -> None:
-        """Remove the workspace after the run's last process has exited. Raises OSError."""
+        """Remove the workspace after the exit of the run's last process. Raises OSError."""
         os.chdir("/")
         self.leave_pid_namespace()
         if self._namespaces:
-            linux.unmount(RUN_ROOT)  # with the /proc in it, since each unmount waits for all processors of the machine
+            linux.unmount(RUN_ROOT)  # together with /proc, since each unmount waits for all processors of the machine
             return
         with contextlib.suppress(OSError):
             os.unlink(self._source_file, dir_fd=self._directory)
@@ -140,7 +141,7 @@ class Workspace:
             raise OSError(f"cannot empty {self.work}")
 
     def _is_empty(self) -> bool:
-        """Return whether the directory is empty, except for "." and ".."."""
+        """Return whether the directory has no entries besides "." and ".."."""
         os.lseek(self._directory, 0, os.SEEK_SET)
         n_entries = 0
         while length := linux.list_directory(self._directory, self._page):
@@ -156,12 +157,12 @@ class Workspace:
         return False
 
 
-def _files(disk_mb: int) -> int:
+def _get_max_files(disk_mb: int) -> int:
     """Return the maximum number of a run's files."""
     return 256 + 64 * disk_mb
 
 
-def _exceeds(folder: str, n_bytes: int, n_files: int) -> bool:
+def _exceeds_size(folder: str, n_bytes: int, n_files: int) -> bool:
     """Return whether a folder exceeds this size or number of files. Programs may change it concurrently."""
     pending = [folder]
     while pending:
@@ -169,7 +170,7 @@ def _exceeds(folder: str, n_bytes: int, n_files: int) -> bool:
             entries = list(os.scandir(pending.pop()))
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except OSError:  # too deep, or not readable: a sign of an attack, since the run also uses much space
+        except OSError:  # too deep or unreadable, together with much used space: a sign of an attack
             return True
         for entry in entries:
             with contextlib.suppress(OSError):

@@ -2,7 +2,7 @@
 
 The warden starts it as a fresh interpreter (`python -S -s -P -B -c ...`). Descriptor 3 is the channel to the judge; 4,
 5 and 6 are the counters of its cgroup, if any (process_tree.CgroupCounterFds); the last one is /proc, if its root lacks
-it. It never sees an expected output or a verdict. No input or output of a run passes through its memory, which all
+it. It never receives an expected output or a verdict. No input or output of a run passes through its memory, which all
 later runs inherit: only the forked child reads programs, inputs, arguments and file names.
 """
 
@@ -47,12 +47,12 @@ PRELOADED_MODULES = (
     " traceback types typing"
 ).split()
 _NOT_READY = bytes(mmap.PAGESIZE)
-_HIDDEN_MODULES: dict[str, object] = {}  # the modules of this package, kept alive but hidden from programs
+_HIDDEN_MODULES: dict[str, object] = {}  # references to this package's modules, which are not in sys.modules
 
-_MAX_DEFERRED_BYTES = 1 << 20  # maximum size of files that are removed after the response
+_MAX_DEFERRED_BYTES = 1 << 20  # maximum size of a run's files for removal after the response
 _SLICE_SECONDS = 0.0001  # the scheduler's minimum
 _POLL_SECONDS = 0.05  # interval of usage checks
-_SLACK_MB = 16  # allowance for resident memory that is not the program's
+_SLACK_MB = 16  # allowance for resident memory of the zygote
 _FIRST_PID_AFTER_THE_PROGRAM = 3  # in a run's pid namespace; 1 is its init and 2 the program
 
 
@@ -85,7 +85,7 @@ def _install_filter(settings: seccomp.FilterSettings, *, required: bool) -> tupl
 def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     """Prepare this process for forking runs. Raises OSError, which names the failed call."""
     with contextlib.suppress(OSError):
-        linux.set_scheduler_slice(_SLICE_SECONDS)  # otherwise a run with a hundred busy processes is killed late
+        linux.set_scheduler_slice(_SLICE_SECONDS)  # otherwise the kill of a hundred busy processes is late
     library = sys.path[1:]  # without this package's folder, set by the warden
     for name in PRELOADED_MODULES:
         import_module(name)
@@ -109,7 +109,7 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     else:
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
     with contextlib.nullcontext() if has_namespaces else contextlib.suppress(PermissionError):
-        for capability in linux.capabilities():
+        for capability in linux.list_capabilities():
             linux.prctl(linux.PR_CAPBSET_DROP, capability)
     sys.path[:] = [*library, config["packages"]]
     for name in config["loaded"]:
@@ -129,7 +129,7 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
         layers["number of processes"] = "counted at each fork"
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if not has_namespaces and os.getppid() != config["parent"]:
-        raise ProcessLookupError("the worker died while the zygote started")
+        raise ProcessLookupError("the worker exited while the zygote started")
     setup = ZygoteSetup(
         has_namespaces,
         prepare_proc_mount(),
@@ -157,7 +157,7 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     for name in [name for name in sys.modules if name.split(".")[0] == "sandbox"]:
         _HIDDEN_MODULES[name] = sys.modules.pop(name)  # a program's `import sandbox` finds nothing
     gc.collect()
-    gc.freeze()  # so that no collection in a child writes to shared pages
+    gc.freeze()  # a collection in a child must not write to shared pages
     for language in languages.values():
         language.prepare(f"{visible_work}/{language.SOURCE_FILE}")  # after the freeze: a child must be able to free it
     if config["referee"]:  # bounds the time to parse an output of a million digits
@@ -166,16 +166,16 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
 
 
 def _serve(channel: socket.socket, launcher: "_RunLauncher") -> None:
-    """Execute runs until the judge exits. An OSError ends the zygote; the judge then starts another one."""
+    """Execute runs until the judge exits. Raises OSError; the judge then starts another zygote."""
     last_message, params = b"", None
     while True:
         message, descriptors, _, _ = socket.recv_fds(channel, 1 << 17, 16)
         if not message:
             return
-        if message != last_message or params is None:  # usually equal, since a suite's cases differ only in their files
+        if message != last_message or params is None:  # often equal: a suite's cases differ only in their files
             last_message, params = message, RunParams.from_bytes(message)
         response = json.dumps(launcher.run(params, descriptors)).encode()
-        # Large files would count for the next run, since the judge resets its counters after the response.
+        # Large files would count for the next run, since the judge resets the counters after the response.
         cleans_early = launcher.needs_early_cleanup()
         if cleans_early:
             launcher.clean_up()
@@ -186,14 +186,14 @@ def _serve(channel: socket.socket, launcher: "_RunLauncher") -> None:
             os.close(descriptor)
 
 
-def _run_descriptors(params: RunParams, artifact: int, others: list[int]) -> RunDescriptors:
+def _assign_descriptors(params: RunParams, artifact: int, others: list[int]) -> RunDescriptors:
     sent = [params.has_result, params.has_child_params, params.has_files, params.fetches_files, params.has_preamble]
     following = iter(others)
     return RunDescriptors(artifact, *(next(following) if is_sent else -1 for is_sent in sent))
 
 
 def _was_killed(pid: int) -> bool:
-    """Return whether an exited child was killed by SIGKILL."""
+    """Return whether SIGKILL ended an exited child."""
     ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | linux.WAIT_ALL)
     return ended is not None and (ended.si_code, ended.si_status) == (os.CLD_KILLED, signal.SIGKILL)
 
@@ -223,7 +223,7 @@ class _RunLauncher:
         source, artifact, *streams = descriptors
         for number, descriptor in enumerate(streams[:3]):
             os.dup2(descriptor, number)  # the zygote does not use its own streams
-        fds = _run_descriptors(params, artifact, streams[3:])
+        fds = _assign_descriptors(params, artifact, streams[3:])
         language = self._setup.languages[params.language]
         if params is not self._params:
             self._params, self._prepared = params, prepare_syscalls(params, self._setup)
@@ -238,7 +238,7 @@ class _RunLauncher:
         if pid == 0:
             exec_program(params, language, fds, self._setup.enter_domain, self._prepared, owner, self._ready)
         self._workspace.restore_oom_score()
-        # As little as possible until the child exits, since each modified page is copied.
+        # Until the child exits, each write to a page costs a copy.
         kill_reason = self._wait(pid, params)
         ended = time.monotonic()
         killed = not kill_reason and _was_killed(pid)
@@ -246,13 +246,13 @@ class _RunLauncher:
         status, cpu_seconds, resident_mb = self._reap(pid, init)
         if not self._setup.has_cgroup_limits and resident_mb > params.memory_mb + self._zygote_mb + _SLACK_MB:
             kill_reason = kill_reason or "memory"  # exceeded between two checks
-        start_time = self._start_time()
+        start_time = self._read_start_time()
         response = {
             "status": status,
             "kill_reason": kill_reason,
             "killed": killed,
             "killed_from_outside": from_outside,
-            "cpu_seconds": max(cpu_seconds, self._tree.cpu_seconds()),
+            "cpu_seconds": max(cpu_seconds, self._tree.measure_cpu_seconds()),
             "wall_seconds": ended - start_time if start_time else 0.0,
             "end_time": ended,
             "max_resident_mb": resident_mb,
@@ -269,14 +269,14 @@ class _RunLauncher:
         """Return whether the run may have sent a SIGKILL.
 
         Without notifications (seccomp_notify.py), return whether it ever had a second process or thread, since the
-        program cannot kill its own pid (seccomp.py). A pid namespace assigns pids in order, so the pid of a new fork
-        shows that.
+        program cannot kill its own pid (seccomp.py). The pid of a new fork tells, since a pid namespace assigns pids in
+        order.
         """
         if self._notifications.descriptor >= 0:
             return self._notifications.has_used_sigkill
         try:
             pid = linux.fork()
-        except OSError:  # init, which no process of the run can kill, has exited too
+        except OSError:  # init has exited, which no process of the run can kill
             return False
         if pid == 0:
             os._exit(os.getpid() != _FIRST_PID_AFTER_THE_PROGRAM)
@@ -293,17 +293,16 @@ class _RunLauncher:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     def needs_early_cleanup(self) -> bool:
-        """Return whether the run's files must be removed before the response is sent."""
-        return self._workspace.used_bytes() > _MAX_DEFERRED_BYTES
+        """Return whether to remove the run's files before the response."""
+        return self._workspace.count_used_bytes() > _MAX_DEFERRED_BYTES
 
     def clean_up(self) -> None:
-        """Clean up after a run."""
         self._workspace.remove()
         self._ready[:] = _NOT_READY
         for number in range(3):
             os.dup2(self._null, number)
 
-    def _start_time(self) -> float:
+    def _read_start_time(self) -> float:
         """Return the program's start time in monotonic seconds; 0 if it has not started."""
         start_time: float = START_TIME_STRUCT.unpack_from(self._ready)[0]
         return start_time
@@ -321,8 +320,8 @@ class _RunLauncher:
             deadline, check = forked + params.wall_seconds, forked + _POLL_SECONDS
             while True:
                 timeout_seconds = min(deadline, check) - time.monotonic()
-                # After a denied fork, further forks wait for the next check, so that a fork bomb cannot keep this
-                # process busy.
+                # After a denied fork, further forks wait for the next check: a fork bomb must not keep this process
+                # busy.
                 active_poll = poll_program if self._notifications.has_refused_fork else poll
                 ready = [number for number, _ in active_poll.poll(max(0.0, timeout_seconds) * 1000 + 1)]
                 if descriptor in ready:
@@ -331,7 +330,7 @@ class _RunLauncher:
                     self._notifications.handle_notification()
                 now = time.monotonic()
                 if now >= check:
-                    exceeded = self._tree.exceeded_limit(params, deadline)
+                    exceeded = self._tree.find_exceeded_limit(params, deadline)
                     if exceeded:
                         return "" if descriptor in dict(poll_program.poll(0)) else exceeded
                     if self._workspace.exceeds_disk_limit(params.disk_mb):
@@ -341,16 +340,16 @@ class _RunLauncher:
                 if now < deadline:
                     continue
                 # Extend the deadline by the time without a processor.
-                elapsed = now - (self._start_time() or now)
-                cpu_seconds, wait_seconds = self._tree.cpu_and_wait_seconds()
+                elapsed = now - (self._read_start_time() or now)
+                cpu_seconds, wait_seconds = self._tree.measure_cpu_and_wait_seconds()
                 is_late = cpu_seconds >= params.cpu_seconds
                 if (
                     not is_late
                     and elapsed - wait_seconds >= params.wall_seconds
                     and not self._tree.is_waiting_for_cpu()
                 ):
-                    # By now, the kernel has counted all its waits.
-                    is_late = elapsed - self._tree.cpu_and_wait_seconds()[1] >= params.wall_seconds
+                    # Now the kernel has counted all its waits.
+                    is_late = elapsed - self._tree.measure_cpu_and_wait_seconds()[1] >= params.wall_seconds
                 if is_late:
                     return "" if descriptor in dict(poll_program.poll(0)) else "time"
                 if params.is_starved(cpu_seconds, now - forked):
@@ -360,7 +359,7 @@ class _RunLauncher:
             os.close(descriptor)
 
     def _reap(self, pid: int, init: int) -> tuple[int, float, float]:
-        """Kill and reap the rest of the run; return wait status, CPU seconds and peak resident MB."""
+        """Kill and reap all processes of the run; return wait status, CPU seconds and peak resident MB."""
         cpu_seconds, status, resident_mb = 0.0, 0, 0.0
         linux.kill(init or pid, signal.SIGKILL)  # killing init kills its pid namespace
         remaining = {pid, init} - {0}

@@ -22,7 +22,7 @@ class ZygoteClient:
 
     channel  the connected socket
     stderr   descriptor of the file with its interpreter's stderr
-    end      function that kills it
+    end      kills it
     """
 
     def __init__(self, channel: socket.socket, stderr: int, end: Callable[[], None]) -> None:
@@ -31,7 +31,7 @@ class ZygoteClient:
         self._end = end
         self._shutdown_events: dict[int, int] = {}
         self.layers: dict[str, str] = {}
-        self.shares_uid = True  # whether programs may have the uid that owns the judge's files
+        self.shares_uid = True  # whether programs may have the uid of the judge
 
     def wait_until_ready(self, user: str, *, shares_uid: bool) -> None:
         """Wait until the zygote is ready. Raises BackendUnavailable if it reports a failure, and ZygoteLost."""
@@ -50,18 +50,18 @@ class ZygoteClient:
 
     def wait_for_end(self, seconds: float) -> bool:
         """Wait up to `seconds` for the end of the run; return whether it has ended."""
-        return bool(self._events(seconds))
+        return bool(self._poll_events(seconds))
 
     def wait_for_run(self, timeout_seconds: float) -> dict[str, Any]:
-        """Wait for the end of the run and return its report. Raises ZygoteLost."""
+        """Wait for the report of the run and return it. Raises ZygoteLost."""
         return self._receive(timeout_seconds)
 
     def set_shutdown_events(self, shutdown_events: dict[int, int]) -> None:
-        """Set the events at which waiting raises SystemExit: descriptor -> poll mask."""
+        """Set the events at which a wait raises SystemExit: descriptor -> poll mask."""
         self._shutdown_events = shutdown_events
 
     def _receive(self, timeout_seconds: float) -> dict[str, Any]:
-        events = self._events(timeout_seconds)
+        events = self._poll_events(timeout_seconds)
         if any(descriptor in self._shutdown_events for descriptor, _ in events):
             raise SystemExit(0)
         data, end = b"", "it ended" if events else "it did not respond"
@@ -75,7 +75,7 @@ class ZygoteClient:
         response: dict[str, Any] = json.loads(data)
         return response
 
-    def _events(self, seconds: float) -> list[tuple[int, int]]:
+    def _poll_events(self, seconds: float) -> list[tuple[int, int]]:
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
         for descriptor, mask in self._shutdown_events.items():

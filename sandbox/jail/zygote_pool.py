@@ -1,7 +1,7 @@
 """The zygotes of one runner, and the cgroup for them and their runs.
 
-There are several kinds of zygotes: plain, with numpy preloaded, with the requested packages preloaded, the same three
-for referees, and one for each compiler. Each is started on first use.
+The kinds of zygotes are: plain, with numpy preloaded, with the requested packages preloaded, the same three for
+referees, and one for each compiler. Each starts on first use.
 """
 
 import contextlib
@@ -20,8 +20,8 @@ from sandbox.jail.zygote_client import ZygoteClient, ZygoteLost
 
 log = logging.getLogger(__name__)
 
-_MAX_LOST_STARTS = 3  # lost starts of the first zygote after which the machine counts as unable to isolate
-_PARALLEL_SECONDS = 0.05  # excess of CPU time over wall time with which a run may have exhausted a 0.1 s CPU quota
+_MAX_LOST_STARTS = 3  # lost starts of the first zygote before CannotIsolate
+_PARALLEL_SECONDS = 0.05  # minimum excess of CPU over wall time of a run that can exhaust a 0.1 s CPU quota
 _ISOLATION_LAYERS = ("processes", "files", "network", "ipc", "host name")
 _LAYER_DESCRIPTIONS = {
     NAMESPACES: (
@@ -55,7 +55,7 @@ class ZygotePool:
     runner_number    the runner's number at the warden
     shutdown_events  events that abort a run in progress: descriptor -> poll mask
 
-    Raises BackendUnavailable if the machine cannot isolate as configured.
+    Raises BackendUnavailable if the machine lacks the configured level of isolation.
     """
 
     def __init__(
@@ -88,18 +88,18 @@ class ZygotePool:
         n_lost = 0
         while not self._zygotes:
             try:
-                self._zygote(ZygoteKind())
+                self._get_or_start_zygote(ZygoteKind())
             except cgroups.CgroupJoinError as error:
                 self._cgroup, self._cgroup_failure = None, str(error)
-            except ZygoteLost as error:  # killed during its start, which does not prove that the machine cannot isolate
+            except ZygoteLost as error:  # not a proof that the machine cannot isolate
                 n_lost += 1
                 if n_lost == _MAX_LOST_STARTS:
                     reason = f"a zygote ended {n_lost} times while it started: {error}"
-                    raise self._cannot_isolate(reason) from error
+                    raise self._make_isolation_error(reason) from error
             except (BackendUnavailable, OSError) as error:
-                raise self._cannot_isolate(str(error)) from error
+                raise self._make_isolation_error(str(error)) from error
 
-    def _cannot_isolate(self, reason: str) -> BackendUnavailable:
+    def _make_isolation_error(self, reason: str) -> BackendUnavailable:
         level = self._configuration.level
         return (
             BackendUnavailable(reason)
@@ -109,7 +109,7 @@ class ZygotePool:
 
     @property
     def layers(self) -> dict[str, str]:
-        """The layers that isolate a run: name -> how."""
+        """The isolation layers of a run: name -> description."""
         level, refused = self._configuration.level, self._configuration.fallback_reason
         isolation = dict(
             zip(
@@ -143,13 +143,13 @@ class ZygotePool:
             else "none: not installed in the sandbox's environment",
         } | self._zygotes[ZygoteKind()].layers
 
-    def kind_for(self, run_spec: RunSpec) -> ZygoteKind:
-        """Return the kind of zygote that a run spec needs."""
+    def select_kind(self, run_spec: RunSpec) -> ZygoteKind:
+        """Return the kind of zygote for a run spec."""
         language = languages.load(run_spec.program.language)
         if run_spec.run_params.op == "compile" and language.toolchain():
             return ZygoteKind(compiler_language=run_spec.program.language)
         interpreted = run_spec.run_params.op != "compile" and not language.EXECUTABLE
-        loaded = self._configuration.packages.modules_to_preload(run_spec.sources) if interpreted else ()
+        loaded = self._configuration.packages.choose_preloads(run_spec.sources) if interpreted else ()
         return ZygoteKind(preloaded_modules=loaded, is_referee=run_spec.is_referee)
 
     def get_ready_zygote(self, kind: ZygoteKind) -> ZygoteClient:
@@ -158,14 +158,14 @@ class ZygotePool:
         Raises ZygoteLost, and CgroupUnusable if the new cgroup is unusable, too.
         """
         try:
-            zygote = self._zygote(kind)
+            zygote = self._get_or_start_zygote(kind)
             if self._cgroup is not None:
                 self._cgroup.wait_until_idle()
             return zygote
         except cgroups.CgroupUnusable as error:
             log.info("restarting zygotes: %s", error)
             self.replace_all()
-            return self._zygote(kind)
+            return self._get_or_start_zygote(kind)
 
     def begin_run(self, kind: ZygoteKind, params: RunParams) -> ZygoteClient:
         """Set the limits of a run and reset its counters; return a zygote for it. Raises as get_ready_zygote does."""
@@ -177,14 +177,13 @@ class ZygotePool:
         return zygote
 
     def raise_weight(self) -> None:
-        """Raise the priority of the run in progress, if it has a cgroup."""
         if self._cgroup is not None:
             self._cgroup.raise_weight()
 
     def end_run(self, report: ZygoteReport) -> MemoryUsage:
         """Return the memory usage of the run that has just ended.
 
-        Raises OSError if it was killed because memory ran out outside its cgroup.
+        Raises OSError if the kernel killed it because memory ran out outside its cgroup.
         """
         exceeded = report.kill_reason == "memory"
         if self._cgroup is not None:
@@ -194,7 +193,7 @@ class ZygotePool:
             return MemoryUsage(peak_mb, exceeded or used.oom_killed, used.limit_reached)
         if self._enclosing_cgroup is not None:
             exceeded = self._enclosing_cgroup.end_run() or exceeded
-        # Exhaustion of the address space cannot be observed.
+        # The sandbox cannot observe exhaustion of the address space.
         return MemoryUsage(report.max_resident_mb, exceeded, limit_reached=True)
 
     def discard(self, kind: ZygoteKind) -> None:
@@ -212,7 +211,7 @@ class ZygotePool:
         self._cgroup.close()
         self._cgroup = self._warden.replace_cgroup(self._runner_number)
 
-    def _zygote(self, kind: ZygoteKind) -> ZygoteClient:
+    def _get_or_start_zygote(self, kind: ZygoteKind) -> ZygoteClient:
         if kind not in self._zygotes:
             if self._cgroup is not None:
                 self._cgroup.prepare_for_zygote()

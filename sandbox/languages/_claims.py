@@ -33,7 +33,7 @@ class Claims:
         self._iterator: Iterator[Any] | None = None
         self._is_complete = False
 
-    def length(self) -> int:
+    def get_length(self) -> int:
         if self._length is None:
             length = self._request("len")
             if type(length) is not int:
@@ -42,7 +42,7 @@ class Claims:
             self._check_length()
         return self._length
 
-    def items(self) -> Iterator[Any]:
+    def iterate_items(self) -> Iterator[Any]:
         """Yield the items. The object is iterated only once."""
         if self._iterator is None:
             self._iterator = self._pull()
@@ -59,11 +59,11 @@ class Claims:
             yield self._items[index]
             index += 1
 
-    def item(self, key: Any) -> Any:
+    def get_item(self, key: Any) -> Any:
         if type(key) is slice:
             value = self._request("getitem", key)
             if self._is_ordered and type(value) in (list, tuple, str):
-                self._check(list(value), list(self.items())[key])
+                self._check(list(value), list(self.iterate_items())[key])
             return value
         try:
             is_known = (name := (type(key), key)) in self._keyed

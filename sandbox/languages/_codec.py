@@ -89,7 +89,7 @@ def _reject_constant(name: str) -> None:
     raise ValueError(name)
 
 
-def _view_parts(kind: type, view: Any) -> list[Any]:
+def _split_view(kind: type, view: Any) -> list[Any]:
     return [kind(view.mapping)]
 
 
@@ -119,7 +119,7 @@ _VALUES: dict[type, _Value] = {
     timedelta: _Value(lambda v: [v.days, v.seconds, v.microseconds], timedelta, int),
     **{kind: _Value(lambda v: [str(v)], kind, str) for kind in (PosixPath, PurePosixPath, PureWindowsPath)},
     **{
-        type(getattr(kind(), name)()): _Value(partial(_view_parts, kind), getattr(kind, name), kind)
+        type(getattr(kind(), name)()): _Value(partial(_split_view, kind), getattr(kind, name), kind)
         for kind in (dict, OrderedDict)
         for name in ("keys", "values", "items")
     },
@@ -159,12 +159,12 @@ class References(ABC):
     def __init__(self) -> None:
         self.shared: dict[str, type] = {}
 
-    def name_of(self, kind: type) -> str | None:
+    def get_shared_name(self, kind: type) -> str | None:
         """Return the name of a class whose instances are passed by value; None for other classes."""
         name = kind.__name__
         return name if self.shared.get(name) is kind else None
 
-    def class_of(self, name: str) -> type:
+    def get_shared_class(self, name: str) -> type:
         """Return the shared class with this name. Raises ProtocolError."""
         kind = self.shared.get(name)
         if kind is None:
@@ -206,17 +206,17 @@ class ObjectGraph:
         ):
             return value
         if kind in _PHASES:
-            return self._node(value)
+            return self._add_node(value)
         if kind in _VALUES:
             return [kind.__name__, *[self.encode(part) for part in _VALUES[kind].parts(value)]]
-        name = self._references.name_of(kind)
+        name = self._references.get_shared_name(kind)
         if name is not None and issubclass(kind, Enum):
             return ["member", name, self.encode(value._value_)]
         if name is not None and not issubclass(kind, _NOT_OF_ATTRIBUTES):
-            return self._node(value)
+            return self._add_node(value)
         return self._references.encode(self, value)
 
-    def _node(self, value: Any) -> list[Any]:
+    def _add_node(self, value: Any) -> list[Any]:
         index = self._indices.get(id(value))
         if index is None:
             index = self._indices[id(value)] = len(self.objects)
@@ -236,7 +236,7 @@ class ObjectGraph:
         kind = type(value)
         if kind not in _PHASES:
             parts = [part for pair in get_attributes(value) for part in pair]
-            return ["instance", self._references.name_of(kind), *[self.encode(part) for part in parts]]
+            return ["instance", self._references.get_shared_name(kind), *[self.encode(part) for part in parts]]
         if issubclass(kind, dict):
             first = [value.default_factory] if kind is defaultdict else []
             parts = first + [part for pair in value.items() for part in pair]
@@ -264,7 +264,7 @@ class ObjectGraph:
         try:
             match body:
                 case ["instance", str(name), *_]:
-                    return object.__new__(self._references.class_of(name)), Phase.INSTANCES
+                    return object.__new__(self._references.get_shared_class(name)), Phase.INSTANCES
                 case ["deque", maxlen, *_]:
                     return deque(maxlen=maxlen), Phase.SEQUENCES
                 case [str(tag), *_] if tag in _CONTAINER_OF_TAG:
@@ -322,13 +322,13 @@ class ObjectGraph:
                 return self.objects[index]
             if tag == "member":
                 name, content = raw_parts
-                return _member(self._references.class_of(name), self.decode(content))
+                return _make_member(self._references.get_shared_class(name), self.decode(content))
             return self._references.decode(self, tag, raw_parts)
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
             raise ProtocolError(f"it has an invalid value: {error}"[:200]) from None
 
 
-def _member(kind: type, value: Any) -> Any:
+def _make_member(kind: type, value: Any) -> Any:
     if not issubclass(kind, Enum):
         raise ProtocolError(f"{kind.__name__} has no members")
     return kind(value)

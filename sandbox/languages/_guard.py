@@ -111,11 +111,11 @@ class Guard:
                 owner.__reference__.n_harmless += 1
             return result
 
-    def claims(self, owner: Any) -> Claims:
+    def get_claims(self, owner: Any) -> Claims:
         """Return the current claims of an object or class."""
         claims = self._claims.get(id(owner))
         if claims is None:
-            is_ordered = not isinstance(owner, RemoteClass) and "iter" in kind_of(owner).special_methods
+            is_ordered = not isinstance(owner, RemoteClass) and "iter" in get_kind(owner).special_methods
             claims = Claims(
                 lambda name, *key: self.forward(name, owner, *key), partial(_pull, owner), is_ordered, self.fail_test
             )
@@ -136,14 +136,14 @@ class RemoteClass(type):
 
     def __call__(cls, /, *arguments: Any, **named: Any) -> Any:
         result = cls.__kind__.guard.forward("call", cls, *arguments, **named)
-        if cls.__kind__.is_tested and isinstance(result, RemoteObject) and kind_of(result).is_named:
+        if cls.__kind__.is_tested and isinstance(result, RemoteObject) and get_kind(result).is_named:
             reference = result.__reference__
             if reference.n_mentions == 1:
                 reference.n_harmless = 1
         return result
 
     def __getattr__(cls, name: str) -> Any:
-        return _attribute(cls, name)
+        return _get_attribute(cls, name)
 
     def __setattr__(cls, name: str, value: Any) -> None:
         if name.startswith("__"):
@@ -155,19 +155,19 @@ class RemoteClass(type):
         return iterate(cls)
 
     def __len__(cls) -> int:
-        return _claimed_length(cls)
+        return _get_claimed_length(cls)
 
     def __bool__(cls) -> bool:
         return True
 
     def __getitem__(cls, key: Any) -> Any:
-        return _claimed_item(cls, key)
+        return _get_claimed_item(cls, key)
 
     def __contains__(cls, item: Any) -> bool:
         return _contains_item(cls, item)
 
 
-def kind_of(remote: Any) -> RemoteKind:
+def get_kind(remote: Any) -> RemoteKind:
     kind: RemoteKind = (remote if isinstance(remote, RemoteClass) else type(remote)).__kind__
     return kind
 
@@ -183,7 +183,7 @@ def is_subject(remote: Any) -> bool:
 def _is_in_scope(scope: Scope, owner: Any, others: tuple[Any, ...] | list[Any]) -> bool:
     match scope:
         case Scope.NAMED:
-            return kind_of(owner).is_named
+            return get_kind(owner).is_named
         case Scope.SUBJECT:
             return is_subject(owner)
         case Scope.PAIR:
@@ -192,40 +192,40 @@ def _is_in_scope(scope: Scope, owner: Any, others: tuple[Any, ...] | list[Any]) 
 
 
 def _is_named(value: Any) -> bool:
-    return isinstance(value, RemoteProxy) and kind_of(value).is_named
+    return isinstance(value, RemoteProxy) and get_kind(value).is_named
 
 
 def _refuse(owner: Any, operation: str, *_: Any) -> NoReturn:
     message = f"{operation} is not forwarded to an object of type {type(owner).__name__}"
-    kind_of(owner).guard.fail_test(f"{message}: the test did not create it")
+    get_kind(owner).guard.fail_test(f"{message}: the test did not create it")
 
 
-def _claims_of(owner: Any, operation: str) -> Claims:
-    if not isinstance(owner, RemoteClass) and "next" in kind_of(owner).special_methods:
+def _get_claims(owner: Any, operation: str) -> Claims:
+    if not isinstance(owner, RemoteClass) and "next" in get_kind(owner).special_methods:
         _refuse(owner, operation)  # an iterator has no length and no items by index
-    return kind_of(owner).guard.claims(owner)
+    return get_kind(owner).guard.get_claims(owner)
 
 
-def _claimed_length(owner: Any, *_: Any) -> int:
-    return _claims_of(owner, "len").length()
+def _get_claimed_length(owner: Any, *_: Any) -> int:
+    return _get_claims(owner, "len").get_length()
 
 
-def _claimed_item(owner: Any, *arguments: Any) -> Any:
-    return _claims_of(owner, "getitem").item(arguments[-1])
+def _get_claimed_item(owner: Any, *arguments: Any) -> Any:
+    return _get_claims(owner, "getitem").get_item(arguments[-1])
 
 
-def _claimed_reverse(owner: Any, *_: Any) -> Iterator[Any]:
+def _reverse_claimed_items(owner: Any, *_: Any) -> Iterator[Any]:
     return iter(list(iterate(owner))[::-1])
 
 
 def _contains_item(owner: Any, *arguments: Any) -> bool:
     """Return whether an object yields an item. Reads all items, so an object that yields everything never passes."""
-    if not isinstance(owner, RemoteClass) and "iter" not in kind_of(owner).special_methods:
+    if not isinstance(owner, RemoteClass) and "iter" not in get_kind(owner).special_methods:
         _refuse(owner, "in")
     return any(member is arguments[-1] or member == arguments[-1] for member in list(iterate(owner)))
 
 
-def _own_hash(owner: Any, *_: Any) -> int:
+def _hash_identity(owner: Any, *_: Any) -> int:
     return hash((RemoteProxy, owner.__reference__.number))
 
 
@@ -249,7 +249,7 @@ class OperationPolicy:
     may_return_itself: bool = False
 
 
-def _for_each(operations: str, policy: OperationPolicy) -> dict[str, OperationPolicy]:
+def _repeat_policy(operations: str, policy: OperationPolicy) -> dict[str, OperationPolicy]:
     return dict.fromkeys(operations.split(), policy)
 
 
@@ -257,35 +257,35 @@ _CHANGING = OperationPolicy()
 _READING = OperationPolicy(is_reading=True)
 _OPERATORS = "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift"
 POLICIES: dict[str, OperationPolicy] = {
-    **_for_each("call set del setitem delitem exit", _CHANGING),
-    **_for_each("statement enter", replace(_CHANGING, may_return_itself=True)),
-    **_for_each("get next", _READING),
-    "reversed": OperationPolicy(Scope.SUBJECT, _claimed_reverse, is_reading=True),
+    **_repeat_policy("call set del setitem delitem exit", _CHANGING),
+    **_repeat_policy("statement enter", replace(_CHANGING, may_return_itself=True)),
+    **_repeat_policy("get next", _READING),
+    "reversed": OperationPolicy(Scope.SUBJECT, _reverse_claimed_items, is_reading=True),
     "iter": replace(_READING, may_return_itself=True),
-    **_for_each("str repr format", replace(_READING, result_type=str)),
+    **_repeat_policy("str repr format", replace(_READING, result_type=str)),
     "method": OperationPolicy(Scope.PAIR),
-    **_for_each(_OPERATORS, OperationPolicy(Scope.PAIR)),
-    **_for_each("iadd isub imul itruediv iand ior ixor", OperationPolicy(Scope.PAIR, may_return_itself=True)),
-    **_for_each("lt le gt ge", replace(_READING, scope=Scope.PAIR, result_type=bool)),
+    **_repeat_policy(_OPERATORS, OperationPolicy(Scope.PAIR)),
+    **_repeat_policy("iadd isub imul itruediv iand ior ixor", OperationPolicy(Scope.PAIR, may_return_itself=True)),
+    **_repeat_policy("lt le gt ge", replace(_READING, scope=Scope.PAIR, result_type=bool)),
     "eq": OperationPolicy(Scope.PAIR, lambda owner, _, other: owner is other, bool, needs_method=True, is_reading=True),
     "bool": OperationPolicy(Scope.NAMED, lambda *_: True, bool, needs_method=True, is_reading=True),
-    "hash": OperationPolicy(Scope.NAMED, _own_hash, int, needs_method=True, is_reading=True),
-    **_for_each("neg pos abs invert round", replace(_READING, scope=Scope.NAMED)),
-    **_for_each("int index", replace(_READING, scope=Scope.NAMED, result_type=int)),
+    "hash": OperationPolicy(Scope.NAMED, _hash_identity, int, needs_method=True, is_reading=True),
+    **_repeat_policy("neg pos abs invert round", replace(_READING, scope=Scope.NAMED)),
+    **_repeat_policy("int index", replace(_READING, scope=Scope.NAMED, result_type=int)),
     "float": replace(_READING, scope=Scope.NAMED, result_type=float),
     "complex": replace(_READING, scope=Scope.NAMED, result_type=complex),
-    "len": OperationPolicy(Scope.SUBJECT, _claimed_length, int, is_reading=True),
-    "getitem": OperationPolicy(Scope.SUBJECT, _claimed_item, is_reading=True),
+    "len": OperationPolicy(Scope.SUBJECT, _get_claimed_length, int, is_reading=True),
+    "getitem": OperationPolicy(Scope.SUBJECT, _get_claimed_item, is_reading=True),
     "contains": OperationPolicy(Scope.SUBJECT, _contains_item, bool, is_reading=True),
 }
 
 
-def _special(operation: str, *, is_reflected: bool = False) -> Callable[..., Any]:
+def _make_special_method(operation: str, *, is_reflected: bool = False) -> Callable[..., Any]:
     """Return a special method that follows the policy of its operation."""
     policy = POLICIES[operation]
 
     def special(self: Any, /, *arguments: Any, **named: Any) -> Any:
-        kind = kind_of(self)
+        kind = get_kind(self)
         is_missing = policy.needs_method and operation not in kind.special_methods
         if is_missing or not _is_in_scope(policy.scope, self, arguments):
             return policy.fallback(self, operation, *arguments)
@@ -311,30 +311,30 @@ class RemoteProxy(metaclass=RemoteClass):
     __slots__ = ()
     __reference__: RemoteState
 
-    __eq__ = _special("eq")
-    __hash__ = _special("hash")
-    __bool__ = _special("bool")
-    __repr__ = _special("repr")
-    __str__ = _special("str")
-    __format__ = _special("format")
+    __eq__ = _make_special_method("eq")
+    __hash__ = _make_special_method("hash")
+    __bool__ = _make_special_method("bool")
+    __repr__ = _make_special_method("repr")
+    __str__ = _make_special_method("str")
+    __format__ = _make_special_method("format")
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __getattr__(self, name: str) -> Any:
-        return _attribute(self, name)
+        return _get_attribute(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "__reference__" or (name.startswith("__") and isinstance(self, BaseException)):
             object.__setattr__(self, name, value)
         else:
-            kind_of(self).guard.forward("set", self, name, value)
+            get_kind(self).guard.forward("set", self, name, value)
 
     def __delattr__(self, name: str) -> None:
-        kind_of(self).guard.forward("del", self, name)
+        get_kind(self).guard.forward("del", self, name)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        kind_of(self).guard.fail_test("an object of the submission cannot be copied by tests")
+        get_kind(self).guard.fail_test("an object of the submission cannot be copied by tests")
 
 
 class RemoteObject(RemoteProxy):
@@ -356,14 +356,14 @@ class RemoteError(RemoteProxy):
         return f"{type(self).__name__}({', '.join(map(repr, getattr(self, 'args', ())))})"
 
 
-def _attribute(owner: Any, name: str) -> Any:
+def _get_attribute(owner: Any, name: str) -> Any:
     """Return an attribute of an object or a class of the submission: a claim, or a method.
 
     A callable claim counts as a method; otherwise `equals = lambda other: True` would evade the policy for methods.
     """
     if name in ("__reference__", "__kind__") or name.startswith("__array"):
         raise AttributeError(name)  # numpy would read memory at an address chosen by the submission
-    kind = kind_of(owner)
+    kind = get_kind(owner)
     if name in kind.methods:
         return _Method(owner, name)
     value = kind.guard.forward("get", owner, name)
@@ -377,7 +377,7 @@ class _Method:
         self._owner, self.__name__ = owner, name
 
     def __call__(self, /, *arguments: Any, **named: Any) -> Any:
-        owner, guard = self._owner, kind_of(self._owner).guard
+        owner, guard = self._owner, get_kind(self._owner).guard
         is_forwarded = _is_in_scope(POLICIES["method"].scope, owner, [*arguments, *named.values()])
         if _is_discarded(sys._getframe(1)):
             result = guard.forward("statement", owner, self.__name__, *arguments, **named)
@@ -403,18 +403,18 @@ def _is_discarded(frame: types.FrameType) -> bool:
 
 def iterate(remote: Any) -> Iterator[Any]:
     """Yield the items of an iterable of the submission, lazily."""
-    guard = kind_of(remote).guard
+    guard = get_kind(remote).guard
     if isinstance(remote, RemoteClass):
-        return guard.claims(remote).items()
+        return guard.get_claims(remote).iterate_items()
     if is_subject(remote):
         return _pull(remote)
-    if "next" in kind_of(remote).special_methods and guard.forward("iter", remote) is remote:
+    if "next" in get_kind(remote).special_methods and guard.forward("iter", remote) is remote:
         return _pull(remote)
-    return guard.claims(remote).items()
+    return guard.get_claims(remote).iterate_items()
 
 
 def _pull(remote: Any) -> Iterator[Any]:
-    iterator = kind_of(remote).guard.forward("iter", remote)
+    iterator = get_kind(remote).guard.forward("iter", remote)
     if not isinstance(iterator, RemoteProxy):
         yield from iterator
         return
@@ -432,7 +432,7 @@ def _next(iterator: Any) -> Any:
     if reference.is_exhausted:
         raise StopIteration
     try:
-        return kind_of(iterator).guard.forward("next", iterator)
+        return get_kind(iterator).guard.forward("next", iterator)
     except StopIteration:
         reference.is_exhausted = True
         raise
@@ -442,7 +442,7 @@ def _exit(self: Any, kind: Any, error: Any, trace: types.TracebackType | None) -
     is_failure = error is not None and (isinstance(error, AssertionError) or not isinstance(error, Exception))
     # The text of an AssertionError may reveal the expected value.
     reported = (AssertionError, AssertionError()) if is_failure else (kind, error)
-    suppresses = kind_of(self).guard.forward("exit", self, *reported, None) is True
+    suppresses = get_kind(self).guard.forward("exit", self, *reported, None) is True
     # Otherwise a context manager could suppress failures of the test.
     return suppresses and not is_failure and _is_raised_by_the_test(trace)
 
@@ -453,8 +453,12 @@ def _is_raised_by_the_test(trace: types.TracebackType | None) -> bool:
 
 
 _SPECIAL_METHODS: dict[str, Callable[..., Any]] = {
-    **{name: _special(name) for name in POLICIES if name not in ("set", "get", "del", "method", "statement")},
-    **{f"r{name}": _special(name, is_reflected=True) for name in _OPERATORS.split() if name != "divmod"},
+    **{
+        name: _make_special_method(name)
+        for name in POLICIES
+        if name not in ("set", "get", "del", "method", "statement")
+    },
+    **{f"r{name}": _make_special_method(name, is_reflected=True) for name in _OPERATORS.split() if name != "divmod"},
     "iter": iterate,
     "next": _next,
     "exit": _exit,

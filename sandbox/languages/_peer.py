@@ -85,7 +85,7 @@ class Peer(References):
         if "refused" in reply:
             raise RequestRefused(reply["refused"])
         self._read(graph, reply)
-        for change in as_list(reply.get("changed")):
+        for change in require_list(reply.get("changed")):
             match change:
                 case [int(index), body] if 0 <= index < n_sent:
                     graph.fill(index, body)
@@ -141,7 +141,7 @@ class Peer(References):
         self._new_classes = []
 
     def _read(self, graph: ObjectGraph, frame: Frame) -> None:
-        self.register_classes(as_list(frame.get("classes")), as_list(frame.get("shared", [])))
+        self.register_classes(require_list(frame.get("classes")), require_list(frame.get("shared", [])))
         graph.add(frame.get("nodes"))
 
     def export(self, value: Any) -> int:
@@ -174,7 +174,7 @@ class Peer(References):
             case "mine", [int(number), *description]:
                 return self.make_stand_in(number, *description)
             case "library", [str(name)]:
-                return self.library_object(name)
+                return self.find_library_object(name)
             case "error", [int(number), list(), list(), list(), str()]:
                 known = self._imported.get(number)
                 return known if isinstance(known, Exception) else self._decode_error(graph, *parts)
@@ -244,14 +244,14 @@ class Peer(References):
     def decode_class(self, raw: list[Any]) -> type:
         """Decode the class of an exception, or the base of a class. Raises ProtocolError."""
         match raw:
-            case ["library", str(name)] if isinstance(kind := self.library_object(name), type):
+            case ["library", str(name)] if isinstance(kind := self.find_library_object(name), type):
                 return kind
             case ["shared", str(name)]:
-                return self.class_of(name)
+                return self.get_shared_class(name)
         raise ProtocolError("it has an unknown class")
 
-    def library_object(self, name: str) -> Any:
-        """Return the object with a name from `library_name`. Raises ProtocolError."""
+    def find_library_object(self, name: str) -> Any:
+        """Return the object with a name from `find_library_name`. Raises ProtocolError."""
         module, _, attribute = name.rpartition(".")
         content = import_module(module) if module in _ERROR_MODULES else _LIBRARY.get(module)
         value = getattr(content, attribute, None)
@@ -267,7 +267,7 @@ class Peer(References):
         return f"{type(error).__name__}: {error}"[:_MAX_REFUSAL_CHARS]
 
 
-def library_name(value: Any) -> str | None:
+def find_library_name(value: Any) -> str | None:
     """Return the qualified name of a class or function that both sides have; None for others."""
     if not isinstance(value, type | types.BuiltinFunctionType):
         return None
@@ -299,7 +299,7 @@ def encode_plain(graph: ObjectGraph, value: Any) -> Any:
     return None
 
 
-def as_list(raw: Any) -> list[Any]:
+def require_list(raw: Any) -> list[Any]:
     """Return a part of a frame that must be a list. Raises ProtocolError."""
     if type(raw) is not list:
         raise ProtocolError("one of its values is not a list")

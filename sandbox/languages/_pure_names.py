@@ -10,7 +10,7 @@ import string
 from collections import namedtuple
 
 
-def _public(module: object, *without: str) -> set[str]:
+def _list_public_names(module: object, *without: str) -> set[str]:
     return {name for name in dir(module) if not name.startswith("_")} - set(without)
 
 
@@ -25,12 +25,12 @@ _PYTHON_CODE = {"merge", "nlargest", "nsmallest"}  # functions of heapq written 
 # Names of immutable objects, from which nothing else can be reached.
 IMMUTABLE_NAMES = frozenset(
     _BUILTINS
-    | _public(math)
-    | _public(itertools)
-    | _public(bisect, "bisect")
-    | (_public(heapq, "heapq") & {"heapify", "heappop", "heappush", "heappushpop", "heapreplace"})
-    | _public(operator, "attrgetter", "is_", "is_not", "methodcaller")
-    | {name for name in _public(string) if isinstance(getattr(string, name), str)}
+    | _list_public_names(math)
+    | _list_public_names(itertools)
+    | _list_public_names(bisect, "bisect")
+    | (_list_public_names(heapq, "heapq") & {"heapify", "heappop", "heappush", "heappushpop", "heapreplace"})
+    | _list_public_names(operator, "attrgetter", "is_", "is_not", "methodcaller")
+    | {name for name in _list_public_names(string) if isinstance(getattr(string, name), str)}
     | set("cmp_to_key date defaultdict deque maxsize partial reduce timedelta".split())
 )
 # Names of mutable objects, which a program may only call or use as decorators.

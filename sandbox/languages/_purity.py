@@ -38,7 +38,7 @@ from sandbox.languages._pure_names import (
     MODULES,
     SPECIAL_METHODS,
 )
-from sandbox.languages._scopes import COMPREHENSIONS, global_names, names_bound_by, names_bound_in_scope, walk_scope
+from sandbox.languages._scopes import COMPREHENSIONS, find_bound_names, find_global_names, find_scope_names, walk_scope
 
 _INTROSPECTION = ("gi_", "cr_", "ag_", "f_", "tb_", "co_", "__")  # prefixes of attributes that reveal frames
 _LIMIT_SETTER = "setrecursionlimit"
@@ -62,7 +62,7 @@ class _Program:
     def __init__(self, tree: ast.Module) -> None:
         self._tree = tree
         self._nodes = [*ast.walk(tree)]
-        self._global_names = global_names(self._nodes)
+        self._global_names = find_global_names(self._nodes)
         self._imported: set[str] = set()  # names of imported modules
         self._imported_names: set[str] = set()  # names imported from modules
         self._bound: set[str] = set()  # names bound in any scope, other than by imports
@@ -74,7 +74,7 @@ class _Program:
         bound = self._bound
         names_limits = _LIMIT_SETTER in map(_read_name, self._nodes)
         for node in self._nodes:
-            names = names_bound_by(node)
+            names = find_bound_names(node)
             bound |= names
             allowed = SPECIAL_METHODS if isinstance(node, ast.FunctionDef) else {"__slots__"}
             if any(_is_special(name) and name not in allowed for name in names):
@@ -96,15 +96,15 @@ class _Program:
                 if not node.name.startswith("__"):
                     self._record_attribute(node.name)
             elif isinstance(node, ast.ClassDef):
-                for name in names_bound_in_scope(node.body):
+                for name in find_scope_names(node.body):
                     if not name.startswith("__"):
                         self._record_attribute(name)
         if (self._imported | self._imported_names) & bound or self._imported & self._imported_names:
             raise _ImpureProgram
-        self._classes = _plain_classes(self._nodes, bound)
+        self._classes = _find_plain_classes(self._nodes, bound)
         # Calls find MODULES without an import. A name that is bound in any scope is not analyzed further.
         self._modules = self._imported | (MODULES - bound - self._imported_names)
-        defined = names_bound_in_scope(self._tree.body) | self._global_names
+        defined = find_scope_names(self._tree.body) | self._global_names
         # At module level, such a name refers to the library's object until it is assigned.
         if any(name.startswith("__") or (name in _LIBRARY_NAMES and name not in IMMUTABLE_NAMES) for name in defined):
             raise _ImpureProgram
@@ -161,7 +161,7 @@ class _Program:
             # The first iterable belongs to the scope around the comprehension.
             first = node.generators[0].iter
             self._check_node(first, defined)
-            inside = defined | {name for part in node.generators for name in names_bound_in_scope([part.target])}
+            inside = defined | {name for part in node.generators for name in find_scope_names([part.target])}
             parts = [child for part in node.generators for child in ast.iter_child_nodes(part) if child is not first]
             parts += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.comprehension)]
             self._check_nodes(parts, inside)
@@ -236,8 +236,8 @@ class _Program:
                 self._check_callee(decorator, defined)
             self._check_annotation(node.returns, defined)
             body = [*node.body]
-            declared = global_names(ast.walk(node)) if self._global_names else set()
-            names |= names_bound_in_scope(node.body) - declared
+            declared = find_global_names(ast.walk(node)) if self._global_names else set()
+            names |= find_scope_names(node.body) - declared
             inside = enclosing | names
         if names & self._modules:
             raise _ImpureProgram
@@ -252,7 +252,7 @@ class _Program:
         if any(isinstance(inner, ast.Import | ast.ImportFrom) for inner in walk_scope(node.body)):
             raise _ImpureProgram  # a module that is an attribute
         # In the body itself, a name refers to the library's object until it is assigned. Methods do not see the names.
-        bound = names_bound_in_scope(node.body)
+        bound = find_scope_names(node.body)
         inside = (defined - (bound & _LIBRARY_NAMES)) | {
             name for name in bound if name not in _LIBRARY_NAMES and not name.startswith("__")
         }
@@ -290,7 +290,7 @@ def _is_special(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-def _plain_classes(nodes: Iterable[ast.AST], bound: set[str]) -> set[str]:
+def _find_plain_classes(nodes: Iterable[ast.AST], bound: set[str]) -> set[str]:
     """Return the names that the program binds only by class statements that create plain classes."""
     names: set[str] = set()
     others: set[str] = set()
@@ -300,7 +300,7 @@ def _plain_classes(nodes: Iterable[ast.AST], bound: set[str]) -> set[str]:
         elif isinstance(node, ast.arg):
             others.add(node.arg)
         else:
-            others |= names_bound_by(node)
+            others |= find_bound_names(node)
     return names - others
 
 

@@ -7,7 +7,7 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _SCOPES = (ast.FunctionDef, ast.Lambda, ast.ClassDef)
 
 
-def names_bound_by(node: ast.AST) -> set[str]:
+def find_bound_names(node: ast.AST) -> set[str]:
     """Return the names that a node itself binds, other than by an import."""
     match node:
         case ast.FunctionDef() | ast.ClassDef():
@@ -21,9 +21,9 @@ def names_bound_by(node: ast.AST) -> set[str]:
     return set()
 
 
-def names_bound_in_scope(body: Iterable[ast.AST]) -> set[str]:
+def find_scope_names(body: Iterable[ast.AST]) -> set[str]:
     """Return the names that these statements bind in their own scope, other than by imports."""
-    return {name for node in walk_scope(body) for name in names_bound_by(node)}
+    return {name for node in walk_scope(body) for name in find_bound_names(node)}
 
 
 def walk_scope(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -41,6 +41,6 @@ def walk_scope(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
             pending += [(child, is_inner) for child in ast.iter_child_nodes(node)]
 
 
-def global_names(nodes: Iterable[ast.AST]) -> set[str]:
+def find_global_names(nodes: Iterable[ast.AST]) -> set[str]:
     """Return the names that these nodes declare global."""
     return {name for node in nodes if isinstance(node, ast.Global) for name in node.names}

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sandbox.languages._codec import FrameStream, ObjectGraph, PeerDisconnected
-from sandbox.languages._peer import WRAPPER_ATTRIBUTES, Peer, encode_plain, is_data_type, library_name
+from sandbox.languages._peer import WRAPPER_ATTRIBUTES, Peer, encode_plain, find_library_name, is_data_type
 
 # Named as in POLICIES of _guard.py; looked up before a program can replace them.
 _OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -72,10 +72,10 @@ class SubmissionPeer(Peer):
         return ["mine", self.export(value), self._class_number(kind)]
 
     def encode_class(self, kind: type, *, is_base: bool = False) -> list[Any]:
-        name = library_name(kind) if is_data_type(kind) else None
+        name = find_library_name(kind) if is_data_type(kind) else None
         if name is not None:
             return ["library", name]
-        if is_base and issubclass(kind, BaseException) and self.name_of(kind) is not None:
+        if is_base and issubclass(kind, BaseException) and self.get_shared_name(kind) is not None:
             return ["shared", kind.__name__]
         return ["mine", self._class_number(kind)]
 
@@ -94,7 +94,7 @@ class SubmissionPeer(Peer):
     def decode(self, graph: ObjectGraph, tag: str, parts: list[Any]) -> Any:
         if tag == "iterator":
             return iter([graph.decode(part) for part in parts])
-        return self.class_of(parts[0]) if tag == "shared" else super().decode(graph, tag, parts)
+        return self.get_shared_class(parts[0]) if tag == "shared" else super().decode(graph, tag, parts)
 
     def make_stand_in(self, number: int, *description: Any) -> Any:
         """Create the stand-in for an object of the tests' side: for a function, a callable that forwards to it."""

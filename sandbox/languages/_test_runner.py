@@ -22,7 +22,7 @@ from sandbox.languages._guard import (
     RemoteState,
     make_remote_class,
 )
-from sandbox.languages._peer import WRAPPER_ATTRIBUTES, Peer, encode_plain, is_data_type, library_name
+from sandbox.languages._peer import WRAPPER_ATTRIBUTES, Peer, encode_plain, find_library_name, is_data_type
 
 MODULE = "tests"  # the name of the module in which the tests run
 FILE = "<test>"  # the name of the file that holds a test
@@ -67,7 +67,7 @@ class TestsPeer(Peer):
         """
         for value in list(self._namespace.values()):  # classes of the preamble, which the submission has, too
             if isinstance(value, type):
-                self.name_of(value)
+                self.get_shared_name(value)
         found = self.request("names")
         if type(found) is not dict or not set(self._names).issuperset(found):
             raise ProtocolError("it does not list its names")
@@ -79,12 +79,12 @@ class TestsPeer(Peer):
             kind.__kind__.is_named = (bool(names) and names.issubset(likely)) or _has_named_base(kind)
         return found
 
-    def name_of(self, kind: type) -> str | None:
+    def get_shared_name(self, kind: type) -> str | None:
         name = kind.__name__
         is_ours = kind.__module__ == MODULE and name not in self._names and self._namespace.get(name) is kind
         if is_ours and not isinstance(kind, RemoteClass):
             self.shared.setdefault(name, kind)
-        return super().name_of(kind)
+        return super().get_shared_name(kind)
 
     def encode_object(self, graph: ObjectGraph, value: Any) -> Any:
         if isinstance(value, Iterator):
@@ -94,7 +94,7 @@ class TestsPeer(Peer):
                 if len(items) > _MAX_ITERATOR:
                     self._guard.fail_test("an endless iterator cannot be passed to the submission")
             return ["iterator", *items]
-        name = library_name(value)
+        name = find_library_name(value)
         if name is not None:
             return ["library", name]
         if callable(value):
@@ -104,10 +104,10 @@ class TestsPeer(Peer):
         return ["mine", self.export(value)] if plain is None else plain
 
     def encode_class(self, kind: type, *, is_base: bool = False) -> list[Any]:
-        name = library_name(kind)
+        name = find_library_name(kind)
         if name is not None:
             return ["library", name]
-        if self.name_of(kind) is not None:
+        if self.get_shared_name(kind) is not None:
             return ["shared", kind.__name__]
         if is_base:
             return ["library", "builtins.Exception"]
@@ -150,8 +150,8 @@ class TestsPeer(Peer):
                 return self._classes[number]
         return super().decode_class(raw)
 
-    def library_object(self, name: str) -> Any:
-        value = super().library_object(name)
+    def find_library_object(self, name: str) -> Any:
+        value = super().find_library_object(name)
         if not is_data_type(value):
             raise ProtocolError(f"{name[:80]!r} is not data")
         return value
@@ -166,7 +166,7 @@ class TestsPeer(Peer):
                 case [int(number), str(name), list(bases), list(special_methods), list(methods)] if (
                     number not in self._imported and len(self._classes) < _MAX_CLASSES
                 ):
-                    kind = RemoteKind(self._guard, _texts(special_methods), _texts(methods))
+                    kind = RemoteKind(self._guard, _require_texts(special_methods), _require_texts(methods))
                     self._classes[number] = self.register_stand_in(number, self._make_class(kind, name, bases))
                 case _:
                     raise ProtocolError("it describes a class in an unknown way")
@@ -188,7 +188,7 @@ def _has_named_base(kind: RemoteClass) -> bool:
     return any(base.__dict__["__kind__"].is_named for base in kind.__bases__ if "__kind__" in base.__dict__)
 
 
-def _texts(raw: list[Any]) -> frozenset[str]:
+def _require_texts(raw: list[Any]) -> frozenset[str]:
     if not all(type(text) is str for text in raw):
         raise ProtocolError("one of its values is not text")
     return frozenset(raw)

@@ -147,7 +147,7 @@ def call(artifact: bytes, entry_point: str, result_fd: int) -> int:
     """Call entry_point with the JSON list of arguments on stdin, and write the encoded result to descriptor
     `result_fd`. Returns the exit status."""
     arguments = json.loads(_read_stdin())
-    namespace = _solution_namespace()
+    namespace = _prepare_namespace()
     namespace["__builtins__"] = _builtins
     dumps = json.dumps  # before the program can replace it
     sys.setrecursionlimit(_CALL_RECURSION_LIMIT)
@@ -183,12 +183,12 @@ def call_each(artifact: bytes, entry_point: str, result_fd: int, max_seconds: fl
     _empty_stdin()
     offset = 0
     start = clock()
-    initial = {**_solution_namespace(), "__builtins__": _builtins}
+    initial = {**_prepare_namespace(), "__builtins__": _builtins}
     try:
         while head := os.pread(source, _HEADER_BYTES, offset):
             length = int.from_bytes(head, "little")
             text = os.pread(source, length, offset + _HEADER_BYTES)
-            namespace = _fresh_namespace(initial)
+            namespace = _make_fresh_namespace(initial)
             sys.setrecursionlimit(_CALL_RECURSION_LIMIT)
             exec(code, namespace)
             if offset == 0:
@@ -243,7 +243,7 @@ def _call_in_forks(
         offset += _HEADER_BYTES + length
 
 
-def _fresh_namespace(initial: dict[str, Any]) -> dict[str, Any]:
+def _make_fresh_namespace(initial: dict[str, Any]) -> dict[str, Any]:
     """Create the program's module, `solution` and `__main__` in sys.modules; return its namespace."""
     program = types.ModuleType("solution")
     vars(program).update(initial)
@@ -258,7 +258,7 @@ def evaluate(artifact: bytes, preamble: bytes, result_fd: int) -> int:
     preamble   the artifact of the code that runs first, in the same namespace
     """
     expression = compile(_read_stdin(), "<test>", "eval")
-    namespace = _solution_namespace()
+    namespace = _prepare_namespace()
     dumps = json.dumps  # before the program can replace it
     try:
         exec(_load_code(preamble), namespace)
@@ -278,7 +278,7 @@ def serve(artifact: bytes, preamble: bytes, names: list[str]) -> int:
     names     the program's names that the tests use
     """
     stream = _take_streams()
-    namespace = _solution_namespace()
+    namespace = _prepare_namespace()
     peer = SubmissionPeer(stream, namespace, tuple(names))
     sys.setrecursionlimit(sys.getrecursionlimit() + _FRAMES_OF_SERVER)
     try:
@@ -342,7 +342,7 @@ def _empty_stdin() -> None:
     os.close(null)
 
 
-def _solution_namespace() -> dict[str, Any]:
+def _prepare_namespace() -> dict[str, Any]:
     """Return the program's namespace, with the name of a module, so that `if __name__ == "__main__"` does not run."""
     _program.__name__ = "solution"
     sys.modules["solution"] = _program
@@ -405,7 +405,7 @@ def _report(error: BaseException) -> int:
         print(error.code, file=sys.stderr)
         return 1
     if error.__traceback__ is not None:
-        error.__traceback__ = _last_frames(error.__traceback__.tb_next)  # skips this module's frame
+        error.__traceback__ = _cut_to_last_frames(error.__traceback__.tb_next)  # skips this module's frame
     try:
         sys.excepthook(type(error), error, error.__traceback__)
     except BaseException:
@@ -413,7 +413,7 @@ def _report(error: BaseException) -> int:
     return 1
 
 
-def _last_frames(trace: types.TracebackType | None) -> types.TracebackType | None:
+def _cut_to_last_frames(trace: types.TracebackType | None) -> types.TracebackType | None:
     """Return the innermost thousand frames, since Python 3.13 takes seconds to print 50,000 of an endless recursion."""
     ahead = trace
     for _ in range(1000):

@@ -299,6 +299,6 @@ def test_calls_that_claim_to_take_no_time_are_charged_for_it_all_the_same() -> N
     result = RunResult(
         Outcome.EXITED, 0, b"", b"", cpu_seconds=2.0, wall_seconds=4.0, memory_mb=1, returned=b"0 1\n0 2\n"
     )
-    found = call_runner._results(result, 2)
+    found = call_runner._split_results(result, 2)
     assert [one.returned for one in found] == [b"1", b"2"]
     assert [(one.cpu_seconds, one.wall_seconds) for one in found] == [(1.0, 2.0), (1.0, 2.0)]

@@ -273,9 +273,9 @@ def test_killing_the_caller_leaves_nothing(engine: docker.APIClient, ready: bool
 
 
 def test_containers_of_dead_processes_are_swept_and_those_of_living_ones_stay(engine: docker.APIClient) -> None:
-    name = "from sandbox.jail.stale_resources import owner_tag; print(owner_tag())"
+    name = "from sandbox.jail.stale_resources import make_owner_tag; print(make_owner_tag())"
     dead = subprocess.run([sys.executable, "-c", name], capture_output=True, text=True, check=True, cwd=ROOT)
-    owners = {"of the dead": dead.stdout.strip(), "of the living": stale_resources.owner_tag()}
+    owners = {"of the dead": dead.stdout.strip(), "of the living": stale_resources.make_owner_tag()}
     made = {
         who: engine.create_container(image.TAG, labels={backend.OWNER_LABEL: owner, backend.MACHINE_LABEL: BOOT})["Id"]
         for who, owner in owners.items()

@@ -126,7 +126,7 @@ def test_zygotes_move_to_a_new_cgroup_when_the_old_one_stays_charged() -> None:
             assert box.run(within, limits=limits).outcome is Outcome.EXITED
         finally:
             left.end()
-            delegation.remove(first)
+            delegation.remove_cgroup(first)
     assert not groups_of(warden)
 
 
@@ -140,7 +140,7 @@ def test_a_cgroup_that_somebody_removes_with_all_that_is_in_it_is_replaced() -> 
         if not warden:
             pytest.skip("the test is about cgroups, and this user may make none on this machine")
         for group in groups_of(warden):
-            delegation.remove(group)
+            delegation.remove_cgroup(group)
         assert box.run(prints).stdout == b"7\n"
         assert groups_of(warden)
 

@@ -39,7 +39,7 @@ def delegate(directory: Path) -> None:
 def test_a_delegated_unit_holds_our_cgroups(inside: Callable[..., Path]) -> None:
     directory = inside(SERVICE)
     delegate(directory)
-    assert delegation.scope_command() == []
+    assert delegation.make_scope_command() == []
     assert delegation.find_subtree() == delegation.CgroupSubtree(2, {"memory": directory, "pids": directory})
 
 
@@ -82,14 +82,14 @@ def test_nothing_runs_beside_a_unit_that_has_limits(
 ) -> None:
     inside(SERVICE, **files)
     with pytest.raises(PermissionError, match=f"{setting}.*systemctl edit train.service"):
-        delegation.scope_command()
+        delegation.make_scope_command()
 
 
 def test_a_login_shell_gets_a_scope_in_its_slice(inside: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     inside("user.slice/user-0.slice/session-2.scope", cpu_max="max 100000", memory_max="max", pids_max="max")
     monkeypatch.setattr(delegation.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    command = delegation.scope_command()
+    command = delegation.make_scope_command()
     assert {"--scope", "--property=Delegate=yes", "--slice=user-0.slice"} <= set(command)
 
 
@@ -99,7 +99,7 @@ def test_a_user_without_a_manager_is_told_what_to_type(
     inside("user.slice/user-0.slice/session-2.scope")
     monkeypatch.setattr(delegation.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(os, "geteuid", lambda: 54321)
-    assert "sudo systemd-run --uid=$USER -p Delegate=yes" in delegation.scope_failure_reason()
+    assert "sudo systemd-run --uid=$USER -p Delegate=yes" in delegation.explain_scope_failure()
 
 
 def test_no_process_outlives_its_cgroup() -> None:

@@ -15,7 +15,7 @@ from sandbox.jail import cgroups, delegation, directories, stale_resources
 @pytest.fixture
 def dead() -> str:
     """Return the name of a leftover whose owner has ended."""
-    print_name = "from sandbox.jail.stale_resources import owner_tag; print(owner_tag())"
+    print_name = "from sandbox.jail.stale_resources import make_owner_tag; print(make_owner_tag())"
     done = subprocess.run(
         [sys.executable, "-c", print_name], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
     )
@@ -36,7 +36,7 @@ def filled(directory: Path) -> Path:
 
 
 def test_directories_of_dead_processes_are_removed_and_those_of_living_ones_stay(temporary: Path, dead: str) -> None:
-    left, kept = filled(temporary / f"{dead}-a"), filled(temporary / f"{stale_resources.owner_tag()}-b")
+    left, kept = filled(temporary / f"{dead}-a"), filled(temporary / f"{stale_resources.make_owner_tag()}-b")
     others = [filled(temporary / name) for name in ("other", "curate-sandbox-", "curate-sandbox-x-1-2", f"a{dead}")]
     stale_resources.sweep_directories()
     assert not left.exists()
@@ -88,13 +88,13 @@ def test_cgroups_of_dead_processes_are_removed_and_sweeping_never_fails(dead: st
     except OSError as error:
         pytest.skip(f"the test is about a cgroup, and none can be made: {error}")
     try:
-        directories = [path for path in Path("/sys/fs/cgroup").rglob(f"{stale_resources.owner_tag()}-test")]
+        directories = [path for path in Path("/sys/fs/cgroup").rglob(f"{stale_resources.make_owner_tag()}-test")]
         assert directories
         left = [directory.with_name(f"{dead}-1") for directory in directories]
         for directory in left:
             directory.mkdir()
         with ThreadPoolExecutor(4) as threads:
-            for sweeping in [threads.submit(delegation.sweep) for _ in range(4)]:
+            for sweeping in [threads.submit(delegation.sweep_cgroups) for _ in range(4)]:
                 sweeping.result()
         assert not any(directory.exists() for directory in left)
         assert all(directory.exists() for directory in directories)
