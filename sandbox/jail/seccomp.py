@@ -145,10 +145,7 @@ def _make_conditional_rules(settings: FilterSettings) -> dict[str, _Rule]:
         "socketpair": own_files,
         # Denied: packet filters, which are uncharged kernel memory.
         "setsockopt": _If(
-            1,
-            (_SOL_SOCKET,),
-            _If(2, harmless, _ALLOW, _If(2, (_SNDBUF, _RCVBUF), _NO_OP, _ENOPROTOOPT)),
-            _ENOPROTOOPT,
+            1, (_SOL_SOCKET,), _If(2, harmless, _ALLOW, _If(2, (_SNDBUF, _RCVBUF), _NO_OP, _ENOPROTOOPT)), _ENOPROTOOPT
         ),
         "fork": forks,
         "vfork": forks,

@@ -163,12 +163,7 @@ class ZygoteProcess:
             os.close(opener)
 
     def _exec_interpreter(
-        self,
-        kind: ZygoteKind,
-        toolchain: list[str],
-        environment: dict[str, str],
-        inherited: list[int],
-        gate: int,
+        self, kind: ZygoteKind, toolchain: list[str], environment: dict[str, str], inherited: list[int], gate: int
     ) -> NoReturn:
         """Exec a fresh interpreter with only the streams and, from 3 on, the descriptors `inherited`.
 

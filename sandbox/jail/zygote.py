@@ -202,11 +202,7 @@ class _RunLauncher:
     """Forks, times and reaps runs, one at a time."""
 
     def __init__(
-        self,
-        setup: ZygoteSetup,
-        workspace: Workspace,
-        notifications: SeccompSupervisor,
-        tree: process_tree.ProcessTree,
+        self, setup: ZygoteSetup, workspace: Workspace, notifications: SeccompSupervisor, tree: process_tree.ProcessTree
     ) -> None:
         self._setup = setup
         self._notifications = notifications

@@ -5,15 +5,15 @@ The interface of a language:
     SELF_TEST                                       a program that reads two integers and prints their sum
     EXECUTABLE                                      whether the artifact is an executable, not one to interpret
     CALLABLE                                        whether single functions of its programs can be called
-    toolchain() -> list of str                      host paths needed for compilation but not for execution; raises
-                                                    LookupError, naming the package, if a compiler is missing
+    toolchain() -> list of str                      host paths for compilation only; raises LookupError, with the name
+                                                    of the package, if a compiler is missing
     may_share_process(artifact) -> bool             if CALLABLE: whether calls of a compiled program, by its descriptor,
                                                     may share a process
-Functions that run inside the jail: warm and prepare in the zygote, before any program; the others in a child forked
-for one run, never in a trusted process.
-    warm()                                          called once; initializes the state shared by all programs
-    prepare(path)                                   called once; `path` is the source file of later programs
-    compile_source(source, path) -> artifact        called once per submission; raises SyntaxError or ValueError, or
+Functions inside the jail: warm and prepare run in the zygote, before any program; the others run in a child for one
+run, never in a trusted process.
+    warm()                                          initializes the shared state of all programs
+    prepare(path)                                   sets the path of the source file of all programs
+    compile_source(source, path) -> artifact        compiles a submission; raises SyntaxError or ValueError, or
                                                     SystemExit if the compiler's error is on stderr
     run(artifact, arguments) -> int                 becomes the program; returns its exit status. The artifact of an
                                                     EXECUTABLE language is a descriptor
@@ -28,8 +28,7 @@ for one run, never in a trusted process.
     run_tests(artifact, preamble, statements, names, classes, report) -> int
                                                     if CALLABLE: runs tests of a submission connected to stdin and
                                                     stdout
-    warm_for_tests()                                if CALLABLE: called once, in a zygote for referees; preloads modules
-                                                    for tests
+    warm_for_tests()                                if CALLABLE: preloads modules for tests, in a zygote for referees
 """
 
 import os
@@ -40,13 +39,13 @@ from types import ModuleType
 
 @cache
 def names() -> tuple[str, ...]:
-    """Return the names of all languages, sorted."""
+    """Return the sorted names of all languages."""
     files = (entry.name for entry in os.scandir(__path__[0]) if entry.name.endswith((".py", ".pyc")))  # in a jail: pyc
     return tuple(sorted(name.partition(".")[0] for name in files if not name.startswith("_")))
 
 
 def load(name: str) -> ModuleType:
-    """Return the module of a language. Raises ValueError, naming the choices, if there is no such language."""
+    """Return the module of a language. Raises ValueError, with the choices, for an unknown one."""
     if name not in names():
         raise ValueError(f"unknown language {name!r}; choose one of {', '.join(names())}")
     return import_module(f"{__name__}.{name}")

@@ -1,4 +1,4 @@
-"""The report of the tests' process: the reached stages and the verdict."""
+"""The report of the tests' process: the completed stages and the verdict."""
 
 import json
 import os
@@ -8,9 +8,9 @@ _MAX_DETAIL_CHARS = 1000
 
 
 class AssertionReportWriter:
-    """Writer of the report, to a file that no other process can open.
+    """Writer of the report to a file that no other process can open.
 
-    Each record is a line of ASCII JSON, which no text of a submission can terminate; see jail/assertion_runner.py.
+    Each record is a line of ASCII JSON, which no text of a submission can terminate (jail/assertion_runner.py).
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -18,7 +18,6 @@ class AssertionReportWriter:
         self._stages: set[str] = set()
 
     def mark_stage(self, stage: str) -> None:
-        """Record that a stage was reached."""
         if stage not in self._stages:
             self._stages.add(stage)
             self._write({"stage": stage})

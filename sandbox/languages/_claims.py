@@ -1,4 +1,4 @@
-"""The claims of an object that may serve as data: its length, its items and its iteration."""
+"""The claims of a submission's object that tests may read as data: its length, its items and its iteration."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -7,11 +7,11 @@ _END = object()
 
 
 class Claims:
-    """The claims of one object, until the test calls or changes something.
+    """The claims of one object, valid until the test calls or changes an object.
 
     Data does not change between two reads, and its length is the number of its items. An object of the submission could
     claim one length and yield other items, or other items each time, and so pass a test that reads it in several ways.
-    So each claim is requested once, and a contradiction between claims fails the test.
+    So this class requests each claim once, and a contradiction between claims fails the test.
 
     request     requests the object's "len", or its "getitem" with a key
     pull        starts an iteration
@@ -29,7 +29,7 @@ class Claims:
         self._request, self._pull, self._is_ordered, self._fail_test = request, pull, is_ordered, fail_test
         self._length: int | None = None
         self._keyed: dict[Any, Any] = {}  # items by (type of the key, key)
-        self._items: list[Any] = []  # items that the iteration has yielded so far
+        self._items: list[Any] = []  # items of the iteration so far
         self._iterator: Iterator[Any] | None = None
         self._is_complete = False
 
@@ -43,7 +43,7 @@ class Claims:
         return self._length
 
     def iterate_items(self) -> Iterator[Any]:
-        """Yield the items. The object is iterated only once."""
+        """Yield the items. Iterates the object only once."""
         if self._iterator is None:
             self._iterator = self._pull()
         index = 0
@@ -67,7 +67,7 @@ class Claims:
             return value
         try:
             is_known = (name := (type(key), key)) in self._keyed
-        except TypeError:  # the key cannot be hashed
+        except TypeError:  # an unhashable key
             return self._request("getitem", key)
         if not is_known:
             self._keyed[name] = self._request("getitem", key)

@@ -2,7 +2,7 @@
 
     atoms          None, bool, str, and JSON-compatible numbers, unchanged
     [tag, ...]     any other value with its parts; each tag names one supported type
-    ["node", 3]    a mutable object, whose content is the fourth node of the exchange; this preserves sharing and cycles
+    ["node", 3]    a mutable object, whose content is the fourth node of the exchange; preserves sharing and cycles
 
 Objects that are not data are encoded and decoded by `References`, see _peer.py.
 """
@@ -25,7 +25,7 @@ Frame = dict[str, Any]
 _HEADER_BYTES = 8  # length before each frame
 _CHUNK_BYTES = 1 << 16  # capacity of a pipe
 _MAX_BYTES = 64 << 20  # of a frame
-_MAX_MARKS = 4_000_000  # brackets and commas in a frame, which bound the number of decoded objects
+_MAX_MARKS = 4_000_000  # brackets and commas in a frame; bounds the number of decoded objects
 _MAX_DECIMAL = 1 << 63  # larger integers are encoded in hexadecimal, since decimal takes quadratic time
 
 
@@ -43,7 +43,7 @@ class FrameStream:
     def __init__(self, source: int, sink: int) -> None:
         self._source, self._sink = source, sink
         self._received = bytearray()
-        # Looked up before the program runs, so that patches of the program, even honest ones, have no effect here.
+        # Looked up before the program runs, so that its patches have no effect.
         self._read, self._write = os.read, os.write
         self._to_text = json.JSONEncoder(check_circular=False, separators=(",", ":"), allow_nan=False).encode
         self._from_text = json.JSONDecoder(parse_constant=_reject_constant).decode
@@ -94,7 +94,7 @@ def _split_view(kind: type, view: Any) -> list[Any]:
 
 
 class _Value(NamedTuple):
-    """An immutable type: functions to split and build a value, and the type of all parts, if they have the same."""
+    """The encoding of an immutable type. part_type: the type of all parts; None for any types."""
 
     parts: Callable[[Any], list[Any]]
     make: Callable[..., Any]
@@ -109,7 +109,7 @@ _VALUES: dict[type, _Value] = {
     tuple: _Value(list, lambda *parts: parts),
     frozenset: _Value(list, lambda *parts: frozenset(parts)),
     Decimal: _Value(lambda v: [str(v)], Decimal, str),
-    Fraction: _Value(lambda v: [v.numerator, v.denominator], Fraction, int),  # not of text: '1e99999999'
+    Fraction: _Value(lambda v: [v.numerator, v.denominator], Fraction, int),  # no text, such as '1e99999999'
     range: _Value(lambda v: [v.start, v.stop, v.step], range, int),
     slice: _Value(lambda v: [v.start, v.stop, v.step], slice),
     datetime: _Value(lambda v: [v.year, v.month, v.day, v.hour, v.minute, v.second, v.microsecond, v.tzinfo], datetime),
@@ -129,7 +129,7 @@ _VALUES: dict[type, _Value] = {
 
 
 class Phase(IntEnum):
-    """The order in which nodes are filled: first those that may be keys, or that determine the equality of keys."""
+    """The order of filling nodes: first possible keys, and nodes that determine the equality of keys."""
 
     INSTANCES = 0
     SEQUENCES = 1
@@ -146,21 +146,21 @@ _PHASE_ORDER = tuple(Phase)
 _VALUE_OF_TAG = {kind.__name__: value for kind, value in _VALUES.items()}
 _CONTAINER_OF_TAG = {kind.__name__: kind for kind in _PHASES}
 _ATOMS = frozenset([str, bool, type(None)])
-# Bases of classes whose instances have state besides attributes.
+# Bases of classes whose instances contain more than attributes.
 _NOT_OF_ATTRIBUTES = (list, dict, set, frozenset, tuple, str, bytes, bytearray, int, float, complex, BaseException)
 
 
 class References(ABC):
-    """The encoding of one side's objects that are not data.
+    """The encoding of one side's objects other than data.
 
-    shared   the classes whose instances are passed by value
+    shared   name -> class whose instances each side passes by value
     """
 
     def __init__(self) -> None:
         self.shared: dict[str, type] = {}
 
     def get_shared_name(self, kind: type) -> str | None:
-        """Return the name of a class whose instances are passed by value; None for other classes."""
+        """Return the name of a shared class; None for other classes."""
         name = kind.__name__
         return name if self.shared.get(name) is kind else None
 
@@ -173,14 +173,14 @@ class References(ABC):
 
     @abstractmethod
     def encode(self, graph: "ObjectGraph", value: Any) -> Any:
-        """Encode an object that is not data as JSON."""
+        """Encode an object other than data as JSON."""
 
     @abstractmethod
     def decode(self, graph: "ObjectGraph", tag: str, parts: list[Any]) -> Any:
         """Decode an object from the peer's `encode`. Raises ProtocolError."""
 
     def check_attribute(self, value: Any) -> None:  # noqa: B027  # the submission's side accepts any value
-        """Raise ProtocolError if this value is not permitted as an attribute of data."""
+        """Check the value of an attribute of data. Raises ProtocolError."""
 
 
 class ObjectGraph:
@@ -197,7 +197,7 @@ class ObjectGraph:
         self._indices: dict[int, int] = {}  # by id
 
     def encode(self, value: Any) -> Any:
-        """Encode a value as JSON, and add its mutable parts to the graph. Raises TypeError and RecursionError."""
+        """Encode a value as JSON, and add its mutable objects to the graph. Raises TypeError and RecursionError."""
         kind = type(value)
         if (
             kind in _ATOMS
@@ -226,7 +226,7 @@ class ObjectGraph:
         return ["node", index]
 
     def truncate(self, n_nodes: int) -> None:
-        """Drop all but the first nodes, after a failed encoding."""
+        """Drop all but the first n_nodes, after a failed encoding."""
         for value in self.objects[n_nodes:]:
             self._indices.pop(id(value), None)
         del self.objects[n_nodes:], self.bodies[n_nodes:]
@@ -335,7 +335,7 @@ def _make_member(kind: type, value: Any) -> Any:
 
 
 def get_attributes(value: Any) -> list[tuple[str, Any]]:
-    """Return the attributes of an instance, in its __dict__ and slots."""
+    """Return the attributes of an instance from its __dict__ and slots."""
     attributes = list(getattr(value, "__dict__", {}).items())
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())
@@ -348,13 +348,13 @@ def get_attributes(value: Any) -> list[tuple[str, Any]]:
 def set_attributes(value: Any, parts: list[Any], check: Callable[[Any], None]) -> None:
     """Replace the attributes of an instance. parts: alternating names and values.
 
-    Raises TypeError for a name that would hide a part of the class, and any exception of `check` for a value.
+    Raises TypeError for a name that would hide code of the class, and as `check` does for a value.
     """
     getattr(value, "__dict__", {}).clear()
     for name, part in zip(parts[::2], parts[1::2], strict=True):
         check(part)
         if name.startswith("__") or _is_code(getattr(type(value), name, None)):
-            raise TypeError(f"{name[:80]!r} would hide a part of the class")
+            raise TypeError(f"{name[:80]!r} would hide code of the class")
         object.__setattr__(value, name, part)
 
 

@@ -6,11 +6,11 @@ without arguments are claims: they cannot depend on expected values, so they are
 POLICIES defines, for each operation, the objects for which a proxy forwards it, and the fallback for all others:
 
     named      an object whose class, or a base of it, is among the names that the suite tests
-    tested     a class that the suite declares as a class. Otherwise it may be in place of a function, whose results are
-               compared with expected values
-    subject    an object that the test itself has created by calling a tested class, until the submission returns it.
-               A returned object may be where the test expects data, as after `def f(self): return self`. Results of
-               calls that the test discards are an exception
+    tested     a class that the suite declares as a class. Others may replace a function, whose results the test
+               compares with expected values
+    subject    an object from a call of a tested class by the test itself, until the submission returns it. The test may
+               take a returned object for data, as after `def f(self): return self`. Results of calls that the test
+               discards are an exception
 
 A method gets arguments under the same policy as `+`, or if the test discards the result, as in `tree.insert(5)`. Any
 other operation fails the test immediately, not by an exception, since the test may expect one.
@@ -39,7 +39,7 @@ _CACHE, _POP = dis.opmap["CACHE"], dis.opmap["POP_TOP"]
 
 
 class Scope(Enum):
-    """The objects for which an operation is forwarded to the submission."""
+    """The objects for which proxies forward an operation to the submission."""
 
     ANY = auto()  # for operations that reveal nothing, or that call a function
     NAMED = auto()
@@ -49,7 +49,7 @@ class Scope(Enum):
 
 @dataclass(eq=False, slots=True)
 class RemoteKind:
-    """The tests' information about a class of the submission.
+    """A class of the submission.
 
     methods   its methods other than special ones
     """
@@ -63,10 +63,10 @@ class RemoteKind:
 
 @dataclass(eq=False, slots=True)
 class RemoteState:
-    """The tests' information about an object of the submission.
+    """An object of the submission.
 
     n_mentions  number of times that the submission has sent it
-    n_harmless  number of these that keep it a subject: its creation, and calls whose result is never used as data
+    n_harmless  number of these that keep it a subject: its creation, and calls whose result is never data
     """
 
     number: int
@@ -105,14 +105,13 @@ class Guard:
                 self._report.write_verdict("malformed", str(error))
             except PeerDisconnected:
                 self._report.write_verdict("disconnected")
-            except RequestRefused as refused:  # not raised, since the test could attribute it to the submission
+            except RequestRefused as refused:  # the test could take an exception for one of the submission
                 self.fail_test(f"the submission cannot decode a request of the test: {refused}")
             if may_return_itself and result is owner:
                 owner.__reference__.n_harmless += 1
             return result
 
     def get_claims(self, owner: Any) -> Claims:
-        """Return the current claims of an object or class."""
         claims = self._claims.get(id(owner))
         if claims is None:
             is_ordered = not isinstance(owner, RemoteClass) and "iter" in get_kind(owner).special_methods
@@ -173,7 +172,7 @@ def get_kind(remote: Any) -> RemoteKind:
 
 
 def is_subject(remote: Any) -> bool:
-    """Return whether an object is a subject, or a class is tested."""
+    """Return whether an object is a subject, or a class a tested one."""
     if isinstance(remote, RemoteClass):
         return remote.__kind__.is_tested
     reference: RemoteState = remote.__reference__
@@ -219,7 +218,7 @@ def _reverse_claimed_items(owner: Any, *_: Any) -> Iterator[Any]:
 
 
 def _contains_item(owner: Any, *arguments: Any) -> bool:
-    """Return whether an object yields an item. Reads all items, so an object that yields everything never passes."""
+    """Return whether an object yields an item. Reads all items, so an endless object never passes."""
     if not isinstance(owner, RemoteClass) and "iter" not in get_kind(owner).special_methods:
         _refuse(owner, "in")
     return any(member is arguments[-1] or member == arguments[-1] for member in list(iterate(owner)))
@@ -233,11 +232,11 @@ def _hash_identity(owner: Any, *_: Any) -> int:
 class OperationPolicy:
     """The policy for one operation on a proxy.
 
-    scope              the objects for which it is forwarded
+    scope              the objects for which the proxy forwards it
     fallback           computes the result for all other objects
-    result_type        the exact type of the result; for bool, anything but True counts as False
-    needs_method       whether it is forwarded only if the submission's class defines the method, as all proxies do
-    is_reading         whether it changes nothing; other operations invalidate all claims
+    result_type        the exact type of the result; None for any type. For bool, any result but True counts as False
+    needs_method       whether to forward it only if the submission's class defines the method
+    is_reading         whether it changes no object; other operations invalidate all claims
     may_return_itself  whether a subject that returns itself stays a subject, since the result is never data
     """
 
@@ -281,7 +280,7 @@ POLICIES: dict[str, OperationPolicy] = {
 
 
 def _make_special_method(operation: str, *, is_reflected: bool = False) -> Callable[..., Any]:
-    """Return a special method that follows the policy of its operation."""
+    """Make a special method according to the policy of its operation."""
     policy = POLICIES[operation]
 
     def special(self: Any, /, *arguments: Any, **named: Any) -> Any:
@@ -338,7 +337,7 @@ class RemoteProxy(metaclass=RemoteClass):
 
 
 class RemoteObject(RemoteProxy):
-    """A proxy of an object other than an exception."""
+    """A proxy of an object, not an exception."""
 
     __slots__ = ("__reference__",)
 
@@ -359,7 +358,7 @@ class RemoteError(RemoteProxy):
 def _get_attribute(owner: Any, name: str) -> Any:
     """Return an attribute of an object or a class of the submission: a claim, or a method.
 
-    A callable claim counts as a method; otherwise `equals = lambda other: True` would evade the policy for methods.
+    A callable claim counts as a method, since `equals = lambda other: True` would evade the policy for methods.
     """
     if name in ("__reference__", "__kind__") or name.startswith("__array"):
         raise AttributeError(name)  # numpy would read memory at an address chosen by the submission
@@ -381,7 +380,7 @@ class _Method:
         is_forwarded = _is_in_scope(POLICIES["method"].scope, owner, [*arguments, *named.values()])
         if _is_discarded(sys._getframe(1)):
             result = guard.forward("statement", owner, self.__name__, *arguments, **named)
-            # The caller may be C code in the same statement, such as `map`, which does not discard the result.
+            # The caller may be C code in the same statement, such as `map`, which uses the result.
             return result if is_forwarded and result is not owner else None
         if not is_forwarded:
             kind = owner if isinstance(owner, RemoteClass) else type(owner)
@@ -391,7 +390,7 @@ class _Method:
 
 
 def _is_discarded(frame: types.FrameType) -> bool:
-    """Return whether a frame is in a call whose result it discards, as in an expression statement."""
+    """Return whether a frame discards the result of its current call, as in an expression statement."""
     code, offset = frame.f_code.co_code, frame.f_lasti
     if code[offset] not in _CALLS:
         return False
@@ -427,7 +426,7 @@ def _pull(remote: Any) -> Iterator[Any]:
 
 
 def _next(iterator: Any) -> Any:
-    """Return the next item of an iterator. An exhausted iterator stays exhausted."""
+    """Return the next item of an iterator, or raise StopIteration. An exhausted iterator stays exhausted."""
     reference = iterator.__reference__
     if reference.is_exhausted:
         raise StopIteration
@@ -444,10 +443,10 @@ def _exit(self: Any, kind: Any, error: Any, trace: types.TracebackType | None) -
     reported = (AssertionError, AssertionError()) if is_failure else (kind, error)
     suppresses = get_kind(self).guard.forward("exit", self, *reported, None) is True
     # Otherwise a context manager could suppress failures of the test.
-    return suppresses and not is_failure and _is_raised_by_the_test(trace)
+    return suppresses and not is_failure and _is_raised_in_block(trace)
 
 
-def _is_raised_by_the_test(trace: types.TracebackType | None) -> bool:
+def _is_raised_in_block(trace: types.TracebackType | None) -> bool:
     """Return whether a `raise` statement in the block itself raised the exception."""
     return trace is not None and trace.tb_next is None and trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
 
@@ -466,7 +465,7 @@ _SPECIAL_METHODS: dict[str, Callable[..., Any]] = {
 
 
 def make_remote_class(kind: RemoteKind, name: str, bases: tuple[type, ...]) -> RemoteClass:
-    """Return a proxy class for a class of the submission, with the same special methods."""
+    """Make a proxy class for a class of the submission, with the same special methods."""
     kind.special_methods |= {"bool"} if "len" in kind.special_methods else set()
     if "getitem" in kind.special_methods:  # otherwise Python would fetch items one by one
         kind.special_methods |= {"iter"}

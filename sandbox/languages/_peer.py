@@ -3,13 +3,13 @@
     request   {"ask": operation, "arguments": ..., "number": ..., "nodes": ..., "classes": ..., "shared": ...}
     reply     {"number": ..., "value" | "raised" | "refused": ..., "changed": ..., "nodes": ..., "classes": ...}
 
-While a side waits for a reply, it serves requests of the other. Values of types that both sides have are passed by
-value (_codec.py). Any other object stays in the sender's table of exported objects, and is passed by its number there:
+While a side waits for a reply, it serves requests of the other. The sender passes values of common types by value
+(_codec.py). Any other object stays in its table of exported objects, and it passes the number:
 
     ["mine", 3, ...]        an object of the sender, and its description
     ["yours", 3]            an object of the receiver
     ["library", "math.pow"] a class or builtin function that both sides have
-    ["shared", "Node"]      a class of the suite, whose instances are passed by value; `shared` lists those in use
+    ["shared", "Node"]      a class of the suite, with instances passed by value; `shared` lists the classes in use
     ["error", ...]          an exception: its number, class, arguments, attributes and text
     ["record", ...]         a named tuple
 """
@@ -30,9 +30,9 @@ from sandbox.languages._codec import Frame, FrameStream, ObjectGraph, ProtocolEr
 _MAX_TEXT_CHARS = 10_000  # of an exception
 _MAX_REFUSAL_CHARS = 1000
 WRAPPER_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__")  # as copied by functools.wraps
-_RECURSION_LIMIT = 200_000  # linked structures may have many thousand nodes, which take a few levels each
+_RECURSION_LIMIT = 200_000  # for linked structures of many thousand nodes, with a few levels each
 _LIBRARY = {"builtins": builtins, "math": math, "operator": operator}
-# Modules of the standard library whose exceptions both sides have; importing them has no side effects.
+# Modules of the standard library with exceptions; their import has no side effects.
 _ERROR_MODULES = frozenset(
     "_csv _queue argparse asyncio.exceptions binascii calendar concurrent.futures concurrent.futures._base configparser"
     " copy dataclasses decimal email.errors fractions getopt graphlib ipaddress json.decoder queue re shutil sqlite3"
@@ -71,7 +71,7 @@ class Peer(References):
     def request(self, operation: str, /, *arguments: Any, **named: Any) -> Any:
         """Execute an operation at the peer; return its result or raise its exception.
 
-        Raises RequestRefused, ProtocolError, and PeerDisconnected.
+        Also raises RequestRefused, ProtocolError, and PeerDisconnected.
         """
         self._n_requests += 1
         number = self._n_requests
@@ -95,11 +95,11 @@ class Peer(References):
             return graph.decode(reply.get("value"))
         failure = graph.decode(reply["raised"])
         if not isinstance(failure, Exception):
-            raise ProtocolError("it raises something that is not an exception")
+            raise ProtocolError("it raises a value that is not an exception")
         raise failure
 
     def serve_until(self, is_awaited: Callable[[Frame], bool]) -> Frame:
-        """Serve requests until an awaited frame arrives, and return it. Raises ProtocolError, PeerDisconnected."""
+        """Serve requests until an awaited frame, and return it. Raises ProtocolError and PeerDisconnected."""
         while True:
             frame = self._stream.receive()
             if is_awaited(frame):
@@ -145,7 +145,7 @@ class Peer(References):
         graph.add(frame.get("nodes"))
 
     def export(self, value: Any) -> int:
-        """Return the number of an object of this side, after adding it to the table of exported objects."""
+        """Add an object to the table of exported objects if it is new; return its number."""
         number = self._export_numbers.setdefault(id(value), len(self._exported))
         if number == len(self._exported):
             self._exported.append(value)
@@ -227,11 +227,11 @@ class Peer(References):
 
     @abstractmethod
     def encode_object(self, graph: ObjectGraph, value: Any) -> Any:
-        """Encode an object that is not data, a class or an exception."""
+        """Encode an object other than data, a class or an exception."""
 
     @abstractmethod
     def encode_class(self, kind: type, *, is_base: bool = False) -> list[Any]:
-        """Encode a class. is_base: whether it is the class of an exception, or the base of a class."""
+        """Encode a class. is_base: whether it is an exception's class, or the base of a class."""
 
     @abstractmethod
     def make_stand_in(self, number: int, *description: Any) -> Any:
@@ -251,7 +251,7 @@ class Peer(References):
         raise ProtocolError("it has an unknown class")
 
     def find_library_object(self, name: str) -> Any:
-        """Return the object with a name from `find_library_name`. Raises ProtocolError."""
+        """Return the library object with this qualified name. Raises ProtocolError."""
         module, _, attribute = name.rpartition(".")
         content = import_module(module) if module in _ERROR_MODULES else _LIBRARY.get(module)
         value = getattr(content, attribute, None)
@@ -260,15 +260,15 @@ class Peer(References):
         return value
 
     def register_classes(self, classes: list[Any], shared: list[Any]) -> None:
-        """Register descriptions of classes, and the names of classes whose instances are passed by value."""
+        """Register descriptions of classes, and the names of shared classes."""
 
     def describe_refusal(self, error: Exception) -> str:
-        """Return the reason why a request could not be decoded, or raise ProtocolError."""
+        """Describe a failure to decode a request, or raise ProtocolError."""
         return f"{type(error).__name__}: {error}"[:_MAX_REFUSAL_CHARS]
 
 
 def find_library_name(value: Any) -> str | None:
-    """Return the qualified name of a class or function that both sides have; None for others."""
+    """Return the qualified name of a library class or function; None for other values."""
     if not isinstance(value, type | types.BuiltinFunctionType):
         return None
     name = value.__name__
@@ -281,13 +281,14 @@ def find_library_name(value: Any) -> str | None:
 
 
 def is_data_type(kind: Any) -> bool:
-    """Return whether the tests' side may receive a library object by name: only classes of data. A test could call a
-    function with an object of the submission, which might then execute code."""
+    """Return whether an object is a class of data, the only library objects that the tests' side accepts. A test might
+    call a function with an object of the submission, which could then execute code.
+    """
     return isinstance(kind, type) and (any(kind is known for known in _DATA_TYPES) or issubclass(kind, Exception))
 
 
 def encode_plain(graph: ObjectGraph, value: Any) -> Any:
-    """Encode a numpy value, or an instance of a subclass of a plain type; return None for any other value."""
+    """Encode a numpy value, or an instance of a subclass of a plain type; None for any other value."""
     kind = type(value)
     if kind.__module__ == "numpy" and hasattr(value, "tolist"):
         return graph.encode(value.tolist())
@@ -300,7 +301,7 @@ def encode_plain(graph: ObjectGraph, value: Any) -> Any:
 
 
 def require_list(raw: Any) -> list[Any]:
-    """Return a part of a frame that must be a list. Raises ProtocolError."""
+    """Return a value if it is a list. Raises ProtocolError."""
     if type(raw) is not list:
         raise ProtocolError("one of its values is not a list")
     return raw

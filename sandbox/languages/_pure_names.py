@@ -1,4 +1,4 @@
-"""The names that a program may use for its calls to share a process; see _purity.py."""
+"""The names that a program with a shared process for its calls may use; see _purity.py."""
 
 import bisect
 import functools
@@ -22,7 +22,7 @@ _BUILTINS = set(
     " ValueError ZeroDivisionError __name__".split()
 )
 _PYTHON_CODE = {"merge", "nlargest", "nsmallest"}  # functions of heapq written in Python; the others are in C
-# Names of immutable objects, from which nothing else can be reached.
+# Names of immutable objects that lead to no other objects.
 IMMUTABLE_NAMES = frozenset(
     _BUILTINS
     | _list_public_names(math)
@@ -33,7 +33,7 @@ IMMUTABLE_NAMES = frozenset(
     | {name for name in _list_public_names(string) if isinstance(getattr(string, name), str)}
     | set("cmp_to_key date defaultdict deque maxsize partial reduce timedelta".split())
 )
-# Names of mutable objects, which a program may only call or use as decorators.
+# Names of mutable objects: a program may only call them or use them as decorators.
 CALL_ONLY_NAMES = frozenset(
     "Counter OrderedDict bisect cache classmethod copy dataclass datetime deepcopy lru_cache namedtuple property"
     " setrecursionlimit staticmethod super total_ordering".split()
@@ -64,8 +64,8 @@ ESCAPING_ATTRIBUTES = frozenset(
     for name in dir(kind)
     if not name.startswith("__")
 ) - METHODS | {"obj", "strptime"}
-# The special methods that a class may define. Others get exception classes as arguments, change the copying of an
-# object, or run when it is collected.
+# The special methods that a class may define. Others get exception classes as arguments, change copies of an object, or
+# run during garbage collection.
 SPECIAL_METHODS = frozenset(
     f"__{name}__"
     for name in "init post_init repr str len iter next reversed contains getitem setitem delitem missing call bool hash"

@@ -1,29 +1,26 @@
-"""A conservative check that a program keeps no state between calls, by any means of the language.
+"""A conservative check that a program keeps no state between calls.
 
-The calls of such a program may share a process, in which it is executed again for each call: its globals, classes,
-default values and caches are new each time. Only objects of the interpreter could carry a message to a later call:
-modules and their attributes, classes and functions of the library, files, threads, frames. So the check rejects
-any program with a part from which these might be reached or changed. A rejection costs only speed, since each call
-then has its own process.
+The calls of such a program may share a process, which executes it again for each call: its globals, classes, default
+values and caches are new each time. Only objects of the interpreter could pass data to a later call: modules and their
+attributes, classes and functions of the library, files, threads, frames. So the check rejects any program that might
+reach or change these. A rejection costs only speed, since each call then has its own process.
 
-    names        a name that the program does not define must be in IMMUTABLE_NAMES, or in CALL_ONLY_NAMES, whose
-                 objects are mutable and may only be called or used as decorators
+    names        a name that the program does not define must be in IMMUTABLE_NAMES or, as a callee or decorator, in
+                 CALL_ONLY_NAMES, whose objects are mutable
     attributes   those that the program itself sets or defines, those of METHODS, and of a module only the names above;
-                 never those that lead from objects to the interpreter or to the library (__dict__, gi_frame, mro)
+                 none that lead from objects to the interpreter or to the library (__dict__, gi_frame, mro)
     imports      only of MODULES; a module's name may appear only before a dot
-    identity     `is` only with a constant, since the interpreter keeps interned strings, whose identity could carry a
-                 message to a later call
-    limits       setrecursionlimit only at module level, since the `finally` of a suspended generator may run during a
-                 later call, when the generator is collected
-    annotations  as arguments of the library's types, only its types, constants, and classes of the program, since the
-                 library caches these arguments: an object with __eq__ could be compared with one of an earlier call
+    identity     `is` only with a constant, since the identity of interned strings could pass data to a later call
+    limits       setrecursionlimit only at module level, since the garbage collector may run the `finally` of a
+                 suspended generator during a later call
+    annotations  as arguments of the library's types, only its types, constants, and classes of the program: the library
+                 caches the arguments, and could compare an object with __eq__ with one of an earlier call
 
 The names are those of _pure_names.py. The check runs in the process that compiles the program, before any execution;
 hostile source may crash it.
 
-Side channels remain. Addresses are visible in repr(object()), hash(object()) and the order of sets of objects, and
-depend on allocations of earlier calls. They can reveal earlier inputs, but never expected values, which are not in the
-process.
+Side channels remain. repr(object()), hash(object()) and the order of sets of objects reveal addresses, which depend on
+allocations of earlier calls. They can reveal earlier inputs, but never expected values, which are not in the process.
 """
 
 import ast
@@ -46,11 +43,11 @@ _IMPURE_NODES = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await, a
 
 
 class _ImpureProgram(Exception):
-    """A part of the program is not known to be stateless."""
+    """The check cannot prove that the program is stateless."""
 
 
 def is_stateless(tree: ast.Module) -> bool:
-    """Return whether the program keeps no state between calls if it is executed again for each."""
+    """Return whether the program keeps no state between calls with an execution for each."""
     try:
         _Program(tree).check()
     except (_ImpureProgram, RecursionError):
@@ -102,7 +99,7 @@ class _Program:
         if (self._imported | self._imported_names) & bound or self._imported & self._imported_names:
             raise _ImpureProgram
         self._classes = _find_plain_classes(self._nodes, bound)
-        # Calls find MODULES without an import. A name that is bound in any scope is not analyzed further.
+        # Calls find MODULES without an import. A name with a binding in any scope does not count as a module.
         self._modules = self._imported | (MODULES - bound - self._imported_names)
         defined = find_scope_names(self._tree.body) | self._global_names
         # At module level, such a name refers to the library's object until it is assigned.
@@ -136,7 +133,7 @@ class _Program:
             self._check_node(node, defined)
 
     def _check_node(self, node: ast.AST, defined: frozenset[str]) -> None:
-        """Check a node. defined: the names in scope that the program defines itself."""
+        """Check a node. defined: the program's own names in scope."""
         if isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Load):
                 self._check_name(node.id, defined, IMMUTABLE_NAMES)
@@ -147,7 +144,7 @@ class _Program:
         elif isinstance(node, ast.Call):
             self._check_callee(node.func, defined)
             if _read_name(node.func) == "deepcopy" and not _has_single_argument(node):
-                raise _ImpureProgram  # a memo passed by the program would get a list that outlives the call
+                raise _ImpureProgram  # deepcopy would add a list to a memo, which outlives the call
             self._check_nodes([*node.args, *node.keywords], defined)
         elif isinstance(node, ast.AugAssign):
             if isinstance(node.target, ast.Name):
@@ -220,7 +217,7 @@ class _Program:
     def _check_function(
         self, node: ast.FunctionDef | ast.Lambda, defined: frozenset[str], enclosing: frozenset[str]
     ) -> None:
-        """Check a function. enclosing: the program's names in scope in its body, besides those that it binds."""
+        """Check a function. enclosing: the program's names in scope in its body, besides its own."""
         parameters = node.args
         arguments = [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs]
         arguments += [argument for argument in (parameters.vararg, parameters.kwarg) if argument is not None]
@@ -264,7 +261,7 @@ class _Program:
 
 
 def _compares_identity(node: ast.AST) -> bool:
-    """Return whether a node compares identities without None, True or False on either side."""
+    """Return whether a node is an identity comparison without None, True or False on either side."""
     if not isinstance(node, ast.Compare):
         return False
     values = [node.left, *node.comparators]
@@ -291,7 +288,7 @@ def _is_special(name: str) -> bool:
 
 
 def _find_plain_classes(nodes: Iterable[ast.AST], bound: set[str]) -> set[str]:
-    """Return the names that the program binds only by class statements that create plain classes."""
+    """Return the names that the program binds only to plain classes, by class statements."""
     names: set[str] = set()
     others: set[str] = set()
     for node in nodes:
@@ -305,8 +302,9 @@ def _find_plain_classes(nodes: Iterable[ast.AST], bound: set[str]) -> set[str]:
 
 
 def _makes_class(node: ast.ClassDef, bound: set[str]) -> bool:
-    """Return whether a class statement creates a class, without decorators or bases of the program, which could return
-    anything."""
+    """Return whether a class statement creates a class: its decorators and bases, which could return any object, are
+    not the program's.
+    """
     allowed = {"dataclass", "total_ordering"} - bound
     decorators = [one.func if isinstance(one, ast.Call) and not one.args else one for one in node.decorator_list]
     return all(isinstance(one, ast.Name) and one.id in allowed for one in decorators) and all(
@@ -314,9 +312,9 @@ def _makes_class(node: ast.ClassDef, bound: set[str]) -> bool:
     )
 
 
-_LIBRARY_NAMES: set[str] = set()  # all names that programs find without defining them; see set_library_names
+_LIBRARY_NAMES: set[str] = set()  # names with a value before any definition of the program
 
 
 def set_library_names(names: Iterable[str]) -> None:
-    """Set the names that programs find without defining them."""
+    """Set the names that have a value before any definition of the program."""
     _LIBRARY_NAMES.update(names)

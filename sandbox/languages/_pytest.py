@@ -1,4 +1,4 @@
-"""A minimal pytest for tests of submissions: raises, approx, fail, skip, and fixtures and marks without effect."""
+"""A minimal pytest for tests of submissions: raises, approx, fail, skip; fixtures and marks have no effect."""
 
 import math
 import re
@@ -45,7 +45,7 @@ class _Raises:
 
 
 def raises(expected_exception: Any, *arguments: Any, match: Any = None, **named: Any) -> Any:
-    """Expect an exception in a `with` block, or from a function called with the arguments."""
+    """Expect an exception in a `with` block, or from a call of a function with the arguments."""
     expectation = _Raises(expected_exception, match)
     if not arguments:
         return expectation

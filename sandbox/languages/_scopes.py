@@ -8,7 +8,7 @@ _SCOPES = (ast.FunctionDef, ast.Lambda, ast.ClassDef)
 
 
 def find_bound_names(node: ast.AST) -> set[str]:
-    """Return the names that a node itself binds, other than by an import."""
+    """Return the names that a node itself binds, without imports."""
     match node:
         case ast.FunctionDef() | ast.ClassDef():
             return {node.name}
@@ -22,13 +22,14 @@ def find_bound_names(node: ast.AST) -> set[str]:
 
 
 def find_scope_names(body: Iterable[ast.AST]) -> set[str]:
-    """Return the names that these statements bind in their own scope, other than by imports."""
+    """Return the names that these statements bind in their own scope, without imports."""
     return {name for node in walk_scope(body) for name in find_bound_names(node)}
 
 
 def walk_scope(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Yield the nodes in the scope of these statements, without the scopes of functions, classes and comprehensions,
-    except for names that comprehensions assign by `:=`."""
+    """Yield the nodes in the scope of these statements. Excludes the scopes of functions, classes and comprehensions,
+    but not names that comprehensions assign by `:=`.
+    """
     pending = [(node, False) for node in body]
     while pending:
         node, is_inner = pending.pop()

@@ -1,6 +1,6 @@
 """The submission's side of statement tests: executes the requests of the tests' process.
 
-This runs in the submission's process, which may have replaced any part of it, so replies are untrusted.
+This runs in the submission's process, which may replace any code here, so replies are untrusted.
 """
 
 import builtins
@@ -14,7 +14,7 @@ from typing import Any
 from sandbox.languages._codec import FrameStream, ObjectGraph, PeerDisconnected
 from sandbox.languages._peer import WRAPPER_ATTRIBUTES, Peer, encode_plain, find_library_name, is_data_type
 
-# Named as in POLICIES of _guard.py; looked up before a program can replace them.
+# By name in POLICIES of _guard.py; looked up before a program can replace them.
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     **vars(builtins),
     **vars(operator),
@@ -33,7 +33,7 @@ _FRAMES_OF_CALLBACK = 10  # frames of this module between a function of the test
 
 
 class _Foreign:
-    """An opaque object of the tests' side, neither data nor a function; the submission can only pass it back."""
+    """An opaque object of the tests' side, neither data nor a function; the submission can only return it."""
 
 
 class SubmissionPeer(Peer):
@@ -50,7 +50,7 @@ class SubmissionPeer(Peer):
         self._class_numbers: dict[type, int] = {}  # of classes that were described
 
     def serve(self) -> None:
-        """Serve until the other side disconnects. SystemExit ends the process, as it would end the program."""
+        """Serve until the other side disconnects. SystemExit of the program ends the process."""
         with contextlib.suppress(PeerDisconnected):
             self.serve_until(lambda frame: False)
 
@@ -97,7 +97,7 @@ class SubmissionPeer(Peer):
         return self.get_shared_class(parts[0]) if tag == "shared" else super().decode(graph, tag, parts)
 
     def make_stand_in(self, number: int, *description: Any) -> Any:
-        """Create the stand-in for an object of the tests' side: for a function, a callable that forwards to it."""
+        """Create the stand-in for an object of the tests' side; for a function, it forwards calls."""
         if number in self._imported:
             return self._imported[number]
         if not description:

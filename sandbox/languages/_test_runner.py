@@ -1,7 +1,6 @@
 """The tests' side of statement tests: runs them, and forwards operations to the submission's process.
 
-This process belongs to the suite. It holds the tests, which the submission must not see, and parses untrusted frames of
-the submission.
+This process belongs to the suite. It holds the tests, which are secret, and parses untrusted frames of the submission.
 """
 
 import sys
@@ -24,9 +23,9 @@ from sandbox.languages._guard import (
 )
 from sandbox.languages._peer import WRAPPER_ATTRIBUTES, Peer, encode_plain, find_library_name, is_data_type
 
-MODULE = "tests"  # the name of the module in which the tests run
-FILE = "<test>"  # the name of the file that holds a test
-_MAX_ITERATOR = 1_000_000  # items of an iterator that is passed as an argument
+MODULE = "tests"  # name of the tests' module
+FILE = "<test>"  # name of a test's file
+_MAX_ITERATOR = 1_000_000  # items of an iterator among the arguments
 _RECURSION_LIMIT = 200_000
 _MAX_CLASSES = 10_000
 
@@ -65,7 +64,7 @@ class TestsPeer(Peer):
 
         classes   the names of tested classes
         """
-        for value in list(self._namespace.values()):  # classes of the preamble, which the submission has, too
+        for value in list(self._namespace.values()):  # share the preamble's classes, which the submission has, too
             if isinstance(value, type):
                 self.get_shared_name(value)
         found = self.request("names")
@@ -74,7 +73,7 @@ class TestsPeer(Peer):
         likely = classes or [name for name in found if name[:1].isupper()]  # a suite need not list its classes
         for kind in self._classes.values():  # bases precede their subclasses
             names = {name for name, value in found.items() if value is kind}
-            # A class that also serves as a function counts as a function.
+            # A class that is also in place of a function counts as a function.
             kind.__kind__.is_tested = bool(names) and names.issubset(classes)
             kind.__kind__.is_named = (bool(names) and names.issubset(likely)) or _has_named_base(kind)
         return found
@@ -203,7 +202,7 @@ def run(
     report_fd: int,
     stream: FrameStream,
 ) -> NoReturn:
-    """Run the tests, and end this process.
+    """Run the tests, and exit.
 
     setup       code that runs before the tests, after `preamble`
     preamble    code that runs first
@@ -268,7 +267,7 @@ class _Solution(types.ModuleType):
 
 
 def _describe_error(error: BaseException, source: str = "") -> str:
-    """Return the type and text of an exception, with the line of the test that raised it."""
+    """Describe an exception by its type, text, and line of the test."""
     try:
         text = "".join(traceback.format_exception_only(error)).strip()
     except Exception:  # __str__ can be the test's own code, and raise anything

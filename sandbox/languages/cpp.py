@@ -16,7 +16,7 @@ EXECUTABLE = True
 CALLABLE = False
 
 _COMPILER = "/usr/bin/g++"
-# With TESTSYS, checkers that use testlib.h report partial credit by their exit status.
+# With TESTSYS, checkers with testlib.h report partial credit by their exit status.
 _OPTIONS = "-std=c++17 -O2 -static -pipe -fmax-errors=20 -DONLINE_JUDGE -DTESTSYS -fno-use-linker-plugin".split()
 _TOOLS = "g++ as ld".split()
 _FOLDERS = "/usr/include /usr/local/include /usr/lib/gcc /usr/libexec/gcc /usr/lib/*-linux-gnu* /usr/lib64".split()
@@ -37,7 +37,7 @@ def toolchain() -> list[str]:
 
 
 def warm() -> None:
-    """Do nothing, since programs share nothing with the zygote."""
+    """Do nothing, since programs share no objects with the zygote."""
 
 
 def prepare(path: str) -> None:
@@ -45,10 +45,10 @@ def prepare(path: str) -> None:
 
 
 def compile_source(source: bytes, path: str) -> bytes:
-    """Return the executable of a program.
+    """Compile a program to an executable.
 
-    Raises SystemExit if g++ rejects the program (the reason is on stderr), ChildProcessError if a process of g++ was
-    killed, and OSError if g++ cannot start.
+    Raises SystemExit if g++ rejects the program (the reason is on stderr), ChildProcessError if SIGKILL ended a process
+    of g++, and OSError if g++ cannot start.
     """
     plan = _plan(path)
     reader, writer = os.pipe()
@@ -64,8 +64,9 @@ def compile_source(source: bytes, path: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The commands that g++ would execute. This module runs them itself to get their exit statuses, which g++ reports
-    only as text that a program can forge in a compiler message."""
+    """The commands that g++ would execute. This module executes them for their exit statuses: g++ reports these as
+    text, which a program can forge in a compiler message.
+    """
 
     compiler: list[str]
     assembler: list[str]
@@ -83,7 +84,7 @@ def _plan(path: str) -> _Plan:
         compiler, assembler, linker = commands
         between = assembler[assembler.index("-o") + 1]
     except ValueError:
-        raise OSError(f"g++ names other steps than compiler, assembler and linker: {commands}") from None
+        raise OSError(f"g++ -### prints {commands}, expected a compiler, an assembler and a linker") from None
     compiler, assembler, linker = (
         [_OBJECT_FILE if word == between else word for word in command] for command in commands
     )
@@ -97,14 +98,13 @@ def _start(command: list[str], streams: dict[int, int]) -> int:
 
 
 def _wait_for(*processes: int) -> None:
-    """Wait until the processes exit. Raises ChildProcessError if one was killed by SIGKILL, and SystemExit if one
-    failed."""
+    """Wait until the processes exit. Raises ChildProcessError if SIGKILL ended one, and SystemExit if one failed."""
     ends = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes]
     if -signal.SIGKILL in ends:
-        raise ChildProcessError("a part of the compiler was killed")
+        raise ChildProcessError("SIGKILL ended a process of the compiler")
     for end in ends:
         if end < 0:
-            os.write(2, f"a part of the compiler ended by {signal.Signals(-end).name}\n".encode())
+            os.write(2, f"{signal.Signals(-end).name} ended a process of the compiler\n".encode())
     if any(ends):
         raise SystemExit(1)
 
@@ -112,11 +112,11 @@ def _wait_for(*processes: int) -> None:
 def run(artifact: int, arguments: list[str]) -> int:
     """Become the program. Returns an exit status only if that fails, with the reason on stderr."""
     hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
-    if hard == resource.RLIM_INFINITY:  # otherwise each thread's stack is as large as the main thread's limit
+    if hard == resource.RLIM_INFINITY:  # otherwise each thread's stack would be as large as the main thread's limit
         resource.setrlimit(resource.RLIMIT_STACK, (hard, hard))
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it, and unlimited output would run until the timeout
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it, so endless output would run until the timeout
     try:
         os.execve(artifact, [_EXECUTABLE_FILE, *arguments], os.environ)
     except OSError as error:
-        os.write(2, f"the executable cannot be started: {error}".encode())
+        os.write(2, f"the executable cannot start: {error}".encode())
     return 127

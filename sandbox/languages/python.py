@@ -1,8 +1,8 @@
-"""Python, in the interpreter of the zygote. The artifact is a byte that tells whether the program is stateless
-(_purity.py), followed by the marshalled code object.
+"""Python, in the interpreter of the zygote. The artifact is one byte, 1 for a stateless program (_purity.py), and the
+marshalled code object.
 
-A program runs as `__main__` of its own process: real descriptors 0, 1 and 2, its own file as argv[0], and exit status,
-atexit handlers, waiting for threads and flushing as with `python solution.py`.
+A program runs as `__main__` of its own process, as with `python solution.py`: with descriptors 0, 1 and 2, its file as
+argv[0], exit status, atexit handlers, waits for threads and flushes.
 """
 
 import _thread
@@ -35,7 +35,7 @@ SELF_TEST = "print(sum(map(int, input().split())))"
 EXECUTABLE = False
 CALLABLE = True
 
-# The modules that LiveCodeBench imports before a solution with calls; solutions in datasets rely on them.
+# LiveCodeBench imports these modules before a solution with calls, and solutions in datasets require them.
 _STAR_IMPORTS = (
     "string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys"
     " json builtins typing"
@@ -49,10 +49,10 @@ _HEADER_BYTES = 8  # length before each list of arguments
 _TIMEOUT_FACTOR, _TIMEOUT_SECONDS = 2, 0.1
 # The time limit of forked calls: a multiple of the program's execution time, with a maximum in seconds.
 _GROWTH_FACTOR, _MAX_SECONDS = 4, 1.0
-_SLOW_SECONDS = 0.003  # a program that takes longer to execute is executed once, and forked for each call
+_SLOW_SECONDS = 0.003  # execution time above which a program is executed only once, and forked for each call
 _FRAMES_BELOW = 6  # frames of this module below a program, added to its recursion limit
-# Exit statuses of a Python referee that raised an exception, or EOFError, because the submission's output ended early.
-# testlib uses neither, so the judge need not parse stderr.
+# Exit statuses of a Python referee that raised an exception, or EOFError at the end of the submission's output. testlib
+# uses neither, so the judge need not parse stderr.
 REFEREE_CRASHED, REFEREE_HIT_EOF = 170, 171
 _FRAMES_OF_SERVER = 10  # frames of this module below a function that the tests call
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.items()))  # == compares them as sets
@@ -60,14 +60,14 @@ _ATOMS = frozenset([int, float, str, bool, type(None)])
 
 
 def _make_call_builtins() -> dict[str, Any]:
-    """Return the imported names and the builtins. In the globals, `operator.add` would count as the program's `add`."""
+    """Return the imported names and the builtins. As globals, they would count as the program's functions."""
     names: dict[str, Any] = {}
     exec("".join(f"from {module} import *\nimport {module}\n" for module in _STAR_IMPORTS), names)
     return {**names, **vars(builtins)}
 
 
 _builtins: dict[str, Any] = {}  # builtins of calls; filled in the zygote
-_test_runner: list[types.ModuleType] = []  # the module that runs tests, in the zygotes of referees
+_test_runner: list[types.ModuleType] = []  # the module _test_runner, in the zygotes of referees
 _program: types.ModuleType  # pristine in the zygote; each child has its own copy
 
 
@@ -77,13 +77,13 @@ def toolchain() -> list[str]:
 
 
 def warm() -> None:
-    """Create the builtins of calls."""
+    """Create the builtins for calls."""
     _builtins.update(_make_call_builtins())
     _purity.set_library_names(_builtins)
 
 
 def prepare(path: str) -> None:
-    """Create the initial state of every program."""
+    """Create the initial module of every program, and set up the interpreter for it."""
     global _program
     _program = types.ModuleType("__main__")  # not earlier, since gc.freeze() would make it permanent
     vars(_program).update(__file__=path, __builtins__=builtins, __cached__=None)
@@ -99,7 +99,7 @@ def prepare(path: str) -> None:
 
 
 def compile_source(source: bytes, path: str) -> bytes:
-    """Return the marshalled code object. Raises SyntaxError or ValueError.
+    """Return the artifact of a program. Raises SyntaxError or ValueError.
 
     Call it only in a child, since it may exhaust memory or the C stack.
     """
@@ -138,14 +138,15 @@ def run(artifact: bytes, arguments: list[str]) -> int:
         if _test_runner and not isinstance(error, SystemExit):
             crashed = REFEREE_HIT_EOF if isinstance(error, EOFError) else REFEREE_CRASHED
     finished = _finish(status)
-    if _test_runner and finished != status:  # its output could not be flushed, and 120 would mean partial credit
+    if _test_runner and finished != status:  # its flush failed, and 120 would mean partial credit
         crashed = crashed or REFEREE_CRASHED
     return crashed or finished
 
 
 def call(artifact: bytes, entry_point: str, result_fd: int) -> int:
-    """Call entry_point with the JSON list of arguments on stdin, and write the encoded result to descriptor
-    `result_fd`. Returns the exit status."""
+    """Call entry_point with the JSON list of arguments on stdin, and write the encoded result to result_fd. Returns the
+    exit status.
+    """
     arguments = json.loads(_read_stdin())
     namespace = _prepare_namespace()
     namespace["__builtins__"] = _builtins
@@ -154,7 +155,7 @@ def call(artifact: bytes, entry_point: str, result_fd: int) -> int:
     try:
         exec(_load_code(artifact), namespace)
         _write(result_fd, dumps(to_json(_find_function(namespace, entry_point)(*arguments)), check_circular=False))
-        return 0  # the value has been written; skip the program's cleanup
+        return 0  # without the program's cleanup
     except BaseException as error:
         return _report(error) or 1  # SystemExit(0) without a value is not a success
     finally:
@@ -171,8 +172,8 @@ def _find_function(namespace: dict[str, Any], entry_point: str) -> Any:
 
 
 def call_each(artifact: bytes, entry_point: str, result_fd: int, max_seconds: float) -> int:
-    """Call entry_point with one list of arguments after the other, until max_seconds of CPU time are used. For each
-    call that returns, write a line to descriptor `result_fd`: its CPU seconds and the encoded value. Returns 0.
+    """Call entry_point with one list of arguments after the other, for up to max_seconds of CPU time. For each call
+    that returns, write a line to result_fd: its CPU seconds and the encoded value. Returns 0.
 
     The program must satisfy `may_share_process`. stdin has the length in bytes and the JSON of each list. Each call
     gets a freshly executed program. A call that fails, or takes far longer than max_seconds, ends the process without a
@@ -213,16 +214,11 @@ def call_each(artifact: bytes, entry_point: str, result_fd: int, max_seconds: fl
 
 
 def _call_in_forks(
-    namespace: dict[str, Any],
-    entry_point: str,
-    source: int,
-    returned: int,
-    executed_seconds: float,
-    max_seconds: float,
+    namespace: dict[str, Any], entry_point: str, source: int, returned: int, executed_seconds: float, max_seconds: float
 ) -> None:
     """Make the calls of `call_each`, each in a fork of this process."""
     offset, used = 0, 0.0
-    gc.freeze()  # so that no collection in a fork writes to shared pages
+    gc.freeze()  # a collection in a fork must not write to shared pages
     while (head := os.pread(source, _HEADER_BYTES, offset)) and used < max_seconds:
         length = int.from_bytes(head, "little")
         child = os.fork()
@@ -244,7 +240,7 @@ def _call_in_forks(
 
 
 def _make_fresh_namespace(initial: dict[str, Any]) -> dict[str, Any]:
-    """Create the program's module, `solution` and `__main__` in sys.modules; return its namespace."""
+    """Create the program's module, named `solution` and `__main__`; return its namespace."""
     program = types.ModuleType("solution")
     vars(program).update(initial)
     sys.modules["solution"] = sys.modules["__main__"] = program
@@ -252,8 +248,7 @@ def _make_fresh_namespace(initial: dict[str, Any]) -> dict[str, Any]:
 
 
 def evaluate(artifact: bytes, preamble: bytes, result_fd: int) -> int:
-    """Evaluate the call on stdin, which the judge has checked, and write its encoded value to descriptor `result_fd`.
-    Returns the exit status.
+    """Evaluate the call on stdin, and write its encoded value to result_fd. Returns the exit status.
 
     preamble   the artifact of the code that runs first, in the same namespace
     """
@@ -293,7 +288,7 @@ def serve(artifact: bytes, preamble: bytes, names: list[str]) -> int:
 
 
 def warm_for_tests() -> None:
-    """Preload the modules that the tests' processes need."""
+    """Preload the modules for the tests' processes."""
     import_module("unittest")
     _test_runner.append(import_module("sandbox.languages._test_runner"))
 
@@ -301,14 +296,14 @@ def warm_for_tests() -> None:
 def run_tests(
     artifact: bytes, preamble: bytes, statements: str, names: tuple[str, ...], classes: tuple[str, ...], report: int
 ) -> int:
-    """Run tests of the submission connected to stdin and stdout, and write a report to descriptor `report`. Does not
-    return.
+    """Run tests of the submission connected to stdin and stdout, and write a report. Does not return.
 
     artifact    compiled code that runs before the tests, after `preamble`
     preamble    compiled code that runs first
     statements  the tests
     names       the submission's names that the tests use
     classes     the classes among `names`
+    report      descriptor of the report's file
     """
     (test_runner,) = _test_runner
     stream = _take_streams()
@@ -343,7 +338,7 @@ def _empty_stdin() -> None:
 
 
 def _prepare_namespace() -> dict[str, Any]:
-    """Return the program's namespace, with the name of a module, so that `if __name__ == "__main__"` does not run."""
+    """Return the program's namespace, for a module `solution`, where `if __name__ == "__main__"` is false."""
     _program.__name__ = "solution"
     sys.modules["solution"] = _program
     return vars(_program)
@@ -358,11 +353,11 @@ def _write(descriptor: int, text: str) -> None:
 def to_json(value: Any, is_literal: bool = False) -> Any:
     """Encode a value as JSON: lists and atoms unchanged, any other container as a one-key object.
 
-    Encodes only the underlying data, without calling an overridden __eq__, __repr__ or __int__. Raises TypeError for
-    anything that is not plain data.
+    Encodes only the underlying data: calls no overridden __eq__, __repr__ or __int__. Raises TypeError for other than
+    plain data.
 
-    is_literal  whether to encode all values of Python literals, fractions and decimals; anything else then becomes an
-                object that equals nothing
+    is_literal  whether to encode all values of Python literals, fractions and decimals, and any other value as an
+                object that equals no other
     """
     kind = type(value)
     if kind in _ATOMS:
@@ -414,7 +409,7 @@ def _report(error: BaseException) -> int:
 
 
 def _cut_to_last_frames(trace: types.TracebackType | None) -> types.TracebackType | None:
-    """Return the innermost thousand frames, since Python 3.13 takes seconds to print 50,000 of an endless recursion."""
+    """Return the innermost thousand frames: Python 3.13 takes seconds to print 50,000 of an endless recursion."""
     ahead = trace
     for _ in range(1000):
         if ahead is None:
@@ -428,8 +423,8 @@ def _cut_to_last_frames(trace: types.TracebackType | None) -> types.TracebackTyp
 def _finish(status: int) -> int:
     """Finish like `python` after the last line, and return the exit status.
 
-    Wait for threads, run atexit handlers, flush, release the program's objects (which runs destructors and flushes open
-    files), and flush again. The interpreter is not finalized, since that would write to every page shared with the
+    Waits for threads, runs atexit handlers, flushes, releases the program's objects (which runs destructors and flushes
+    open files), and flushes again. Does not finalize the interpreter, which would write to every page shared with the
     zygote.
     """
     global _program
@@ -440,14 +435,14 @@ def _finish(status: int) -> int:
         status = status or 1
     atexit._run_exitfuncs()
     status = _flush(getattr(sys, "stdout", None), getattr(sys, "stderr", None)) or status
-    gc.collect()  # while all objects are reachable; this orders files for flushing
+    gc.collect()  # before the release of objects, so that files flush in order
     sys.modules.pop("__main__", None)
     sys.stdout, sys.stderr = getattr(sys, "__stdout__", None), getattr(sys, "__stderr__", None)
     program = weakref.ref(_program)
     del _program
-    gc.collect()  # destructors can still use the globals; the zygote's objects are frozen, and not traversed
+    gc.collect()  # destructors can still use the globals; skips the zygote's frozen objects
     remaining = program()
-    if remaining is not None:  # there are other references to the module
+    if remaining is not None:  # through other references to the module
         for name in vars(remaining).keys() - {"__builtins__"}:
             setattr(remaining, name, None)
         gc.collect()
@@ -456,7 +451,7 @@ def _finish(status: int) -> int:
 
 
 def _flush(*streams: Any) -> int:
-    """Flush the streams. Return 0 or, like `python`, 120 if that fails."""
+    """Flush the streams; return 0 or, like `python`, 120 if that fails."""
     status = 0
     for stream in streams:
         try:

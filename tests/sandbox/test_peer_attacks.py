@@ -66,9 +66,9 @@ ON_THE_WIRE: dict[str, tuple[tuple[str, str], str]] = {
     "a change of an object of a later node": ((f"{REPLY}def f(x): reply(value=1, nodes=[['list']], changed=[[2, ['list', 1]]])", "f([1])"), "not given"),
     "a change that is none": ((f"{REPLY}def f(x): reply(value=1, changed=[3])", "f([1])"), "not given"),
     "an attribute that hides a method": (
-        (f"{REPLY}def f(x): reply(value=['node', 0], nodes=[['instance', 'Node', 'is_root', True]])", "assert f(Node()).is_root"), "hide a part of the class"),
+        (f"{REPLY}def f(x): reply(value=['node', 0], nodes=[['instance', 'Node', 'is_root', True]])", "assert f(Node()).is_root"), "hide code of the class"),
     "the class of an instance": (
-        (f"{REPLY}def f(x): reply(value=['node', 0], nodes=[['instance', 'Node', '__class__', 1]])", "assert f(Node()).val"), "hide a part of the class"),
+        (f"{REPLY}def f(x): reply(value=['node', 0], nodes=[['instance', 'Node', '__class__', 1]])", "assert f(Node()).val"), "hide code of the class"),
     "a type as an attribute": (
         (f"{REPLY}def f(x): reply(value=['node', 0], nodes=[['instance', 'Node', 'equals', ['library', 'builtins.bool']]])", "assert f(Node()).equals(77)"), "act as a method"),
     "a named tuple with a type": (answer("['record', 'P', ['equals'], ['library', 'builtins.bool']]", "assert f(3).equals(77)"), "act as a method"),
