@@ -1,7 +1,7 @@
 """The Sandbox and its queue, shared by all front ends, in one event loop.
 
-A front end calls the methods of its Session; see link.py. It numbers its requests; the dispatcher calls `respond` once
-for each number, unless the front end cancels it first.
+A front end numbers its requests and calls the methods of its Session over a Link. The dispatcher calls `respond` once
+for each number, unless the front end cancels the request first.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from typing import Any
 from sandbox.box import Sandbox
 from sandbox.errors import Cancelled, SandboxError, error_code
 from sandbox.request import Request
-from sandbox.service.fair_queue import FairQueue, Turn
+from sandbox.service.fair_queue import FairQueue, QueueEntry
 from sandbox.service.link import Link
 from sandbox.service.prometheus import ServiceMetrics
 from sandbox.service.service_errors import (
@@ -32,12 +32,12 @@ from sandbox.service.settings import ServiceSettings
 
 log = logging.getLogger(__name__)
 
-_PREFETCH = 2  # turns in addition to one per worker, at most as many, so that no worker is idle
+_PREFETCH = 2  # maximum number of requests at the Sandbox in excess of its workers, so that none is idle
 
 
 @dataclass(eq=False, slots=True)
-class _Job(Turn):
-    """A request of a front end, and its turn."""
+class _Job(QueueEntry):
+    """A request of a front end."""
 
     session: "Session" = field(kw_only=True)
     number: int = field(kw_only=True)
@@ -57,7 +57,7 @@ class _Job(Turn):
 
 
 class ServiceDispatcher:
-    """Schedules the requests of all front ends on the Sandbox, and updates the metrics."""
+    """A scheduler of the requests of all front ends on the Sandbox, with metrics."""
 
     def __init__(self, box: Sandbox, settings: ServiceSettings) -> None:
         self.box = box
@@ -68,33 +68,33 @@ class ServiceDispatcher:
         self._responses: deque[tuple[_Job, Any]] = deque()  # from the threads of the Sandbox
         self._is_scheduled = False
 
-    def make_room(self, client: str) -> None:
-        """Make room in the queue for a request of this client; see FairQueue. Raises TooManyRequests, ShuttingDown."""
-        if (job := self.queue.make_room(client)) is not None:
+    def admit(self, client: str) -> None:
+        """Admit a request of this client, and reject the request evicted for it. Raises as FairQueue.admit does."""
+        if (job := self.queue.admit(client)) is not None:
             job.respond(TooManyRequests(self.queue.retry_after_seconds()))
 
-    def enter(self, job: _Job, timeout_seconds: float | None) -> None:
-        """Start or queue a request. Raises as make_room does."""
+    def execute(self, job: _Job, timeout_seconds: float | None) -> None:
+        """Start or queue a request. Raises as `admit` does."""
         if not job.admitted:
-            self.make_room(job.client)
-        if self.queue.enter(job):
-            self._begin(job)
+            self.admit(job.client)
+        if self.queue.add(job):
+            self._start(job)
         elif timeout_seconds is not None:
             job.deadline = self.loop.call_later(timeout_seconds, self._time_out, job)
 
-    def leave(self, job: _Job) -> None:
+    def cancel(self, job: _Job) -> None:
         """Kill the program of a request, or remove it from the queue."""
         job.cancel_deadline()
         if not job.start_time:
-            self.queue.leave(job)
+            self.queue.remove(job)
         elif job.cancel is not None:
             job.cancel()
 
     def _time_out(self, job: _Job) -> None:
-        self.queue.leave(job)
+        self.queue.remove(job)
         job.respond(QueueTimeout(self.queue.retry_after_seconds()))
 
-    def _begin(self, job: _Job) -> None:
+    def _start(self, job: _Job) -> None:
         job.cancel_deadline()
         self.metrics.queue_seconds.observe(job.start_time - job.arrival_time)
         try:
@@ -103,7 +103,7 @@ class ServiceDispatcher:
             self._take_response(job, error)
 
     def _take_response(self, job: _Job, response: Any) -> None:
-        """Accept a response, from any thread."""
+        """Queue a response for the event loop. Thread-safe."""
         self._responses.append((job, response))
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -114,9 +114,8 @@ class ServiceDispatcher:
         while self._responses:
             job, response = self._responses.popleft()
             seconds = time.monotonic() - job.start_time
-            following = self.queue.end(job)
-            if following is not None:
-                self._begin(following)
+            if (following := self.queue.finish(job)) is not None:
+                self._start(following)
             job.respond(self._to_response(response, seconds))
 
     def _to_response(self, response: Any, seconds: float) -> Any:
@@ -140,9 +139,8 @@ class ServiceDispatcher:
         return response
 
     def abort_requests(self) -> bool:
-        """Fail all requests: reject the queued ones, and kill the programs of the others. Return whether there were
-        any."""
-        waiting = self.queue.drop_waiting()
+        """Reject all waiting requests and kill the running programs; return whether there were any."""
+        waiting = self.queue.drain()
         for job in waiting:
             job.respond(ShuttingDown())
         threading.Thread(target=self.box.close).start()  # in a thread, since closing waits for the workers
@@ -150,7 +148,7 @@ class ServiceDispatcher:
 
 
 class Session:
-    """The requests of one front end."""
+    """The requests of one front end, and the methods that it calls over the link."""
 
     def __init__(
         self, dispatcher: ServiceDispatcher, on_ready: Callable[[], object], on_end: Callable[[], object]
@@ -163,7 +161,7 @@ class Session:
             "ready": on_ready,
             "execute": self._execute,
             "cancel": self._cancel,
-            "make_room": self._make_room,
+            "admit": self._admit,
             "reserve": self._reserve,
             "release": self._release,
             "count": self._count,
@@ -175,25 +173,21 @@ class Session:
     def _execute(
         self, number: int, client: str, request: Request[Any], timeout_seconds: float | None, admitted: bool
     ) -> None:
-        """Respond with the result, or a ServiceError.
-
-        timeout_seconds  maximum time in the queue; None for no limit
-        admitted         see Turn
-        """
+        """Respond with the result, or a ServiceError. timeout_seconds: maximum time in the queue; None for no limit."""
         job = self.jobs[number] = _Job(client, admitted, session=self, number=number, request=request)
         try:
-            self._dispatcher.enter(job, timeout_seconds)
+            self._dispatcher.execute(job, timeout_seconds)
         except ServiceError as refusal:
             job.respond(refusal)
 
     def _cancel(self, number: int) -> None:
         """Cancel a request; it gets no response."""
         if (job := self.jobs.pop(number, None)) is not None:
-            self._dispatcher.leave(job)
+            self._dispatcher.cancel(job)
 
-    def _make_room(self, number: int, client: str) -> None:
-        """Respond with None, or a ServiceError if the queue has no room for this client."""
-        self._respond(number, lambda: self._dispatcher.make_room(client))
+    def _admit(self, number: int, client: str) -> None:
+        """Respond with None, or a ServiceError if the queue is full or draining."""
+        self._respond(number, lambda: self._dispatcher.admit(client))
 
     def _reserve(self, number: int, client: str, n_bytes: int) -> None:
         """Reserve bytes for a body until `release`; respond with None, or TooManyRequests."""
@@ -212,19 +206,19 @@ class Session:
         self._dispatcher.metrics.responses.labels(path, status).inc()
 
     def _describe(self, number: int) -> None:
-        """Respond with the properties of the Sandbox, and its load."""
+        """Respond with the properties and load of the Sandbox."""
         box, queue = self._dispatcher.box, self._dispatcher.queue
         about = {
             "workers": box.workers,
             "layers": box.layers,
             "packages": [asdict(package) for package in box.packages],
-            "waiting": queue.waiting,
+            "waiting": queue.n_waiting,
             "running": queue.n_running,
         }
         self.link.call("respond", number, about)
 
     def _send_metrics(self, number: int) -> None:
-        """Respond with the metrics, after processing the counts that other front ends have already sent."""
+        """Respond with the metrics, after the counts that other front ends have already sent."""
         loop, metrics = self._dispatcher.loop, self._dispatcher.metrics
         loop.call_soon(lambda: self.link.call("respond", number, metrics.encode()))
 
@@ -245,21 +239,21 @@ class Session:
 
 
 class ByteBudget:
-    """A budget for the bytes of large bodies of open requests; one client may use half of `max_bytes`."""
+    """A memory budget for large request bodies; one client may use half of `max_bytes`."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._by_client = Counter[str]()
 
     def acquire(self, client: str, n_bytes: int) -> None:
-        """Reserve bytes. Raises TooManyRequests if that exceeds the budget, unless nothing else is reserved."""
+        """Reserve bytes. Raises TooManyRequests beyond the budget, unless nothing else is reserved."""
         total, own = self._by_client.total() + n_bytes, self._by_client[client] + n_bytes
         if total > n_bytes and (total > self._max_bytes or own > self._max_bytes // 2):
             raise TooManyRequests(1, "the service holds too many bytes of open requests")
         self._by_client[client] = own
 
     def release(self, client: str, n_bytes: int) -> None:
-        """Release bytes that this client has reserved."""
+        """Release reserved bytes."""
         self._by_client[client] -= n_bytes
         if not self._by_client[client]:
             del self._by_client[client]

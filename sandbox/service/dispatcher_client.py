@@ -13,7 +13,7 @@ from sandbox.service.service_errors import ClientDisconnected, ServiceError
 class Client(Protocol):
     """The sender of a request."""
 
-    client: str
+    client: str  # its key
 
     def disconnect_future(self) -> "asyncio.Future[None]":
         """Return a future that completes when the client disconnects."""
@@ -24,7 +24,7 @@ class DispatcherClient:
 
     workers   number of concurrent programs
     on_drain  called when the service starts to drain
-    on_end    called when the dispatcher has exited
+    on_end    called when the dispatcher exits
     """
 
     def __init__(self, workers: int, on_drain: Callable[[], object], on_end: Callable[[], object]) -> None:
@@ -45,7 +45,9 @@ class DispatcherClient:
         timeout_seconds: float | None = None,
         admitted: bool = False,
     ) -> Response:
-        """Execute a request and return the response. If its client disconnects, cancel it, which kills its program.
+        """Execute a request and return the response; cancel it if its client disconnects.
+
+        admitted   whether it is part of an admitted batch
 
         Raises a ServiceError, or ClientDisconnected.
         """
@@ -59,18 +61,18 @@ class DispatcherClient:
                 self.link.call("cancel", number)
         if not response_future.done():
             raise ClientDisconnected
-        result: Response = _result(response_future.result())
+        result: Response = _unwrap(response_future.result())
         return result
 
-    async def make_room(self, client: str) -> None:
-        """Make room in the queue for a request of this client. Raises TooManyRequests, or ShuttingDown."""
-        _result(await self._call("make_room", client)[1])
+    async def admit(self, client: str) -> None:
+        """Admit a batch of this client to the queue. Raises TooManyRequests or ShuttingDown."""
+        _unwrap(await self._call("admit", client)[1])
 
     async def reserve(self, client: str, n_bytes: int) -> int:
         """Reserve bytes for a body; return the number for `release`. Raises TooManyRequests."""
         number, response_future = self._call("reserve", client, n_bytes)
         try:
-            _result(await response_future)
+            _unwrap(await response_future)
         except BaseException:
             self.release(number)
             raise
@@ -86,12 +88,12 @@ class DispatcherClient:
         self.link.flush()
 
     async def describe(self) -> dict[str, Any]:
-        """Return the properties of the dispatcher's Sandbox, and its load."""
+        """Return the properties and load of the dispatcher's Sandbox."""
         about: dict[str, Any] = await self._call("describe")[1]
         return about
 
     async def metrics(self) -> bytes:
-        """Return the metrics of the service in the text format of Prometheus."""
+        """Return the metrics in the text format of Prometheus."""
         text: bytes = await self._call("metrics")[1]
         return text
 
@@ -107,7 +109,7 @@ class DispatcherClient:
             response_future.set_result(response)
 
 
-def _result(response: Any) -> Any:
+def _unwrap(response: Any) -> Any:
     if isinstance(response, ServiceError):
         raise response
     return response

@@ -1,9 +1,7 @@
 """The bounded queue for the workers, with fair queueing over clients.
 
-The next turn goes to the waiting client with the least time on the workers so far (start-time fair queueing: Goyal, Vin
-and Cheng, 1996); requests of one client are served in order. So a client with many or long programs delays only itself.
-
-A client is identified by its address; see client_key.
+A free slot goes to the waiting client with the least time on the workers so far (start-time fair queueing: Goyal, Vin
+and Cheng, 1996); each client's requests start in order. So a client with many or long programs delays only itself.
 """
 
 import math
@@ -17,16 +15,16 @@ from typing import Generic, TypeVar
 from sandbox.service.service_errors import ShuttingDown, TooManyRequests
 
 _MAX_RETRY_AFTER = 60  # seconds
-_WEIGHT = 0.1  # weight of the latest turn in the moving average of the duration of a turn
+_WEIGHT = 0.1  # weight of the latest request in the moving average of durations
 _MAX_TRACKED_CLIENTS = 1024  # above this, clients without recent usage are dropped
 
 
 @dataclass(eq=False, slots=True)
-class Turn:
-    """A request's turn on the workers.
+class QueueEntry:
+    """A queued or running request.
 
     client        the client's key
-    admitted      whether it belongs to an already admitted request
+    admitted      whether it is part of an admitted batch, so that it cannot be evicted
     start_time    monotonic time of its start; 0 before
     charged_from  monotonic time from which the client is charged
     """
@@ -37,151 +35,150 @@ class Turn:
     charged_from: float = 0.0
 
 
-AnyTurn = TypeVar("AnyTurn", bound=Turn)
+Entry = TypeVar("Entry", bound=QueueEntry)
 
 
-class _Client(Generic[AnyTurn]):
-    """A client's turns.
+class _Client(Generic[Entry]):
+    """The entries of a client.
 
-    used          seconds of its finished turns
-    charged_from  sum of `charged_from` of its running turns
+    used          seconds of its finished entries
+    charged_from  sum of `charged_from` of its running entries
     """
 
     __slots__ = ("charged_from", "running", "used", "waiting")
 
     def __init__(self) -> None:
-        self.waiting: deque[AnyTurn] = deque()
+        self.waiting: deque[Entry] = deque()
         self.used = self.charged_from = 0.0
         self.running = 0
 
     def cost(self, now: float) -> float:
-        """Return the seconds of all its turns until now."""
+        """Return the seconds of its finished and running entries."""
         return self.used + self.running * now - self.charged_from
 
 
 @lru_cache(_MAX_TRACKED_CLIENTS)
 def client_key(host: str) -> str:
-    """Return the client of an address: for IPv6 its /64 prefix, since one client usually has all addresses with it."""
+    """Return the key of the client at an address: for IPv6 its /64 prefix, which one client usually owns."""
     try:
         return IPv6Address(host.partition("%")[0]).exploded[:19]
     except ValueError:
         return host
 
 
-class FairQueue(Generic[AnyTurn]):
-    """Schedules turns. Not thread-safe.
+class FairQueue(Generic[Entry]):
+    """A bounded queue that starts entries in fair order. Not thread-safe.
 
-    max_running  maximum number of concurrent turns
-    max_waiting  maximum number of waiting turns
+    max_running  number of slots, one per running entry
+    max_waiting  maximum number of waiting entries
     """
 
     def __init__(self, max_running: int, max_waiting: int) -> None:
         self._max_running = max_running
         self._free = max_running
         self._max_waiting = max_waiting
-        self._clients: dict[str, _Client[AnyTurn]] = {}
-        self._waiting_clients: dict[str, _Client[AnyTurn]] = {}  # clients with waiting turns
-        self._virtual_time = 0.0  # cost of the latest turn's client, with which a new client starts
-        self._turn_seconds = 0.1  # moving average
-        self.waiting = 0
+        self._clients: dict[str, _Client[Entry]] = {}
+        self._waiting_clients: dict[str, _Client[Entry]] = {}
+        self._virtual_time = 0.0  # cost of the latest started client; the initial cost of a new client
+        self._mean_seconds = 0.1  # moving average of the durations of entries
+        self.n_waiting = 0
         self.draining = False
 
     @property
     def n_running(self) -> int:
-        """Turns in progress."""
+        """Number of running entries."""
         return self._max_running - self._free
 
-    def make_room(self, client: str) -> AnyTurn | None:
-        """Make room for a request of this client; return the turn removed for it, if any. If the queue is full, this is
-        the last turn of the client with the most waiting turns. Raises TooManyRequests if that is this client itself,
-        and ShuttingDown if the service is stopping.
+    def admit(self, client: str) -> Entry | None:
+        """Admit a request of this client; return the entry evicted for it, if any.
+
+        A full queue evicts the last entry of the client with the most waiting entries. Raises TooManyRequests unless
+        that client has at least two more than this one, and ShuttingDown while draining.
         """
         if self.draining:
             raise ShuttingDown
-        if self._free or self.waiting < self._max_waiting:
+        if self._free or self.n_waiting < self._max_waiting:
             return None
-        longest = max(
-            self._waiting_clients.values(), key=lambda account: len(account.waiting), default=_Client[AnyTurn]()
-        )
+        longest = max(self._waiting_clients.values(), key=lambda each: len(each.waiting), default=_Client[Entry]())
         own = self._waiting_clients.get(client)
-        last = next((turn for turn in reversed(longest.waiting) if not turn.admitted), None)
+        last = next((entry for entry in reversed(longest.waiting) if not entry.admitted), None)
         if last is None or len(longest.waiting) <= (len(own.waiting) if own is not None else 0) + 1:
             raise TooManyRequests(self.retry_after_seconds())
-        self.leave(last)
+        self.remove(last)
         return last
 
     def retry_after_seconds(self) -> int:
-        """Return the value for Retry-After: the estimated time in which the queue empties, in whole seconds."""
-        seconds = (self.waiting + 1) * self._turn_seconds / self._max_running
+        """Estimate the time until the queue is empty, in whole seconds, for Retry-After."""
+        seconds = (self.n_waiting + 1) * self._mean_seconds / self._max_running
         return max(1, min(_MAX_RETRY_AFTER, math.ceil(seconds)))
 
-    def enter(self, turn: AnyTurn) -> bool:
-        """Start or queue a turn; return whether it has started."""
-        account = self._account(turn.client)
+    def add(self, entry: Entry) -> bool:
+        """Start or queue an entry; return whether it has started."""
+        client = self._find_client(entry.client)
         if self._free:
             self._free -= 1
-            self._begin(account, turn)
+            self._start(client, entry)
             return True
-        account.waiting.append(turn)
-        self._waiting_clients[turn.client] = account
-        self.waiting += 1
+        client.waiting.append(entry)
+        self._waiting_clients[entry.client] = client
+        self.n_waiting += 1
         return False
 
-    def leave(self, turn: AnyTurn) -> None:
-        """Remove a waiting turn."""
-        account = self._clients[turn.client]
-        account.waiting.remove(turn)
-        self._remove_from_queue(account, turn)
+    def remove(self, entry: Entry) -> None:
+        """Remove a waiting entry."""
+        client = self._clients[entry.client]
+        client.waiting.remove(entry)
+        self._update_waiting(client, entry)
 
-    def end(self, turn: AnyTurn) -> AnyTurn | None:
-        """End a running turn; return the one that starts in its place, if any."""
-        account, now = self._clients[turn.client], time.monotonic()
-        account.running -= 1
-        account.charged_from = account.charged_from - turn.charged_from if account.running else 0.0
-        account.used += now - turn.start_time
-        self._turn_seconds += _WEIGHT * (now - turn.start_time - self._turn_seconds)
+    def finish(self, entry: Entry) -> Entry | None:
+        """Free the slot of a running entry; return the entry that starts in it, if any."""
+        client, now = self._clients[entry.client], time.monotonic()
+        client.running -= 1
+        client.charged_from = client.charged_from - entry.charged_from if client.running else 0.0
+        client.used += now - entry.start_time
+        self._mean_seconds += _WEIGHT * (now - entry.start_time - self._mean_seconds)
         if not self._waiting_clients:
             self._free += 1
             return None
-        account = min(self._waiting_clients.values(), key=lambda account: account.cost(now))
-        following = account.waiting.popleft()
-        self._remove_from_queue(account, following)
-        self._begin(account, following)
+        client = min(self._waiting_clients.values(), key=lambda each: each.cost(now))
+        following = client.waiting.popleft()
+        self._update_waiting(client, following)
+        self._start(client, following)
         return following
 
-    def drop_waiting(self) -> list[AnyTurn]:
-        """Remove and return all waiting turns, and reject later ones."""
+    def drain(self) -> list[Entry]:
+        """Remove and return all waiting entries, and reject later requests."""
         self.draining = True
-        turns = [turn for account in self._waiting_clients.values() for turn in account.waiting]
-        for turn in turns:
-            self.leave(turn)
-        return turns
+        entries = [entry for client in self._waiting_clients.values() for entry in client.waiting]
+        for entry in entries:
+            self.remove(entry)
+        return entries
 
-    def _account(self, client: str) -> _Client[AnyTurn]:
-        account = self._clients.get(client)
-        if account is None:
+    def _find_client(self, key: str) -> _Client[Entry]:
+        client = self._clients.get(key)
+        if client is None:
             if len(self._clients) >= _MAX_TRACKED_CLIENTS:
-                self._drop_idle()
-            account = self._clients[client] = _Client()
-        if not account.running and not account.waiting:
-            account.used = max(account.used, self._virtual_time)  # idle time earns no credit
-        return account
+                self._drop_idle_clients()
+            client = self._clients[key] = _Client()
+        if not client.running and not client.waiting:
+            client.used = max(client.used, self._virtual_time)  # idle time earns no credit
+        return client
 
-    def _drop_idle(self) -> None:
+    def _drop_idle_clients(self) -> None:
         self._clients = {
-            name: account
-            for name, account in self._clients.items()
-            if account.running or account.waiting or account.used > self._virtual_time
+            key: client
+            for key, client in self._clients.items()
+            if client.running or client.waiting or client.used > self._virtual_time
         }
 
-    def _remove_from_queue(self, account: _Client[AnyTurn], turn: AnyTurn) -> None:
-        self.waiting -= 1
-        if not account.waiting:
-            del self._waiting_clients[turn.client]
+    def _update_waiting(self, client: _Client[Entry], entry: Entry) -> None:
+        self.n_waiting -= 1
+        if not client.waiting:
+            del self._waiting_clients[entry.client]
 
-    def _begin(self, account: _Client[AnyTurn], turn: AnyTurn) -> None:
+    def _start(self, client: _Client[Entry], entry: Entry) -> None:
         now = time.monotonic()
-        self._virtual_time = max(self._virtual_time, account.cost(now))
-        turn.start_time, turn.charged_from = now, now - self._turn_seconds  # its estimated cost
-        account.running += 1
-        account.charged_from += turn.charged_from
+        self._virtual_time = max(self._virtual_time, client.cost(now))
+        entry.start_time, entry.charged_from = now, now - self._mean_seconds  # its estimated cost
+        client.running += 1
+        client.charged_from += entry.charged_from

@@ -1,8 +1,8 @@
 """POST /judge: the records and verdicts of `curate judge`.
 
 The response to one record is one verdict. The response to an array of records, or {"records": [...]}, is an array in
-the same order or, if the client accepts JSON Lines, a stream. In a batch, a malformed record, or one that the sandbox
-failed to judge, gets an object with `error` and `index` instead of a verdict.
+the same order or, if the client accepts JSON Lines, a stream. A malformed record of a batch, or one that the sandbox
+failed to judge, gets an object with `error` and `index`.
 """
 
 import asyncio
@@ -21,24 +21,24 @@ from sandbox.service.responses import JSON_LINES, JsonLinesResponse, json_respon
 from sandbox.service.service_errors import ClientDisconnected, MalformedRequest, ServiceError
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-_PREFETCH = 2  # maximum records per worker that one batch has in the queue, so that other requests get turns
+_PREFETCH = 2  # maximum number of queued records per worker and batch, so that a batch does not fill the queue
 
 
 async def judge(dispatcher: DispatcherClient, incoming: IncomingRequest, request: Request) -> Response:
-    run_all = _run_all(request)
+    run_all = _parse_run_all(request)
     batch = await incoming.read()
     assert isinstance(batch, JudgeBatch)
     if batch.is_single:
         return json_response(await _judge(dispatcher, incoming, batch.records[0], run_all=run_all))
-    await dispatcher.make_room(incoming.client)
+    await dispatcher.admit(incoming.client)
     responses = _judge_all(dispatcher, incoming, batch.records, run_all=run_all)
     if JSON_LINES in request.headers.get("accept", ""):
         return JsonLinesResponse(responses)
     return json_response(b"[" + b",".join([response async for response in responses]) + b"]")
 
 
-def _run_all(request: Request) -> bool:
-    """Return the query parameter `run_all`. Raises MalformedRequest."""
+def _parse_run_all(request: Request) -> bool:
+    """Parse the query parameter `run_all`. Raises MalformedRequest."""
     if unknown := [name for name in request.query_params if name != "run_all"]:
         raise MalformedRequest(f"unknown parameter {unknown[0][:80]!r} in the query; the only one is 'run_all'")
     value = request.query_params.get("run_all", "false").lower()

@@ -19,7 +19,7 @@ class ServiceMetrics:
     def __init__(self, queue: FairQueue[Any], workers: int) -> None:
         self._registry = registry = CollectorRegistry()
         gauges = {
-            "curate_queue_depth": ("Requests and records waiting for a worker", lambda: queue.waiting),
+            "curate_queue_depth": ("Requests and records waiting for a worker", lambda: queue.n_waiting),
             "curate_in_flight": ("Runs and judgements in progress", lambda: queue.n_running),
             "curate_workers": ("Programs that can run concurrently", lambda: workers),
             "curate_draining": ("1 after the signal to stop, 0 before", lambda: queue.draining),

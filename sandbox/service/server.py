@@ -153,7 +153,7 @@ class _Service:
         if queue.draining:
             self._abort()
             return
-        log.info("stopping: %d requests are running, %d waiting", queue.n_running, queue.waiting)
+        log.info("stopping: %d requests are running, %d waiting", queue.n_running, queue.n_waiting)
         queue.draining = True  # reject new requests
         for front_end in self._front_ends:
             front_end.listener.close()

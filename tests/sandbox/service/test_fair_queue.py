@@ -1,70 +1,70 @@
-"""The next turn goes to the client that has had the least, and a full queue makes room at the cost of the greediest."""
+"""A free slot goes to the client with the least usage, and a full queue evicts an entry of the longest client."""
 
 import pytest
 
-from sandbox.service.fair_queue import FairQueue, Turn
+from sandbox.service.fair_queue import FairQueue, QueueEntry
 from sandbox.service.service_errors import ShuttingDown, TooManyRequests
 
 
-def entered(queue: FairQueue[Turn], client: str, *, admitted: bool = False) -> Turn:
-    turn = Turn(client, admitted)
-    queue.enter(turn)
-    return turn
+def add_entry(queue: FairQueue[QueueEntry], client: str, *, admitted: bool = False) -> QueueEntry:
+    entry = QueueEntry(client, admitted)
+    queue.add(entry)
+    return entry
 
 
-def test_turns_alternate_between_clients_however_many_requests_each_has() -> None:
-    queue = FairQueue[Turn](max_running=1, max_waiting=100)
-    running = entered(queue, "a")
-    many = [entered(queue, "a") for _ in range(5)]
-    few = [entered(queue, "b"), entered(queue, "c")]
+def test_slots_alternate_between_clients_with_many_and_few_requests() -> None:
+    queue = FairQueue[QueueEntry](max_running=1, max_waiting=100)
+    running = add_entry(queue, "a")
+    many = [add_entry(queue, "a") for _ in range(5)]
+    few = [add_entry(queue, "b"), add_entry(queue, "c")]
     order = []
-    while (following := queue.end(running)) is not None:
+    while (following := queue.finish(running)) is not None:
         order.append(following)
         running = following
     assert set(map(id, order[:2])) == set(map(id, few))
-    assert order[2:] == many  # those of one client in order
-    assert (queue.waiting, queue.n_running) == (0, 0)
+    assert order[2:] == many  # one client's requests stay in order
+    assert (queue.n_waiting, queue.n_running) == (0, 0)
 
 
-def test_a_client_with_turns_in_progress_waits_for_one_without() -> None:
-    queue = FairQueue[Turn](max_running=3, max_waiting=100)
-    first, _, other = entered(queue, "a"), entered(queue, "a"), entered(queue, "c")
-    again, new = entered(queue, "a"), entered(queue, "b")
+def test_a_client_with_running_requests_waits_for_one_without() -> None:
+    queue = FairQueue[QueueEntry](max_running=3, max_waiting=100)
+    first, _, other = add_entry(queue, "a"), add_entry(queue, "a"), add_entry(queue, "c")
+    again, new = add_entry(queue, "a"), add_entry(queue, "b")
     assert queue.n_running == 3
-    assert queue.end(other) is new
-    assert queue.end(first) is again
+    assert queue.finish(other) is new
+    assert queue.finish(first) is again
 
 
-def test_a_full_queue_turns_away_the_last_request_of_the_greediest_client() -> None:
-    queue = FairQueue[Turn](max_running=1, max_waiting=4)
-    entered(queue, "a")
-    greedy = [entered(queue, "a") for _ in range(2)]
-    later_parts = [entered(queue, "a", admitted=True) for _ in range(2)]
-    assert queue.make_room("b") is greedy[-1]
-    entered(queue, "b")
+def test_a_full_queue_evicts_the_last_entry_of_the_longest_client() -> None:
+    queue = FairQueue[QueueEntry](max_running=1, max_waiting=4)
+    add_entry(queue, "a")
+    longest = [add_entry(queue, "a") for _ in range(2)]
+    batch = [add_entry(queue, "a", admitted=True) for _ in range(2)]
+    assert queue.admit("b") is longest[-1]
+    add_entry(queue, "b")
     with pytest.raises(TooManyRequests):
-        queue.make_room("a")
-    assert queue.make_room("c") is greedy[0]
-    entered(queue, "c")
-    with pytest.raises(TooManyRequests):  # what is left of the greediest has been admitted as a whole
-        queue.make_room("d")
-    assert queue.waiting == 4
-    waiting = queue.drop_waiting()
-    assert all(turn in waiting for turn in later_parts)
+        queue.admit("a")
+    assert queue.admit("c") is longest[0]
+    add_entry(queue, "c")
+    with pytest.raises(TooManyRequests):  # the rest of the longest client is an admitted batch
+        queue.admit("d")
+    assert queue.n_waiting == 4
+    waiting = queue.drain()
+    assert all(entry in waiting for entry in batch)
 
 
-def test_a_turn_that_leaves_is_passed_over() -> None:
-    queue = FairQueue[Turn](max_running=1, max_waiting=4)
-    running, leaving, last = entered(queue, "a"), entered(queue, "b"), entered(queue, "c")
-    queue.leave(leaving)
-    assert queue.end(running) is last
-    assert queue.end(last) is None
+def test_a_removed_entry_never_starts() -> None:
+    queue = FairQueue[QueueEntry](max_running=1, max_waiting=4)
+    running, removed, last = add_entry(queue, "a"), add_entry(queue, "b"), add_entry(queue, "c")
+    queue.remove(removed)
+    assert queue.finish(running) is last
+    assert queue.finish(last) is None
 
 
-def test_no_one_may_wait_once_the_service_stops() -> None:
-    queue = FairQueue[Turn](max_running=1, max_waiting=4)
-    running, waiting = entered(queue, "a"), entered(queue, "b")
-    assert queue.drop_waiting() == [waiting]
-    assert queue.end(running) is None
+def test_a_draining_queue_rejects_requests() -> None:
+    queue = FairQueue[QueueEntry](max_running=1, max_waiting=4)
+    running, waiting = add_entry(queue, "a"), add_entry(queue, "b")
+    assert queue.drain() == [waiting]
+    assert queue.finish(running) is None
     with pytest.raises(ShuttingDown):
-        queue.make_room("a")
+        queue.admit("a")
