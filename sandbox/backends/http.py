@@ -21,6 +21,7 @@ from typing import Any
 
 from sandbox import json_codec
 from sandbox.concurrency.cancellation import CancelToken
+from sandbox.concurrency.sockets import KEEPALIVE_OPTIONS
 from sandbox.concurrency.thread_map import map_results
 from sandbox.errors import (
     BackendUnavailable,
@@ -57,14 +58,7 @@ _MAX_FULL_QUEUE_SECONDS = 300  # time of retries at a service with a full queue
 _TIMEOUT_FACTOR = 21  # multiple of its limits that a run may take on a busy machine before the service aborts it
 _POLL_SECONDS = 0.2  # interval between checks for cancellation during a pause
 _MAX_BACKOFF_SECONDS = 20  # maximum pause between retries, unless Retry-After is longer
-_KEEPALIVE_SECONDS = 60  # time after which a silent peer counts as dead
-_OPTIONS = [
-    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_SECONDS // 2),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_SECONDS // 6),
-    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _KEEPALIVE_SECONDS * 1000),
-]
+_SOCKET_OPTIONS = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), *KEEPALIVE_OPTIONS]
 
 
 def find_packages(requirements: Sequence[str], folder: str, url: str) -> tuple[Package, ...]:
@@ -102,7 +96,7 @@ class Backend:
     ) -> None:
         try:
             self._client = HttpClient(
-                url, connections=_MAX_IDLE_CONNECTIONS, connect_seconds=_CONNECT_SECONDS, socket_options=_OPTIONS
+                url, connections=_MAX_IDLE_CONNECTIONS, connect_seconds=_CONNECT_SECONDS, socket_options=_SOCKET_OPTIONS
             )
         except ValueError as error:
             raise ValueError('the http backend needs url="http://host:port", as `curate serve` prints it') from error

@@ -1,4 +1,4 @@
-"""Tracking of the sockets of a pool of HTTP connections, by which other threads can interrupt requests."""
+"""TCP keepalive options, and interruption of HTTP requests through the sockets of their connections."""
 
 import contextlib
 import os
@@ -8,9 +8,17 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+_KEEPALIVE_SECONDS = 60  # time after which a silent peer counts as dead
+KEEPALIVE_OPTIONS = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_SECONDS // 2),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_SECONDS // 6),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _KEEPALIVE_SECONDS * 1000),
+]
+
 
 class SocketInterrupt:
-    """A function that shuts down a thread's current connection, and each later one."""
+    """A callable that shuts down a thread's current connection and all later ones."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -23,8 +31,8 @@ class SocketInterrupt:
             self._shut_down()
 
     def set_socket(self, connected: socket.socket) -> None:
-        """Record the socket that the thread uses from now on."""
-        # A duplicate, since TLS detaches the original for its handshake, which must be interruptible, too.
+        """Record the thread's current socket."""
+        # A duplicate, since TLS detaches the original for its handshake, which must be interruptible.
         duplicate = socket.socket(fileno=os.dup(connected.fileno()))
         with self._lock:
             self._release()
@@ -33,7 +41,7 @@ class SocketInterrupt:
                 self._shut_down()
 
     def release(self) -> None:
-        """Close the copy of a connection that the thread no longer uses."""
+        """Close the duplicate of the thread's socket."""
         with self._lock:
             self._release()
 
@@ -81,9 +89,9 @@ class SocketRegistry:
 
     @contextlib.contextmanager
     def open_interrupt(self, interrupt: SocketInterrupt | None = None) -> Iterator[SocketInterrupt]:
-        """Yield an interrupt for the requests of this thread in the block. It may be called before the block, too.
+        """Yield an interrupt for this thread's requests in the block.
 
-        interrupt  the interrupt to use; None for a new one
+        interrupt  the interrupt to use, possibly already called; None for a new one
         """
         self._of_thread.interrupt = interrupt = interrupt or SocketInterrupt()
         try:
@@ -93,7 +101,7 @@ class SocketRegistry:
             interrupt.release()
 
     def shutdown_all(self) -> None:
-        """Shut down every connection. Threads that wait for a response get an error."""
+        """Shut down every connection; pending requests fail."""
         with self._lock:
             for connected in self._open:
                 with contextlib.suppress(OSError):

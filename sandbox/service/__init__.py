@@ -1,7 +1,7 @@
 """A Sandbox over HTTP, for `curate serve`.
 
-Front ends are processes that serve HTTP. The main process has the dispatcher, with the queue and the Sandbox; it never
-parses JSON.
+Front ends are processes that serve HTTP and parse JSON. The main process runs the dispatcher, with the queue and the
+Sandbox.
 
     settings.py           the operator's settings
     server.py             the main process: starts and replaces front ends, and drains
@@ -15,7 +15,7 @@ parses JSON.
     app.py                the routes, the token, and POST /run_code, /run and /judge_suite
     allowed_hosts.py      the accepted values of the headers Host and Origin
     request_body.py       one request: its body, and its client's disconnection
-    rate_limit.py         a limit on the processor time per client in a front end
+    rate_limit.py         a limit on each client's processor time in a front end
     request_bounds.py     the bounds of a request
     request_codec.py      decoding of requests for the Sandbox, and encoding of its results
     judge_routes.py       POST /judge, for records of `curate judge`
@@ -24,5 +24,5 @@ parses JSON.
     service_errors.py     the error responses
     openapi.py            GET /openapi.json
 
-A proxy must shield it from slow clients; see docs/guides/serve.md.
+Slow clients require a buffering proxy in front of it; see docs/guides/serve.md.
 """

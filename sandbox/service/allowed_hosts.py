@@ -1,5 +1,6 @@
-"""Checks of the headers Host and Origin, against DNS rebinding: a web page in a user's browser can make its own host
-name resolve to this machine and send same-origin requests, but cannot forge these headers.
+"""Checks of the headers Host and Origin against DNS rebinding.
+
+A web page can make its host name resolve to this machine and send same-origin requests, but cannot forge these headers.
 """
 
 import ipaddress
@@ -12,7 +13,7 @@ _LOOPBACK_NAMES = {"localhost", "127.0.0.1", "::1"}
 
 
 class AllowedHosts:
-    """The accepted host names; with a token all names, since pages of other sites lack the token.
+    """The accepted host names. A service with a token accepts all, since pages of other sites lack the token.
 
     bound   the service's bind address, or its name
     token   whether clients must send a token
@@ -24,7 +25,7 @@ class AllowedHosts:
     def check(self, headers: list[tuple[bytes, bytes]]) -> None:
         """Check the headers Host and Origin. Raises MisdirectedRequest and CrossOriginRequest."""
         hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
-        if self._names is not None and (len(hosts) != 1 or _name(hosts[0]) not in self._names):
+        if self._names is not None and (len(hosts) != 1 or _parse_host(hosts[0]) not in self._names):
             raise MisdirectedRequest(
                 f"the header Host must name this service: {', '.join(sorted(self._names))}, with any port."
                 " To use another name, start the service with --token-file FILE or with --host NAME"
@@ -36,13 +37,12 @@ class AllowedHosts:
                 )
 
     def _is_same_origin(self, origin: str, hosts: list[str]) -> bool:
-        """Return whether the origin is the host and port of the request."""
         scheme, _, host = origin.lower().partition("://")
         return scheme in ("http", "https") and host in [name.lower() for name in hosts]
 
 
-def _name(host: str) -> str:
-    """Return the name or address without the port; "" if it is invalid."""
+def _parse_host(host: str) -> str:
+    """Return the name or normalized address in a header Host, without the port; "" if invalid."""
     match = _HOST.match(host.lower())
     if match is None:
         return ""

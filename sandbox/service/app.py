@@ -54,8 +54,8 @@ class ServiceApp:
         reader = RequestReader(dispatcher, settings, bounds)
         self._hosts = AllowedHosts(settings.host, token=settings.token is not None)
         self._token = settings.token.encode() if settings.token is not None else None
-        self._open = _PUBLIC_PATHS | ({"/metrics"} if settings.open_metrics else set())
-        self._version = installed_version(DISTRIBUTION) or "unknown"  # in a source tree that is not installed
+        self._public_paths = _PUBLIC_PATHS | ({"/metrics"} if settings.open_metrics else set())
+        self._version = installed_version(DISTRIBUTION) or "unknown"  # unknown in an uninstalled source tree
         post_handlers: dict[str, Handler] = {
             "/judge": judge_routes.judge,
             "/run_code": _run_code,
@@ -88,7 +88,7 @@ class ServiceApp:
 
         try:
             self._hosts.check(scope["headers"])
-            if path not in self._open and not self._has_token(scope):
+            if path not in self._public_paths and not self._has_token(scope):
                 raise Unauthorized("the token is missing or wrong; send the header Authorization: Bearer TOKEN")
         except (MisdirectedRequest, CrossOriginRequest, Unauthorized) as error:
             await _error_response(Request(scope), error)(scope, receive, count_and_send)
@@ -116,7 +116,7 @@ class ServiceApp:
             "status": "draining" if self.draining else "serving",
             "authorized": authorized,
         }
-        if authorized:  # others get no information about the machine
+        if authorized:
             about |= {"version": self._version, "most": bounds_by_name(self._bounds.max_limits)}
             about |= await self._dispatcher.describe()
         return _json(about, 503 if self.draining else 200)
@@ -129,7 +129,7 @@ class ServiceApp:
 
 
 class _Endpoint:
-    """A handler as an ASGI application."""
+    """An ASGI application that calls a handler."""
 
     def __init__(self, dispatcher: DispatcherClient, reader: RequestReader, handler: Handler) -> None:
         self._dispatcher = dispatcher
@@ -145,20 +145,16 @@ class _Endpoint:
 
 async def _run_code(dispatcher: DispatcherClient, incoming: IncomingRequest, request: Request) -> Response:
     try:
-        return await _respond(dispatcher, incoming, incoming.settings.queue_timeout_seconds)
+        return await _run(dispatcher, incoming, request, incoming.settings.queue_timeout_seconds)
     except (SandboxFailed, ShuttingDown) as error:
         error.status = HTTPStatus.GATEWAY_TIMEOUT  # see sandboxfusion.py
         raise
 
 
-async def _run(dispatcher: DispatcherClient, incoming: IncomingRequest, request: Request) -> Response:
-    """Handle /run and /judge_suite; parsing determines the type of the request."""
-    return await _respond(dispatcher, incoming)
-
-
-async def _respond(
-    dispatcher: DispatcherClient, incoming: IncomingRequest, timeout_seconds: float | None = None
+async def _run(
+    dispatcher: DispatcherClient, incoming: IncomingRequest, request: Request, timeout_seconds: float | None = None
 ) -> Response:
+    """Handle /run and /judge_suite; the path determines the type of the parsed request."""
     parsed = await incoming.read()
     assert not isinstance(parsed, JudgeBatch)
     result: Any = await dispatcher.execute(incoming, parsed, timeout_seconds=timeout_seconds)

@@ -63,8 +63,8 @@ async def _serve(config: FrontEndConfig, link: socket.socket, listener: socket.s
         )
     )
     await asyncio.get_running_loop().create_connection(lambda: dispatcher.link, sock=link)
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    while not server.started and not serving.done():
+    server_task = asyncio.create_task(server.serve(sockets=[listener]))
+    while not server.started and not server_task.done():
         await asyncio.sleep(_START_POLL_SECONDS)
     dispatcher.ready()
-    await serving
+    await server_task

@@ -1,7 +1,7 @@
 """The connection between the dispatcher and a front end: a Unix socket, over which each calls methods of the other.
 
-A call consists of the name of a method and its arguments; it returns nothing. The calls of one iteration of the event
-loop are sent as one length-prefixed pickle, since both ends are processes of one service and trust each other.
+A call is a method's name and arguments, without a result. One length-prefixed pickle carries all calls of an iteration
+of the event loop; pickle is safe, since both ends are processes of one service.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ class Link(asyncio.Protocol):
     """One end of the connection.
 
     methods  methods for the peer: name -> method
-    on_end   called when the peer has exited
+    on_end   called when the peer exits
     """
 
     def __init__(self, methods: dict[str, Callable[..., object]], on_end: Callable[[], object]) -> None:
@@ -24,11 +24,11 @@ class Link(asyncio.Protocol):
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._buffer = bytearray()
-        self._calls: list[tuple[Any, ...]] = []  # to be sent
+        self._calls: list[tuple[Any, ...]] = []  # unsent
         self._transport: asyncio.Transport | None = None
 
     def call(self, method: str, *arguments: Any) -> None:
-        """Call a method of the peer."""
+        """Call a method of the peer, without waiting."""
         if not self._calls:
             self._loop.call_soon(self.flush)
         self._calls.append((method, *arguments))
@@ -54,7 +54,7 @@ class Link(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._buffer += data
         start = 0
-        while (end := self._end_of_message(start)) <= len(self._buffer):
+        while (end := self._find_message_end(start)) <= len(self._buffer):
             with memoryview(self._buffer) as buffer, buffer[start + _LENGTH_BYTES : end] as message:
                 calls = pickle.loads(message)
             for method, *arguments in calls:
@@ -62,6 +62,6 @@ class Link(asyncio.Protocol):
             start = end
         del self._buffer[:start]
 
-    def _end_of_message(self, start: int) -> int:
+    def _find_message_end(self, start: int) -> int:
         body = start + _LENGTH_BYTES
         return body + (int.from_bytes(self._buffer[start:body], "little") if body <= len(self._buffer) else 0)

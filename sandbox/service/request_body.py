@@ -1,15 +1,12 @@
-"""Reading of request bodies, with bounds on size and duration, and detection of disconnections. The project's other
-servers also use `read_body`.
-"""
+"""Reading of request bodies within bounds on size and time, and detection of disconnections."""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from types import TracebackType
-from typing import Self
 
 from starlette.requests import ClientDisconnect, Request
 
+from sandbox.closeable import Closeable
 from sandbox.service import rate_limit, request_codec
 from sandbox.service.dispatcher_client import DispatcherClient
 from sandbox.service.fair_queue import client_key
@@ -26,7 +23,7 @@ from sandbox.service.service_errors import (
 )
 from sandbox.service.settings import ServiceSettings
 
-_SMALL_BYTES = 64 * 1024  # up to this size, the number of connections bounds the memory for bodies
+_SMALL_BYTES = 64 * 1024  # bodies up to this size need no reservation: the number of connections bounds their memory
 
 
 async def read_body(
@@ -38,7 +35,7 @@ async def read_body(
     advice: str = "",
     reserve: Callable[[int], Awaitable[None]] | None = None,
 ) -> bytes:
-    """Return the body of a request; b"" unless `keep`.
+    """Read the body of a request; return b"" unless `keep`.
 
     seconds  time limit for the whole body
     advice   a remedy, for the message of PayloadTooLarge
@@ -71,7 +68,7 @@ async def read_body(
 
 
 class RequestReader:
-    """The reader of all request bodies of a front end."""
+    """The shared context of a front end's IncomingRequests."""
 
     def __init__(self, dispatcher: DispatcherClient, settings: ServiceSettings, bounds: RequestBounds) -> None:
         self.dispatcher = dispatcher
@@ -80,8 +77,8 @@ class RequestReader:
         self.rate_limiter = RateLimiter()
 
 
-class IncomingRequest:
-    """A request in progress."""
+class IncomingRequest(Closeable):
+    """A request in progress; `close` releases its reservations."""
 
     def __init__(self, request: Request, reader: RequestReader) -> None:
         self.settings = reader.settings
@@ -91,6 +88,7 @@ class IncomingRequest:
         self._disconnect: asyncio.Task[None] | None = None
         self.path: str = request.scope["path"]
         self.client = client_key(request.client.host if request.client is not None else "")
+        reader.rate_limiter.enter(self.client)
 
     async def read(self) -> "request_codec.Request | JudgeBatch":
         """Read the body and parse it. Raises a ServiceError, or ClientDisconnected."""
@@ -124,20 +122,14 @@ class IncomingRequest:
     def disconnect_future(self) -> "asyncio.Future[None]":
         """Return a future that completes when the client disconnects. Call it after reading the body."""
         if self._disconnect is None:
-            self._disconnect = asyncio.ensure_future(self._watch())
+            self._disconnect = asyncio.ensure_future(self._wait_for_disconnect())
         return self._disconnect
 
-    async def _watch(self) -> None:
+    async def _wait_for_disconnect(self) -> None:
         while (await self._request.receive())["type"] != "http.disconnect":
             pass
 
-    def __enter__(self) -> Self:
-        self._reader.rate_limiter.enter(self.client)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._reader.rate_limiter.leave(self.client)
         if self._reservation is not None:
             self._reader.dispatcher.release(self._reservation)

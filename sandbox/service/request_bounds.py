@@ -32,6 +32,21 @@ class RequestBounds:
     max_values: int = 500_000
     max_depth: int = 64
 
+    def clamp_limits(self, limits: Limits, requested: Mapping[str, str]) -> Limits:
+        """Return the limits of a run, with default values clamped to the bounds.
+
+        requested   the explicit limits of the request: limit -> field of the request
+
+        Raises ValueError if an explicit limit exceeds its bound.
+        """
+        bounds = limit_bounds.bounds_by_name(self.max_limits)
+        for name, bound in limit_bounds.exceeded_bounds(limits, bounds).items():
+            if name in requested:
+                option = f"; `curate serve {OPTIONS[name]}` allows more" if name in OPTIONS else ""
+                message = f"must be at most {bound:,} on this service, not {getattr(limits, name):,}{option}"
+                raise ValueError(f"field {requested[name]!r} {message}")
+        return limit_bounds.clamp(limits, bounds)
+
 
 def default_max_limits(workers: int) -> Limits:
     """Return the default bounds. The memory bound is a worker's share, at least _MIN_SHARE_MB if the machine has it."""
@@ -46,19 +61,3 @@ def default_max_limits(workers: int) -> Limits:
         disk_mb=max_mb,
         budget_seconds=24 * 3600,
     )
-
-
-def clamp_limits(limits: Limits, requested: Mapping[str, str], max_limits: Limits) -> Limits:
-    """Return the limits of a run, with default values clamped to the bounds.
-
-    requested   the limits that the request sets explicitly: limit -> field of the request
-
-    Raises ValueError if an explicit limit exceeds its bound.
-    """
-    bounds = limit_bounds.bounds_by_name(max_limits)
-    for name, bound in limit_bounds.exceeded_bounds(limits, bounds).items():
-        if name in requested:
-            option = f"; `curate serve {OPTIONS[name]}` allows more" if name in OPTIONS else ""
-            message = f"must be at most {bound:,} on this service, not {getattr(limits, name):,}{option}"
-            raise ValueError(f"field {requested[name]!r} {message}")
-    return limit_bounds.clamp(limits, bounds)

@@ -8,7 +8,7 @@ from sandbox.judge import Judgement
 from sandbox.judge_record import JudgeVerdict, Record
 from sandbox.program import RunResult
 from sandbox.request import JudgeRequest, RunRequest
-from sandbox.service import request_bounds, sandboxfusion
+from sandbox.service import sandboxfusion
 from sandbox.service.request_bounds import RequestBounds
 from sandbox.service.service_errors import MalformedRequest, translate_parse_errors
 
@@ -19,7 +19,7 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
-    """A record of a batch: its request, or the error message if it is malformed."""
+    """A record of a batch. request: the error message if the record is malformed."""
 
     record_id: str | int | None
     request: JudgeRequest | str
@@ -33,9 +33,9 @@ class JudgeBatch:
     is_single: bool
 
 
-def parse(path: str, body: bytes, bound: RequestBounds) -> Request | JudgeBatch:
+def parse(path: str, body: bytes, bounds: RequestBounds) -> Request | JudgeBatch:
     """Parse a body. Raises MalformedRequest."""
-    _check_size(body, bound)
+    _check_size(body, bounds)
     try:
         raw = json_codec.loads(body)
     except ValueError as error:
@@ -43,18 +43,16 @@ def parse(path: str, body: bytes, bound: RequestBounds) -> Request | JudgeBatch:
     with translate_parse_errors():
         match path:
             case "/judge":
-                return _batch(raw, bound)
+                return _parse_batch(raw, bounds)
             case "/run_code":
-                program, invocation, limits, requested = sandboxfusion.parse(_object(raw))
-                return RunRequest(program, invocation, request_bounds.clamp_limits(limits, requested, bound.max_limits))
+                program, invocation, limits, requested = sandboxfusion.parse(_require_object(raw))
+                return RunRequest(program, invocation, bounds.clamp_limits(limits, requested))
             case "/run":
-                run = json_codec.decode(RunRequest, _object(raw))
-                return run.with_limits(
-                    request_bounds.clamp_limits(run.limits, _limit_fields(raw, "limits"), bound.max_limits)
-                )
-        judge = json_codec.decode(JudgeRequest, _object(raw))
-        requested = _limit_fields(raw["suite"], "suite.limits")
-        return judge.with_limits(request_bounds.clamp_limits(judge.suite.limits, requested, bound.max_limits))
+                run = json_codec.decode(RunRequest, _require_object(raw))
+                return run.with_limits(bounds.clamp_limits(run.limits, _list_limit_fields(raw, "limits")))
+        judge = json_codec.decode(JudgeRequest, _require_object(raw))
+        requested = _list_limit_fields(raw["suite"], "suite.limits")
+        return judge.with_limits(bounds.clamp_limits(judge.suite.limits, requested))
 
 
 def encode(path: str, record_id: str | int | None, request: Request, result: RunResult | Judgement) -> bytes:
@@ -69,31 +67,28 @@ def encode(path: str, record_id: str | int | None, request: Request, result: Run
     return json_codec.dumps(result)
 
 
-def _check_size(body: bytes, bound: RequestBounds) -> None:
-    """Check the number of values and levels of a body before parsing it. Raises MalformedRequest. Scans only the
-    characters between strings, which is cheap for any body.
-    """
-    if body.count(b'"') > 4 * bound.max_values:  # two quotes per value, and two per name
-        raise _too_many_values(bound)
+def _check_size(body: bytes, bounds: RequestBounds) -> None:
+    """Check the number of values and levels of a body before parsing it. Raises MalformedRequest."""
+    too_many = MalformedRequest(
+        f"the body holds more than {bounds.max_values:,} JSON values; send several smaller requests"
+    )
+    if body.count(b'"') > 4 * bounds.max_values:  # two quotes per value, and two per name
+        raise too_many
     plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    between = b"".join(plain.split(b'"')[::2])
+    between = b"".join(plain.split(b'"')[::2])  # the characters outside strings
     opening = between.count(b"[") + between.count(b"{")
-    if between.count(b",") + opening + 1 > bound.max_values:
-        raise _too_many_values(bound)
+    if between.count(b",") + opening + 1 > bounds.max_values:
+        raise too_many
     depth = 0
     for bracket in between.translate(None, _NOT_BRACKETS):
         depth += 1 if bracket in b"[{" else -1
-        if depth > bound.max_depth:
+        if depth > bounds.max_depth:
             raise MalformedRequest(
-                f"the body is nested too deeply: at most {bound.max_depth} levels of arrays and objects"
+                f"the body is nested too deeply: at most {bounds.max_depth} levels of arrays and objects"
             )
 
 
-def _too_many_values(bound: RequestBounds) -> MalformedRequest:
-    return MalformedRequest(f"the body holds more than {bound.max_values:,} JSON values; send several smaller requests")
-
-
-def _batch(raw: Any, bound: RequestBounds) -> JudgeBatch:
+def _parse_batch(raw: Any, bounds: RequestBounds) -> JudgeBatch:
     records = raw
     if isinstance(raw, dict) and "records" in raw:
         if unknown := [name for name in raw if name != "records"]:
@@ -102,38 +97,38 @@ def _batch(raw: Any, bound: RequestBounds) -> JudgeBatch:
             )
         records = raw["records"]
     if isinstance(records, dict):
-        return JudgeBatch((BatchRecord(records.get("id"), _request(records, bound)),), is_single=True)
+        return JudgeBatch((BatchRecord(records.get("id"), _make_request(records, bounds)),), is_single=True)
     if not isinstance(records, list):
         raise MalformedRequest("the body must be a record, an array of records, or an object with the array `records`")
-    if len(records) > bound.max_records:
+    if len(records) > bounds.max_records:
         raise MalformedRequest(
-            f"a request may hold at most {bound.max_records:,} records, not {len(records):,}; send several requests"
+            f"a request may hold at most {bounds.max_records:,} records, not {len(records):,}; send several requests"
         )
-    return JudgeBatch(tuple(_record(entry, bound) for entry in records), is_single=False)
+    return JudgeBatch(tuple(_parse_record(entry, bounds) for entry in records), is_single=False)
 
 
-def _record(raw: Any, bound: RequestBounds) -> BatchRecord:
+def _parse_record(raw: Any, bounds: RequestBounds) -> BatchRecord:
     identity = raw.get("id") if isinstance(raw, dict) else None
     identity = identity if isinstance(identity, str | int) else None
     try:
         with translate_parse_errors():
-            return BatchRecord(identity, _request(raw, bound))
+            return BatchRecord(identity, _make_request(raw, bounds))
     except MalformedRequest as error:
         return BatchRecord(identity, str(error))
 
 
-def _request(raw: Any, bound: RequestBounds) -> JudgeRequest:
+def _make_request(raw: Any, bounds: RequestBounds) -> JudgeRequest:
     record = json_codec.decode(Record, raw)
-    limits = request_bounds.clamp_limits(record.limits, record.limit_fields, bound.max_limits)
+    limits = bounds.clamp_limits(record.limits, record.limit_fields)
     return JudgeRequest(record.program, record.to_suite(limits))
 
 
-def _object(raw: Any) -> dict[str, Any]:
+def _require_object(raw: Any) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise ValueError(f"the body must be a JSON object, not {raw!r}"[:200])
     return raw
 
 
-def _limit_fields(raw: Any, field: str) -> dict[str, str]:
-    """Return the limits that a JSON object sets: limit -> field of the request. field: the field with the limits."""
+def _list_limit_fields(raw: Any, field: str) -> dict[str, str]:
+    """Return the limits that a JSON object sets: limit -> path in the request. field: the path of the limits."""
     return {name: f"{field}.{name}" for name in raw.get("limits", ())}

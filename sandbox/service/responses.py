@@ -12,7 +12,7 @@ JSON_LINES = "application/x-ndjson"
 
 
 def json_response(content: bytes) -> Response:
-    """Make a complete response."""
+    """Return a response with this JSON."""
     return Response(content, media_type="application/json")
 
 

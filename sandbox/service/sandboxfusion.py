@@ -1,14 +1,16 @@
 """The requests and responses of SandboxFusion for POST /run_code, compatible with its clients, such as verl.
 
-As in SandboxFusion's server: a program that ended, successfully or not, is `Finished` and has its exit status, and
-one that timed out is `TimeLimitExceeded` and has none; a Python program that does not compile is a run that failed with
-status 1; only a memory limit above zero applies; unknown fields are ignored. Unlike SandboxFusion's server:
-    - stdout is complete or the run has failed: it is not truncated at 1 MB. Invalid UTF-8 is replaced.
-    - a run that exceeds its memory or output limit, or makes a forbidden system call, always has a return code other
-      than 0, and the reason as the last line of stderr.
+As in SandboxFusion's server:
+    - a program that exited, with any status, is `Finished`; one that timed out is `TimeLimitExceeded`, without status.
+    - a Python program that does not compile is a run with status 1.
+    - only a memory limit above zero applies, and unknown fields are ignored.
+Unlike SandboxFusion's server:
+    - stdout is never truncated; a run with too much output fails. Invalid UTF-8 is replaced.
+    - a run that exceeds its memory or output limit, or makes a forbidden system call, has a nonzero return code, and
+      the reason as the last line of stderr.
     - compile_timeout is ignored, since the compiler has its own limits.
-    - a failure of the sandbox is not reported as a response: the request gets 504, which makes verl and the PyPI client
-      retry. A 200 with `SandboxError` would count as a failure of the program in verl.
+    - if the sandbox fails, the request gets 504, which verl and the PyPI client retry. In verl, a 200 with
+      `SandboxError` would count as a failure of the program.
 """
 
 import base64
@@ -20,7 +22,7 @@ from msgspec import Struct
 from sandbox import json_codec
 from sandbox.program import BadLimit, Invocation, Limits, Outcome, Program, RunResult
 
-LIMIT_FIELDS = {"wall_seconds": "run_timeout", "memory_mb": "memory_limit_MB"}  # limit -> the field that sets it
+_LIMIT_FIELDS = {"wall_seconds": "run_timeout", "memory_mb": "memory_limit_MB"}  # limit -> its field
 _DEFAULT_MEMORY_MB = 1024  # as in verl
 _KILLED = -9  # return code of a run that exceeded a limit but has exit status 0
 _INTERPRETED = {"python"}
@@ -66,21 +68,20 @@ class RunCodeResponse(Struct, frozen=True):
 
 
 def parse(raw: dict[str, Any]) -> tuple[Program, Invocation, Limits, Mapping[str, str]]:
-    """Return the program, its invocation and limits, and the limits that the request sets: limit -> field. Raises
-    ValueError."""
+    """Return the program, its invocation and limits, and the explicit limits: limit -> field. Raises ValueError."""
     request = json_codec.decode(RunCodeRequest, raw)
     stdin = (request.stdin or "").encode("utf-8", "surrogatepass")
     try:
-        files = {name: _bytes(content) for name, content in request.files.items() if content is not None}
+        files = {name: _decode_base64(content) for name, content in request.files.items() if content is not None}
     except ValueError as error:
         raise ValueError(f"field 'files' must hold base64: {error}") from None
     memory_mb = max(0, request.memory_limit_MB or 0)
-    sets = {"wall_seconds": "run_timeout" in raw, "memory_mb": memory_mb > 0}
-    requested = {limit: field for limit, field in LIMIT_FIELDS.items() if sets[limit]}
+    is_explicit = {"wall_seconds": "run_timeout" in raw, "memory_mb": memory_mb > 0}
+    requested = {limit: field for limit, field in _LIMIT_FIELDS.items() if is_explicit[limit]}
     try:
         limits = Limits(wall_seconds=request.run_timeout, memory_mb=memory_mb or _DEFAULT_MEMORY_MB)
     except BadLimit as error:
-        raise error.with_field_names(LIMIT_FIELDS) from None
+        raise error.with_field_names(_LIMIT_FIELDS) from None
     return Program(request.code, request.language), Invocation(stdin, (), files, request.fetch_files), limits, requested
 
 
@@ -88,18 +89,20 @@ def make_response(program: Program, limits: Limits, result: RunResult) -> RunCod
     """Return the response for a run, as in SandboxFusion."""
     compiled = program.language not in _INTERPRETED
     if result.outcome is Outcome.NOT_COMPILED:
-        failed = CommandRunResult("Finished", result.wall_seconds, result.exit_code or 1, "", _text(result.stderr))
+        failed = CommandRunResult(
+            "Finished", result.wall_seconds, result.exit_code or 1, "", _decode_output(result.stderr)
+        )
         compile_result, run_result = (failed, None) if compiled else (None, failed)
     else:
         compile_result = CommandRunResult("Finished", None, 0, "", "") if compiled else None
-        run_result = _run_result(limits, result)
+        run_result = _make_run_result(limits, result)
     succeeded = run_result is not None and run_result.return_code == 0
     files = {name: base64.b64encode(content).decode("ascii") for name, content in result.files.items()}
     return RunCodeResponse("Success" if succeeded else "Failed", "", compile_result, run_result, None, files)
 
 
-def _run_result(limits: Limits, result: RunResult) -> CommandRunResult:
-    stdout, stderr = _text(result.stdout), _text(result.stderr)
+def _make_run_result(limits: Limits, result: RunResult) -> CommandRunResult:
+    stdout, stderr = _decode_output(result.stdout), _decode_output(result.stderr)
     if result.outcome is Outcome.TIMED_OUT:
         return CommandRunResult("TimeLimitExceeded", result.wall_seconds, None, stdout, stderr)
     return_code = result.exit_code
@@ -110,9 +113,9 @@ def _run_result(limits: Limits, result: RunResult) -> CommandRunResult:
     return CommandRunResult("Finished", result.wall_seconds, return_code, stdout, stderr)
 
 
-def _bytes(content: str) -> bytes:
+def _decode_base64(content: str) -> bytes:
     return base64.b64decode("".join(content.split()), validate=True)  # many encoders wrap lines
 
 
-def _text(output: bytes) -> str:
+def _decode_output(output: bytes) -> str:
     return output.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""The service's main process: has the dispatcher, starts the front ends, and shuts down gracefully."""
+"""The service's main process: runs the dispatcher, starts the front ends, and shuts down gracefully."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ from sandbox.service.settings import ServiceSettings
 
 log = logging.getLogger(__name__)
 
-_SHUTDOWN_SECONDS = 5  # maximum time for the last responses after all runs were killed
+_SHUTDOWN_SECONDS = 5  # maximum time for the last responses after all programs are killed
 _RESTART_SECONDS = 1  # pause before the replacement of a front end that failed to start
 _PROJECT = str(Path(__file__).parents[2])
 
@@ -72,10 +72,10 @@ class _FrontEnd:
                 pass_fds=descriptors,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                start_new_session=True,  # without Ctrl-C; it exits with its dispatcher
+                start_new_session=True,  # shields it from Ctrl-C; it exits with its dispatcher
             )
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError), self.process.stdin as stdin:  # it may have ended already
+        with suppress(BrokenPipeError), self.process.stdin as stdin:  # it may have exited already
             stdin.write(config)
         return ours
 
@@ -116,7 +116,7 @@ class _Service:
         finally:
             for front_end in self._front_ends:
                 front_end.kill()
-        raise SandboxError("a front end of the service ended while it started; its error is above")
+        raise SandboxError("a front end of the service exited during its start; see its error above")
 
     @property
     def _is_draining(self) -> bool:
@@ -132,15 +132,15 @@ class _Service:
                 self._started.set()
 
         front_end.is_ready = False
-        front_end.session = Session(self._dispatcher, on_ready, lambda: self._lose(front_end))
+        front_end.session = Session(self._dispatcher, on_ready, lambda: self._replace(front_end))
         link = front_end.session.link
         await self._loop.create_connection(lambda: link, sock=front_end.start(self._config))
 
-    def _lose(self, front_end: _FrontEnd) -> None:
+    def _replace(self, front_end: _FrontEnd) -> None:
         front_end.kill()
         front_end.session = None
         if self._is_draining:
-            self._end_if_unused()
+            self._exit_if_unused()
         elif not self._started.is_set():
             self._started.set()
         else:
@@ -160,18 +160,18 @@ class _Service:
             if front_end.session is not None:
                 front_end.session.link.call("drain")
         self._started.set()
-        self._end_if_unused()
+        self._exit_if_unused()
         self._loop.call_later(self._drain_seconds, self._abort)
 
     def _abort(self) -> None:
         if self._dispatcher.abort_requests():
             self._all_responded = False
-        self._loop.call_later(_SHUTDOWN_SECONDS, self._force_end)
+        self._loop.call_later(_SHUTDOWN_SECONDS, self._force_exit)
 
-    def _force_end(self) -> None:
+    def _force_exit(self) -> None:
         self._all_responded = False  # a front end that is still running has unsent responses
         self._exit_event.set()
 
-    def _end_if_unused(self) -> None:
+    def _exit_if_unused(self) -> None:
         if not any(front_end.session for front_end in self._front_ends):
             self._exit_event.set()

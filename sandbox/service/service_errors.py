@@ -1,6 +1,7 @@
-"""The error responses of the service, none of them a verdict. A client may retry after 429, 502, 503 or 504, unless the
-`error` in the response, such as "ExecutionLost", means that the sandbox has already retried. The request causes all
-other errors.
+"""The error responses of the service, none of them a verdict.
+
+A client may retry after 429, 502, 503 or 504, except if `error` shows that the sandbox has retried ("ExecutionLost").
+The request itself causes all other errors.
 """
 
 from collections.abc import Iterator
@@ -97,12 +98,12 @@ class QueueTimeout(ServiceError):
 
 
 class ClientDisconnected(Exception):
-    """The client has disconnected."""
+    """The client has disconnected, so nobody reads the response."""
 
 
 @contextmanager
 def translate_parse_errors() -> Iterator[None]:
-    """Convert exceptions that a request's content causes to MalformedRequest."""
+    """Convert exceptions caused by the content of a request to MalformedRequest."""
     try:
         yield
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:

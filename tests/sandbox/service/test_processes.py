@@ -159,5 +159,5 @@ with Sandbox(workers=1) as box:
 def test_a_service_whose_processes_do_not_start_says_so() -> None:
     result = forked.run([sys.executable, "-c", UNKNOWN], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert result.returncode != 0
-    assert "ended while it started" in result.stderr
+    assert "exited during its start" in result.stderr
     assert "Unknown" in result.stderr
