@@ -68,7 +68,7 @@ class SandboxOptions:
         """
         if not self.packages:
             return ()
-        return backends.packages(self.backend, self.packages, self.packages_from, **self._backend_keywords())
+        return backends.find_packages(self.backend, self.packages, self.packages_from, **self._backend_keywords())
 
     def _backend_keywords(self) -> dict[str, Any]:
         """Return the keywords specific to this backend."""

@@ -14,12 +14,12 @@ _OwnImage = local._Image
 class _SharedImage(_OwnImage):
     """An image whose namespaces stay for later sandboxes with the same packages."""
 
-    def namespaces(self) -> tuple[int, ...]:
+    def open_namespaces(self) -> tuple[int, ...]:
         for packages, image in _made:
             if packages == self._packages:
-                return image.namespaces()
+                return image.open_namespaces()
         image = _OwnImage(self._packages)
-        namespaces = image.namespaces()
+        namespaces = image.open_namespaces()
         _made.append((self._packages, image))
         return namespaces
 
@@ -29,4 +29,4 @@ def share_images(*, beginning_with_the_usual_one: bool = False) -> None:
     local._Image = _SharedImage  # type: ignore[misc]
     if beginning_with_the_usual_one:
         with suppress(BackendUnavailable):
-            local._Image(to_jail_packages([], local._numpy())).namespaces()
+            local._Image(to_jail_packages([], local._find_numpy())).open_namespaces()

@@ -8,9 +8,9 @@ http             a remote service, `curate serve`
 _protocol        the interface of all backends
 _dispatch        the request queue and its lanes, for all backends except http
 _workers         lanes of one worker each, for local and docker
-_container       the privileges of a container of the docker backend
+_container       the privileges of a docker container
 _cluster         lanes of one cluster node each, for ray
-_supervisor      executes the requests of one node
+_supervisor      the process that executes the requests of one node
 """
 
 import os
@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 from sandbox.backends._protocol import Backend
 from sandbox.packages import Package
 
-if TYPE_CHECKING:  # lets the type checker verify that each is a Backend
+if TYPE_CHECKING:  # mypy verifies that each is a Backend
     from sandbox.backends import docker, http, local, ray
 
     _BACKENDS: tuple[type[Backend], ...] = (docker.Backend, http.Backend, local.Backend, ray.Backend)
 
-__all__ = ["Backend", "check_name", "names", "packages", "start"]
+__all__ = ["Backend", "check_name", "find_packages", "names", "start"]
 
 
 @cache
@@ -54,13 +54,11 @@ def start(name: str, *, workers: int | None, isolation: str, seed: int | None, *
     return backend
 
 
-def packages(name: str, requirements: Sequence[str], folder: str, **options: Any) -> tuple[Package, ...]:
-    """Return the packages that programs would find on the backend with this name, without starting it.
+def find_packages(name: str, requirements: Sequence[str], folder: str, **options: Any) -> tuple[Package, ...]:
+    """Return the property `packages` of the backend with this name, without starting it. Raises as `start` does.
 
     requirements   the requested packages
     folder         their installation folder; "" for the environment of this process
-
-    Raises as `start` does.
     """
     check_name(name)
     module = import_module(f"{__name__}.{name}")

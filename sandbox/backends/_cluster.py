@@ -1,7 +1,7 @@
 """The nodes of a cluster as lanes, each with its own supervisor (_supervisor.py). Nodes may join and leave.
 
-A node gets 25% more requests than it has workers, which keeps it busy while responses travel, and costs few retries if
-it is lost. The backend implements the access to its cluster.
+A node gets 25% more requests than it has workers, which keeps it busy during round trips, and costs few retries if it
+is lost. A backend implements the access to its cluster.
 """
 
 import atexit
@@ -13,26 +13,26 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Future
 from functools import partial
-from typing import TypeVar
 
 from sandbox.backends._dispatch import MAX_ATTEMPTS, SHUTDOWN_SECONDS, BackendLost, Job, Lane, RequestDispatcher
 from sandbox.backends._supervisor import pack, unpack
+from sandbox.concurrency.timeouts import call_in_thread
 from sandbox.errors import BackendUnavailable, SandboxError
 
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 2  # interval between polls of the list of nodes
-_COOLDOWN_SECONDS = 60  # pause of a node that has lost several supervisors in a row
+_COOLDOWN_SECONDS = 60  # pause of a node after consecutive losses of its supervisor
 _NO_NODE_SECONDS = 90  # time without any node after which requests fail
 _LIVENESS_SECONDS = 45  # silence of the cluster after which requests fail; Ray ends this process after 60
 _MAX_MESSAGE_BYTES = 4 << 20  # maximum size of the requests in one call; a single request may be larger
 _MAX_CALLS = 2  # concurrent calls to a supervisor: one waits for responses, one delivers requests
 
-Result = TypeVar("Result")
+_THREAD_NAME = "sandbox-cluster-call"
 
 
 class NodeLane(Lane):
@@ -40,7 +40,7 @@ class NodeLane(Lane):
 
     id, node         the node's id, and its display name
     workers, layers  see NodeSupervisor.start
-    loss_reason      "" until it is lost
+    loss_reason      empty until it is lost
     """
 
     max_failures = 8  # bounded, since a node that fails fast would attract all requests
@@ -59,11 +59,11 @@ class NodeLane(Lane):
 
     @abstractmethod
     def exchange(self, message: bytes, cancelled: Sequence[int]) -> bytes:
-        """Deliver requests and return responses; see NodeSupervisor.exchange. Any exception means a lost node."""
+        """Deliver requests and return responses; see NodeSupervisor.exchange. Any exception marks the node as lost."""
 
     @abstractmethod
     def end(self) -> None:
-        """End the supervisor's workers, and then the supervisor."""
+        """End the workers, and then the supervisor."""
 
     def open(self) -> None:
         for _ in range(_MAX_CALLS):
@@ -96,7 +96,7 @@ class NodeLane(Lane):
     def _call(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(self._has_call)
+                self._changed.wait_for(self._should_call)
                 if self.loss_reason:
                     return
                 batch, self._outbox = self._outbox, []
@@ -116,14 +116,14 @@ class NodeLane(Lane):
             self.has_responded |= any(not isinstance(response, SandboxError | None) for _, _, response in responses)
             self.dispatcher.deliver(responses)
 
-    def _has_call(self) -> bool:
-        """Return whether there are requests to send, or outstanding responses without an open call."""
+    def _should_call(self) -> bool:
+        """Return whether there are messages to send, or outstanding responses without an open call."""
         waits = self._sent_jobs and not self._n_calls
         return bool(self.loss_reason or self._outbox or self._cancelled or waits)
 
     def _pack(self, batch: list[int]) -> tuple[bytes, list[int]]:
-        """Return a message with the first requests of a batch, and the numbers of the rest. The response to a request
-        that cannot be encoded is an error."""
+        """Return a message with the first requests of a batch, and the numbers of the rest. Fail a request that cannot
+        be encoded."""
         try:
             message, sizes = pack(((number, self._sent_jobs[number].request) for number in batch), _MAX_MESSAGE_BYTES)
             return message, batch[len(sizes) :]
@@ -135,7 +135,7 @@ class NodeLane(Lane):
 
 
 class ClusterNodes(ABC):
-    """The nodes of a cluster; each is a lane of the dispatcher until it leaves.
+    """The nodes of a cluster, each a lane of the dispatcher until it leaves.
 
     name   name of the cluster in messages
     """
@@ -144,8 +144,8 @@ class ClusterNodes(ABC):
         self.name, self._dispatcher = name, dispatcher
         self._owner = os.getpid()
         self._lanes: dict[str, NodeLane | None] = {}  # by node id; None while its supervisor is starting
-        self._losses: Counter[str] = Counter()  # lost supervisors of each node since its last response
-        self._excluded: dict[str, tuple[str, float]] = {}  # unused nodes: id -> reason, and end in monotonic seconds
+        self._losses: Counter[str] = Counter()  # lost supervisors by node id, since the node's last response
+        self._excluded: dict[str, tuple[str, float]] = {}  # node id -> reason, and end in monotonic seconds
         self._alive: Collection[str] | None = None  # None before the first poll
         self._lock = threading.Lock()
         self._started, self._closing = threading.Event(), threading.Event()
@@ -156,7 +156,7 @@ class ClusterNodes(ABC):
     # Access to the cluster, defined by the backend. These may block, and may raise any exception.
 
     @abstractmethod
-    def nodes(self) -> Mapping[str, str]:
+    def list_nodes(self) -> Mapping[str, str]:
         """Return the live nodes: id -> display name."""
 
     @abstractmethod
@@ -175,17 +175,19 @@ class ClusterNodes(ABC):
         if self._dispatcher.stop_error:
             raise BackendUnavailable(str(self._dispatcher.stop_error))
         if not self._dispatcher.n_workers:
-            reasons = self._reasons() or "none offers processors"
+            reasons = self._describe_excluded() or "none offers processors"
             raise BackendUnavailable(f"{self.name} has no usable node: {reasons}")
 
-    def layers(self) -> dict[str, str]:
-        """Return the isolation layers of all nodes, and the number of nodes."""
+    def describe_layers(self) -> dict[str, str]:
+        """Return the isolation layers of all nodes, and the layer "cluster" with their number."""
         with self._lock:
             lanes = [lane for lane in self._lanes.values() if lane and not lane.loss_reason]
         names = {name: None for lane in lanes for name in lane.layers}
-        layers = {name: _common([(lane.node, lane.layers.get(name, "none")) for lane in lanes]) for name in names}
+        layers = {
+            name: _summarize_layer([(lane.node, lane.layers.get(name, "none")) for lane in lanes]) for name in names
+        }
         size = f"nodes: {len(lanes)}, workers: {sum(lane.workers for lane in lanes)}"
-        reasons = self._reasons()
+        reasons = self._describe_excluded()
         return layers | {"cluster": f"{size}; left out: {reasons}" if reasons else size}
 
     def stop(self) -> None:
@@ -195,8 +197,8 @@ class ClusterNodes(ABC):
 
     def close(self) -> None:
         """Shut down, and wait until all workers have exited."""
-        if os.getpid() != self._owner:
-            return  # a fork does not own the cluster
+        if os.getpid() != self._owner:  # a forked process
+            return
         self.stop()
         if threading.current_thread() is not self._thread:
             self._thread.join(3 * SHUTDOWN_SECONDS)
@@ -209,15 +211,15 @@ class ClusterNodes(ABC):
             self._dispatcher.stop(BackendLost(f"watching {self.name} failed: {error!r}"))
         self._started.set()
         self._dispatcher.close()
-        futures.wait([_in_thread(self.disconnect)], SHUTDOWN_SECONDS)
+        futures.wait([call_in_thread(self.disconnect, _THREAD_NAME)], SHUTDOWN_SECONDS)
         atexit.unregister(self.close)
 
     def _watch(self) -> None:
         """Poll the list of nodes until the dispatcher has stopped."""
-        silent_seconds = no_node_seconds = 0  # counted by polls, to exclude time in which this process was stopped
+        silent_seconds = no_node_seconds = 0  # counted by polls, to exclude pauses of this process
         poll: Future[Mapping[str, str]] | None = None
         while not self._dispatcher.stop_error:
-            poll = poll or _in_thread(self.nodes)
+            poll = poll or call_in_thread(self.list_nodes, _THREAD_NAME)
             futures.wait([poll], _POLL_SECONDS)
             silent_seconds += _POLL_SECONDS
             if poll.done():
@@ -232,10 +234,10 @@ class ClusterNodes(ABC):
                 self._dispatcher.stop(BackendLost(reason))
             if no_node_seconds > _NO_NODE_SECONDS:
                 reason = f"{self.name} has no nodes left"
-                self._dispatcher.fail_waiting(BackendLost(": ".join(filter(None, (reason, self._reasons())))))
+                self._dispatcher.fail_waiting(BackendLost(": ".join(filter(None, (reason, self._describe_excluded())))))
 
     def _update_lanes(self, alive: Mapping[str, str]) -> None:
-        """Use exactly the live nodes."""
+        """Drop the lanes of lost nodes, and start supervisors on new ones."""
         for lane in [lane for lane in self._lanes.values() if lane]:
             if lane.loss_reason:
                 if lane.has_responded:
@@ -250,7 +252,7 @@ class ClusterNodes(ABC):
             new = [id for id in alive if id not in self._lanes and self._excluded.get(id, ("", 0))[1] < now]
             self._lanes |= dict.fromkeys(new)
         for id in new:
-            _in_thread(partial(self._start, id, alive[id]))
+            call_in_thread(partial(self._start, id, alive[id]), _THREAD_NAME)
         self._check_started()
 
     def _start(self, id: str, name: str) -> None:
@@ -267,8 +269,9 @@ class ClusterNodes(ABC):
         self._check_started()
 
     def _count_loss(self, id: str, name: str, reason: str, *, retry: bool = True) -> None:
-        """Drop a node's lane and count its loss. A later poll restarts the supervisor: after a pause if several were
-        lost in a row, and never if not `retry`.
+        """Drop a node's lane and count its loss.
+
+        A later poll restarts the supervisor, after a pause if it has lost several in a row, and never if not `retry`.
         """
         with self._lock:
             self._lanes.pop(id, None)
@@ -281,27 +284,13 @@ class ClusterNodes(ABC):
             if self._alive is not None and all(self._lanes.get(id) or id in self._excluded for id in self._alive):
                 self._started.set()
 
-    def _reasons(self) -> str:
+    def _describe_excluded(self) -> str:
         with self._lock:
             return "; ".join(sorted({f"node {reason}" for reason, _ in self._excluded.values()}))
 
 
-def _in_thread(function: Callable[[], Result]) -> "Future[Result]":
-    """Call a function, which may block indefinitely, in a daemon thread; return a future of its result."""
-    future: Future[Result] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(function())
-        except Exception as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, daemon=True, name="sandbox-cluster-call").start()
-    return future
-
-
-def _common(values: list[tuple[str, str]]) -> str:
-    """Summarize one layer of several nodes. values: (node name, description). Missing layers come first."""
+def _summarize_layer(values: list[tuple[str, str]]) -> str:
+    """Summarize the descriptions of one layer, missing ones first. values: (node name, description)."""
     names: dict[str, list[str]] = {}
     for name, value in values:
         names.setdefault(value, []).append(name)

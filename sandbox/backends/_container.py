@@ -1,12 +1,11 @@
-"""The privileges of a container of the docker backend: no more than its worker needs.
+"""The privileges of a docker container: no more than its worker needs.
 
 It has no network, no capabilities, no_new_privs, a read-only root, and limits on memory, processors and processes.
-Unlike an ordinary container, it may create user namespaces and mount file systems in them, as an unprivileged user may
-outside containers. The worker confines programs in these (sandbox/jail); programs may do neither.
+Unlike an ordinary container, it may create user namespaces and mount file systems in them. The worker confines programs
+in these (sandbox/jail); programs may do neither.
 
-All of /proc is visible, since the kernel does not permit a new mount of it where parts of the old one are hidden. The
-worker is unprivileged: it can neither write root's files, such as kernel settings, nor read the sensitive ones.
-Programs see only their own processes.
+All of /proc is visible, since the kernel forbids a new mount of a partly hidden /proc. The unprivileged worker can
+neither write kernel settings nor read root's files, and programs see only their own processes.
 """
 
 import errno
@@ -26,8 +25,8 @@ _WORKER_CALLS = frozenset(
 _DENY = {"action": "SCMP_ACT_ERRNO", "errnoRet": errno.EPERM}
 
 
-def host_config(memory_mb: int, *, apparmor: bool) -> dict[str, Any]:
-    """Return the HostConfig for the engine's API.
+def make_host_config(memory_mb: int, *, apparmor: bool) -> dict[str, Any]:
+    """Return the HostConfig of a container for the engine's API.
 
     apparmor   whether the engine uses AppArmor, whose default profile would deny all mounts
     """
@@ -40,7 +39,7 @@ def host_config(memory_mb: int, *, apparmor: bool) -> dict[str, Any]:
         "CapDrop": ["ALL"],
         "SecurityOpt": [
             "no-new-privileges",
-            f"seccomp={_seccomp_profile()}",
+            f"seccomp={_make_seccomp_profile()}",
             *(["apparmor=unconfined"] if apparmor else []),
         ],
         "MaskedPaths": [],
@@ -55,9 +54,9 @@ def host_config(memory_mb: int, *, apparmor: bool) -> dict[str, Any]:
     }
 
 
-def _seccomp_profile() -> str:
-    """Return the seccomp profile: the calls of programs, with or without conditions, and those that their worker needs
-    to confine them. The filter of programs, with all its conditions, applies in addition."""
+def _make_seccomp_profile() -> str:
+    """Return the seccomp profile as JSON. It allows the calls of the worker and its programs; programs also have their
+    own filter, with conditions."""
     allowed = {
         *system_calls.ALLOWED,
         *system_calls.NO_OP,

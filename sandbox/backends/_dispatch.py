@@ -1,11 +1,11 @@
 """The request queue, and the lanes that execute the requests.
 
 A lane is a worker process, a container, or the workers of a cluster node. It has a number of slots, sends requests, and
-reports responses or its own loss. The dispatcher does the rest: order, the memory budget of concurrent requests,
-retries, cancellation, and replacement of lost lanes.
+reports responses or its own loss. The dispatcher handles order, the memory budget, retries, cancellation, and
+replacement of lost lanes.
 
-Any thread that frees a slot, or submits a request while a slot is free, sends the next request. Blocking work, such as
-starting a worker, runs in its own thread.
+Any thread that frees a slot, or submits a request while a slot is free, sends the next request. Blocking calls, such as
+starting a worker, run in their own thread.
 """
 
 import os
@@ -24,17 +24,17 @@ from sandbox.concurrency.cancellation import CancelToken
 from sandbox.errors import BackendUnavailable, Cancelled, ExecutionLost, KilledExternally, SandboxError
 from sandbox.request import Request, Response
 
-MAX_ATTEMPTS = 3  # at a request whose lanes are lost, and at starting a lane
+MAX_ATTEMPTS = 3  # to execute a request whose lanes are lost, and to start a lane
 SHUTDOWN_SECONDS = 10
 _PREFETCH = 3  # requests per worker in execute_many
 
 
 class LaneLost(Exception):
-    """A lane has ended; a retry on another one may succeed."""
+    """A lane has exited; a retry on another one may succeed."""
 
 
 class BackendLost(SandboxError):
-    """No further request can be executed, or not soon."""
+    """The backend can execute no further requests, or not soon."""
 
 
 @dataclass(eq=False, slots=True)
@@ -62,7 +62,7 @@ class Lane(ABC):
     layers     the isolation layers; see Backend.layers
     workers    number of requests that it executes concurrently
     slots      number of requests that it accepts
-    name       a request that failed here is retried on lanes with other names, if there are any; "" for any lane
+    name       a request that failed here is retried on lanes with other names, if there are any
     """
 
     max_failures = 1  # consecutive ExecutionLost responses after which the dispatcher ends it
@@ -78,14 +78,14 @@ class Lane(ABC):
 
     @abstractmethod
     def open(self) -> None:
-        """Start reporting: responses to `dispatcher.deliver`, its loss to `dispatcher.drop_lane`."""
+        """Start to report responses to `dispatcher.deliver`, and the lane's loss to `dispatcher.drop_lane`."""
 
     @abstractmethod
     def send(self, jobs: Sequence[Job]) -> None:
         """Send requests.
 
-        Raises LaneLost if the lane has received none of them, EOFError or OSError if it ends meanwhile, and any other
-        Exception for a single request that cannot be sent.
+        Raises LaneLost if the lane has received none of them, EOFError or OSError if it exits meanwhile, and any other
+        Exception if a single request cannot be sent.
         """
 
     @abstractmethod
@@ -94,22 +94,22 @@ class Lane(ABC):
 
     @abstractmethod
     def join(self, reason: str) -> str:
-        """End the lane and free its resources; return the reason of its loss: its error message, or `reason`."""
+        """End the lane and free its resources; return its error message, or `reason`."""
 
     def max_attempts(self, error: Exception) -> int:
-        """Return the number of lanes that may fail with this error before the request fails."""
+        """Return the number of lanes that may raise this error for a request before the request fails."""
         return {LaneLost: MAX_ATTEMPTS, KilledExternally: 2}.get(type(error), 1)
 
 
 class RequestDispatcher:
     """The request queue and its lanes.
 
-    start      starts a lane, blocking. Raises BackendUnavailable, or LaneLost if a retry may help
+    start      blocking function that starts a lane. Raises BackendUnavailable, or LaneLost if a retry may help
     max_lanes  maximum number of lanes; they are started on demand
     memory_mb  memory budget of all requests in progress together
 
-    Requests are admitted in order, so that a stream of small requests cannot starve one that needs much memory. Nothing
-    blocks while the lock is held.
+    Requests start in order, so that small requests cannot starve one that needs much memory. No code blocks while it
+    holds the lock.
     """
 
     def __init__(self, start: Callable[[], Lane] | None = None, *, max_lanes: int = 0, memory_mb: float = inf) -> None:
@@ -119,7 +119,7 @@ class RequestDispatcher:
         self._lanes: set[Lane] = set()
         self._free: dict[Lane, None] = {}  # lanes with a free slot; the last one has the warmest caches
         self._waiting: deque[Job] = deque()
-        self._lock = threading.RLock()  # reentrant: garbage collection may call close() while this thread holds it
+        self._lock = threading.RLock()  # reentrant, since a finalizer may call close() in a thread that holds it
         self._changed = threading.Condition(self._lock)
         self._n_helpers = 0  # threads that start and end lanes
         self.stop_error: SandboxError | None = None  # once stopped: the error for all further requests
@@ -147,17 +147,17 @@ class RequestDispatcher:
         return job
 
     def withdraw(self, job: Job) -> bool:
-        """Remove a request from the queue; return whether it was still queued."""
+        """Remove a request from the queue; return whether it was queued."""
         with self._lock:
             if job.lane is not None or job not in self._waiting:
                 return False
             self._waiting.remove(job)
-            batches = self._admit()  # it may have blocked others
+            batches = self._admit()  # its memory may have blocked others
         self._send_and_deliver(batches)
         return True
 
     def cancel(self, job: Job) -> None:
-        """Cancel a request, and abort it if it is in progress. `on_response` gets Cancelled once its worker is free."""
+        """Cancel a request, and abort it if it is in progress. `on_response` gets Cancelled once the worker is free."""
         if self.withdraw(job):
             job.on_response(Cancelled("the request was cancelled"))
             return
@@ -167,7 +167,7 @@ class RequestDispatcher:
                 job.lane.cancel(job)
 
     def deliver(self, responses: Iterable[tuple[Lane, Job, Any]]) -> None:
-        """Accept responses of lanes (results, or exceptions to raise), and pass them to the requests' `on_response`."""
+        """Pass responses of lanes (results, or exceptions to raise) to the requests' `on_response`."""
         finished: list[tuple[Job, Any]] = []
         with self._lock:
             for lane, job, response in responses:
@@ -205,7 +205,7 @@ class RequestDispatcher:
         batches: dict[Lane, list[Job]] = {}
         skipped: list[Job] = []
         while self._waiting and self._free and self._fits(job := self._waiting[0]):
-            lane = self._choose(job)
+            lane = self._choose_lane(job)
             if lane is None and not job.failures:
                 break
             self._waiting.popleft()
@@ -229,10 +229,11 @@ class RequestDispatcher:
     def _fits(self, job: Job) -> bool:
         return not self._used_mb or self._used_mb + job.memory_mb <= self._memory_mb
 
-    def _choose(self, job: Job) -> Lane | None:
-        """Choose a lane: the most recently freed one if it is idle, otherwise the least loaded one. A request returns
-        to lanes on which it failed only if there are no others. While few requests are queued, none is sent to a lane
-        without an idle worker, since another worker may soon be idle.
+    def _choose_lane(self, job: Job) -> Lane | None:
+        """Choose the most recently freed lane if it is idle, otherwise the least loaded one; None to wait.
+
+        A request returns to lanes on which it failed only if there are no others. While few requests are queued, they
+        wait for an idle worker.
         """
         last = next(reversed(self._free))
         if not last.jobs and not job.failures:
@@ -270,7 +271,7 @@ class RequestDispatcher:
             job.on_response(response)
 
     def _requeue_unsent(self, lane: Lane, jobs: Sequence[Job], reason: str) -> None:
-        """Drop a lane that ended before it received these requests, and requeue them without counting a failure."""
+        """Drop a lane that exited before it received these requests, and requeue them without counting a failure."""
         with self._lock:
             self.drop_lane(lane, reason)
             for job in reversed(jobs):
@@ -283,7 +284,7 @@ class RequestDispatcher:
     # Lanes.
 
     def attach(self, lane: Lane) -> None:
-        """Start using a lane; end it if the dispatcher has stopped."""
+        """Add a running lane; end it if the dispatcher has stopped."""
         lane.dispatcher = self
         with self._lock:
             stop_error = self.stop_error
@@ -310,7 +311,7 @@ class RequestDispatcher:
             else:
                 self.attach(lane)
                 return lane
-        raise BackendUnavailable(f"{MAX_ATTEMPTS} sandbox workers ended while they started: {message}")
+        raise BackendUnavailable(f"{MAX_ATTEMPTS} sandbox workers exited during their start: {message}")
 
     def _start_lane(self) -> list[tuple[Job, Any]]:
         try:
@@ -321,14 +322,14 @@ class RequestDispatcher:
         return []
 
     def drop_lane(self, lane: Lane, reason: str) -> None:
-        """Drop a lane, and retry its requests once it has ended."""
+        """Drop a lane, and retry its requests once it has exited."""
         with self._lock:
             if lane in self._lanes:
                 self._lanes.remove(lane)
                 self._free.pop(lane, None)
-                self.run_in_thread(self._recover, lane, reason)
+                self.run_in_thread(self._end_lane, lane, reason)
 
-    def _recover(self, lane: Lane, reason: str) -> list[tuple[Job, Any]]:
+    def _end_lane(self, lane: Lane, reason: str) -> list[tuple[Job, Any]]:
         reason = lane.join(reason)
         finished: list[tuple[Job, Any]] = []
         with self._lock:
@@ -338,7 +339,7 @@ class RequestDispatcher:
         return finished
 
     def run_in_thread(self, function: Callable[..., Iterable[tuple[Job, Any]] | None], *arguments: Any) -> None:
-        """Call a blocking function in a new thread. It returns finished requests, with their responses."""
+        """Call a blocking function in a new thread, and deliver the responses that it returns."""
 
         def run() -> None:
             finished: Iterable[tuple[Job, Any]] = ()
@@ -365,7 +366,7 @@ class RequestDispatcher:
             job.on_response(copy(error))
 
     def stop(self, error: SandboxError | None = None) -> None:
-        """Fail all queued requests, and start to end all lanes, without waiting. error: None for "closed"."""
+        """Fail all queued requests, and start to end all lanes. error: None for a closed Sandbox."""
         with self._lock:
             self.stop_error = self.stop_error or error or SandboxError("this Sandbox is closed")
             for lane in list(self._lanes):
@@ -373,9 +374,9 @@ class RequestDispatcher:
         self.fail_waiting(self.stop_error)
 
     def close(self) -> None:
-        """End all lanes, and wait until they have ended."""
+        """End all lanes, and wait for them. Has no effect in a forked process."""
         if os.getpid() != self._owner:
-            return  # a fork does not own the lanes
+            return
         self.stop()
         with self._changed:
             self._changed.wait_for(lambda: not self._n_helpers, SHUTDOWN_SECONDS)

@@ -11,10 +11,9 @@ from sandbox.request import Request, Response
 class Backend(Protocol):
     """The interface for executing programs. Thread-safe.
 
-    Each module of sandbox/backends has one class with this interface, named Backend. It is constructed with the
-    keywords `workers` (int or None), `isolation` and `seed`, as for Sandbox; with `packages` and `packages_from` if
-    packages are requested; and with its own keywords. The constructor raises BackendUnavailable if the backend cannot
-    start with these options, and ValueError for an invalid argument.
+    Each module of sandbox/backends defines a class Backend with this interface. Its keywords are `workers` (int or
+    None), `isolation` and `seed`, as for Sandbox; `packages` and `packages_from` if packages are requested; and others.
+    The constructor raises BackendUnavailable if the backend cannot start, and ValueError for an invalid argument.
 
     The module also has a function `find_packages(requirements, folder, **options)`, which returns the property
     `packages` of such a Backend without starting it.
@@ -48,11 +47,10 @@ class Backend(Protocol):
         """
 
     def execute_many(self, requests: Iterable[Request[Response]]) -> Iterator[tuple[int, Response | Exception]]:
-        """Yield the index of each request, and its response or the exception that `execute` would raise, in order of
-        completion.
+        """Yield the index of each request, and its response or exception, in order of completion.
 
-        Reads the requests in the consumer's thread, only a few ahead of the workers, so `requests` may be infinite.
-        Raises SandboxError if no further request can be executed.
+        `requests` may be infinite, since the consumer's thread reads only a few ahead of the workers. Raises
+        SandboxError if no further request can be executed.
         """
 
     def close(self) -> None:

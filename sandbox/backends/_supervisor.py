@@ -1,7 +1,7 @@
-"""The supervisor of one node: executes requests of a remote caller on this machine's workers.
+"""The supervisor of one node: executes a remote caller's requests on this machine's workers, for any transport.
 
-It is independent of the transport. A call of `exchange` delivers requests and returns all ready responses, possibly to
-earlier requests. So one open call is enough, and a busy node batches its responses.
+A call of `exchange` delivers requests and returns all ready responses, possibly to earlier requests. So one open call
+is enough, and a busy node batches its responses.
 """
 
 import hashlib
@@ -20,11 +20,11 @@ from sandbox.backends.local import Backend
 from sandbox.errors import BackendUnavailable
 from sandbox.packages import Package
 
-_LONG_POLL_SECONDS = 10  # short, since some networks drop silent connections
+_LONG_POLL_SECONDS = 10  # short, since some networks drop idle connections
 _BATCH_SECONDS = 0.1  # maximum wait for more responses while the workers are busy
 _MAX_RESPONSE_BYTES = 8 << 20  # maximum size of a batch of responses; a single response may be larger
 
-# Modules without influence on verdicts, whose versions may differ between nodes.
+# Modules that do not affect verdicts; their versions may differ between nodes.
 _UNRELATED_MODULES = {"commands", "conformance.py", "image", "options.py", "judge_record.py", "service"}
 
 Content = TypeVar("Content")
@@ -33,7 +33,7 @@ Numbered = tuple[int, Content]  # the caller's number of a request, and the requ
 
 @cache
 def code_fingerprint() -> str:
-    """Return a hash of this sandbox's code, to detect machines that may judge differently."""
+    """Return a hash of this sandbox's code, to detect nodes that may judge differently."""
     package = Path(sandbox.__file__).parent
     content = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
@@ -46,8 +46,8 @@ def code_fingerprint() -> str:
 def pack(items: Iterable[Numbered[Any]], limit: int) -> tuple[bytes, list[int]]:
     """Encode the first items as one message; return it, and the encoded size of each of these items.
 
-    The message has at most `limit` bytes, but at least one item. Objects shared by several items, such as a suite, are
-    encoded once.
+    The message has at most `limit` bytes, but at least one item. It contains an object shared by several items, such as
+    a suite, once.
     """
     message = BytesIO()
     pickler = pickle.Pickler(message, protocol=5)
@@ -93,8 +93,7 @@ class NodeSupervisor:
         options           keywords of the local backend; `workers` defaults to one per processor
         processors        number of processors that the node offers
 
-        Raises BackendUnavailable if the workers cannot isolate as requested, or if this node's code or packages differ
-        from the caller's.
+        Raises BackendUnavailable if the workers cannot isolate, or if code or packages differ from the caller's.
         """
         if code_fingerprint() != code:
             raise BackendUnavailable(
@@ -103,24 +102,24 @@ class NodeSupervisor:
             )
         workers = options["workers"] or max(1, min(processors, machine.cpu_count()))
         self._box = box = Backend(**{**options, "workers": workers})
-        if difference := _difference(box.packages, callers_packages):
+        if difference := _describe_difference(box.packages, callers_packages):
             raise BackendUnavailable(f"{difference}; install the same packages on every node")
         return workers, box.layers
 
     def exchange(self, message: bytes, cancelled: Sequence[int]) -> bytes:
-        """Accept requests, and return the ready responses; wait for one if none is ready.
+        """Accept requests, and return the ready responses, by long poll; possibly none.
 
         message    packed requests
         cancelled  numbers of requests to cancel; they fail soon, with any error
 
-        Of several open calls, the last one waits and the others return immediately. May return no responses.
+        Of several open calls, the last one waits and the others return immediately.
         """
         box = self._box
         assert box is not None
         with self._changed:
             for number, request in unpack(message):
                 self._cancel[number] = box.submit(request, partial(self._take_response, number))
-            self._cancelled.update(cancelled)  # the cancellation may arrive before its request
+            self._cancelled.update(cancelled)  # a cancellation may arrive before its request
             for number in self._cancelled & self._cancel.keys():
                 self._cancelled.remove(number)
                 self._cancel[number]()
@@ -128,9 +127,9 @@ class NodeSupervisor:
             call = self._n_calls
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._responses or call != self._n_calls, _LONG_POLL_SECONDS)
-            enough = box.workers // 8
-            if len(self._cancel) - box.workers >= enough:  # enough requests are queued to batch responses
-                self._changed.wait_for(lambda: len(self._responses) >= enough or call != self._n_calls, _BATCH_SECONDS)
+            batch = box.workers // 8
+            if len(self._cancel) - box.workers >= batch:  # queued requests keep the workers busy meanwhile
+                self._changed.wait_for(lambda: len(self._responses) >= batch or call != self._n_calls, _BATCH_SECONDS)
             responses, sizes = pack(self._responses, _MAX_RESPONSE_BYTES)
             for _ in sizes:
                 self._responses.popleft()
@@ -148,7 +147,7 @@ class NodeSupervisor:
             self._changed.notify_all()
 
 
-def _difference(node_packages: Iterable[Package], caller_packages: Iterable[Package]) -> str:
+def _describe_difference(node_packages: Iterable[Package], caller_packages: Iterable[Package]) -> str:
     """Describe a difference between this node's packages and the caller's; "" if there is none."""
     node, caller = ({package.name: package for package in packages} for packages in (node_packages, caller_packages))
     for name in sorted(node.keys() | caller.keys()):

@@ -21,8 +21,8 @@ from sandbox.request import Request, Response
 
 log = logging.getLogger(__name__)
 
-# Starts a worker, given the level of isolation and the reason why stronger levels are not available ("" if none is).
-# Raises BackendUnavailable, including CannotIsolate, or LaneLost.
+# Starts a worker, given the level of isolation and the reason why stronger levels are not available ("" if there are
+# none). Raises BackendUnavailable, including CannotIsolate, or LaneLost.
 WorkerStarter = Callable[[str, str], Lane]
 
 
@@ -88,7 +88,7 @@ class ResponseReader:
         self._epoll = select.epoll()
         self._wake = os.eventfd(0)
         self._epoll.register(self._wake, select.EPOLLIN)
-        self._thread = threading.Thread(target=self._run, daemon=True, name="sandbox-answers")
+        self._thread = threading.Thread(target=self._run, daemon=True, name="sandbox-responses")
         self._thread.start()
 
     def add(self, lane: "SocketLane") -> None:
@@ -96,7 +96,7 @@ class ResponseReader:
         self._epoll.register(lane.fileno(), select.EPOLLIN)
 
     def wait_to_write(self, lane: "SocketLane", wait: bool) -> None:
-        """Start or stop calling `lane.flush` when its socket is writable. Raises OSError if the worker has exited."""
+        """Start or stop to call `lane.flush` when its socket is writable. Raises OSError if the worker has exited."""
         self._epoll.modify(lane.fileno(), select.EPOLLIN | (select.EPOLLOUT if wait else 0))
 
     def remove(self, lane: "SocketLane") -> None:
@@ -152,14 +152,14 @@ class SocketLane(Channel, Lane):
     def send(self, jobs: Sequence[Job]) -> None:
         with contextlib.suppress(BlockingIOError):  # no EOF, as expected
             if not self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
-                raise LaneLost("it ended while it was idle")
+                raise LaneLost("it exited while it was idle")
         self._unsent = memoryview(frame_request(jobs[0].request))
         self._job = jobs[0]
         if not self.flush():
             self._reader.wait_to_write(self, True)
 
     def flush(self) -> bool:
-        """Send the rest of the request as far as possible without blocking; return whether it is complete."""
+        """Send as much of the request as possible without blocking; return whether it is complete."""
         try:
             while self._unsent:
                 self._unsent = self._unsent[self._socket.send(self._unsent, socket.MSG_DONTWAIT) :]
@@ -168,7 +168,7 @@ class SocketLane(Channel, Lane):
         return True
 
     def receive(self) -> tuple[Job, Any] | None:
-        """Read the available bytes; return the job and its response or error once it is complete, else None.
+        """Read the available bytes; return the job and its response or error, or None if it is incomplete.
 
         Raises EOFError or ConnectionError if the worker has exited.
         """
@@ -178,7 +178,7 @@ class SocketLane(Channel, Lane):
             return None
         job = self._job
         if job is None:
-            raise EOFError("it ended, or sent an unsolicited response")
+            raise EOFError("it exited, or sent an unsolicited response")
         response = self.take_response(data, job.request)
         if response is None:
             return None
@@ -186,8 +186,8 @@ class SocketLane(Channel, Lane):
         return job, response
 
     def cancel(self, job: Job | None) -> None:
-        # Not only close(): if another process has inherited the socket, the worker would get no EOF.
-        with contextlib.suppress(OSError):  # it has ended already
+        # Not only close(), which sends no EOF if another process has inherited the socket.
+        with contextlib.suppress(OSError):  # it has exited already
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def join(self, reason: str) -> str:
@@ -206,7 +206,7 @@ class ThreadLane(Lane):
 
     @abstractmethod
     def execute(self, request: Request[Response]) -> Response | Exception:
-        """Send a request and wait for its response. An error from the worker is returned, not raised.
+        """Send a request and wait for its response, or an error of the worker to return to the caller.
 
         Raises EOFError, OSError or LaneLost if the worker has exited, and any other Exception if the request cannot be
         sent.
@@ -214,7 +214,7 @@ class ThreadLane(Lane):
 
     @abstractmethod
     def abort(self) -> None:
-        """Make the worker abort its request and exit."""
+        """Abort the request of the worker, which then exits."""
 
     def open(self) -> None:
         threading.Thread(target=self._run, daemon=True, name="sandbox-worker").start()

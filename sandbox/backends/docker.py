@@ -1,9 +1,9 @@
 """The docker backend: a pool of warm containers of a local or remote engine, with one worker each.
 
-A container is started once and serves many programs. The worker (sandbox/jail/worker.py) confines these, and
-_container.py confines the worker. The container is connected only by its standard streams, through the engine; nothing
-of the engine's machine is mounted into it. It exits at EOF on its stdin, even if its caller was killed, and the engine
-removes it. The next Backend sweeps containers that an engine could not remove.
+A container serves many programs. Its worker (sandbox/jail/worker.py) confines these, and _container.py confines the
+worker. The only connection to a container is its standard streams, through the engine, and it has no mounts of the
+engine's machine. It exits at EOF on its stdin, even if its caller was killed, and the engine removes it. The next
+Backend sweeps containers that the engine failed to remove.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from time import time
 from typing import Any
 
 from sandbox import image as images
-from sandbox.backends._container import MAX_PROCESSES, host_config
+from sandbox.backends._container import MAX_PROCESSES, make_host_config
 from sandbox.backends._dispatch import LaneLost
 from sandbox.backends._workers import ThreadLane, WorkerBackend
 from sandbox.errors import BackendUnavailable
@@ -49,7 +49,7 @@ _MAX_STDERR_BYTES = 2000
 def find_packages(requirements: Sequence[str], folder: str, image: str = images.TAG) -> tuple[Package, ...]:
     """Return the packages of an image. Raises BackendUnavailable if it lacks a requested one."""
     with contextlib.closing(_Engine(image, _START_SECONDS)) as engine:
-        return tuple(each.package for each in engine.installed(requirements))
+        return tuple(each.package for each in engine.find_packages(requirements))
 
 
 class Backend(WorkerBackend):
@@ -57,8 +57,7 @@ class Backend(WorkerBackend):
 
     workers          number of containers; by default one per processor of the engine's machine
     image            name of their image; `make sandbox-image` builds it
-    packages         packages that the image must have, see Sandbox. If not empty, programs get all packages of the
-                     image
+    packages         packages that the image must have, see Sandbox; if not empty, programs get all that it has
     modules          see Sandbox
     silence_seconds  time without output after which an engine or a container counts as hung
 
@@ -86,7 +85,7 @@ class Backend(WorkerBackend):
             self._engine.sweep()
         except LaneLost as error:
             raise BackendUnavailable(str(error)) from error
-        installed = self._engine.installed(packages)
+        installed = self._engine.find_packages(packages)
         self.packages = tuple(each.package for each in installed)
         start = partial(_ContainerLane, self._engine, seed, to_jail_packages(installed, images.NUMPY, modules))
         number = workers or self._engine.processors
@@ -104,8 +103,8 @@ def _build_command(image: str, packages: Sequence[str] = ()) -> str:
 
 
 @contextlib.contextmanager
-def _engine_errors() -> Iterator[None]:
-    """Raise LaneLost if the engine rejects a request, and BackendUnavailable if there is no engine."""
+def _translate_errors() -> Iterator[None]:
+    """Translate the engine's errors to LaneLost if it rejects a request, and to BackendUnavailable if there is none."""
     try:
         yield
     except docker.errors.APIError as error:
@@ -119,24 +118,24 @@ def _engine_errors() -> Iterator[None]:
 
 
 class _Engine:
-    """A client of the engine. Methods raise as `_engine_errors` does."""
+    """A client of the engine. Methods raise as `_translate_errors` does."""
 
     def __init__(self, image: str, silence_seconds: float) -> None:
         self.silence_seconds = silence_seconds
         self._owner = stale_resources.make_owner_tag()
         self._machine = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        with _engine_errors():
+        with _translate_errors():
             connection = docker.utils.kwargs_from_env()
             self._api = docker.APIClient(version="auto", timeout=silence_seconds, **connection)
             info = self._api.info()
-        self._image = self._find(image)
+        self._image = self._find_image(image)
         self.processors: int = info["NCPU"]
         self.memory_mb: int = info["MemTotal"] >> 20
         self._apparmor = any(option.startswith("name=apparmor") for option in info.get("SecurityOptions") or [])
 
-    def _find(self, image: str) -> str:
-        """Return the image's id, which stays the same if another version is built under its name."""
-        with _engine_errors():
+    def _find_image(self, image: str) -> str:
+        """Return the image's id, which a new build under the same name does not change. Raises BackendUnavailable."""
+        with _translate_errors():
             try:
                 inspected = self._api.inspect_image(image)
             except docker.errors.ImageNotFound as error:
@@ -154,8 +153,8 @@ class _Engine:
         identity: str = inspected["Id"]
         return identity
 
-    def installed(self, requirements: Sequence[str]) -> tuple[InstalledPackage, ...]:
-        """Return the packages of the image if any are requested. Raises BackendUnavailable if it lacks one of these."""
+    def find_packages(self, requirements: Sequence[str]) -> tuple[InstalledPackage, ...]:
+        """Return all packages of the image; () if none are requested. Raises BackendUnavailable if one is missing."""
         if not requirements:
             return ()
         installed = parse_installed(self._installed, images.INSTALLED, requirements)
@@ -166,12 +165,12 @@ class _Engine:
 
     def create(self, memory_mb: int) -> str:
         """Create a container and return its id."""
-        with _engine_errors():
+        with _translate_errors():
             container = self._api.create_container(
                 self._image,
                 stdin_open=True,
-                stop_signal="SIGKILL",  # it ignores other signals, which would delay the shutdown of an engine
-                host_config=host_config(memory_mb, apparmor=self._apparmor),
+                stop_signal="SIGKILL",  # PID 1 ignores SIGTERM, which would delay the engine's shutdown
+                host_config=make_host_config(memory_mb, apparmor=self._apparmor),
                 labels={OWNER_LABEL: self._owner, MACHINE_LABEL: self._machine},
                 environment={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
                 user=images.USER,
@@ -181,20 +180,20 @@ class _Engine:
 
     def attach(self, container: str) -> Any:
         """Connect to a container's standard streams."""
-        with _engine_errors():
+        with _translate_errors():
             return self._api.attach_socket(container, {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
 
     def start(self, container: str) -> None:
-        with _engine_errors():
+        with _translate_errors():
             self._api.start(container)
 
     def resize(self, container: str, memory_mb: int) -> None:
-        with _engine_errors():
+        with _translate_errors():
             self._api.update_container(container, mem_limit=memory_mb << 20, memswap_limit=memory_mb << 20)
 
     def remove(self, container: str) -> None:
-        """Kill and remove a container. A stopped engine removes it when it starts again."""
-        with contextlib.suppress(LaneLost, BackendUnavailable), _engine_errors():
+        """Kill and remove a container. A stopped engine removes it on its next start."""
+        with contextlib.suppress(LaneLost, BackendUnavailable), _translate_errors():
             try:
                 self._api.remove_container(container, force=True, v=True)
             except docker.errors.NotFound:
@@ -203,8 +202,8 @@ class _Engine:
                 self._api.wait(container, timeout=self.silence_seconds, condition="removed")
 
     def sweep(self) -> None:
-        """Remove stale containers, whose owners were killed together with the engine, or before starting them."""
-        with _engine_errors():
+        """Remove stale containers, whose owners were killed with the engine, or before they started the container."""
+        with _translate_errors():
             containers = self._api.containers(all=True, filters={"label": OWNER_LABEL})
         for container in containers:
             labels = container["Labels"]
@@ -258,8 +257,7 @@ class _ContainerLane(Channel, ThreadLane):
         }
 
     def execute(self, request: Request[Response]) -> Response | Exception:
-        """See ThreadLane.execute. Raises ValueError for more processes than a container may have."""
-        needed_mb = _needed_mb(request)
+        needed_mb = _compute_memory_mb(request)
         if needed_mb > self._memory_mb:
             self._engine.resize(self._container, needed_mb)
             self._memory_mb = needed_mb
@@ -309,11 +307,8 @@ class _ContainerLane(Channel, ThreadLane):
         return self._stderr.decode("utf-8", "replace").strip()[-500:] or reason
 
 
-def _needed_mb(request: Request[object]) -> int:
-    """Return the megabytes that a container needs for a request.
-
-    Raises ValueError for more processes than a container may have.
-    """
+def _compute_memory_mb(request: Request[object]) -> int:
+    """Return the container memory for a request, in MB. Raises ValueError for too many processes."""
     limits = request.run_limits
     if limits.processes > MAX_PROCESSES // 2:
         raise ValueError(

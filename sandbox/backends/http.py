@@ -1,10 +1,7 @@
 """The http backend: a remote `curate serve`.
 
-A request without a response is retried for a limited time, then raises SandboxError; such a failure is never a verdict.
-Judging has no side effects, so any request may be retried.
-
-There is no dispatcher here, since the service has the queue and the workers. The client only retries, bounded by a time
-budget instead of a number of attempts.
+The service has the queue and the workers. The client retries a request without a response, within a time budget, and
+then raises SandboxError; such a failure is never a verdict. Judging has no side effects, so any request may be retried.
 """
 
 import logging
@@ -50,12 +47,12 @@ _SANDBOX_ERRORS = {
     error_code(kind): kind for kind in (SandboxError, BackendUnavailable, ExecutionLost, KilledExternally)
 }
 _REQUEST_ERRORS = {error_code(kind): kind for kind in (ValueError, TypeError, RefereeError)}
-_PREFETCH = 2  # requests beyond the number of workers that execute_many sends, so that no worker is idle
+_PREFETCH = 2  # concurrent requests of execute_many in excess of the workers, so that none is idle
 _MAX_IDLE_CONNECTIONS = 64
 _CONNECT_SECONDS = 10
-_MAX_QUEUE_SECONDS = 1800  # time of a request in the service's queue, before the service counts as hung
+_MAX_QUEUE_SECONDS = 1800  # time in the service's queue after which the service counts as hung
 _MAX_FULL_QUEUE_SECONDS = 300  # time of retries at a service with a full queue
-_TIMEOUT_FACTOR = 21  # multiple of its limits that a run may take on a busy machine before the service aborts it
+_TIMEOUT_FACTOR = 21  # multiple of its limits after which the service aborts a run on a busy machine
 _POLL_SECONDS = 0.2  # interval between checks for cancellation during a pause
 _MAX_BACKOFF_SECONDS = 20  # maximum pause between retries, unless Retry-After is longer
 _SOCKET_OPTIONS = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), *KEEPALIVE_OPTIONS]
@@ -108,7 +105,7 @@ class Backend:
             self._client.headers["authorization"] = f"Bearer {token}"
         self._url = self._client.url
         self._owner = os.getpid()
-        self._retry_budget = _RetryBudget(self._url, _default_seconds() if retry_seconds is None else retry_seconds)
+        self._retry_budget = _RetryBudget(self._url, _read_retry_seconds() if retry_seconds is None else retry_seconds)
         self._closed = threading.Event()
         about = self._fetch_health(isolation)
         self.workers: int = workers or about["workers"]
@@ -178,9 +175,9 @@ class Backend:
         self._client.close()
 
     def _send_with_retries(self, request: Request[Response], cancellation: CancelToken) -> Response:
-        """Send a request, with retries as long as these can help; return the response. Raises as execute does."""
+        """Send a request, and retry it until a deadline; return the response. Raises as execute does."""
         path = "/judge_suite" if isinstance(request, JudgeRequest) else "/run"
-        body, timeout_seconds = json_codec.dumps(request), _response_timeout(request)
+        body, timeout_seconds = json_codec.dumps(request), _compute_timeout(request)
         start_time, first_failed, n_attempts = time.monotonic(), math.inf, 0
         while True:
             if os.getpid() != self._owner:
@@ -228,7 +225,7 @@ class Backend:
             ) from error
 
     def _retry_reason(self, response: HttpResponse) -> str:
-        """Return the reason for a retry, or raise the error in the response if a retry cannot help."""
+        """Return the reason for a retry; raise the error in the response if it is permanent."""
         message, name = response.message(), str(response.json_object().get("error"))
         if response.status == 422:
             raise _REQUEST_ERRORS.get(name, ValueError)(message)
@@ -242,7 +239,7 @@ class Backend:
 class _RetryBudget:
     """The retry budget of a service that is down, shared by all threads.
 
-    seconds   time from the first failure on. Once it is used up, each request gets one attempt, until one succeeds
+    seconds   time from the first failure on; after that, each request gets one attempt, until one succeeds
     """
 
     def __init__(self, url: str, seconds: float) -> None:
@@ -275,7 +272,7 @@ class _RetryBudget:
             log.warning("the service at %s responds again, after %.0f s", self._url, time.monotonic() - outage_start)
 
 
-def _default_seconds() -> float:
+def _read_retry_seconds() -> float:
     text = os.environ.get(_RETRY_VARIABLE) or "60"
     with suppress(ValueError):
         if 0 <= (seconds := float(text)) < math.inf:
@@ -283,8 +280,8 @@ def _default_seconds() -> float:
     raise ValueError(f"{_RETRY_VARIABLE} must be a number of seconds, such as 60, not {text!r}")
 
 
-def _response_timeout(request: Request[object]) -> float:
-    """Return the timeout of this request, after which the service counts as hung, in seconds."""
+def _compute_timeout(request: Request[object]) -> float:
+    """Return the seconds after which the service counts as hung at this request."""
     n_runs = len(request.suite.cases) if isinstance(request, JudgeRequest) else 1
     limits = request.run_limits
     return _MAX_QUEUE_SECONDS + _TIMEOUT_FACTOR * max(limits.wall_seconds, limits.cpu_seconds or 0) * n_runs

@@ -1,6 +1,6 @@
 """The local backend: a pool of worker processes, started on demand.
 
-When the process that started them exits, workers remove all their resources and exit.
+When the caller's process exits, its workers remove all their resources and exit.
 """
 
 import importlib.util
@@ -39,12 +39,10 @@ def find_packages(requirements: Sequence[str], folder: str) -> tuple[Package, ..
 class Backend(WorkerBackend):
     """Runs programs in worker processes of this machine.
 
-    workers        number of worker processes; by default one per processor available to this process
-    packages       see Sandbox
-    packages_from  see Sandbox
-    modules        see Sandbox
-    levels, abi    for tests: the levels of isolation to try (empty for those of `isolation`), and the highest Landlock
-                   version to use
+    workers      number of worker processes; by default one per processor available to this process
+    packages, packages_from, modules  see Sandbox
+    levels, abi  for tests: the levels of isolation to try (empty for those of `isolation`), and the highest Landlock
+                 version to use
 
     Raises BackendUnavailable if this machine cannot isolate as requested, or lacks a package.
     """
@@ -64,7 +62,7 @@ class Backend(WorkerBackend):
         self._owner = os.getpid()
         installed = find(packages, packages_from)
         self.packages = tuple(each.package for each in installed)
-        jail_packages = to_jail_packages(installed, _numpy(), modules)
+        jail_packages = to_jail_packages(installed, _find_numpy(), modules)
         _sweep()
         self._shared = stale_resources.make_run_directory()
         self._remove_shared = weakref.finalize(self, _remove, self._shared, os.getpid())
@@ -79,7 +77,7 @@ class Backend(WorkerBackend):
         weakref.finalize(self, _remove, self._shared, os.getpid())  # registered last, so called first at exit
 
     def close(self) -> None:
-        # Removed before the workers end; if the caller is killed, the workers remove it.
+        # Before the workers exit; if the caller is killed, the workers remove it.
         _remove(self._shared, self._owner)
         super().close()
         self._end_reader()
@@ -88,7 +86,7 @@ class Backend(WorkerBackend):
 
 
 class _Image:
-    """The image (sandbox/jail/image.py), made on first use: in namespaces, or as a copy in a folder."""
+    """The image (sandbox/jail/image.py), created on first use: in namespaces, or as a copy in a folder."""
 
     def __init__(self, packages: JailPackages) -> None:
         self._packages = packages
@@ -97,14 +95,14 @@ class _Image:
         self._copy = ""
         self._close = weakref.finalize(self, _close_all, self._namespaces)  # the image exists while they are open
 
-    def namespaces(self) -> tuple[int, ...]:
+    def open_namespaces(self) -> tuple[int, ...]:
         """Return descriptors of the image's namespaces. Raises CannotIsolate."""
         with self._lock:
             if not self._namespaces:
                 self._namespaces += self._make(NAMESPACES)
             return tuple(self._namespaces)
 
-    def copy(self) -> str:
+    def make_copy(self) -> str:
         """Return the folder of the copy. Raises CannotIsolate."""
         with self._lock:
             if not self._copy:
@@ -122,7 +120,7 @@ class _Image:
         with channel:
             with theirs:
                 arguments = f"{theirs.fileno()}, {folder!r}"
-                maker = _start("image", arguments, [theirs.fileno()], subprocess.DEVNULL)
+                maker = _start_process("image", arguments, [theirs.fileno()], subprocess.DEVNULL)
             try:
                 channel.settimeout(_IMAGE_SECONDS)
                 channel.send(json.dumps(asdict(self._packages)).encode())
@@ -146,11 +144,8 @@ class _ProcessLane(SocketLane):
     """A worker process.
 
     reader    reads its responses
-    seed      see Sandbox
-    packages  packages for programs
     image     the file system of programs
-    abi       the highest Landlock version to use
-    shared, scope_failure, level, fallback_reason  see WorkerConfig
+    seed, packages, abi, shared, scope_failure, level, fallback_reason  see WorkerConfig
 
     Raises LaneLost if it exits during its start, and BackendUnavailable if it cannot isolate.
     """
@@ -173,15 +168,17 @@ class _ProcessLane(SocketLane):
                 scope = delegation.make_scope_command()
             except OSError as error:  # the user has logged out, for example
                 scope_failure = str(error)
-        namespaces = image.namespaces() if level == NAMESPACES else ()
-        copy = image.copy() if level != NAMESPACES else ""
+        namespaces = image.open_namespaces() if level == NAMESPACES else ()
+        copy = image.make_copy() if level != NAMESPACES else ""
         self._stderr_fd = os.memfd_create("worker")  # the worker's stderr
         ours, theirs = socket.socketpair()
         super().__init__(ours, reader)
         try:
             with theirs:
                 arguments = f"{theirs.fileno()}, {os.getpid()}"
-                self._process = _start("worker", arguments, [theirs.fileno(), *namespaces], self._stderr_fd, scope)
+                self._process = _start_process(
+                    "worker", arguments, [theirs.fileno(), *namespaces], self._stderr_fd, scope
+                )
         except BaseException:
             ours.close()
             os.close(self._stderr_fd)
@@ -211,7 +208,7 @@ class _ProcessLane(SocketLane):
 
     def send(self, jobs: Sequence[Job]) -> None:
         if self._process.poll() is not None:  # its judge, which holds the socket, exits a moment later
-            raise LaneLost("it ended while it was idle")
+            raise LaneLost("it exited while it was idle")
         super().send(jobs)
 
     def join(self, reason: str) -> str:
@@ -230,14 +227,14 @@ class _ProcessLane(SocketLane):
         return stderr or reason
 
 
-def _start(
+def _start_process(
     module: str, arguments: str, descriptors: list[int], stderr: int, scope: Sequence[str] = ()
 ) -> "subprocess.Popen[bytes]":
-    """Start main(arguments) of a module of sandbox/jail as a process.
+    """Start main(arguments) of a module of sandbox/jail in a new process.
 
     descriptors   descriptors to inherit
     stderr        descriptor of its stderr
-    scope         prefix of the command, which starts it in its own systemd scope
+    scope         prefix of the command that starts it in its own systemd scope; empty for none
     """
     project = str(Path(__file__).parents[2])
     code = f"import sys; sys.path.insert(0, {project!r}); from sandbox.jail.{module} import main; "
@@ -246,15 +243,15 @@ def _start(
     if scope:
         environment |= delegation.make_scope_environment()
     return subprocess.Popen(
-        # The interpreter itself, since a version manager's shim or a venv's .pth files take longer than a hundred runs.
-        [*scope, _interpreter(), "-S", "-s", "-P", "-B", "-X", "utf8", "-c", code],
+        # Not a version manager's shim or a venv with .pth files, whose start takes longer than a hundred runs.
+        [*scope, _find_interpreter(), "-S", "-s", "-P", "-B", "-X", "utf8", "-c", code],
         pass_fds=descriptors,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=stderr,
         env=environment,
         cwd="/",
-        start_new_session=True,  # without Ctrl-C and signals to the process group; it exits with its caller
+        start_new_session=True,  # shields it from Ctrl-C and signals to the process group; it exits with its caller
     )
 
 
@@ -269,17 +266,17 @@ def _remove(directory: str, owner: int) -> None:
 
 
 def _sweep() -> None:
-    """Remove stale resources of workers that were killed together with their caller."""
+    """Remove stale resources of workers that were killed with their caller."""
     delegation.sweep_cgroups()
     stale_resources.sweep_directories()
 
 
-def _interpreter() -> str:
+def _find_interpreter() -> str:
     return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
 
 
-def _numpy() -> dict[str, str]:
-    """Return the directories of this environment's numpy: name -> path; empty if it is not installed."""
+def _find_numpy() -> dict[str, str]:
+    """Find the directories of this environment's numpy: name -> path; empty if it is not installed."""
     spec = importlib.util.find_spec("numpy")
     if spec is None or spec.origin is None:
         return {}

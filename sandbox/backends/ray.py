@@ -29,7 +29,7 @@ from sandbox.extras import install_command
 from sandbox.packages import Package, find
 
 _LOG_FILTER_VARIABLE = "RAY_DEDUP_LOGS_SKIP_REGEX"  # Ray reads it on import
-# Ray prints each lost process, with pages of its log, to the stdout of every connected process; curate logs one line.
+# Ray prints pages of log for each lost process on the stdout of every connected process; curate logs one line.
 _FILTERED_MESSAGES = "Raylet is terminated|has been marked dead|A worker died or was killed"
 try:
     if "ray" not in sys.modules and _LOG_FILTER_VARIABLE not in os.environ:
@@ -46,7 +46,7 @@ except ImportError as error:
 _CONNECT_SECONDS = 30
 _START_SECONDS = 60  # time within which the supervisor of a node must be ready
 _MAX_CALLS = 5  # concurrent calls of one supervisor: exchanges, start and end
-# Otherwise Ray would kill the workers before the actor exits, and they could not remove their cgroups.
+# Otherwise Ray would kill the workers before they remove their cgroups.
 _ENVIRONMENT = {"env_vars": {"RAY_kill_child_processes_on_worker_exit": "0"}}
 
 
@@ -91,7 +91,7 @@ class Backend(QueuedBackend):
 
     @property
     def layers(self) -> dict[str, str]:
-        return self._nodes.layers()
+        return self._nodes.describe_layers()
 
     def close(self) -> None:
         self._nodes.close()
@@ -120,7 +120,7 @@ class _RayNodes(ClusterNodes):
                 name = "the Ray cluster of this process"
             super().__init__(name, dispatcher)
 
-    def nodes(self) -> dict[str, str]:
+    def list_nodes(self) -> dict[str, str]:
         _check_connected()
         nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]  # type: ignore[no-untyped-call]
         self._processors = {node["NodeID"]: math.ceil(node["Resources"]["CPU"]) for node in nodes}
@@ -168,7 +168,7 @@ class _ActorLane(NodeLane):
 
 
 def _check_connected() -> None:
-    """Raise ConnectionError if not connected, since Ray would connect implicitly, or start a new cluster."""
+    """Raise ConnectionError if not connected; Ray would otherwise connect implicitly, or start a new cluster."""
     if not ray.is_initialized():
         raise ConnectionError("the connection to Ray was shut down")
 
@@ -176,7 +176,7 @@ def _check_connected() -> None:
 def _call(method: Any, *arguments: Any, seconds: float | None = None) -> Any:
     """Call a method of an actor; return its result or raise its exception. Raises TimeoutError."""
     _check_connected()
-    future = method.remote(*arguments).future()  # ray.get would fail at the end of the connection
+    future = method.remote(*arguments).future()  # ray.get fails if the connection closes
     try:
         return future.result(seconds)
     except TimeoutError:
@@ -203,7 +203,7 @@ def _unwrap_error(error: BaseException) -> Exception:
 
 
 def connect(address: str, *packages: ModuleType) -> None:
-    """Connect to a cluster, and upload these packages and `sandbox` to it.
+    """Connect to a cluster, and upload these packages and `sandbox`, so that all nodes have the same version.
 
     Raises BackendUnavailable after 30 seconds; Ray itself would retry for many minutes.
     """
@@ -211,12 +211,11 @@ def connect(address: str, *packages: ModuleType) -> None:
     outcome: Future[None] = Future()
 
     def initialize() -> None:
-        # Uploaded, so that all nodes have the same version.
         folders = [str(Path(package.__file__ or "").parent) for package in (sandbox, *packages)]
         failure: BaseException | None = None
         try:
-            # Without a working_dir, Ray would put this process's working folder first on its workers' sys.path, where a
-            # user's sandbox.py would shadow this package.
+            # Without a working_dir, Ray would put the current folder first on its workers' sys.path, where a user's
+            # sandbox.py would shadow this package.
             with tempfile.TemporaryDirectory() as empty:
                 environment = {"py_modules": folders, "working_dir": empty}
                 ray.init(address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)

@@ -2,7 +2,7 @@
 
 thread_map      apply a function to many items in threads, reading a few ahead
 prefetch        run an iterator ahead of its consumer
-timeouts        call code that may hang, with a time limit
+timeouts        call code that may hang, in a daemon thread, with a time limit
 cancellation    cancel a request from another thread
 single_flight   compute each result once for all threads
 sockets         interrupt HTTP requests from another thread

@@ -1,4 +1,4 @@
-"""Calls into code that may hang, with a time limit."""
+"""Calls of code that may hang, in a daemon thread, with a time limit."""
 
 import threading
 from collections.abc import Callable
@@ -8,21 +8,26 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 
-def call_with_timeout(call: Callable[[], Result], seconds: float, error: Exception) -> Result:
-    """Return the result of the call, or raise its exception.
-
-    Raises `error` after `seconds`. Since threads cannot be killed, the call then continues in a daemon thread, which
-    does not keep the process alive.
-    """
+def call_in_thread(call: Callable[[], Result], name: str) -> "Future[Result]":
+    """Make a call, possibly without end, in a daemon thread with this name; return a future of its result."""
     future: Future[Result] = Future()
 
     def run() -> None:
         try:
             future.set_result(call())
-        except BaseException as raised:
-            future.set_exception(raised)
+        except BaseException as error:
+            future.set_exception(error)
 
-    threading.Thread(target=run, name="call_with_timeout", daemon=True).start()
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return future
+
+
+def call_with_timeout(call: Callable[[], Result], seconds: float, error: Exception) -> Result:
+    """Return the result of the call, or raise its exception.
+
+    Raises `error` after `seconds`. The call then continues in its daemon thread, since threads cannot be killed.
+    """
+    future = call_in_thread(call, "call_with_timeout")
     try:
         return future.result(seconds)
     except TimeoutError:

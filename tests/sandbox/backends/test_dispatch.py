@@ -102,14 +102,14 @@ class Ended(Scripted):
     """A lane that has ended while it was idle, which nobody has noticed yet."""
 
     def send(self, jobs: Sequence[Job]) -> None:
-        raise LaneLost("it ended while it was idle")
+        raise LaneLost("it exited while it was idle")
 
 
 def test_lanes_that_ended_while_they_were_idle_are_no_attempts(dispatcher: RequestDispatcher) -> None:
     *ended, alive = attach(dispatcher, Scripted("alive"), *(Ended("ended") for _ in range(5)))[::-1]
     answers = submit(dispatcher, 2)
     wait_for_helpers(dispatcher)
-    assert [lane.ended for lane in ended] == ["it ended while it was idle"] * 5
+    assert [lane.ended for lane in ended] == ["it exited while it was idle"] * 5
     alive.answers(1)
     alive.answers(2)
     assert [answer.result(20) for answer in answers] == [1, 2]
@@ -247,7 +247,7 @@ def test_a_lane_that_cannot_be_started_is_an_error_of_the_request_that_waits_for
 
     dispatcher = RequestDispatcher(start, max_lanes=1)
     for answer in submit(dispatcher, 2):
-        assert "3 sandbox workers ended while they started: no room" in str(answer.result(20))
+        assert "3 sandbox workers exited during their start: no room" in str(answer.result(20))
     assert len(attempts) == 6
     dispatcher.close()
 

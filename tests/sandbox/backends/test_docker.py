@@ -321,8 +321,8 @@ def test_a_container_that_refuses_namespaces_isolates_by_landlock_and_says_why(
             return config | {"SecurityOpt": ["no-new-privileges"]}
         return {key: value for key, value in config.items() if key not in ("MaskedPaths", "ReadonlyPaths")}
 
-    ours = backend.host_config
-    monkeypatch.setattr(backend, "host_config", plain)
+    ours = backend.make_host_config
+    monkeypatch.setattr(backend, "make_host_config", plain)
     with Sandbox(workers=1, backend="docker") as other:
         assert other.level == "landlock"
         refused = "unshare: Operation not permitted" if hidden == "namespaces" else "/proc: Operation not permitted"

@@ -335,7 +335,7 @@ class Here(ClusterNodes):
         self._names, self._make = names, make
         super().__init__("a cluster in this process", dispatcher)
 
-    def nodes(self) -> dict[str, str]:
+    def list_nodes(self) -> dict[str, str]:
         return {name: name for name in self._names}
 
     def start_node(self, id: str, name: str) -> "Near":
@@ -420,7 +420,7 @@ def test_differences_between_nodes_show_in_the_layers() -> None:
 
     with here("abc", lambda name: Another() if name == "b" else NodeSupervisor()) as (_, nodes):
         nodes.wait_until_ready()
-        layers = nodes.layers()
+        layers = nodes.describe_layers()
     with Sandbox(workers=1) as local:
         memory = local.layers.pop("memory")
         assert layers["memory"] == f"none: it has none (on 1 nodes, such as b); {memory} (on 2 nodes, such as a)"

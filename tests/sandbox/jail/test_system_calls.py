@@ -261,7 +261,7 @@ def test_what_older_versions_of_landlock_do_not_restrict_is_left_to_the_zygote_o
 def test_a_container_allows_all_that_programs_are_allowed_and_nothing_that_kills() -> None:
     [confinement] = [
         option.removeprefix("seccomp=")
-        for option in _container.host_config(64, apparmor=False)["SecurityOpt"]
+        for option in _container.make_host_config(64, apparmor=False)["SecurityOpt"]
         if option.startswith("seccomp=")
     ]
     profile = json.loads(confinement)
@@ -272,7 +272,7 @@ def test_a_container_allows_all_that_programs_are_allowed_and_nothing_that_kills
 
 
 def test_a_container_has_two_processors() -> None:
-    settings = _container.host_config(64, apparmor=False)
+    settings = _container.make_host_config(64, apparmor=False)
     assert settings["CpuQuota"] == 2 * settings["CpuPeriod"]
 
 
