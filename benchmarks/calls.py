@@ -19,7 +19,7 @@ from benchmarks.record import describe_machine, save_results
 from curate.problem import Problem
 from curate.reading.tables import locate
 from curate.sources import livecodebench
-from curate.strength.mutants import mutants
+from curate.strength.mutants import generate_mutants
 from sandbox import Case, Program, Sandbox, Suite
 
 ROUNDS = 3
@@ -43,7 +43,7 @@ def read_submissions(data: Path) -> tuple[list[Submission], list[Submission]]:
     wrong = [
         (Program(mutant.source), suite)
         for program, suite in right
-        for mutant in mutants(program.source, suite, n_shown_cases=0, seed=1, max_count=WRONG_PROGRAMS)
+        for mutant in generate_mutants(program.source, suite, n_shown_cases=0, seed=1, max_count=WRONG_PROGRAMS)
     ]
     return right, wrong
 

@@ -29,7 +29,7 @@ from curate.problem import Problem, Wrapping
 from curate.reading.tables import locate
 from curate.stages.verify import unwrap_expected_values
 from curate.strength.measurement import StrengthRecord, measure
-from curate.strength.mutants import mutants
+from curate.strength.mutants import generate_mutants
 from rewards.case_selection import order_by_length, select_cases
 from sandbox import Judgement, Program, Sandbox, Suite, Verdict
 
@@ -199,7 +199,7 @@ def wrong_programs(
         groups["submissions"] += [(subject, program, suite) for program in subject.wrong]
     for subject, judgement in measured:
         suite = limit_to_reference(subject.problem.tests, judgement)
-        make = partial(mutants, suite=suite, n_shown_cases=subject.problem.n_public_tests)
+        make = partial(generate_mutants, suite=suite, n_shown_cases=subject.problem.n_public_tests)
         seen = {mutant.source for mutant in make(subject.accepted[0].source, seed=0)}
         more = make(subject.accepted[0].source, seed=1, max_count=60)
         unseen = islice((mutant for mutant in more if mutant.source not in seen), 12)

@@ -28,7 +28,7 @@ from curate.pipeline import build
 from curate.problem import Problem
 from curate.progress import Progress, no_progress, with_progress
 from curate.reading.values import shorten
-from curate.text.document import Block, Section, Table, Text, markdown_lines, terminal_lines
+from curate.text.document import Block, Section, Table, Text, render_markdown, render_terminal
 from sandbox import Judgement, SandboxOptions, Verdict
 
 FEW_TESTS = 5  # DeepCoder's rule: a problem with fewer tests accepts programs that print memorized outputs
@@ -96,13 +96,13 @@ def write(audit: DatasetAudit, folder: Path) -> None:
     chosen = "all rows" if audit.sample_size is None else f"a sample of {audit.sample_size}"
     text = f"The audit covers {chosen}; its seed is {audit.seed}. The content hash is {audit.content_hash}."
     title = Section(f"Audit of {audit.subject}", [Text(text)])
-    lines = [*markdown_lines([title], level=1), *markdown_lines(_sections(audit, _MAX_IN_MARKDOWN))]
+    lines = [*render_markdown([title], level=1), *render_markdown(_sections(audit, _MAX_IN_MARKDOWN))]
     write_atomic(folder / MARKDOWN, "\n".join(lines))
 
 
 def format_lines(audit: DatasetAudit) -> Iterator[str]:
     """Yield the figures, the faults and some of the failures."""
-    return terminal_lines(_sections(audit, _MAX_ON_TERMINAL))
+    return render_terminal(_sections(audit, _MAX_ON_TERMINAL))
 
 
 def _sections(audit: DatasetAudit, max_failures: int) -> Iterator[Section]:
@@ -295,7 +295,7 @@ def audit_source(
         not_judged=dict(not_judged.most_common()),
         n_judged=n_judged,
         n_passed=n_judged - len(failures),
-        n_duplicates=count.rejected_in("dedup"),
+        n_duplicates=count.count_rejected("dedup"),
         faults=(),
         **_counts(dataset, failures),
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from curate.dataset.digests import RowHasher, write_digests
-from curate.dataset.writer import REJECTED_COLUMNS, merge_parts, rejected_row, write_part
+from curate.dataset.writer import REJECTED_COLUMNS, make_rejected_row, merge_parts, write_part
 from curate.errors import CurateError
 from curate.ingestion import has_repeated_problems, repeated_id_rejection
 from curate.json_records import from_json, to_json
@@ -311,7 +311,7 @@ def prepare_tables(shard: Shard, stages: Sequence[ProblemStage[Any]]) -> tuple[i
 
         rejections = (rejection for _, _, rejection in _sorted_rejections(file.rejections()))
         write_part(kept(), COLUMNS, shard.folder / KEPT, rewards=True)
-        write_part(map(rejected_row, rejections), REJECTED_COLUMNS, shard.folder / REJECTED, rewards=False)
+        write_part(map(make_rejected_row, rejections), REJECTED_COLUMNS, shard.folder / REJECTED, rewards=False)
         return file.count("rejected_by IS NULL"), verified
 
 

@@ -19,10 +19,10 @@ from typing import Any
 from curate.dataset import card, output_folder
 from curate.dataset.dataset import Dataset, Row
 from curate.dataset.digests import RowHasher, write_digests
-from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT_REASON, evidence_row, sort_key
+from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT_REASON, make_evidence_row, sort_key
 from curate.dataset.files import DatasetFiles, hash_files
 from curate.dataset.integrity import require_intact
-from curate.dataset.writer import REJECTED_COLUMNS, Columns, rejected_row, write_table
+from curate.dataset.writer import REJECTED_COLUMNS, Columns, make_rejected_row, write_table
 from curate.manifest import Manifest, Plan, SourceCounts, StepPlan, with_name_and_date
 from curate.problem import COLUMNS, Rejection
 from curate.progress import Progress, no_progress, with_progress
@@ -102,7 +102,7 @@ def derive(
             kept[_FOREIGN_SOURCE] = n_rows - len(removed)
             before = before or [Manifest(plan, "", {_FOREIGN_SOURCE: SourceCounts(n_rows, {}, n_rows)})]
         suffix = files.suffix if files else ".parquet"
-        new = sorted(map(rejected_row, removed.values()), key=sort_key)
+        new = sorted(map(make_rejected_row, removed.values()), key=sort_key)
         rejected = heapq.merge(*(dataset.rows("rejected") for dataset in inputs), new, key=sort_key)
         write_table(map(hasher.add_rejected, rejected), REJECTED_COLUMNS, final / "rejected", suffix=suffix)
         for name, (table, columns) in tables.items():
@@ -168,7 +168,7 @@ def _evidence(dataset: Dataset, removed: Mapping[int, Rejection], *, kept_elsewh
         ids = {rejection.id for rejection in removed.values()}
         return (row for row in before if row["reason"] != SUSPECT_REASON or row["id"] not in ids)
     statements = enumerate(dataset.rows("data", ("statement",)))
-    after = (evidence_row(removed[n], row["statement"]) for n, row in statements if n in removed)
+    after = (make_evidence_row(removed[n], row["statement"]) for n, row in statements if n in removed)
     return heapq.merge(before, after, key=sort_key)
 
 

@@ -20,7 +20,7 @@ from curate.errors import CurateError
 from curate.options import BuildOptions
 from curate.problem import Problem, Rejection, encode_problem, to_row
 from curate.reading.location import LocationSpec
-from curate.reading.solutions import candidate_solutions
+from curate.reading.solutions import select_candidates
 from curate.reading.tables import TableFiles, divide, locate, validate_options
 from curate.reading.values import shorten
 
@@ -54,7 +54,7 @@ def source_tables(locations: Sequence[tuple[str, LocationSpec]]) -> list[tuple[s
             _check_user_source(name, location)
         if names.count(name) > 1:
             raise CurateError(f"source {name} is given twice. Put its files into one folder.")
-    return [(name, _table(name, location)) for name, location in locations]
+    return [(name, _locate_source(name, location)) for name, location in locations]
 
 
 def source_module(name: str) -> Any:
@@ -76,7 +76,7 @@ def _check_user_source(name: str, location: LocationSpec) -> None:
         )
 
 
-def _table(name: str, location: LocationSpec) -> TableFiles:
+def _locate_source(name: str, location: LocationSpec) -> TableFiles:
     table = locate(location)
     source = source_module(name)
     if "fields" in table.options and source.__name__.rpartition(".")[2] != MAPPING_SOURCE:
@@ -104,7 +104,7 @@ def read_and_filter(tables: Iterable[tuple[str, TableFiles]], options: BuildOpti
 
 def check_not_empty(name: str, table: TableFiles) -> None:
     """Raise CurateError if there is no problem in a source."""
-    if next(_items(name, table), None) is None:
+    if next(_read_source(name, table), None) is None:
         raise CurateError(f"{name}={table.location}: there is no problem in it. Give files that have rows.")
 
 
@@ -144,7 +144,10 @@ def read_table(
         try:
             row = encode_problem(item)
         except UnicodeEncodeError:
-            yield Rejection(item.id, name, "parse", "unparsable", _not_unicode(item), statement=item.statement), None
+            yield (
+                Rejection(item.id, name, "parse", "unparsable", _describe_encode_error(item), statement=item.statement),
+                None,
+            )
             continue
         if reason := next(
             filter(None, (drop(item) for drop in (for_questions if item.expected_answer else filters))), None
@@ -162,12 +165,12 @@ def repeated_id_rejection(item: Problem | Rejection) -> Rejection:
 
 def _select_items(name: str, table: TableFiles, options: BuildOptions) -> Iterator[Problem | Rejection]:
     """Return the rows within `limit` and `sample`. A sample takes an additional pass, which collects the ids."""
-    items = islice(_items(name, table), options.limit)
+    items = islice(_read_source(name, table), options.limit)
     if options.sample is None:
         return items
     ids = {item.id for item in items}
     chosen = set(heapq.nsmallest(options.sample, ids, key=partial(sample_sort_key, options.seed)))
-    return (item for item in islice(_items(name, table), options.limit) if item.id in chosen)
+    return (item for item in islice(_read_source(name, table), options.limit) if item.id in chosen)
 
 
 def sample_sort_key(seed: int, id: str) -> bytes:
@@ -177,7 +180,7 @@ def sample_sort_key(seed: int, id: str) -> bytes:
     return hashlib.sha256(f"{seed} {id}".encode("utf-8", "surrogatepass")).digest()
 
 
-def _items(name: str, table: TableFiles) -> Iterator[Problem | Rejection]:
+def _read_source(name: str, table: TableFiles) -> Iterator[Problem | Rejection]:
     source = source_module(name)
     items: Iterator[Problem | Rejection]
     items = source.read(table) if name in source_names() else source.read(table, name)
@@ -225,10 +228,10 @@ def wrong_language(problem: Problem, *, languages: Sequence[str] = ("python",)) 
 
     A solution in C++ cannot be run if the tests call a function.
     """
-    return "wrong_language" if problem.solutions and not candidate_solutions(problem, languages) else None
+    return "wrong_language" if problem.solutions and not select_candidates(problem, languages) else None
 
 
-def _not_unicode(problem: Problem) -> str:
+def _describe_encode_error(problem: Problem) -> str:
     """Return the location of a text that cannot be encoded as UTF-8."""
     try:
         json.dumps(to_row(problem), ensure_ascii=False).encode()

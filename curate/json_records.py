@@ -42,7 +42,7 @@ def json_key(key: str) -> Mapping[str, str]:
     return {_KEY: key}
 
 
-def _key(entry: Field[Any]) -> str:
+def _get_key(entry: Field[Any]) -> str:
     key: str = entry.metadata.get(_KEY, entry.name)
     return key
 
@@ -52,7 +52,7 @@ def to_json(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         values = {entry: getattr(value, entry.name) for entry in fields(value)}
         return {
-            _key(entry): to_json(field_value)
+            _get_key(entry): to_json(field_value)
             for entry, field_value in values.items()
             if not (_OMITTED in entry.metadata and field_value == entry.default)
         }
@@ -76,7 +76,7 @@ def from_json(kind: type[Record], data: Any, *, ignore_unknown: bool = False) ->
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
+def _get_hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
@@ -91,14 +91,14 @@ class _Reader:
             return data
         origin = get_origin(kind)
         if origin in (Union, UnionType):
-            return self._union(get_args(kind), data, where)
+            return self._read_union(get_args(kind), data, where)
         if origin in (tuple, list):
-            return self._sequence(origin, get_args(kind), data, where)
+            return self._read_sequence(origin, get_args(kind), data, where)
         if origin is not None and issubclass(origin, Mapping):
             _expect(data, dict, where)
             return {key: self.read(get_args(kind)[1], item, f"{where}.{key}") for key, item in data.items()}
         if is_dataclass(kind):
-            return self._record(kind, data, where)
+            return self._read_record(kind, data, where)
         if issubclass(kind, Enum):
             try:
                 return kind(data)
@@ -109,10 +109,10 @@ class _Reader:
         _expect(data, kind, where)
         return data
 
-    def _record(self, kind: Any, data: Any, where: str) -> Any:
+    def _read_record(self, kind: Any, data: Any, where: str) -> Any:
         _expect(data, dict, where)
-        hints = _hints(kind)
-        known = {_key(entry): entry for entry in fields(kind)}
+        hints = _get_hints(kind)
+        known = {_get_key(entry): entry for entry in fields(kind)}
         unknown = [key for key in data if key not in known]
         if unknown and not self.ignore_unknown:
             raise UnknownFieldError(where, unknown, known)
@@ -131,7 +131,7 @@ class _Reader:
             },
         )
 
-    def _sequence(self, origin: Any, kinds: tuple[Any, ...], data: Any, where: str) -> Any:
+    def _read_sequence(self, origin: Any, kinds: tuple[Any, ...], data: Any, where: str) -> Any:
         _expect(data, list, where)
         if origin is list or (len(kinds) == 2 and kinds[1] is Ellipsis):
             return origin(self.read(kinds[0], item, f"{where}[{index}]") for index, item in enumerate(data))
@@ -140,7 +140,7 @@ class _Reader:
         pairs = zip(kinds, data, strict=True)
         return tuple(self.read(kind, item, f"{where}[{index}]") for index, (kind, item) in enumerate(pairs))
 
-    def _union(self, kinds: tuple[Any, ...], data: Any, where: str) -> Any:
+    def _read_union(self, kinds: tuple[Any, ...], data: Any, where: str) -> Any:
         if data is None and NoneType in kinds:
             return None
         others = [kind for kind in kinds if kind is not NoneType]

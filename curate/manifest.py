@@ -119,7 +119,7 @@ class SourceCounts:
         """Rows that were read and not kept."""
         return self.n_read - self.n_kept
 
-    def rejected_in(self, stage: str) -> int:
+    def count_rejected(self, stage: str) -> int:
         """Return the number of rows that this stage rejected."""
         return sum(self.rejected.get(stage, {}).values())
 

@@ -65,8 +65,8 @@ def merge(
     was altered, two of them have the same id for different problems, or the folder cannot be written.
     """
     inputs = _open_inputs(datasets, out)
-    shared = _shared_sets(inputs)
-    plan = _plan(inputs, shared, threshold=dedup)
+    shared = _find_shared_sets(inputs)
+    plan = _build_plan(inputs, shared, threshold=dedup)
     finished = output_folder.find_finished_manifest(out, plan, overwrite=overwrite)
     if finished is not None:
         return finished
@@ -131,7 +131,7 @@ def find_missing_sets(locations: Sequence[str | Path]) -> dict[str, list[str]]:
 
     Raises CurateError for a dataset that curate did not build.
     """
-    of_inputs = [_sets(Dataset.open_built(location)) for location in locations]
+    of_inputs = [_list_sets(Dataset.open_built(location)) for location in locations]
     names = {key: name for sets in of_inputs for key, (name, _) in sets.items()}
     missing = {
         key: [str(given) for given, sets in zip(locations, of_inputs, strict=True) if key not in sets] for key in names
@@ -153,11 +153,11 @@ class _Rows:
     def _starts(self) -> list[int]:
         return list(accumulate(map(len, self.ids), initial=0))
 
-    def key(self, number: int) -> Key:
+    def find_key(self, number: int) -> Key:
         index = bisect_right(self._starts, number) - 1
         return index, number - self._starts[index]
 
-    def id(self, key: Key) -> str:
+    def get_id(self, key: Key) -> str:
         return self.ids[key[0]][key[1]]
 
     def load(self, key: Key) -> Problem:
@@ -190,7 +190,7 @@ def _find_duplicates(
 
     # Ids may repeat across datasets, so the section of the report identifies a row by source and number.
     def load(name: str) -> Problem:
-        return rows.load(rows.key(int(name.rpartition("/")[2])))
+        return rows.load(rows.find_key(int(name.rpartition("/")[2])))
 
     duplicates: dict[Key, tuple[Rejection, Key]] = {}
     in_sources: list[Rejection] = []
@@ -199,19 +199,19 @@ def _find_duplicates(
         numbers = sketches.number.tolist()
         order = order_by_rank(np.array(verified)[numbers], np.array(n_tests)[numbers])
         for duplicate in find_duplicates(
-            sketches, order, threshold=threshold, load=lambda row: rows.load(rows.key(numbers[row]))
+            sketches, order, threshold=threshold, load=lambda row: rows.load(rows.find_key(numbers[row]))
         ):
             number, kept_number = numbers[duplicate.row], numbers[duplicate.kept]
-            key, kept = rows.key(number), rows.key(kept_number)
-            id, kept_id = rows.id(key), rows.id(kept)
-            duplicates[key] = duplicate.to_rejection(id, _source(id), kept_id), kept
-            names = f"{_source(id)}/{number:012}", f"{_source(kept_id)}/{kept_number:012}"
-            in_sources.append(duplicate.to_rejection(names[0], _source(id), names[1]))
+            key, kept = rows.find_key(number), rows.find_key(kept_number)
+            id, kept_id = rows.get_id(key), rows.get_id(kept)
+            duplicates[key] = duplicate.to_rejection(id, _get_source(id), kept_id), kept
+            names = f"{_get_source(id)}/{number:012}", f"{_get_source(kept_id)}/{kept_number:012}"
+            in_sources.append(duplicate.to_rejection(names[0], _get_source(id), names[1]))
     _check_ids(rows, duplicates, locations)
     return duplicates, build_duplicate_section(in_sources, threshold=threshold, load=load)
 
 
-def _source(id: str) -> str:
+def _get_source(id: str) -> str:
     return id.partition("/")[0]
 
 
@@ -252,13 +252,13 @@ def _merge_solve_rates(rows: _Rows, kept_by_removed: Mapping[Key, Key]) -> list[
             kept = kept_by_removed.get(key)
             if kept is None:
                 kept_rates[rate["id"], rate["model"]] = rate
-            elif rows.id(kept) == rate["id"] and sampled_task(key) == sampled_task(kept):
+            elif rows.get_id(kept) == rate["id"] and sampled_task(key) == sampled_task(kept):
                 removed_rates.setdefault((rate["id"], rate["model"]), rate)
     merged = removed_rates | kept_rates
     return [merged[key] for key in sorted(merged)]
 
 
-def _sets(dataset: Dataset) -> dict[tuple[str, str | None, tuple[str, ...]], tuple[str, SetCounts]]:
+def _list_sets(dataset: Dataset) -> dict[tuple[str, str | None, tuple[str, ...]], tuple[str, SetCounts]]:
     """Return the sets with which a dataset was compared, by the key that identifies a set in all datasets."""
     return {
         (counts.name, counts.window, tuple(file.sha256 for file in counts.files)): (name, counts)
@@ -266,8 +266,8 @@ def _sets(dataset: Dataset) -> dict[tuple[str, str | None, tuple[str, ...]], tup
     }
 
 
-def _shared_sets(inputs: Sequence[Dataset]) -> SetCountsOfInputs:
-    first, *removed_rates = map(_sets, inputs)
+def _find_shared_sets(inputs: Sequence[Dataset]) -> SetCountsOfInputs:
+    first, *removed_rates = map(_list_sets, inputs)
     return {
         name: [(name, counts), *(sets[key] for sets in removed_rates)]
         for key, (name, counts) in first.items()
@@ -309,7 +309,7 @@ def _sum_sets(in_each: Sequence[tuple[str, SetCounts]], hits: Sequence[Row]) -> 
     )
 
 
-def _plan(inputs: Sequence[Dataset], shared: SetCountsOfInputs, *, threshold: float) -> Plan:
+def _build_plan(inputs: Sequence[Dataset], shared: SetCountsOfInputs, *, threshold: float) -> Plan:
     before = [dataset.manifest for dataset in inputs]
     sources = dict.fromkeys(name for manifest in before for name in manifest.counts)
     options: dict[str, Any] = {}

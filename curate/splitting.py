@@ -66,7 +66,7 @@ def split(
     require_outside(out, origin.path, origin.files("data"))
     if (out / MANIFEST).exists():
         raise CurateError(f"{out} is a dataset itself. Choose another --out for the parts.")
-    removed = _removed_by_part(origin, options, find_existing_parent(out), progress)
+    removed = _reject_other_parts(origin, options, find_existing_parent(out), progress)
     chosen = {"sizes": options.sizes, "similarity": options.similarity, "seed": options.seed}
     plans = {
         part: create_step_plan(origin.manifest, STEP, {"part": part, **chosen}, rejections.values())
@@ -98,11 +98,11 @@ def split(
         }
 
 
-def _removed_by_part(
+def _reject_other_parts(
     origin: Dataset, options: SplitConfig, work: Path, progress: Progress
 ) -> dict[str, dict[Key, Rejection]]:
     """Return for each part the rejections of the rows that belong to other parts."""
-    of_row = clusters(origin, similarity=options.similarity, work=work, progress=progress)
+    of_row = find_clusters(origin, similarity=options.similarity, work=work, progress=progress)
     rows = list(origin.rows("data", ("id", "source")))
     ids, sources = [row["id"] for row in rows], [row["source"] for row in rows]
     parts = assign_parts(ids, sources, of_row, options.sizes, options.seed)
@@ -151,7 +151,7 @@ class UnionFind:
         return row
 
 
-def clusters(dataset: Dataset, *, similarity: float, work: Path, progress: Progress) -> list[int]:
+def find_clusters(dataset: Dataset, *, similarity: float, work: Path, progress: Progress) -> list[int]:
     """Return the cluster of each row of a dataset, by position. Memory holds ids and sketches.
 
     similarity: minimum Jaccard similarity, above 0, that links two statements
@@ -197,7 +197,7 @@ def assign_parts(
     members: dict[int, list[int]] = defaultdict(list)
     for row, cluster in enumerate(clusters):
         members[cluster].append(row)
-    keys = {cluster: min((_key(ids[row], seed), row) for row in rows) for cluster, rows in members.items()}
+    keys = {cluster: min((_hash_id(ids[row], seed), row) for row in rows) for cluster, rows in members.items()}
     order = sorted(members, key=keys.__getitem__)
     source_of = {cluster: sources[keys[cluster][1]] for cluster in members}
     parts = [TRAIN] * len(ids)
@@ -219,7 +219,7 @@ def assign_parts(
     return parts
 
 
-def _key(id: str, seed: int) -> bytes:
+def _hash_id(id: str, seed: int) -> bytes:
     return hashlib.sha256(f"{seed}\n{id}".encode()).digest()
 
 
@@ -231,7 +231,7 @@ def _draw_clusters(
     n_rows: Mapping[str, int],
 ) -> list[int]:
     """Return clusters of `wanted` rows in all, or a few less, from each source in proportion to its rows."""
-    remaining = _quotas(wanted, n_rows)
+    remaining = _compute_quotas(wanted, n_rows)
     drawn = []
     for cluster in order:
         if len(members[cluster]) <= remaining[source_of[cluster]]:
@@ -246,7 +246,7 @@ def _draw_clusters(
     return drawn
 
 
-def _quotas(wanted: int, n_rows: Mapping[str, int]) -> dict[str, int]:
+def _compute_quotas(wanted: int, n_rows: Mapping[str, int]) -> dict[str, int]:
     """Divide a number of rows in proportion to the sources' rows (by largest remainder)."""
     total = sum(n_rows.values())
     exact = {source: wanted * n / total for source, n in n_rows.items()}

@@ -52,7 +52,7 @@ def main() -> None:
     options = BuildOptions(mutants=0, cross_checks=0)
     stages = [*default_stages(options), ShortStatements(max_words=arguments.max_words)]
     manifest = build([("taco", str(RAW))], arguments.out, options, stages=stages)
-    rejected = sum(count.rejected_in(ShortStatements.name) for count in manifest.counts.values())
+    rejected = sum(count.count_rejected(ShortStatements.name) for count in manifest.counts.values())
     print(f"{manifest.n_kept} problems in {arguments.out}; {rejected} statements were too long")
 
 

@@ -34,7 +34,7 @@ def select_cases(
     check_strategy(strategy, budget)
     if strategy == "all":
         return suite
-    indices = order_by_length(suite) if strategy == "longest" else _strongest_first(suite, strongest or ())
+    indices = order_by_length(suite) if strategy == "longest" else _order_by_strength(suite, strongest or ())
     return with_cases(suite, indices[:budget])
 
 
@@ -55,7 +55,7 @@ def order_by_length(suite: Suite) -> list[int]:
     return sorted(range(len(suite.cases)), key=lambda index: -len(suite.cases[index].input))
 
 
-def _strongest_first(suite: Suite, strongest: Sequence[int]) -> list[int]:
+def _order_by_strength(suite: Suite, strongest: Sequence[int]) -> list[int]:
     others = sorted(set(range(len(suite.cases))) - set(strongest))
     if len(others) + len(strongest) != len(suite.cases):
         raise ValueError(f"indices {list(strongest)} do not fit a suite of {len(suite.cases)} cases")

@@ -102,8 +102,8 @@ class CodeReward:
         try:
             selection = self._selection(task.tests, task.strongest_tests, task.time_limit_seconds)
         except ValueError as error:
-            return self._unknown(TESTS_FAILED, error)
-        key = selection.digest, _digest(f"{program.language} {program.source}")
+            return self._report_unknown(TESTS_FAILED, error)
+        key = selection.digest, _hash_text(f"{program.language} {program.source}")
         return self._rewards.get(key, lambda: self._judge(program, selection.suite), _is_known)
 
     def _select_tests(self, tests: Suite, strongest: tuple[int, ...], limit_seconds: float | None) -> _SelectedTests:
@@ -111,7 +111,7 @@ class CodeReward:
         seconds = suite.limits.wall_seconds if limit_seconds is None else limit_seconds
         seconds = min(max(seconds, self._min_seconds), self._max_seconds)
         suite = replace(suite, limits=replace(suite.limits, wall_seconds=seconds, cpu_seconds=None))
-        return _SelectedTests(suite, _digest(suite.to_json()))
+        return _SelectedTests(suite, _hash_text(suite.to_json()))
 
     def _judge(self, program: Program, suite: Suite) -> Reward:
         backoff_seconds = _FIRST_BACKOFF_SECONDS
@@ -120,22 +120,22 @@ class CodeReward:
                 judgement = self._box.judge(program, suite, run_all=self._run_all)
             except SandboxError as error:
                 if attempt == _ATTEMPTS:
-                    return self._unknown(SANDBOX_FAILED, error)
+                    return self._report_unknown(SANDBOX_FAILED, error)
                 time.sleep(backoff_seconds)
                 backoff_seconds *= 2
             except (ValueError, TypeError) as error:  # such as RefereeError; programs raise neither
-                return self._unknown(TESTS_FAILED, error)
+                return self._report_unknown(TESTS_FAILED, error)
             except Exception as error:  # a completion that reveals a defect of the sandbox must not stop training
                 log.exception("the sandbox raised an unexpected exception")
-                return self._unknown(SANDBOX_FAILED, error)
+                return self._report_unknown(SANDBOX_FAILED, error)
             else:
-                return Reward(self._value(judgement), judgement.verdict.value)
+                return Reward(self._compute_value(judgement), judgement.verdict.value)
         raise AssertionError("unreachable")
 
-    def _value(self, judgement: Judgement) -> float:
+    def _compute_value(self, judgement: Judgement) -> float:
         return float(judgement.accepted)
 
-    def _unknown(self, verdict: str, error: Exception) -> Reward:
+    def _report_unknown(self, verdict: str, error: Exception) -> Reward:
         warning = f"{verdict}: {error}"
         if warning != self._last_warning:  # a broken sandbox causes the same warning for each completion
             log.warning("the reward of a completion is unknown, %s", warning)
@@ -152,11 +152,11 @@ class PartialReward(CodeReward):
 
     _run_all = True
 
-    def _value(self, judgement: Judgement) -> float:
+    def _compute_value(self, judgement: Judgement) -> float:
         return judgement.pass_rate
 
 
-def _digest(text: str) -> bytes:
+def _hash_text(text: str) -> bytes:
     return sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 

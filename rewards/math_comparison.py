@@ -113,12 +113,12 @@ def _are_equal(expected: list[Reading], given: list[Reading]) -> bool:
 
     if not verify(expected, given, timeout_seconds=None):
         return False
-    if any(_equations(reading) or getattr(reading, "is_Relational", False) for reading in expected):
+    if any(_find_equations(reading) or getattr(reading, "is_Relational", False) for reading in expected):
         return True
-    return all(_stands_for_its_right_side(chain) for reading in given for chain in _equations(reading))
+    return all(_stands_for_its_right_side(chain) for reading in given for chain in _find_equations(reading))
 
 
-def _equations(reading: Reading) -> list[list[Reading]]:
+def _find_equations(reading: Reading) -> list[list[Reading]]:
     """Return the chains of equations in a reading; a single equation is a chain."""
     if isinstance(reading, str):
         return []
@@ -127,7 +127,7 @@ def _equations(reading: Reading) -> list[list[Reading]]:
     parts: list[Reading] = list(getattr(reading, "_unsorted_args", getattr(reading, "args", ())))
     if type(reading).__name__ == "And" and all(_is_equation(part) for part in parts):
         return [parts]
-    return [chain for part in parts for chain in _equations(part)]
+    return [chain for part in parts for chain in _find_equations(part)]
 
 
 def _is_equation(reading: Reading) -> bool:
@@ -207,20 +207,20 @@ def notations_match(expected: Notation, given: Notation) -> bool:
     """Return whether two answers of equal value agree in bases, units, moduli, connectives and order of letters."""
     return (
         expected.bases == given.bases
-        and _compatible(expected.units, given.units)
-        and _compatible(expected.moduli, given.moduli)
-        and _compatible(expected.connectives, given.connectives)
+        and _are_compatible(expected.units, given.units)
+        and _are_compatible(expected.moduli, given.moduli)
+        and _are_compatible(expected.connectives, given.connectives)
         and (not expected.is_name or expected.capitals == given.capitals)
     )
 
 
-def _compatible(one: frozenset[Any], other: frozenset[Any]) -> bool:
+def _are_compatible(one: frozenset[Any], other: frozenset[Any]) -> bool:
     return not one or not other or one == other
 
 
 def parse_notation(latex: str) -> Notation:
     """Return the notation of an answer."""
-    latex = _without_phrase(latex)
+    latex = _strip_phrase(latex)
     is_name = _NAMES.fullmatch(latex) is not None
     latex = _THOUSANDS.sub(lambda number: "".join(re.findall(r"\d", number[0])), latex)
     latex = _ROOT_OF_NEGATIVE.sub(lambda root: " i " if root[1] == "1" else rf"(i\sqrt{{{root[1]}}})", latex)
@@ -230,21 +230,21 @@ def parse_notation(latex: str) -> Notation:
     connectives = frozenset("and" if word in _AND else "or" for word in _CONNECTIVE.findall(latex))
     if "=" in latex:
         latex = _OR.sub(r"\\text{ or }", latex)
-    latex, moduli = _without_modulus(latex)
+    latex, moduli = _strip_modulus(latex)
     bases: set[str] = set()
-    latex = _BASE.sub(lambda numeral: _without_base(numeral, bases), latex)
+    latex = _BASE.sub(lambda numeral: _strip_base(numeral, bases), latex)
     return Notation(
         latex,
-        units=_units(latex),
+        units=_parse_units(latex),
         bases=frozenset(bases),
         moduli=moduli,
         connectives=connectives if _INEQUALITY.search(latex) else frozenset(),
-        capitals=_capitals(latex),
+        capitals=_extract_capitals(latex),
         is_name=is_name,
     )
 
 
-def _without_phrase(latex: str) -> str:
+def _strip_phrase(latex: str) -> str:
     """Return an answer without a leading `The answer is`, also inside a LaTeX group."""
     phrase = _PHRASE.match(latex)
     if phrase is None:
@@ -257,7 +257,7 @@ def _without_phrase(latex: str) -> str:
     return rest.strip().removesuffix(".").strip("$")
 
 
-def _without_modulus(latex: str) -> tuple[str, frozenset[str]]:
+def _strip_modulus(latex: str) -> tuple[str, frozenset[str]]:
     """Return an answer without its modulus, and the modulus. A number not below its modulus keeps it."""
     found = _MODULUS.search(latex)
     if found is None:
@@ -269,7 +269,7 @@ def _without_modulus(latex: str) -> tuple[str, frozenset[str]]:
     return number, frozenset([modulus])
 
 
-def _without_base(numeral: re.Match[str], bases: set[str]) -> str:
+def _strip_base(numeral: re.Match[str], bases: set[str]) -> str:
     """Return a numeral without its base, and add the base to `bases`."""
     base = re.sub(r"[^a-z\d]|base", "", _COMMAND.sub("", numeral["base"]))
     base = str(_BASE_NAMES.index(base) + 2) if base in _BASE_NAMES else base
@@ -280,7 +280,7 @@ def _without_base(numeral: re.Match[str], bases: set[str]) -> str:
     return rf"\text{{{digits}}}" if _LETTERS.search(digits) else digits
 
 
-def _units(latex: str) -> frozenset[tuple[str, ...]]:
+def _parse_units(latex: str) -> frozenset[tuple[str, ...]]:
     _, _, right_side = latex.rpartition("=")
     if unit_match := _LAST_UNIT.fullmatch(right_side):
         latex = rf"{unit_match[1]}\text{{{unit_match[2]}}}"
@@ -288,11 +288,11 @@ def _units(latex: str) -> frozenset[tuple[str, ...]]:
     latex = _NEXT_GROUP.sub(r" \1 ", latex)
     units: set[tuple[str, ...]] = set()
     for text, power in _UNIT_GROUP.findall(latex):
-        units.update(map(_unit, _LIST_ITEM_ENDS.split(text.lower() + power)))
+        units.update(map(_parse_unit, _LIST_ITEM_ENDS.split(text.lower() + power)))
     return frozenset(units - {()})
 
 
-def _unit(text: str) -> tuple[str, ...]:
+def _parse_unit(text: str) -> tuple[str, ...]:
     """Parse a unit into symbols, slashes and powers; () if the text holds other words."""
     unit: list[str] = []
     power = ""  # from a word such as `square`, for the next unit
@@ -314,6 +314,6 @@ def _unit(text: str) -> tuple[str, ...]:
     return tuple(unit)
 
 
-def _capitals(latex: str) -> tuple[str, ...]:
+def _extract_capitals(latex: str) -> tuple[str, ...]:
     _, _, right_side = _COMMAND.sub("", latex).rpartition("=")
     return tuple(sorted(re.sub(r"[^A-Z]", "", item) for item in _LIST_ITEM_ENDS.split(right_side)))

@@ -134,7 +134,7 @@ class MathReward(Closeable):
     def _run(self, expected: str, given: str) -> RunResult:
         box = self._given_box
         if box is None and (box := self._boxes.get(os.getpid())) is None:
-            box = self._boxes[os.getpid()] = _shared_box(self._workers)
+            box = self._boxes[os.getpid()] = _get_shared_box(self._workers)
         return box.run(_FULL_PROGRAM if self._given_box else _PRELOADED_PROGRAM, json.dumps([expected, given]), _LIMITS)
 
 
@@ -143,7 +143,7 @@ def _parse_result(result: RunResult) -> Reward | None:
     return _REWARDS.get(result.stdout) if (result.outcome, result.exit_code) == (Outcome.EXITED, 0) else None
 
 
-def _shared_box(workers: int) -> Sandbox:
+def _get_shared_box(workers: int) -> Sandbox:
     """Return the sandbox that compares answers for this process. Raises SandboxError."""
     key = os.getpid(), workers
     with _lock:
@@ -160,12 +160,12 @@ def _is_known(reward: Reward) -> bool:
 
 def extract_final_answer(text: str) -> str | None:
     """Return the LaTeX of the final answer, or None if there is no answer. Takes linear time on any text."""
-    without_thinking = strip_thinking(text, lambda part: _last_answer(part) is not None)
-    return None if without_thinking is None else _last_answer(without_thinking)
+    without_thinking = strip_thinking(text, lambda part: _find_last_answer(part) is not None)
+    return None if without_thinking is None else _find_last_answer(without_thinking)
 
 
-def _last_answer(text: str) -> str | None:
-    latex = _last_boxed(text)
+def _find_last_answer(text: str) -> str | None:
+    latex = _find_last_boxed(text)
     if latex is None and (numbers := _BOXED_NUMBER.findall(text)):
         latex = numbers[-1]
     if latex is None and text.count(ANSWER_BEGIN) == text.count(ANSWER_END) == 1:
@@ -173,7 +173,7 @@ def _last_answer(text: str) -> str | None:
     return None if latex is None else _strip_delimiters(latex) or None
 
 
-def _last_boxed(text: str) -> str | None:
+def _find_last_boxed(text: str) -> str | None:
     """Return the content of the last box, the outermost one if boxes are nested. An unclosed box does not count."""
     open_braces: list[int | None] = []  # for each open brace of a box, where its content begins; None for other braces
     last: tuple[int, int] | None = None
@@ -191,7 +191,7 @@ def _last_boxed(text: str) -> str | None:
 def _strip_delimiters(latex: str) -> str:
     """Strip the box, the math delimiters and the final period that enclose the whole LaTeX."""
     latex = _strip_period(latex)
-    if (boxed := _last_boxed(latex)) is not None:
+    if (boxed := _find_last_boxed(latex)) is not None:
         latex = _strip_period(boxed)
     for begin, end in _MATH_DELIMITERS:
         if latex.startswith(begin) and latex.endswith(end) and len(latex) >= len(begin) + len(end):

@@ -77,12 +77,12 @@ class UnknownRewardCounter:
         reason = f"{reward.verdict}: {reward.detail}" if reward.detail else reward.verdict
         log.warning("the reward of a completion is unknown (number %d in this process): %s", count, reason)
         if consecutive >= _MAX_CONSECUTIVE:
-            raise _too_many(f"the last {consecutive} completions", reward.verdict, reason)
+            raise _make_error(f"the last {consecutive} completions", reward.verdict, reason)
         if in_window >= _MAX_IN_WINDOW:
-            raise _too_many(f"{in_window} of the last {_WINDOW} completions", reward.verdict, reason)
+            raise _make_error(f"{in_window} of the last {_WINDOW} completions", reward.verdict, reason)
 
 
-def _too_many(completions: str, verdict: str, reason: str) -> TooManyUnknownRewards:
+def _make_error(completions: str, verdict: str, reason: str) -> TooManyUnknownRewards:
     advice = (
         "The tests of the dataset cannot be used. Build it again with `curate build-dataset`, which verifies them"
         if verdict == TESTS_FAILED
@@ -96,7 +96,7 @@ def shared_sandbox() -> Sandbox:
 
     Raises SandboxError if no sandbox can be opened.
     """
-    return _shared("sandbox", Sandbox, options_from_environment().open)
+    return _get_singleton("sandbox", Sandbox, options_from_environment().open)
 
 
 def options_from_environment() -> SandboxOptions:
@@ -114,12 +114,14 @@ def shared_reward() -> CodeReward:
     CURATE_LANGUAGES names the allowed languages. Raises SandboxError if no sandbox can be opened, and ValueError for an
     unknown language.
     """
-    return _shared("reward", CodeReward, lambda: _code_reward(shared_sandbox()))
+    return _get_singleton("reward", CodeReward, lambda: _make_code_reward(shared_sandbox()))
 
 
 def shared_async_rewards() -> AsyncRewards:
     """Return the shared reward for many concurrent completions. Raises SandboxError if no sandbox can be opened."""
-    return _shared("rewards", AsyncRewards, lambda: AsyncRewards(shared_reward(), max_concurrent=_MAX_CONCURRENT))
+    return _get_singleton(
+        "rewards", AsyncRewards, lambda: AsyncRewards(shared_reward(), max_concurrent=_MAX_CONCURRENT)
+    )
 
 
 def record_and_get_value(reward: Reward) -> float | None:
@@ -127,31 +129,31 @@ def record_and_get_value(reward: Reward) -> float | None:
 
     Raises TooManyUnknownRewards, a SandboxError, only after many unknown rewards.
     """
-    _unknown_counter().record(reward)
+    _get_counter().record(reward)
     return reward.value
 
 
 def get_unknown_count() -> int:
     """Return the number of unknown rewards of this process."""
-    return _unknown_counter().count
+    return _get_counter().count
 
 
 def reward(completion: str, suite: Suite, box: Sandbox) -> float | None:
     """Return the reward of a completion for all tests of a suite, or None if it is unknown; see
     `record_and_get_value`."""
-    return record_and_get_value(_code_reward(box)(Completion(completion, 0), Task(tests=suite)))
+    return record_and_get_value(_make_code_reward(box)(Completion(completion, 0), Task(tests=suite)))
 
 
-def _code_reward(box: Sandbox) -> CodeReward:
+def _make_code_reward(box: Sandbox) -> CodeReward:
     languages = tuple(os.environ.get(LANGUAGES_VARIABLE, "").split()) or PYTHON_ONLY
     return CodeReward(box, select="all", languages=languages)
 
 
-def _unknown_counter() -> UnknownRewardCounter:
-    return _shared("unknowns", UnknownRewardCounter, UnknownRewardCounter)
+def _get_counter() -> UnknownRewardCounter:
+    return _get_singleton("unknowns", UnknownRewardCounter, UnknownRewardCounter)
 
 
-def _shared(name: str, kind: type[Singleton], make: Callable[[], Singleton]) -> Singleton:
+def _get_singleton(name: str, kind: type[Singleton], make: Callable[[], Singleton]) -> Singleton:
     key = os.getpid(), name
     with _lock:
         if key not in _singletons:

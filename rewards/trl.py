@@ -67,11 +67,11 @@ class RewardFunction:
         TRL excludes a completion with None from its group. Raises TooManyUnknownRewards, a SandboxError, only after
         many unknown rewards in this process; see process_singletons.py.
         """
-        texts = [_text(completion) for completion in completions]
+        texts = [_extract_text(completion) for completion in completions]
         lengths = [0] * len(texts) if completion_ids is None else [len(ids) for ids in completion_ids]
         with AsyncRewards(self._reward, max_concurrent=self._max_concurrent) as rewards:
             futures = [
-                rewards.submit(self._completion(text, length), self._task(columns, row))
+                rewards.submit(self._make_completion(text, length), self._make_task(columns, row))
                 for row, (text, length) in enumerate(zip(texts, lengths, strict=True))
             ]
             scored = [future.result() for future in futures]
@@ -79,10 +79,10 @@ class RewardFunction:
             log.warning("%d of %d rewards are unknown: %s", unknown.total(), len(scored), dict(unknown))
         return [record_and_get_value(reward) for reward in scored]
 
-    def _completion(self, text: str, n_tokens: int) -> Completion:
+    def _make_completion(self, text: str, n_tokens: int) -> Completion:
         return Completion(text, n_tokens, truncated=self._max_tokens is not None and n_tokens >= self._max_tokens)
 
-    def _task(self, columns: dict[str, Any], row: int) -> Task:
+    def _make_task(self, columns: dict[str, Any], row: int) -> Task:
         tests, strongest, seconds, expected, target = (
             values[row] if (values := columns.get(name)) is not None else None
             for name in ("tests", "strongest_tests", "time_limit_seconds", "expected", "target_tokens")
@@ -97,7 +97,7 @@ class RewardFunction:
         )
 
 
-def _text(completion: Any) -> str:
+def _extract_text(completion: Any) -> str:
     """Return the text of a completion or, of a conversation, of the last message.
 
     The content of a message may be a list of parts, or missing if it calls a tool.

@@ -45,7 +45,7 @@ def parse_ground_truth(text: str) -> Suite:
     """
     truth = json_codec.loads(text)
     calls_function = "fn_name" in truth
-    inputs = [_arguments(lines) for lines in truth["inputs"]] if calls_function else truth["inputs"]
+    inputs = [_join_arguments(lines) for lines in truth["inputs"]] if calls_function else truth["inputs"]
     tests = [{"input": given, "output": expected} for given, expected in zip(inputs, truth["outputs"], strict=True)]
     kind = "assertions" if "names" in truth else "function" if calls_function else "stdin"
     fields = {name: value for name, value in truth.items() if name in Record.__struct_fields__}
@@ -53,5 +53,5 @@ def parse_ground_truth(text: str) -> Suite:
     return record.to_suite().with_trials(truth.get("trials", ()))
 
 
-def _arguments(lines: str) -> str:
+def _join_arguments(lines: str) -> str:
     return f"[{', '.join(line for line in lines.split(chr(10)) if line)}]"

@@ -25,7 +25,7 @@ class WeightedReward:
     def __init__(self, parts: Iterable[tuple[float, RewardCallable] | _Part]) -> None:
         if not isinstance(parts, Iterable):
             raise TypeError(f"parts must be a list of pairs (weight, reward), not {type(parts).__name__}")
-        self._parts = tuple(map(_part, parts))
+        self._parts = tuple(map(_check_part, parts))
         if not self._parts:
             raise ValueError("a weighted reward needs at least one part")
 
@@ -37,20 +37,27 @@ class WeightedReward:
             seconds += reward.seconds
             results.append(reward)
             if reward.value is None:
-                return Reward(None, reward.verdict, seconds, reward.detail, self._named(results))
+                return Reward(None, reward.verdict, seconds, reward.detail, self._name_values(results))
         weights = [weight for weight, _, _ in self._parts]
         total = sum(weight * (reward.value or 0.0) for weight, reward in zip(weights, results, strict=True))
         verdict = next((reward.verdict for reward in results if reward.verdict), "")
-        return Reward(total, verdict, seconds, "", self._named(results), _steps(weights, results, len(completion.text)))
+        return Reward(
+            total,
+            verdict,
+            seconds,
+            "",
+            self._name_values(results),
+            _merge_steps(weights, results, len(completion.text)),
+        )
 
-    def _named(self, results: list[Reward]) -> tuple[tuple[str, float], ...]:
+    def _name_values(self, results: list[Reward]) -> tuple[tuple[str, float], ...]:
         """Return name and value of each reward; nan for a reward that is unknown or was not called."""
         values = [math.nan if reward.value is None else reward.value for reward in results]
         values += [math.nan] * (len(self._parts) - len(results))
         return tuple((name, value) for (_, _, name), value in zip(self._parts, values, strict=True) if name)
 
 
-def _steps(weights: list[float], results: list[Reward], length: int) -> tuple[tuple[int, float], ...]:
+def _merge_steps(weights: list[float], results: list[Reward], length: int) -> tuple[tuple[int, float], ...]:
     if not any(reward.steps for reward in results):
         return ()
     steps = [
@@ -61,7 +68,7 @@ def _steps(weights: list[float], results: list[Reward], length: int) -> tuple[tu
     return tuple(sorted(steps, key=lambda step: step[0]))
 
 
-def _part(part: Any) -> _Part:
+def _check_part(part: Any) -> _Part:
     if not (isinstance(part, tuple | list) and len(part) in (2, 3)):
         raise TypeError(
             f"each part must be a pair (weight, reward), such as (1.0, CodeReward(box)), not {part!r}"[:200]

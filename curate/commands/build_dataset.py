@@ -116,7 +116,7 @@ def command(
     """
     require_extra("data")
     from curate.errors import CurateError
-    from curate.recipes.reader import recipe_text
+    from curate.recipes.reader import read_recipe_text
 
     if recipe is None and not sources:
         raise click.UsageError("give a RECIPE, or at least one --source NAME=LOCATION")
@@ -124,7 +124,7 @@ def command(
         _refuse_options(chosen)
     if show_recipe and recipe is not None and not (sources or against or chosen["limit"]):
         with report_user_errors(CurateError):
-            click.echo(recipe_text(recipe), nl=False)
+            click.echo(read_recipe_text(recipe), nl=False)
         return
     with report_user_errors(CurateError, ValueError, OSError):
         merged = _recipe(recipe, sources, against, chosen, sandbox.packages)
@@ -185,19 +185,19 @@ def _recipe(
 
 def _print_dry_run(recipe: "Recipe", out: Path) -> None:
     """Read and filter; print the remaining rows, and the steps that would follow."""
-    from curate.dataset.writer import rejected_row
+    from curate.dataset.writer import make_rejected_row
     from curate.errors import CurateError
     from curate.pipeline import dry_run
-    from curate.recipes.runner import step_folders
+    from curate.recipes.runner import list_step_folders
 
     locations = [(source.name, source.location_spec) for source in recipe.sources]
     against = [item.argument for item in recipe.against]
     with report_user_errors(CurateError, OSError), ProgressBar() as progress:
         counts, rejections = dry_run(locations, recipe.build, against=against, progress=progress)
-    print_funnel(counts, map(rejected_row, rejections))
+    print_funnel(counts, map(make_rejected_row, rejections))
     if recipe.has_post_build_steps:
         click.echo()
-        for name, folder in step_folders(recipe, out):
+        for name, folder in list_step_folders(recipe, out):
             click.echo(f"{name:<12}{folder}")
 
 

@@ -45,11 +45,11 @@ def command(dataset: Path, to: str, out: Path, prompt: dict[str, Any], overwrite
     require_extra("data")
     from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
-    from curate.exports._export import ExportOptions, export, reasons, target_names
+    from curate.exports._export import ExportOptions, export, list_exclusion_reasons, list_targets
     from curate.prompt import read_prompt
 
-    if to not in target_names():
-        raise click.BadParameter(f"{to!r} is not one of {', '.join(target_names())}", param_hint="--to")
+    if to not in list_targets():
+        raise click.BadParameter(f"{to!r} is not one of {', '.join(list_targets())}", param_hint="--to")
     with report_user_errors(CurateError, ValueError):
         options = ExportOptions(**chosen, prompt=read_prompt(prompt))
     with report_user_errors(CurateError, OSError), ProgressBar() as progress:
@@ -57,4 +57,4 @@ def command(dataset: Path, to: str, out: Path, prompt: dict[str, Any], overwrite
     counts = manifest["counts"]
     click.echo(f"{counts['exported']} of {counts['rows']} problems in {out}")
     for reason, n in counts["left_out"].items():
-        click.echo(f"  left out: {reason} {n} ({reasons(to)[reason]})")
+        click.echo(f"  left out: {reason} {n} ({list_exclusion_reasons(to)[reason]})")

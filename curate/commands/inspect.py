@@ -25,7 +25,7 @@ def command(dataset: Path, id: str | None, number: int | None, limit: int) -> No
     require_extra("data")
     from curate.dataset.dataset import Dataset
     from curate.dataset.inspect_rows import list_rows, show_row, show_test
-    from curate.dataset.integrity import warnings
+    from curate.dataset.integrity import find_warnings
     from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
 
@@ -35,7 +35,7 @@ def command(dataset: Path, id: str | None, number: int | None, limit: int) -> No
         )
     with report_user_errors(CurateError, PermissionError):
         folder = Dataset.open(resolve_dataset_folder(dataset))
-        for warning in warnings(folder):
+        for warning in find_warnings(folder):
             warn(warning)
         if id is None:
             print_lines(list_rows(folder, limit))

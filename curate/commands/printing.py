@@ -45,7 +45,7 @@ def print_funnel(counts: Mapping[str, SourceCounts], rejected: Iterable[Mapping[
     ]
     rows = []
     for name, count in counts.items():
-        losses = [str(-count.rejected_in(stage) or "") for stage in stages]
+        losses = [str(-count.count_rejected(stage) or "") for stage in stages]
         rows.append(TableRow([name, str(count.n_read), *losses, str(count.n_kept), str(count.n_verified)]))
     print_table([*columns, TableColumn("kept", 8), TableColumn("verified", 10)], rows)
     examples: dict[tuple[str, str, str], str] = {}

@@ -32,12 +32,12 @@ def command(dataset: Path, repo_id: str, private: bool, revision: str, include: 
     """
     require_extra("data")
     from curate.dataset.location import resolve_dataset_folder
-    from curate.dataset.push import files_to_push, push
+    from curate.dataset.push import list_files_to_push, push
     from curate.errors import CurateError
 
     with report_user_errors(CurateError, OSError):
         folder = resolve_dataset_folder(dataset)
-        files = files_to_push(folder, repo_id, TrustPolicy.from_choices(include))
+        files = list_files_to_push(folder, repo_id, TrustPolicy.from_choices(include))
         for name, size in files.items():
             click.echo(f"{size:>14,}  {name}")
         click.echo(f"{sum(files.values()):>14,}  bytes in {len(files)} files")

@@ -23,17 +23,17 @@ def command(dataset: Path, as_json: bool) -> None:
     """Print statistics of DATASET: the tables of its report."""
     require_extra("data")
     from curate.dataset.dataset import Dataset
-    from curate.dataset.integrity import warnings
+    from curate.dataset.integrity import find_warnings
     from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
     from curate.report.numbers import compute_report
     from curate.report.report_files import load_duplicate_section
     from curate.report.sections import report_chapters
-    from curate.text.document import terminal_lines
+    from curate.text.document import render_terminal
 
     with report_user_errors(CurateError, PermissionError):
         folder = Dataset.open(resolve_dataset_folder(dataset))
-        for warning in warnings(folder):
+        for warning in find_warnings(folder):
             warn(warning)
         counted = compute_report(folder, load_duplicate_section(folder.path))
     if as_json:
@@ -42,7 +42,7 @@ def command(dataset: Path, as_json: bool) -> None:
         sections = [
             section for chapter in report_chapters(counted) if chapter.id != "making" for section in chapter.sections
         ]
-        print_lines([*_head(counted), *terminal_lines(sections)])
+        print_lines([*_head(counted), *render_terminal(sections)])
 
 
 def _head(numbers: "Numbers") -> Iterator[str]:

@@ -108,7 +108,7 @@ def _check(dataset: str, expected: Mapping[str, str | None]) -> None:
     """
     from curate.dataset.dataset import Dataset
     from curate.dataset.integrity import check_integrity
-    from curate.dataset.output_folder import untracked_names
+    from curate.dataset.output_folder import list_untracked_names
 
     with ProgressBar(" rows") as progress:
         opened = Dataset.open(dataset)
@@ -116,7 +116,7 @@ def _check(dataset: str, expected: Mapping[str, str | None]) -> None:
     for table, n in integrity.n_rows.items():
         click.echo(f"{table:<10}{n} rows")
     print_lines(f"{name}: rewritten by another program, with the same rows" for name in integrity.rewritten)
-    print_lines(f"{name}: not part of the dataset, so not checked" for name in untracked_names(opened.path))
+    print_lines(f"{name}: not part of the dataset, so not checked" for name in list_untracked_names(opened.path))
     print_lines(map(str, integrity.faults))
     if integrity.faults:
         raise click.ClickException(f"{dataset} is not what its manifest describes.")

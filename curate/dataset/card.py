@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from curate.dataset.contamination_hits import contamination_table
+from curate.dataset.contamination_hits import tabulate_set_counts
 from curate.dataset.dataset import Dataset
 from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS
 from curate.dataset.output_folder import write_atomic
@@ -26,8 +26,8 @@ from curate.text.document import (
     Table,
     Text,
     escape_markdown,
-    markdown_code,
-    markdown_lines,
+    format_code,
+    render_markdown,
 )
 
 CARD = "README.md"
@@ -82,16 +82,16 @@ def write(manifest: Manifest, folder: Path) -> None:
     if manifest.build is None:
         counts = f"{manifest.n_kept} of {manifest.n_read} rows are left. Content hash `{manifest.content_hash}`."
         title = Section("A dataset without evaluation items", [Text(Markdown(counts))])
-        sections = _contamination(manifest)
+        sections = _describe_contamination(manifest)
     else:
         dataset = Dataset(folder, manifest)
-        title = Section("Verified programming problems", [Text(Markdown(_introduction(manifest, dataset)))])
-        sections = _sections(manifest, dataset)
-    lines = [*_front_matter(manifest, folder), *markdown_lines([title], level=1), *markdown_lines(sections)]
+        title = Section("Verified programming problems", [Text(Markdown(_format_introduction(manifest, dataset)))])
+        sections = _describe_dataset(manifest, dataset)
+    lines = [*_format_front_matter(manifest, folder), *render_markdown([title], level=1), *render_markdown(sections)]
     write_atomic(folder / CARD, "\n".join(lines).rstrip("\n") + "\n")
 
 
-def _introduction(manifest: Manifest, dataset: Dataset) -> str:
+def _format_introduction(manifest: Manifest, dataset: Dataset) -> str:
     n = verified = 0
     if "expected_answer" in dataset.columns("data"):
         (counts,) = query(_COUNT_QUESTIONS, rows=read_table(dataset, "data", ("verified", "expected_answer")))
@@ -100,7 +100,7 @@ def _introduction(manifest: Manifest, dataset: Dataset) -> str:
     return _INTRODUCTION.format(kept=manifest.n_kept - n, verified=manifest.n_verified - verified, questions=questions)
 
 
-def configs(manifest: Manifest, folder: Path) -> list[dict[str, Any]]:
+def list_configs(manifest: Manifest, folder: Path) -> list[dict[str, Any]]:
     """Return the front matter's `configs`: the tables that have rows. `datasets` opens only tables that are listed."""
     pattern = "data/train-*.parquet"
     if manifest.build is None:
@@ -114,7 +114,7 @@ def configs(manifest: Manifest, folder: Path) -> list[dict[str, Any]]:
     return entries
 
 
-def _front_matter(manifest: Manifest, folder: Path) -> Iterator[str]:
+def _format_front_matter(manifest: Manifest, folder: Path) -> Iterator[str]:
     yield "---"
     if manifest.build is not None:
         size = next((name for most, name in _SIZES if manifest.n_kept < most), "n>1M")
@@ -126,14 +126,14 @@ def _front_matter(manifest: Manifest, folder: Path) -> Iterator[str]:
         yield f"size_categories: [{size}]"
         yield f"source_datasets: {json.dumps(hub_ids)}"
     yield "configs:"
-    for entry in configs(manifest, folder):
+    for entry in list_configs(manifest, folder):
         values = [f"{name}: {'true' if value is True else value}" for name, value in entry.items()]
         yield f"- {values[0]}"
         yield from (f"  {value}" for value in values[1:])
     yield from ("---", "")
 
 
-def _sections(manifest: Manifest, dataset: Dataset) -> Iterator[Section]:
+def _describe_dataset(manifest: Manifest, dataset: Dataset) -> Iterator[Section]:
     counts = manifest.counts
     funnel = [(name, n.n_read, n.n_rejected, n.n_kept, n.n_verified) for name, n in counts.items()]
     reasons = [
@@ -145,35 +145,40 @@ def _sections(manifest: Manifest, dataset: Dataset) -> Iterator[Section]:
     funnel_table = Table(["source", "read", "rejected", "kept", "verified"], funnel)
     reason_table = Table(["source", "stage", "reason", "rows"], reasons)
     yield Section("Rows by result", [funnel_table, reason_table])
-    yield from _contamination(manifest)
-    yield _tests_and_time(dataset)
+    yield from _describe_contamination(manifest)
+    yield _describe_tests(dataset)
     plan = manifest.plan
-    steps = "\n".join(map(_step, plan.steps))
+    steps = "\n".join(map(_describe_step, plan.steps))
     hashes = f"- curate-code {plan.curate_version}, content hash `{manifest.content_hash}`, reward hash "
     hashes += f"`{manifest.reward_hash}`."
-    beginning = list(_merging(manifest)) if plan.datasets else []
-    made = [] if plan.datasets else [_building(plan)]
+    beginning = list(_describe_merge(manifest)) if plan.datasets else []
+    made = [] if plan.datasets else [_describe_build(plan)]
     making = Text(Markdown("\n".join(filter(None, [*made, steps, hashes]))))
     yield Section("How it was made", [*beginning, making])
     note = "Licences are those the sources state; statements may have further owners."
-    files = Table(["source", "licence", "files", "sha256"], list(_input_files(manifest)))
+    files = Table(["source", "licence", "files", "sha256"], list(_list_input_files(manifest)))
     yield Section("Sources", [files], note)
     evidence = "Config `evidence`, whose texts are cut after 4 KiB and which the content hash leaves out:"
     rejected = Text(Markdown("Config `rejected`:"))
-    columns: list[Block] = [_meanings(COLUMNS), rejected, _meanings(REJECTED_COLUMNS), Text(Markdown(evidence))]
-    yield Section("Columns", [*columns, _meanings(EVIDENCE_COLUMNS)])
-    yield from _difficulty(manifest, dataset)
+    columns: list[Block] = [
+        _tabulate_columns(COLUMNS),
+        rejected,
+        _tabulate_columns(REJECTED_COLUMNS),
+        Text(Markdown(evidence)),
+    ]
+    yield Section("Columns", [*columns, _tabulate_columns(EVIDENCE_COLUMNS)])
+    yield from _describe_difficulty(manifest, dataset)
 
 
-def _contamination(manifest: Manifest) -> Iterator[Section]:
+def _describe_contamination(manifest: Manifest) -> Iterator[Section]:
     sets = manifest.decontamination
     if sets:
         warnings = [Text(f"{name}: {count.warning}", "warning") for name, count in sets.items() if count.warning]
-        table = contamination_table(to_json(sets))
+        table = tabulate_set_counts(to_json(sets))
         yield Section("Contamination", [Text(Markdown(_CONTAMINATION)), table, *warnings])
 
 
-def _tests_and_time(dataset: Dataset) -> Section:
+def _describe_tests(dataset: Dataset) -> Section:
     columns = ("source", "n_tests", "cpu_seconds", "expected_answer")
     rows = [
         (source, problems, tests, max_tests, *(None if value is None else Seconds(value) for value in seconds))
@@ -186,7 +191,7 @@ def _tests_and_time(dataset: Dataset) -> Section:
     return Section("Tests and time", [Table(header, rows)], note)
 
 
-def _difficulty(manifest: Manifest, dataset: Dataset) -> Iterator[Section]:
+def _describe_difficulty(manifest: Manifest, dataset: Dataset) -> Iterator[Section]:
     """Yield the section on solve rates, if models were sampled: averages over the problems with a verdict."""
     if not dataset.count(DIFFICULTY):
         return
@@ -206,7 +211,7 @@ def _difficulty(manifest: Manifest, dataset: Dataset) -> Iterator[Section]:
     yield Section("Difficulty", blocks)
 
 
-def _merging(manifest: Manifest) -> Iterator[Text | Table]:
+def _describe_merge(manifest: Manifest) -> Iterator[Text | Table]:
     """Describe a merge, and how each of the datasets was made."""
     threshold = manifest.plan.configuration["dedup"]
     rows = [(number, m.rows, m.n_kept, Code(m.content_hash)) for number, m in enumerate(manifest.merged, start=1)]
@@ -218,13 +223,16 @@ def _merging(manifest: Manifest) -> Iterator[Text | Table]:
     yield Table(["dataset", "rows", "stayed", "content hash"], rows)
     for number, dataset in enumerate(manifest.plan.datasets, start=1):
         merged = "- Merged from other datasets, whose plans are in the manifest."
-        steps = [merged if dataset.plan.datasets else _building(dataset.plan), *map(_step, dataset.plan.steps)]
+        steps = [
+            merged if dataset.plan.datasets else _describe_build(dataset.plan),
+            *map(_describe_step, dataset.plan.steps),
+        ]
         yield Text(f"Dataset {number}:")
         yield Text(Markdown("\n".join(steps)))
     yield Text("The merged dataset:")
 
 
-def _building(plan: Plan) -> str:
+def _describe_build(plan: Plan) -> str:
     options = from_json(BuildOptions, plan.configuration, ignore_unknown=True)
     stages = [stage["name"] for stage in plan.configuration.get("stages", ())]
     lines = [
@@ -243,10 +251,10 @@ def _building(plan: Plan) -> str:
     return "\n".join(f"- {escape_markdown(line)}" for line in lines)
 
 
-def _step(step: StepPlan) -> str:
+def _describe_step(step: StepPlan) -> str:
     options = step.options
     if step.step == "filter":
-        conditions = "; ".join(map(markdown_code, options["where"]))
+        conditions = "; ".join(map(format_code, options["where"]))
         return f"- Filtered: only rows for which this is true: {conditions}."
     others = " or ".join(name for name in ("train", *options["sizes"]) if name != options["part"])
     return (
@@ -255,7 +263,7 @@ def _step(step: StepPlan) -> str:
     )
 
 
-def _input_files(manifest: Manifest) -> Iterator[tuple[Cell, ...]]:
+def _list_input_files(manifest: Manifest) -> Iterator[tuple[Cell, ...]]:
     for name, files in manifest.plan.inputs.items():
         source = source_module(name)
         title = source.TITLE if name in source_names() else f"{source.TITLE} ({name})"
@@ -265,6 +273,6 @@ def _input_files(manifest: Manifest) -> Iterator[tuple[Cell, ...]]:
             yield link, options.get("licence", source.LICENCE), file.name, Code(file.sha256)
 
 
-def _meanings(columns: Mapping[str, tuple[str, str]]) -> Table:
+def _tabulate_columns(columns: Mapping[str, tuple[str, str]]) -> Table:
     rows = [(name, kind.replace("?", " or null"), Markdown(text)) for name, (kind, text) in columns.items()]
     return Table(["column", "type", "meaning"], rows)

@@ -37,7 +37,7 @@ class ContaminationHit:
     verdict: str
 
 
-def contamination_table(sets: Mapping[str, Mapping[str, Any]]) -> Table:
+def tabulate_set_counts(sets: Mapping[str, Mapping[str, Any]]) -> Table:
     """Return a row for each evaluation set. sets: SetCounts as JSON, by the name of the set"""
     header = ["evaluation set", "items", "rows compared", "removed", "rate", "by rule", "to review"]
     rows = []

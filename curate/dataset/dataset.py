@@ -70,7 +70,7 @@ class Dataset:
 
     def columns(self, table: str) -> frozenset[str]:
         """Return the names of the columns that all files of a table have; none if there is no such table."""
-        names = [_column_names(path) for path in self.files(table)]
+        names = [_read_column_names(path) for path in self.files(table)]
         return frozenset.intersection(*names) if names else frozenset()
 
     def batches(
@@ -85,7 +85,7 @@ class Dataset:
         for path in self.files(table):
             with translate_read_errors(path):
                 if path.suffix == ".jsonl":
-                    for batch in _line_batches(path, rows):
+                    for batch in _read_line_batches(path, rows):
                         yield batch if columns is None else batch.select(list(columns))
                     continue
                 with pq.ParquetFile(path) as file:
@@ -117,7 +117,7 @@ class Dataset:
         for path in self.files(table):
             with translate_read_errors(path):
                 if path.suffix == ".jsonl":
-                    lines = (row for batch in _line_batches(path, BATCH_ROWS) for row in batch.to_pylist())
+                    lines = (row for batch in _read_line_batches(path, BATCH_ROWS) for row in batch.to_pylist())
                     yield from (row for row in lines if row["id"] == id)
                     continue
                 with pq.ParquetFile(path) as file:
@@ -157,7 +157,7 @@ class Dataset:
             rows = self._group[1]
             return from_row(rows[position - ends[number] + len(rows)])
 
-    def exclusion_reasons(self, trust: TrustPolicy) -> dict[str, str]:
+    def find_exclusion_reasons(self, trust: TrustPolicy) -> dict[str, str]:
         """Return the exclusion reasons of problems under this policy, by id; see curate.trust."""
         reasons: dict[str, str] = {}
         for position, row in enumerate(self.rows("data", ("id", "verified", "multi_answer_suspect"))):
@@ -224,13 +224,13 @@ def translate_read_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _column_names(path: Path) -> frozenset[str]:
+def _read_column_names(path: Path) -> frozenset[str]:
     import pyarrow.parquet as pq
 
     with translate_read_errors(path):
         if path.suffix == ".parquet":
             return frozenset(pq.read_schema(path).names)
-        return frozenset(name for batch in islice(_line_batches(path, 1), 1) for name in batch.schema.names)
+        return frozenset(name for batch in islice(_read_line_batches(path, 1), 1) for name in batch.schema.names)
 
 
 def _count_rows(path: Path) -> int:
@@ -239,10 +239,10 @@ def _count_rows(path: Path) -> int:
     with translate_read_errors(path):
         if path.suffix == ".parquet":
             return int(pq.read_metadata(path).num_rows)
-        return sum(batch.num_rows for batch in _line_batches(path, BATCH_ROWS))
+        return sum(batch.num_rows for batch in _read_line_batches(path, BATCH_ROWS))
 
 
-def _line_batches(path: Path, size: int) -> Iterator["pa.RecordBatch"]:
+def _read_line_batches(path: Path, size: int) -> Iterator["pa.RecordBatch"]:
     import pyarrow as pa
 
     with path.open(encoding="utf-8") as file:

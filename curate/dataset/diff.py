@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from curate.dataset.dataset import BATCH_ROWS, Dataset
-from curate.dataset.integrity import check_integrity, mismatch_message
+from curate.dataset.integrity import check_integrity, describe_mismatch
 from curate.dataset.query import query, read_table
 from curate.errors import CurateError
 from curate.json_records import to_json
 from curate.manifest import Plan, SourceCounts
 from curate.problem import MEASURED_COLUMNS
 from curate.progress import Progress, no_progress, with_batch_progress
-from curate.text.document import Cell, Section, Table, Text, terminal_lines
+from curate.text.document import Cell, Section, Table, Text, render_terminal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +28,7 @@ EXAMPLES = 3
 KEPT, CHANGED, ABSENT = "kept", "kept, but changed", "not there"
 
 
-def _states(name: str) -> str:
+def _select_fates(name: str) -> str:
     """Return the query for the fate of each row of a dataset."""
     return f"""
         SELECT id, '{KEPT}' AS fate, hashes FROM {name}_kept
@@ -42,8 +42,8 @@ def _states(name: str) -> str:
 _DIFFERENCES = f"""
     WITH old_kept AS MATERIALIZED (SELECT id::VARCHAR AS id, [{{hashes}}] AS hashes FROM old_data),
         new_kept AS MATERIALIZED (SELECT id::VARCHAR AS id, [{{hashes}}] AS hashes FROM new_data),
-        old_states AS ({_states("old")}),
-        new_states AS ({_states("new")}),
+        old_states AS ({_select_fates("old")}),
+        new_states AS ({_select_fates("new")}),
         changed AS MATERIALIZED (
             SELECT id, a.fate AS was, b.fate AS now, a.hashes AS old, b.hashes AS new
             FROM old_states a FULL JOIN new_states b USING (id)
@@ -113,15 +113,15 @@ def diff_datasets(old: Dataset, new: Dataset, *, progress: Progress = no_progres
     return DatasetDiff(
         same_content=hashes[0] == hashes[1],
         hashes=hashes,
-        plan_changes=tuple(_differences(_plan(before.plan), _plan(after.plan))),
-        input_changes=tuple(_differences(_inputs(before.plan), _inputs(after.plan))),
-        count_changes=tuple(_differences(_counts(before.counts), _counts(after.counts))),
+        plan_changes=tuple(_list_changes(_flatten_plan(before.plan), _flatten_plan(after.plan))),
+        input_changes=tuple(_list_changes(_flatten_inputs(before.plan), _flatten_inputs(after.plan))),
+        count_changes=tuple(_list_changes(_flatten_counts(before.counts), _flatten_counts(after.counts))),
         fates=fates,
         columns=changed,
         only_old=tuple(sorted(columns - others)),
         only_new=tuple(sorted(others - columns)),
         integrity_messages=tuple(
-            mismatch_message(dataset.path, integrity.faults)
+            describe_mismatch(dataset.path, integrity.faults)
             for dataset, integrity in zip((old, new), checked, strict=True)
             if integrity.faults
         ),
@@ -153,27 +153,27 @@ def _compare_rows(
     return fates, changed
 
 
-def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+def _list_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
     for name in dict.fromkeys([*old, *new]):
         if old.get(name) != new.get(name):
-            yield name, _json(old.get(name)), _json(new.get(name))
+            yield name, _format_json(old.get(name)), _format_json(new.get(name))
 
 
-def _json(value: Any) -> str:
+def _format_json(value: Any) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _plan(plan: Plan) -> dict[str, Any]:
+def _flatten_plan(plan: Plan) -> dict[str, Any]:
     """Return the plan without its inputs and with a separate entry for each option."""
     others = {name: value for name, value in to_json(plan).items() if name not in ("configuration", "inputs")}
     return {**others, **plan.configuration}
 
 
-def _inputs(plan: Plan) -> dict[str, str]:
+def _flatten_inputs(plan: Plan) -> dict[str, str]:
     return {f"{source} {file.name}": file.sha256[:12] for source, files in plan.inputs.items() for file in files}
 
 
-def _counts(counts: Mapping[str, SourceCounts]) -> dict[str, int | None]:
+def _flatten_counts(counts: Mapping[str, SourceCounts]) -> dict[str, int | None]:
     numbers: dict[str, int | None] = {}
     for source, count in counts.items():
         numbers[f"{source} read"] = count.n_read
@@ -189,16 +189,18 @@ def format_lines(diff: DatasetDiff) -> Iterator[str]:
     changes = {"Plan": diff.plan_changes, "Inputs": diff.input_changes, "Counts": diff.count_changes}
     sections = [Section(title, [Table(["", "was", "is"], changed)]) for title, changed in changes.items() if changed]
     if diff.fates:
-        fates: list[list[Cell]] = [[was, now, group.n, _examples(group)] for (was, now), group in diff.fates.items()]
+        fates: list[list[Cell]] = [
+            [was, now, group.n, _format_examples(group)] for (was, now), group in diff.fates.items()
+        ]
         sections.append(Section("Rows", [Table(["was", "is", "rows", "for example"], fates)]))
     if diff.columns:
-        columns: list[list[Cell]] = [[name, group.n, _examples(group)] for name, group in diff.columns.items()]
+        columns: list[list[Cell]] = [[name, group.n, _format_examples(group)] for name, group in diff.columns.items()]
         table = Table(["column", "rows", "for example"], columns)
         sections.append(Section("Columns of rows that were kept and changed", [table]))
     for names, dataset in ((diff.only_old, "first"), (diff.only_new, "second")):
         if names:
             sections.append(Section(f"Only the {dataset} dataset has the columns {', '.join(names)}", [Text("")]))
-    lines = list(terminal_lines(sections))
+    lines = list(render_terminal(sections))
     yield from lines
     if lines:
         yield ""
@@ -213,5 +215,5 @@ def format_lines(diff: DatasetDiff) -> Iterator[str]:
         yield f"Different content: {diff.hashes[0]} became {diff.hashes[1]}"
 
 
-def _examples(group: ChangedRows) -> str:
+def _format_examples(group: ChangedRows) -> str:
     return ", ".join(group.examples) + (", ..." if group.n > len(group.examples) else "")

@@ -37,11 +37,11 @@ class HashedRow(NamedTuple):
 def hash_row(row: Mapping[str, Any], *, rewards: bool) -> HashedRow:
     """Return the lines and the digest of a row. rewards: whether rewards depend on it, as on the rows of `data`"""
     row = {name: value for name, value in row.items() if name not in DEFAULT_VALUES or value != DEFAULT_VALUES[name]}
-    texts = {name: _json(value) for name, value in row.items()}
-    content = _object(texts, _content_names(tuple(row))) + b"\n"
+    texts = {name: _format_json(value) for name, value in row.items()}
+    content = _format_object(texts, _list_content_columns(tuple(row))) + b"\n"
     digest = hashlib.blake2b(content, digest_size=_BYTES)
-    digest.update(_measured_json(row, texts, _MEASURED))
-    reward = _measured_json(row, texts, _REWARD) + b"\n" if rewards else b""
+    digest.update(_format_measured(row, texts, _MEASURED))
+    reward = _format_measured(row, texts, _REWARD) + b"\n" if rewards else b""
     return HashedRow(content, reward, digest.digest())
 
 
@@ -95,12 +95,12 @@ def write_digests(hasher: RowHasher, folder: Path) -> None:
     schema = pa.schema([pa.field(name, pa.string(), nullable=False) for name in ("table", "id", "digest")])
     with pq.ParquetWriter(folder / DIGESTS, schema, compression="zstd") as writer:
         for table in TABLES:
-            for ids in _ids(folder / table):
+            for ids in _read_ids(folder / table):
                 columns = [[table] * len(ids), ids, [next(digests) for _ in ids]]
                 writer.write_table(pa.table([pa.array(column, pa.string()) for column in columns], schema=schema))
 
 
-def _json(value: Any) -> str:
+def _format_json(value: Any) -> str:
     """Return the JSON of a value. `json.dumps` takes several times as long for the most frequent types."""
     if type(value) is str:
         return encode_basestring_ascii(value)
@@ -114,24 +114,24 @@ def _json(value: Any) -> str:
 
 
 @cache
-def _content_names(columns: tuple[str, ...]) -> list[str]:
+def _list_content_columns(columns: tuple[str, ...]) -> list[str]:
     """Return the columns that the content hash covers, in its order."""
     return sorted(set(columns) - MEASURED_COLUMNS)
 
 
-def _object(texts: Mapping[str, str], names: Iterable[str]) -> bytes:
+def _format_object(texts: Mapping[str, str], names: Iterable[str]) -> bytes:
     """Return the JSON object of some columns. texts: the JSON of each value by column"""
     return ("{" + ", ".join([f'"{name}": {texts[name]}' for name in names]) + "}").encode()
 
 
-def _measured_json(row: Mapping[str, Any], texts: Mapping[str, str], names: Iterable[str]) -> bytes:
+def _format_measured(row: Mapping[str, Any], texts: Mapping[str, str], names: Iterable[str]) -> bytes:
     """Return the JSON object of the columns that the row has. Integers become floats, as in Parquet."""
     present = [name for name in names if name in row]
     floats = {name: f"{row[name]}.0" if type(row[name]) is int else texts[name] for name in present}
-    return _object(floats, present)
+    return _format_object(floats, present)
 
 
-def _ids(folder: Path) -> Iterator[list[str]]:
+def _read_ids(folder: Path) -> Iterator[list[str]]:
     import pyarrow.parquet as pq
 
     for path in sorted(folder.glob("*.parquet")):

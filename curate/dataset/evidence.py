@@ -68,7 +68,7 @@ class EvidenceTest:
     answers: tuple[tuple[Program, SolutionOutput], ...]
 
 
-def evidence_row(rejection: Rejection, statement: str, test: EvidenceTest | None = None) -> dict[str, Any]:
+def make_evidence_row(rejection: Rejection, statement: str, test: EvidenceTest | None = None) -> dict[str, Any]:
     """Return a row of the table.
 
     rejection  the rejection of the row, or the suspicion about a kept row in the same form
@@ -89,7 +89,7 @@ def evidence_row(rejection: Rejection, statement: str, test: EvidenceTest | None
         suite, case = test.suite, test.suite.cases[test.case_index]
         row |= {
             "test": test.case_index + 1,
-            "kind": _kind(suite),
+            "kind": _classify_suite(suite),
             "entry_point": suite.entry_point,
             "checker": suite.checker,
             "input": excerpt(case.input),
@@ -103,7 +103,7 @@ def sort_key(row: dict[str, Any]) -> tuple[str, ...]:
     return tuple(row[name] for name in ("id", "stage", "reason", "detail"))
 
 
-def program_names(row: dict[str, Any]) -> list[str]:
+def name_programs(row: dict[str, Any]) -> list[str]:
     """Return a name for each program of a row of the table, such as "reference" or "solution 2"."""
     n_solutions = 0
     names = []
@@ -126,7 +126,7 @@ def _excerpts(texts: Iterable[str]) -> list[str]:
     return [excerpt(text) for text in texts]
 
 
-def _kind(suite: Suite) -> str:
+def _classify_suite(suite: Suite) -> str:
     if suite.assertions is not None:
         return "assertion"
     return "stdin" if suite.entry_point is None else "call"

@@ -82,7 +82,7 @@ def _copy_batches(path: Path, target: Path, dropped: Collection[int], position: 
 
     try:
         with (
-            _batches(path) as (schema, batches),
+            _open_batches(path) as (schema, batches),
             pq.ParquetWriter(target, schema, compression="zstd", write_page_index=True) as writer,
         ):
             for batch in batches:
@@ -99,7 +99,7 @@ def _copy_batches(path: Path, target: Path, dropped: Collection[int], position: 
 
 
 @contextmanager
-def _batches(path: Path) -> Iterator[tuple["pa.Schema", Iterator["pa.RecordBatch | pa.Table"]]]:
+def _open_batches(path: Path) -> Iterator[tuple["pa.Schema", Iterator["pa.RecordBatch | pa.Table"]]]:
     import pyarrow.parquet as pq
 
     if path.suffix == ".arrow":

@@ -6,10 +6,10 @@ from itertools import islice, zip_longest
 from typing import Any
 
 from curate.dataset.dataset import Dataset
-from curate.dataset.evidence import EVIDENCE, PROGRAM_COLUMNS, SUSPECT_REASON, describe_judging, program_names
+from curate.dataset.evidence import EVIDENCE, PROGRAM_COLUMNS, SUSPECT_REASON, describe_judging, name_programs
 from curate.errors import CurateError
 from curate.reading.values import shorten
-from curate.text.document import Block, Cell, Section, Table, Text, terminal_lines
+from curate.text.document import Block, Cell, Section, Table, Text, render_terminal
 from curate.text.printable import escape_unprintable, format_table, one_line
 from sandbox import Suite
 
@@ -30,7 +30,7 @@ def list_rows(dataset: Dataset, limit: int) -> Iterator[str]:
     present = [name for name in names if name in columns]
     rows = islice(dataset.rows("data", (*present, "expected_answer")), limit)
     rows_with_unknowns = (row | {"n_tests": None} if row["expected_answer"] else row for row in rows)
-    first = [[_display(row[name]) for name in present] for row in rows_with_unknowns]
+    first = [[_format_value(row[name]) for name in present] for row in rows_with_unknowns]
     yield from format_table(present, first)
     manifest = dataset.manifest
     if manifest.n_kept > len(first):
@@ -43,15 +43,15 @@ def show_row(dataset: Dataset, id: str) -> Iterator[str]:
     _require_problems(dataset)
     kept, rejected = list(dataset.find("data", id)), list(dataset.find("rejected", id))
     if not kept and not rejected:
-        raise CurateError(_unknown_id_message(dataset, id))
+        raise CurateError(_describe_unknown_id(dataset, id))
     for row in kept:
         yield f"{escape_unprintable(row['id'])}  {one_line(row['title'], 200)}".rstrip()
-        yield from terminal_lines(_kept_sections(dataset, row))
+        yield from render_terminal(_describe_kept_row(dataset, row))
     for row in rejected:
         yield f"{escape_unprintable(row['id'])} was rejected"
         facts = ((name, row[name]) for name in ("stage", "reason", "cause", "detail") if row.get(name))
         yield from (f"  {name:<7} {one_line(value, 1000)}" for name, value in facts)
-        yield from terminal_lines(_rejected_sections(dataset, row))
+        yield from render_terminal(_describe_rejected_row(dataset, row))
 
 
 def show_test(dataset: Dataset, id: str, number: int) -> Iterator[str]:
@@ -64,10 +64,10 @@ def show_test(dataset: Dataset, id: str, number: int) -> Iterator[str]:
                 f"{id} was rejected; the tests of rejected rows are not in the dataset. "
                 f"Without --test, the command shows the one on which its solutions failed, if they did."
             )
-        raise CurateError(_unknown_id_message(dataset, id))
+        raise CurateError(_describe_unknown_id(dataset, id))
     if row.get("expected_answer"):
         raise CurateError(f"{id} is a question of mathematics and has no tests. Leave --test out to see its answer.")
-    cases = _suite(dataset, row).cases
+    cases = _parse_suite(dataset, row).cases
     if not 1 <= number <= len(cases):
         raise CurateError(f"{id} has {len(cases)} tests. Give --test a number from 1 to {len(cases)}.")
     yield f"{id}, test {number} of {len(cases)}"
@@ -76,7 +76,7 @@ def show_test(dataset: Dataset, id: str, number: int) -> Iterator[str]:
         yield escape_unprintable(text)
 
 
-def _kept_sections(dataset: Dataset, row: Mapping[str, Any]) -> Iterator[Section]:
+def _describe_kept_row(dataset: Dataset, row: Mapping[str, Any]) -> Iterator[Section]:
     yield Section("Statement", [Text(row["statement"].strip())])
     if row.get("starter_code"):
         yield Section("Starter code", [Text(row["starter_code"].strip("\n"))])
@@ -84,19 +84,19 @@ def _kept_sections(dataset: Dataset, row: Mapping[str, Any]) -> Iterator[Section
         judged = "math-verify can read it" if row["verified"] else "not verified"
         yield Section(f"Expected answer, {judged}", [Text(answer)])
     else:
-        yield _tests(row, _suite(dataset, row))
-        yield Section("Reference", list(_reference(row)))
+        yield _describe_tests(row, _parse_suite(dataset, row))
+        yield Section("Reference", list(_describe_reference(row)))
     for evidence in dataset.find(EVIDENCE, row["id"]):
         if evidence["reason"] == SUSPECT_REASON:
             yield Section("Why there may be several correct answers", [Text("They disagree on a test.")])
-            yield from _evidence(evidence)
+            yield from _describe_evidence(evidence)
     if not row.get("expected_answer"):
-        yield Section("Test strength", [Text(_strength(row))])
+        yield Section("Test strength", [Text(_describe_strength(row))])
     rates = list(dataset.find("difficulty", row["id"]))
     names = [name for name in _RATE_COLUMNS if rates and name in rates[0]]
-    table = Table(names, [[_display(rate[name]) for name in names] for rate in rates])
+    table = Table(names, [[_format_value(rate[name]) for name in names] for rate in rates])
     yield Section("Solve rate", [table if rates else Text("not measured")])
-    yield Section("Origin", [_provenance(dataset, row)])
+    yield Section("Origin", [_describe_origin(dataset, row)])
     removed_names = ("id", "reason", "detail")
     if dataset.columns("rejected").issuperset(removed_names):
         rejected = dataset.rows("rejected", removed_names)
@@ -104,18 +104,18 @@ def _kept_sections(dataset: Dataset, row: Mapping[str, Any]) -> Iterator[Section
         if mine:
             pairs = [(other["id"], other["detail"].rpartition(" ")[2]) for other in mine]
             yield Section("Duplicates removed for it", [Table((), pairs)])
-    yield from _contamination(dataset, row["id"])
+    yield from _describe_contamination(dataset, row["id"])
 
 
-def _rejected_sections(dataset: Dataset, row: Mapping[str, Any]) -> Iterator[Section]:
-    yield from _contamination(dataset, row["id"])
+def _describe_rejected_row(dataset: Dataset, row: Mapping[str, Any]) -> Iterator[Section]:
+    yield from _describe_contamination(dataset, row["id"])
     for evidence in dataset.find(EVIDENCE, row["id"]):
         if (evidence["stage"], evidence["reason"]) == (row["stage"], row["reason"]):
             yield Section("Statement", [Text(evidence["statement"].strip())])
-            yield from _evidence(evidence)
+            yield from _describe_evidence(evidence)
 
 
-def _tests(row: Mapping[str, Any], suite: Suite) -> Section:
+def _describe_tests(row: Mapping[str, Any], suite: Suite) -> Section:
     called = f"calls of {suite.entry_point}" if suite.entry_point else "standard input and output"
     if suite.assertions is not None:
         called = f"Python code that uses {', '.join(suite.assertions.names)}"
@@ -134,13 +134,15 @@ def _tests(row: Mapping[str, Any], suite: Suite) -> Section:
     return Section(f"Tests: {len(suite.cases)}, {called}, checker {suite.checker}, {limits}", blocks)
 
 
-def _reference(row: Mapping[str, Any]) -> Iterator[Text]:
+def _describe_reference(row: Mapping[str, Any]) -> Iterator[Text]:
     if not row["verified"] or row.get("reference") is None:
         yield Text("none was verified")
         return
-    yield Text(f"{row['reference_language']}, passed every test twice; {_count(row['n_tries'], 'solution')} executed")
+    yield Text(
+        f"{row['reference_language']}, passed every test twice; {_format_count(row['n_tries'], 'solution')} executed"
+    )
     if row.get("n_references"):
-        yield Text(f"{_count(row['n_references'], 'solution')} passed every test")
+        yield Text(f"{_format_count(row['n_references'], 'solution')} passed every test")
     if row.get("multi_answer_suspect"):
         yield Text("correct solutions disagree on a test: there may be several correct answers")
     if row.get("cpu_seconds") is not None:
@@ -152,7 +154,7 @@ def _reference(row: Mapping[str, Any]) -> Iterator[Text]:
     yield Text("\n" + row["reference"].strip("\n"), "code")
 
 
-def _strength(row: Mapping[str, Any]) -> str:
+def _describe_strength(row: Mapping[str, Any]) -> str:
     if row.get("test_strength") is None:
         return "not measured"
     wrong = row["n_mutants"] - row["n_mutants_equivalent"]
@@ -161,7 +163,7 @@ def _strength(row: Mapping[str, Any]) -> str:
     return f"{row['test_strength']:.3g}: {row['n_mutants_killed']} of {wrong} wrong programs caught\n{strongest}"
 
 
-def _provenance(dataset: Dataset, row: Mapping[str, Any]) -> Table:
+def _describe_origin(dataset: Dataset, row: Mapping[str, Any]) -> Table:
     build = dataset.manifest.build
     origin = build.locations.get(row["source"]) if build else None
     facts = {
@@ -174,7 +176,7 @@ def _provenance(dataset: Dataset, row: Mapping[str, Any]) -> Table:
     return Table((), [(f"{name:<10}", value) for name, value in facts.items() if value])
 
 
-def _contamination(dataset: Dataset, id: str) -> Iterator[Section]:
+def _describe_contamination(dataset: Dataset, id: str) -> Iterator[Section]:
     hits = list(dataset.find("contamination", id))
     names = ("set", "item", "rule", "score", "verdict", "span")
     if hits:
@@ -182,16 +184,16 @@ def _contamination(dataset: Dataset, id: str) -> Iterator[Section]:
         yield Section("In common with evaluation sets", [Table([*names[:-1], "words in common"], rows)])
 
 
-def _evidence(row: Mapping[str, Any]) -> Iterator[Section]:
+def _describe_evidence(row: Mapping[str, Any]) -> Iterator[Section]:
     """Yield the test, the outputs side by side and the programs of a row of the table `evidence`, if it has a test."""
     if row["test"] is None:
         return
     yield Section(f"Test {row['test']}: {describe_judging(dict(row))}", [Text(row["input"])])
-    names = program_names(dict(row))
+    names = name_programs(dict(row))
     answers = {name: text for name, text in zip(names, row["outputs"], strict=True) if text is not None}
     if row["expected"] or answers:
         title = "Expected and actual output; ! marks lines that differ" if answers else "Expected output"
-        yield Section(title, [Text("\n".join(_side_by_side({"expected": row["expected"], **answers})))])
+        yield Section(title, [Text("\n".join(_align_columns({"expected": row["expected"], **answers})))])
     for name, language, verdict, message, output, source in zip(
         names, *(row[column] for column in PROGRAM_COLUMNS), strict=True
     ):
@@ -200,7 +202,7 @@ def _evidence(row: Mapping[str, Any]) -> Iterator[Section]:
         yield Section(f"{name.capitalize()}, {language}: {verdict}", [*messages, Text(source, "code")])
 
 
-def _side_by_side(texts: Mapping[str, str]) -> Iterator[str]:
+def _align_columns(texts: Mapping[str, str]) -> Iterator[str]:
     """Yield the texts as columns, each under its name."""
     rows = list(zip_longest(*(text.rstrip("\n").split("\n") for text in texts.values()), fillvalue=""))
     width = max(*map(len, texts), _WIDTH // len(texts))
@@ -212,7 +214,7 @@ def _side_by_side(texts: Mapping[str, str]) -> Iterator[str]:
         yield f"  ... and {len(rows) - _LINES} more lines"
 
 
-def _suite(dataset: Dataset, row: Mapping[str, Any]) -> Suite:
+def _parse_suite(dataset: Dataset, row: Mapping[str, Any]) -> Suite:
     try:
         return Suite.from_json(row["tests"])
     except (ValueError, KeyError, TypeError) as error:
@@ -228,7 +230,7 @@ def _require_problems(dataset: Dataset) -> None:
         )
 
 
-def _unknown_id_message(dataset: Dataset, id: str) -> str:
+def _describe_unknown_id(dataset: Dataset, id: str) -> str:
     known = (row["id"] for table in ("data", "rejected") for row in dataset.rows(table, ("id",)))
     first = [*islice(known, _MAX_SEARCHED_IDS)]
     close = [other for other in first if id.lower() in other.lower()][:3] or difflib.get_close_matches(id, first)
@@ -236,9 +238,9 @@ def _unknown_id_message(dataset: Dataset, id: str) -> str:
     return f"{dataset.path}: no row {id}, neither kept nor rejected. {hint}"
 
 
-def _display(value: Any) -> Any:
+def _format_value(value: Any) -> Any:
     return ("yes" if value else "no") if isinstance(value, bool) else value
 
 
-def _count(n: int, thing: str) -> str:
+def _format_count(n: int, thing: str) -> str:
     return f"{n} {thing}{'' if n == 1 else 's'}"

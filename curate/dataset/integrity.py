@@ -78,8 +78,8 @@ def check_integrity(dataset: Dataset, *, read_rows: bool = False, progress: Prog
     """
     manifest, built = dataset.manifest, dataset.manifest.build is not None
     actual = compute_hash(json.loads((dataset.path / MANIFEST).read_text(encoding="utf-8")))
-    missing, added, changed = _file_differences(dataset)
-    faults = list(_count_faults(dataset)) if built else []
+    missing, added, changed = _compare_files(dataset)
+    faults = list(_check_counts(dataset)) if built else []
     content_hash, reward_hash = manifest.content_hash or None, manifest.reward_hash or None
     n_rows: dict[str, int] = {}
     if missing or added or changed or read_rows or not manifest.files:
@@ -88,14 +88,14 @@ def check_integrity(dataset: Dataset, *, read_rows: bool = False, progress: Prog
             content_hash, reward_hash = (hasher.content_hash, hasher.reward_hash) if hasher else (None, None)
             faults += found
         else:
-            content_hash = _hash_of_foreign_files(dataset)
+            content_hash = _hash_foreign_files(dataset)
         if not faults:
-            faults += _hash_faults(manifest, content_hash, reward_hash)
+            faults += _check_hashes(manifest, content_hash, reward_hash)
     same_rows = built and not faults
     rewritten = [name for name in changed if same_rows and name.partition("/")[0] in (*TABLES, DIGESTS)]
     faults += [Discrepancy(name, "the file is missing") for name in missing]
     faults += [Discrepancy(name, _OTHER_FILE) for name in (*added, *changed) if name not in rewritten]
-    faults += [*_manifest_faults(manifest, actual), *_card_faults(dataset)]
+    faults += [*_check_manifest(manifest, actual), *_check_card(dataset)]
     return IntegrityResult(content_hash, reward_hash, actual, n_rows, tuple(faults), tuple(rewritten))
 
 
@@ -107,7 +107,7 @@ def require_intact(folder: Path, *, advice: str, read_rows: bool = True, progres
     """
     found = check_integrity(Dataset.open(folder), read_rows=read_rows, progress=progress)
     if found.faults:
-        raise CurateError(f"{mismatch_message(folder, found.faults)} `curate verify {folder}` shows all. {advice}")
+        raise CurateError(f"{describe_mismatch(folder, found.faults)} `curate verify {folder}` shows all. {advice}")
 
 
 def check_trusted(
@@ -125,20 +125,20 @@ def check_trusted(
     require_intact(folder, advice=take, read_rows=read_rows, progress=progress)
 
 
-def warnings(dataset: Dataset) -> Iterator[str]:
+def find_warnings(dataset: Dataset) -> Iterator[str]:
     """Yield a warning if a dataset differs from its manifest."""
     found = check_integrity(dataset)
     if found.faults:
-        yield f"{mismatch_message(dataset.path, found.faults)} `curate verify {dataset.path}` shows all."
+        yield f"{describe_mismatch(dataset.path, found.faults)} `curate verify {dataset.path}` shows all."
 
 
-def mismatch_message(folder: Path, faults: Sequence[Discrepancy]) -> str:
+def describe_mismatch(folder: Path, faults: Sequence[Discrepancy]) -> str:
     """Return a message with the first faults of a dataset."""
     shown = "; ".join(map(str, faults[:EXAMPLES])) + ("; and more" if len(faults) > EXAMPLES else "")
     return f"{folder}: the rows are not those that {MANIFEST} describes: {shown}."
 
 
-def _manifest_faults(manifest: Manifest, actual: str) -> Iterator[Discrepancy]:
+def _check_manifest(manifest: Manifest, actual: str) -> Iterator[Discrepancy]:
     if actual != manifest.manifest_hash:
         recorded = manifest.manifest_hash or "recorded in it"
         yield Discrepancy(MANIFEST, f"was changed after it was written: its hash is {actual}, not {recorded}")
@@ -150,7 +150,7 @@ def _manifest_faults(manifest: Manifest, actual: str) -> Iterator[Discrepancy]:
         yield Discrepancy(MANIFEST, "lacks the reward hash")
 
 
-def _card_faults(dataset: Dataset) -> Iterator[Discrepancy]:
+def _check_card(dataset: Dataset) -> Iterator[Discrepancy]:
     """Yield faults of the card that make `datasets.load_dataset` open other tables than those of the dataset, or
     none."""
     from huggingface_hub import metadata_load
@@ -160,9 +160,9 @@ def _card_faults(dataset: Dataset) -> Iterator[Discrepancy]:
     )
     yield from (Discrepancy(name, "takes the place of the card") for name in _SHADOWS if (dataset.path / name).exists())
     try:
-        expected = _without_difficulty(card.configs(dataset.manifest, dataset.path))
+        expected = _drop_difficulty_config(card.list_configs(dataset.manifest, dataset.path))
         front = metadata_load(str(dataset.path / CARD)) or {}
-        listed = _without_difficulty(front.get("configs") or ())
+        listed = _drop_difficulty_config(front.get("configs") or ())
     except (CurateError, OSError, StopIteration):
         return  # the comparison of files reports what is missing or damaged
     except Exception as error:  # a parser of YAML raises errors of half a dozen kinds
@@ -172,15 +172,15 @@ def _card_faults(dataset: Dataset) -> Iterator[Discrepancy]:
         yield Discrepancy(CARD, "its front matter does not describe the tables in this folder")
 
 
-def _without_difficulty(configs: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _drop_difficulty_config(configs: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return configs without that of solve rates, which a killed command may have added without updating the card."""
     config = {"config_name": card.DIFFICULTY, "data_files": f"{card.DIFFICULTY}/train-*.parquet"}
     return [entry for entry in configs if entry != config]
 
 
-def _file_differences(dataset: Dataset) -> tuple[list[str], list[str], list[str]]:
+def _compare_files(dataset: Dataset) -> tuple[list[str], list[str], list[str]]:
     recorded = {file.name: file for file in dataset.manifest.files}
-    present = output_folder.immutable_file_names(dataset.path) if recorded else []
+    present = output_folder.list_immutable_files(dataset.path) if recorded else []
     missing = [name for name in recorded if name not in present]
     changed = [name for name in present if name in recorded and not _is_as_written(dataset.path, recorded[name])]
     return missing, [name for name in present if name not in recorded], changed
@@ -191,7 +191,7 @@ def _is_as_written(folder: Path, file: InputFile) -> bool:
     return path.is_file() and path.stat().st_size == file.bytes and path_sha256(path) == file.sha256
 
 
-def _count_faults(dataset: Dataset) -> Iterator[Discrepancy]:
+def _check_counts(dataset: Dataset) -> Iterator[Discrepancy]:
     """Yield faults of the counts in the manifest. Only a few columns are read."""
     manifest = dataset.manifest
     try:
@@ -220,14 +220,14 @@ def _count_values(dataset: Dataset, table: str, columns: Sequence[str]) -> "Coun
     return counts
 
 
-def _hash_faults(manifest: Manifest, content_hash: str | None, reward_hash: str | None) -> Iterator[Discrepancy]:
+def _check_hashes(manifest: Manifest, content_hash: str | None, reward_hash: str | None) -> Iterator[Discrepancy]:
     if content_hash != manifest.content_hash:
         yield Discrepancy("data", f"the content hash is {content_hash}, not {manifest.content_hash}")
     if manifest.reward_hash and reward_hash != manifest.reward_hash:
         yield Discrepancy("data", f"the reward hash is {reward_hash}, not {manifest.reward_hash}")
 
 
-def _hash_of_foreign_files(dataset: Dataset) -> str | None:
+def _hash_foreign_files(dataset: Dataset) -> str | None:
     try:
         return hash_files(find_dataset_files(str(dataset.path / "data")).table.files, dataset.path)
     except (CurateError, OSError):
@@ -261,16 +261,16 @@ def _compare_rows(
         missing := COLUMNS.keys() - DEFAULT_VALUES.keys() - dataset.columns("data")
     ):
         faults.append(Discrepancy("data", f"has no column {', '.join(sorted(missing))}"))
-    faults += _changed_rows(dataset, hasher, ids)
+    faults += _find_changed_rows(dataset, hasher, ids)
     if repeated := [id for id, n in Counter(ids["data"]).items() if n > 1]:
-        faults.append(_row_fault("data", "id occurs more than once", "ids occur more than once", repeated))
+        faults.append(_describe_row_fault("data", "id occurs more than once", "ids occur more than once", repeated))
     if unreadable:
         texts = "row has tests that cannot be read", "rows have tests that cannot be read"
-        faults.append(_row_fault("data", *texts, unreadable))
+        faults.append(_describe_row_fault("data", *texts, unreadable))
     return hasher, {table: len(names) for table, names in ids.items()}, faults
 
 
-def _changed_rows(dataset: Dataset, hasher: RowHasher, ids: Mapping[str, Sequence[str]]) -> Iterator[Discrepancy]:
+def _find_changed_rows(dataset: Dataset, hasher: RowHasher, ids: Mapping[str, Sequence[str]]) -> Iterator[Discrepancy]:
     """Yield the changed rows by their digests. Without digests, single rows cannot be compared.
 
     hasher, ids: of the rows as they are now
@@ -295,7 +295,7 @@ def _changed_rows(dataset: Dataset, hasher: RowHasher, ids: Mapping[str, Sequenc
             ("added", after - before),
         ):
             if names:
-                yield _row_fault(table, f"row was {what}", f"rows were {what}", sorted(names))
+                yield _describe_row_fault(table, f"row was {what}", f"rows were {what}", sorted(names))
         if not gone and not new:
             yield Discrepancy(table, "the rows are in another order")
 
@@ -310,7 +310,7 @@ def _read_digests(folder: Path, table: str) -> list[tuple[str, str]]:
         return list(zip(rows.column("id").to_pylist(), rows.column("digest").to_pylist(), strict=True))
 
 
-def _row_fault(table: str, of_one: str, of_many: str, ids: Sequence[str]) -> Discrepancy:
+def _describe_row_fault(table: str, of_one: str, of_many: str, ids: Sequence[str]) -> Discrepancy:
     more = ("...",) if len(ids) > EXAMPLES else ()
     return Discrepancy(table, f"{len(ids)} {of_one if len(ids) == 1 else of_many}", (*ids[:EXAMPLES], *more))
 

@@ -34,7 +34,7 @@ class ResultJournal(Closeable):
         self._path = path
         with ExitStack() as stack:
             stack.enter_context(FileLock(path, OutputInUseError(path)))
-            self._offsets, self._end = _index(path)
+            self._offsets, self._end = _index_lines(path)
             self._file = stack.enter_context(path.open("a+b"))
             self._file.truncate(self._end)
             self._file.seek(max(self._end - 1, 0))
@@ -95,7 +95,7 @@ class JournalRecords(Mapping[str, Result], Generic[Result]):
 
         Raises CurateError if a line before the last is not a record, and OSError.
         """
-        return cls(path, _index(path)[0], read)
+        return cls(path, _index_lines(path)[0], read)
 
     def select(self, ids: Iterable[str]) -> "JournalRecords[Result]":
         """Return only the records of these problems, as far as they have one."""
@@ -114,14 +114,14 @@ class JournalRecords(Mapping[str, Result], Generic[Result]):
         return len(self._offsets)
 
 
-def _index(path: Path) -> tuple[dict[str, int], int]:
+def _index_lines(path: Path) -> tuple[dict[str, int], int]:
     """Return the offset of the last record of each key, and the end of the last record. Raises CurateError."""
     offsets: dict[str, int] = {}
     damaged: list[int] = []
     end = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
-            if (key := _key(line)) is not None:
+            if (key := _parse_key(line)) is not None:
                 offsets[key] = end
             elif _is_torn(line):
                 break
@@ -133,7 +133,7 @@ def _index(path: Path) -> tuple[dict[str, int], int]:
     return offsets, end
 
 
-def _key(line: bytes) -> str | None:
+def _parse_key(line: bytes) -> str | None:
     """Return the key of the record in a line; None if it is not one that add() has written."""
     try:
         match json.loads(line):

@@ -23,7 +23,7 @@ def with_packages(sandbox: SandboxOptions, dataset: str | Path) -> SandboxOption
     Logs a warning for each installed package that differs from that of the build. Raises BackendUnavailable if one is
     missing.
     """
-    built_with = _packages(dataset)
+    built_with = _find_packages(dataset)
     if built_with and not sandbox.packages:
         requested = (package.name for package in built_with if package.requested)
         sandbox = replace(sandbox, packages=tuple(requested))
@@ -39,19 +39,19 @@ def with_packages(sandbox: SandboxOptions, dataset: str | Path) -> SandboxOption
     return sandbox
 
 
-def _packages(dataset: str | Path) -> tuple[Package, ...]:
+def _find_packages(dataset: str | Path) -> tuple[Package, ...]:
     """Return the packages with which a dataset was built; none if curate did not build it."""
     try:
         manifest = output_folder.read_manifest(download_dataset(dataset) or Path(dataset).expanduser())
     except CurateError:
         return ()
     built = manifest.build.packages if manifest.build is not None else ()
-    return tuple({package.name: package for package in (*_of_plan(manifest.plan), *built)}.values())
+    return tuple({package.name: package for package in (*_find_plan_packages(manifest.plan), *built)}.values())
 
 
-def _of_plan(plan: Plan) -> Iterator[Package]:
+def _find_plan_packages(plan: Plan) -> Iterator[Package]:
     """Yield the packages in a plan, and those in the plans of datasets that were merged."""
     for member in plan.datasets:
-        yield from _of_plan(member.plan)
+        yield from _find_plan_packages(member.plan)
     for package in plan.configuration.get("packages", ()):
         yield from_json(Package, package)

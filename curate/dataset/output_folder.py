@@ -143,20 +143,20 @@ def commit_output(work: Path, out: Path, manifest: Manifest) -> Manifest:
             old.unlink(missing_ok=True)
         if new.exists():
             new.rename(old)
-    manifest = replace(manifest, files=immutable_files(out))
+    manifest = replace(manifest, files=hash_immutable_files(out))
     manifest = replace(manifest, manifest_hash=manifests.compute_hash(manifests.to_json(manifest)))
     write_atomic(out / MANIFEST, json.dumps(manifests.to_json(manifest), indent=2) + "\n")
     shutil.rmtree(work, ignore_errors=True)  # another process may remove it, too
     return manifest
 
 
-def immutable_files(folder: Path) -> tuple[InputFile, ...]:
+def hash_immutable_files(folder: Path) -> tuple[InputFile, ...]:
     """Return the files of a finished dataset that no command changes, with their sizes and hashes."""
-    names = immutable_file_names(folder)
+    names = list_immutable_files(folder)
     return tuple(InputFile(name, (folder / name).stat().st_size, path_sha256(folder / name)) for name in names)
 
 
-def immutable_file_names(folder: Path) -> list[str]:
+def list_immutable_files(folder: Path) -> list[str]:
     """Return the names of the files of `immutable_files`, and of symbolic links to folders or missing files."""
     parts = [folder / name for name in _WRITTEN_ONCE]
     paths = [path for part in parts for path in (sorted(part.rglob("*")) if part.is_dir() else [part])]
@@ -164,7 +164,7 @@ def immutable_file_names(folder: Path) -> list[str]:
     return [path.relative_to(folder).as_posix() for path in listed]
 
 
-def untracked_names(folder: Path) -> list[str]:
+def list_untracked_names(folder: Path) -> list[str]:
     """Return the names of entries in a dataset's folder that are not part of it. No command reads them."""
     return sorted({path.name for path in folder.glob("[!.]*")} - {*DATASET_ENTRIES, MANIFEST})
 

@@ -16,7 +16,7 @@ CONFIGS = ("data", "rejected", "evidence", "difficulty", "contamination")
 FILES = ("README.md", MANIFEST, "report.html", "report.json", DIGESTS)
 
 
-def files_to_push(folder: Path, repo: str, trust: TrustPolicy) -> dict[str, int]:
+def list_files_to_push(folder: Path, repo: str, trust: TrustPolicy) -> dict[str, int]:
     """Return the files to push, without using the network: sizes in bytes, by relative paths.
 
     trust: whether to send a dataset that was altered
@@ -62,13 +62,13 @@ def push(folder: Path, repo: str, files: Iterable[str], *, private: bool, revisi
         )
     except Exception as error:  # the Hub client raises errors of half a dozen libraries
         raise CurateError(
-            f"{repo}: nothing was committed ({type(error).__name__}: {shorten(error)}). {_advice(error)} "
+            f"{repo}: nothing was committed ({type(error).__name__}: {shorten(error)}). {_advise(error)} "
             f"The Hub is {constants.ENDPOINT}."
         ) from error
     return str(commit.commit_url)
 
 
-def _advice(error: Exception) -> str:
+def _advise(error: Exception) -> str:
     status = getattr(getattr(error, "response", None), "status_code", None)
     if status == 401:
         return "The Hub does not accept your token. Type: hf auth login."

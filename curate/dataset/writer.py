@@ -48,7 +48,7 @@ REJECTED_COLUMNS: Columns = {
 }
 
 
-def rejected_row(rejection: Rejection) -> dict[str, Any]:
+def make_rejected_row(rejection: Rejection) -> dict[str, Any]:
     """Return a rejection as a row of the table `rejected`."""
     return {name: getattr(rejection, name) for name in REJECTED_COLUMNS}
 
@@ -63,11 +63,11 @@ def write_table(rows: Iterable[Row], columns: Columns, folder: Path, *, suffix: 
             file.writelines(json.dumps({name: row[name] for name in columns}) + "\n" for row in rows)
         return
     with ParquetFiles(columns, folder) as files:
-        for group, n_characters in row_groups(((row, count_characters(row.values())) for row in rows), ROW_GROUP_BYTES):
+        for group, n_characters in group_rows(((row, count_characters(row.values())) for row in rows), ROW_GROUP_BYTES):
             files.write(pa.Table.from_pylist(group, schema=files.schema), n_characters)
 
 
-def row_groups(rows: Iterable[tuple[Item, int]], max_characters: int) -> Iterator[tuple[list[Item], int]]:
+def group_rows(rows: Iterable[tuple[Item, int]], max_characters: int) -> Iterator[tuple[list[Item], int]]:
     """Yield rows in lists of ROW_GROUP_ROWS at most, each with its number of characters.
 
     rows            rows, each with its number of characters
@@ -163,7 +163,7 @@ def write_part(rows: Iterable[Row], columns: Columns, path: Path, *, rewards: bo
 
     options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, schema, options=options) as writer:
-        for group, _ in row_groups(map(complete, rows), _BATCH_BYTES):
+        for group, _ in group_rows(map(complete, rows), _BATCH_BYTES):
             writer.write_batch(pa.RecordBatch.from_pylist(group, schema=schema))
 
 
@@ -182,7 +182,7 @@ def merge_parts(
             yield (batch, index), size
 
     with ParquetFiles(columns, folder) as files:
-        for group, n_characters in row_groups(members(), ROW_GROUP_BYTES):
+        for group, n_characters in group_rows(members(), ROW_GROUP_BYTES):
             n_rows = len(group)
             table = _gather(group)
             del group  # and the batches that it came from

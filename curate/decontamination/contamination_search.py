@@ -26,7 +26,7 @@ from curate.decontamination.training_set import RowReader, TrainingRow
 from curate.manifest import SetCounts
 from curate.problem import Rejection
 from curate.reading.values import escape_surrogates, shorten
-from curate.text.ngrams import word_spans
+from curate.text.ngrams import find_word_spans
 
 MIN_REMOVED_SHARE, MIN_REVIEWED_SHARE = 0.5, 0.2
 # If an evaluation set matches a larger share of a training set than this, a mistake is likelier than contamination.
@@ -131,7 +131,7 @@ def _span(text: str, overlap: PassageOverlap, index: PassageIndex) -> str | None
     match = index.find_longest_match(overlap, text)
     if match is None:
         return None
-    words = word_spans(text)
+    words = find_word_spans(text)
     shown = unicodedata.normalize("NFKC", text)[words[match[0]][1] : words[match[1]][2]]
     shown = " ".join(shown.split())
     return shown if len(shown) <= SPAN_CHARACTERS else shown[: SPAN_CHARACTERS - 3] + "..."

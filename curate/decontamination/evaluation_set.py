@@ -16,10 +16,10 @@ from typing import Any
 from curate.decontamination import evaluations
 from curate.errors import CurateError
 from curate.manifest import EvaluationSource, InputFile
-from curate.reading.prompt_templates import prompt_texts, strip_prompt_template
+from curate.reading.prompt_templates import extract_prompt_texts, strip_prompt_template
 from curate.reading.tables import TableFiles, UnreadableRow, locate, path_sha256, read_rows, validate_options
 from curate.recipe import EvaluationSetConfig
-from curate.text.ngrams import words
+from curate.text.ngrams import split_words
 
 _KINDS = evaluations.__name__
 # Shorter prose is too generic to identify a problem.
@@ -178,7 +178,7 @@ def item_text(table: TableFiles, name: str, row: dict[str, Any], columns: Sequen
 
     Raises CurateError if no column has text.
     """
-    texts = prompt_texts(next((row[column] for column in columns if row[column]), None))
+    texts = extract_prompt_texts(next((row[column] for column in columns if row[column]), None))
     text = "\n\n".join(texts or ())
     if not text.strip():
         raise CurateError(f"{table.location}: no text in {name}. Columns that may hold it: {', '.join(columns)}.")
@@ -193,4 +193,4 @@ def text_variants(text: str, prose: str | None = None) -> tuple[str, ...]:
     text = strip_prompt_template(text)
     end = _END_OF_PROSE.search(text if prose is None else prose)
     prose = (text if prose is None else prose)[: end.start() if end else None].strip()
-    return (text, prose) if len(words(prose)) >= MIN_PROSE and prose != text else (text,)
+    return (text, prose) if len(split_words(prose)) >= MIN_PROSE and prose != text else (text,)

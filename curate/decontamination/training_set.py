@@ -15,7 +15,7 @@ from curate.decontamination.problem_keys import derive_keys
 from curate.errors import CurateError
 from curate.problem import Problem
 from curate.progress import Progress, with_progress
-from curate.reading.prompt_templates import prompt_texts, strip_prompt_template
+from curate.reading.prompt_templates import extract_prompt_texts, strip_prompt_template
 from curate.reading.tables import UnreadableRow, read_rows
 from curate.reading.values import optional_text
 
@@ -99,7 +99,7 @@ class TrainingSet:
 
     def _row(self, index: str, row: dict[str, object]) -> TrainingRow:
         prompt = next((row[name] for name in self.text_columns if row[name]), "")
-        texts = prompt_texts(prompt)
+        texts = extract_prompt_texts(prompt)
         if texts is None:
             raise CurateError(
                 f"{self.files.table.location}: {index} holds neither text nor messages of a chat, but "

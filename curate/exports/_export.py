@@ -91,7 +91,7 @@ class ExportTarget(Protocol):
         """Write the files and a README.md that explains how to use them."""
 
 
-def target_names() -> list[str]:
+def list_targets() -> list[str]:
     """Return the names of all targets, which are the names of the files in curate/exports."""
     names = (module.name for module in pkgutil.iter_modules(exports.__path__))
     return sorted(name for name in names if not name.startswith("_"))
@@ -102,7 +102,7 @@ def load_target(name: str) -> ExportTarget:
     return cast(ExportTarget, import_module(f"curate.exports.{name}"))
 
 
-def reasons(target_name: str) -> dict[str, str]:
+def list_exclusion_reasons(target_name: str) -> dict[str, str]:
     """Return the reasons why a target leaves rows out, with their meanings."""
     return {**MEANINGS, **_QUESTIONS, **load_target(target_name).EXCLUSION_REASONS}
 
@@ -131,7 +131,7 @@ def export(
     """
     target = load_target(target_name)
     options = _complete_options(target_name, out, options)
-    plan = _plan(dataset, target_name, options)
+    plan = _build_plan(dataset, target_name, options)
     if out.resolve().is_relative_to(dataset.resolve()) or dataset.resolve().is_relative_to(out.resolve()):
         raise CurateError(f"{out} contains the dataset, or lies inside it. Choose another --out.")
     left_out: Counter[str] = Counter()
@@ -140,10 +140,10 @@ def export(
         check_trusted(dataset, options.trust, read_rows=True, progress=progress)
         stored = Dataset(dataset).require_problems()
         with (folder / EXCLUDED).open("w", encoding="utf-8") as file:
-            target.write(_exportable(stored, target, options, left_out, file, progress), folder, options)
+            target.write(_select_exportable(stored, target, options, left_out, file, progress), folder, options)
         exported = len(stored) - left_out.total()
         if not exported:
-            why = "; ".join(f"{reason}: {reasons(target_name)[reason]}" for reason in left_out)
+            why = "; ".join(f"{reason}: {list_exclusion_reasons(target_name)[reason]}" for reason in left_out)
             why = why or "The dataset has no rows"
             raise CurateError(f"{dataset}: no row can be exported to {target_name}. {why}.")
         manifest = {
@@ -158,7 +158,7 @@ def export(
     return manifest
 
 
-def _exportable(
+def _select_exportable(
     stored: Dataset,
     target: ExportTarget,
     options: ExportOptions,
@@ -169,7 +169,7 @@ def _exportable(
     """Yield the rows to export with the tests to export. Count the others by reason, and list them in the file."""
     for row in range(len(stored)):
         problem = stored.load(row)
-        problem = replace(problem, tests=_tests(problem, options))
+        problem = replace(problem, tests=_select_tests(problem, options))
         progress("export", row + 1, len(stored))
         reason = options.trust.exclusion_reason(
             verified=problem.verified, suspect=problem.multi_answer_suspect, checker=problem.tests.checker
@@ -186,7 +186,7 @@ def find_finished_export(dataset: Path, target_name: str, out: Path, options: Ex
 
     Raises CurateError if the dataset is not finished.
     """
-    plan = _plan(dataset, target_name, _complete_options(target_name, out, options))
+    plan = _build_plan(dataset, target_name, _complete_options(target_name, out, options))
     wanted = json.loads(json.dumps({**plan, "curate": metadata.version("curate-code")}))  # tuples become lists
     try:
         manifest: Manifest = json.loads((out / MANIFEST).read_text())
@@ -195,7 +195,7 @@ def find_finished_export(dataset: Path, target_name: str, out: Path, options: Ex
         return None
 
 
-def _plan(dataset: Path, to: str, options: ExportOptions) -> Manifest:
+def _build_plan(dataset: Path, to: str, options: ExportOptions) -> Manifest:
     """Return the part of an export's manifest about its dataset and its final options."""
     before = output_folder.read_manifest(dataset)
     names = {
@@ -212,7 +212,7 @@ def _complete_options(to: str, out: Path, options: ExportOptions) -> ExportOptio
     return replace(limited, budget=limited.max_tests, name=limited.name or out.resolve().name)
 
 
-def _tests(problem: Problem, options: ExportOptions) -> Suite:
+def _select_tests(problem: Problem, options: ExportOptions) -> Suite:
     try:
         return select_cases(problem.tests, options.select, budget=options.max_tests, strongest=problem.strongest_tests)
     except ValueError as error:
@@ -251,17 +251,17 @@ def _temporary_folder(out: Path) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def conversation(problem: Problem, prompt: PromptFormat) -> Chat:
+def make_conversation(problem: Problem, prompt: PromptFormat) -> Chat:
     """Return the messages of the conversation about a problem: the system prompt, if there is one, and the question."""
     return prompt.chat(problem.statement, problem.starter_code, problem.tests)
 
 
-def question(problem: Problem, prompt: PromptFormat) -> str:
+def make_question(problem: Problem, prompt: PromptFormat) -> str:
     """Return the content of the conversation's last message, without the system prompt."""
-    return conversation(problem, prompt)[-1]["content"]
+    return make_conversation(problem, prompt)[-1]["content"]
 
 
-def common_values(problem: Problem) -> dict[str, Any]:
+def collect_common_values(problem: Problem) -> dict[str, Any]:
     """Return the values of columns that most formats have."""
     return {
         "id": problem.id,
@@ -291,13 +291,13 @@ def has_nondefault_limits(suite: Suite) -> bool:
     return replace(suite.limits, wall_seconds=default.wall_seconds, memory_mb=default.memory_mb) != default
 
 
-def suite_record(suite: Suite) -> dict[str, Any]:
+def make_suite_record(suite: Suite) -> dict[str, Any]:
     """Return the fields of a record of `curate judge` for a suite."""
     record: dict[str, Any] = json_codec.encode(Record.from_submission("", Program(""), suite))
     return {name: value for name, value in record.items() if name not in ("id", "code", "language")}
 
 
-def conversation_type() -> "pa.DataType":
+def get_conversation_type() -> "pa.DataType":
     """Return the type of a column of conversations that datasets and trainers use."""
     import pyarrow as pa
 

@@ -11,8 +11,8 @@ from curate.exports._export import (
     UNSUPPORTED_LIMITS_MESSAGE,
     ExportOptions,
     has_nondefault_limits,
-    question,
-    suite_record,
+    make_question,
+    make_suite_record,
     write_readme,
 )
 from curate.problem import Problem
@@ -36,18 +36,18 @@ def unsupported_reason(problem: Problem, options: ExportOptions) -> str | None:
 def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> None:
     with (folder / "problems.jsonl").open("w", encoding="utf-8") as file:
         for problem in problems:
-            file.write(json.dumps(_line(problem, options.prompt), ensure_ascii=False) + "\n")
+            file.write(json.dumps(_make_record(problem, options.prompt), ensure_ascii=False) + "\n")
     write_readme(folder, _README, options.prompt, "Give them to your sampler.")
 
 
-def _line(problem: Problem, prompt: PromptFormat) -> dict[str, object]:
+def _make_record(problem: Problem, prompt: PromptFormat) -> dict[str, object]:
     return {
         "id": problem.id,
         **({"system_prompt": prompt.system} if prompt.system else {}),
-        "prompt": question(problem, prompt),
+        "prompt": make_question(problem, prompt),
         "code": problem.reference and problem.reference.source,
         "language": problem.reference.language if problem.reference else "python",
-        **suite_record(problem.tests),
+        **make_suite_record(problem.tests),
         "statement": problem.statement,
         "starter_code": problem.starter_code,
         "source": problem.source,

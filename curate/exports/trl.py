@@ -9,9 +9,9 @@ from pathlib import Path
 
 from curate.exports._export import (
     ExportOptions,
-    common_values,
-    conversation,
-    conversation_type,
+    collect_common_values,
+    get_conversation_type,
+    make_conversation,
     write_parquet,
     write_readme,
 )
@@ -46,11 +46,11 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     import pyarrow as pa
 
     texts = ("id", "source", "tests", "reference", "licence")
-    schema = pa.schema({"prompt": conversation_type(), **{name: pa.string() for name in texts}})
+    schema = pa.schema({"prompt": get_conversation_type(), **{name: pa.string() for name in texts}})
     rows = (
         {
-            **common_values(problem),
-            "prompt": conversation(problem, options.prompt),
+            **collect_common_values(problem),
+            "prompt": make_conversation(problem, options.prompt),
             "tests": problem.tests.to_json(),
         }
         for problem in problems

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from operator import itemgetter
 from pathlib import Path
 
-from curate.exports._export import ExportOptions, common_values, question, write_parquet, write_readme
+from curate.exports._export import ExportOptions, collect_common_values, make_question, write_parquet, write_readme
 from curate.problem import Problem
 
 EXCLUSION_REASONS: dict[str, str] = {}
@@ -55,7 +55,7 @@ def unsupported_reason(problem: Problem, options: ExportOptions) -> str | None:
     return None
 
 
-def package_name(folder: str) -> str:
+def make_package_name(folder: str) -> str:
     """Return a package name made from the name of the folder; its prefix distinguishes it from other packages."""
     return f"curate_{re.sub(r'[^a-z0-9]+', '_', folder.lower()).strip('_') or 'problems'}"
 
@@ -63,7 +63,7 @@ def package_name(folder: str) -> str:
 def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> None:
     import pyarrow as pa
 
-    package = package_name(options.name)
+    package = make_package_name(options.name)
     names = {"package": package, "name": package.replace("_", "-")}
     inner = folder / package
     inner.mkdir()
@@ -72,9 +72,9 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     schema = pa.schema({name: pa.string() for name in columns})
     rows = (
         {
-            **common_values(problem),
+            **collect_common_values(problem),
             "system_prompt": prompt.system,
-            "prompt": question(problem, prompt),
+            "prompt": make_question(problem, prompt),
             "tests": problem.tests.to_json(),
         }
         for problem in problems

@@ -19,11 +19,11 @@ from curate.exports._export import (
     UNSUPPORTED_LIMITS_MESSAGE,
     ExportOptions,
     Row,
-    common_values,
-    conversation,
-    conversation_type,
+    collect_common_values,
+    get_conversation_type,
     has_nondefault_limits,
-    suite_record,
+    make_conversation,
+    make_suite_record,
     write_parquet,
     write_readme,
 )
@@ -103,13 +103,13 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     schema = pa.schema(
         {
             "data_source": text,
-            "prompt": conversation_type(),
+            "prompt": get_conversation_type(),
             "ability": text,
             "reward_model": pa.struct({"style": text, "ground_truth": text}),
             "extra_info": pa.struct(extra),
         }
     )
-    write_parquet(_rows(problems, options), schema, folder / "train.parquet", tests=_tests_of)
+    write_parquet(_make_rows(problems, options), schema, folder / "train.parquet", tests=_get_ground_truth)
     scoring = _VERL_SCORES if options.verl_data_source in SCORED_BY_VERL else _CURATE_SCORES
     readme = _README.format(scoring=scoring.format(name=options.verl_data_source))
     arguments = options.prompt.template_arguments.items()
@@ -117,37 +117,39 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     write_readme(folder, readme, options.prompt, f"Give verl `{' '.join(given)}`.")
 
 
-def _rows(problems: Iterable[Problem], options: ExportOptions) -> Iterator[Row]:
+def _make_rows(problems: Iterable[Problem], options: ExportOptions) -> Iterator[Row]:
     for index, problem in enumerate(problems):
         yield {
             "data_source": options.verl_data_source,
-            "prompt": conversation(problem, options.prompt),
+            "prompt": make_conversation(problem, options.prompt),
             "ability": "code",
-            "reward_model": {"style": "rule", "ground_truth": json.dumps(_ground_truth(problem.tests))},
-            "extra_info": {"split": "train", "index": index, **common_values(problem)},
+            "reward_model": {"style": "rule", "ground_truth": json.dumps(_make_ground_truth(problem.tests))},
+            "extra_info": {"split": "train", "index": index, **collect_common_values(problem)},
         }
 
 
-def _tests_of(row: Row) -> str:
+def _get_ground_truth(row: Row) -> str:
     tests: str = row["reward_model"]["ground_truth"]
     return tests
 
 
-def _ground_truth(suite: Suite) -> dict[str, object]:
+def _make_ground_truth(suite: Suite) -> dict[str, object]:
     """Return the suite in APPS's form, which verl reads, with further fields that only rewards.verl reads."""
     cases = suite.cases
     if suite.entry_point is not None:
-        cases = tuple(map(_call, cases))
+        cases = tuple(map(_convert_call, cases))
     elif suite.checker == "lcb":
         # The checker `lcb` ignores the difference, but verl compares lines as they are with stripped lines.
-        cases = tuple(Case(case.input, _stripped(case.expected)) for case in cases)
-    fields = {name: value for name, value in suite_record(suite).items() if name not in ("kind", "tests", "fn_name")}
+        cases = tuple(Case(case.input, _strip_lines(case.expected)) for case in cases)
+    fields = {
+        name: value for name, value in make_suite_record(suite).items() if name not in ("kind", "tests", "fn_name")
+    }
     called = {} if suite.entry_point is None else {"fn_name": suite.entry_point}
     trials = {"trials": suite.trials} if suite.trials else {}
     return {"inputs": [c.input for c in cases], "outputs": [c.expected for c in cases], **trials, **called, **fields}
 
 
-def _call(case: Case) -> Case:
+def _convert_call(case: Case) -> Case:
     """Return the call with one argument a line.
 
     Values are written as Python's json module writes them, because one of verl's scorers compares that text.
@@ -156,7 +158,7 @@ def _call(case: Case) -> Case:
     return Case(arguments, json.dumps(json.loads(case.expected)))
 
 
-def _stripped(text: str) -> str:
+def _strip_lines(text: str) -> str:
     return "\n".join(line.strip() for line in text.strip().split("\n"))
 
 
@@ -167,10 +169,10 @@ def _is_expressible(case: Case, by_verl: bool) -> bool:
     except ValueError:  # an integer of more digits than Python reads
         return False
     first = value[0] if isinstance(value, list) and value else None
-    return not by_verl or (bool(arguments) and not any(map(_keyed_by_numbers, (arguments[0], value, first))))
+    return not by_verl or (bool(arguments) and not any(map(_is_keyed_by_integers, (arguments[0], value, first))))
 
 
-def _keyed_by_numbers(value: object) -> bool:
+def _is_keyed_by_integers(value: object) -> bool:
     """Return whether this is a dictionary, perhaps empty, whose keys are all integers.
 
     verl's scorer rewrites such a dictionary and drops the other values.

@@ -16,7 +16,7 @@ from pathlib import Path
 from curate.dataset.dataset import Dataset
 from curate.probe.forms import UnusableTarget
 from curate.problem import Problem
-from curate.strength.mutants import Mutant, mutants
+from curate.strength.mutants import Mutant, generate_mutants
 from sandbox import Judgement, Program, Sandbox, Suite, Verdict
 from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, ProbeProblem, Submissions, fenced
 
@@ -99,7 +99,7 @@ def _judged(problems: list[ProbeProblem]) -> Iterator[tuple[ProbeProblem, list[M
     """Yield each problem whose reference any strict comparison accepts, and the mutants that its tests reject."""
     programs: list[tuple[ProbeProblem, Mutant | None]] = []
     for problem in problems:
-        made = mutants(
+        made = generate_mutants(
             problem.reference, problem.suite, n_shown_cases=problem.n_shown_cases, seed=0, max_count=_MAX_MUTANTS
         )
         programs += [(problem, None), *((problem, mutant) for mutant in made)]

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from curate.errors import CurateError
-from curate.reading.text_files import COMPRESSION_SUFFIXES, toml_text
+from curate.reading.text_files import COMPRESSION_SUFFIXES, read_toml_text
 from curate.reading.values import shorten
 
 HUB_ID = re.compile(r"[\w-]+/[\w.-]+(@[\w./-]+)?")
@@ -64,7 +64,7 @@ def _split_toml_location(path_or_id: str) -> tuple[str, dict[str, Any]]:
     if path.suffix != ".toml" or not path.is_file():
         return path_or_id, {}
     try:
-        options = tomllib.loads(toml_text(path))
+        options = tomllib.loads(read_toml_text(path))
     except tomllib.TOMLDecodeError as error:
         raise CurateError(f"{path}: not TOML ({shorten(error)}).") from None
     inner = options.pop("location", None)
@@ -115,7 +115,7 @@ def find_files_with_rows(folder: Path, location: str, pattern: str | None = None
             raise CurateError(f"{location}: no file matches {pattern}. There are {names or 'none'}.")
         paths = matching
     for ending in (*FORMATS, *FALLBACK_FORMATS):
-        files = sorted((path for path in paths if get_format(path) == ending), key=_natural_sort_key)
+        files = sorted((path for path in paths if get_format(path) == ending), key=_make_sort_key)
         if files:
             train = [p for p in files if p.name.startswith("train") or p.parent.name == "train"]
             return tuple(files if pattern else train or files)
@@ -134,14 +134,14 @@ def list_files_below(folder: Path) -> Iterator[Path]:
         # Folders that begin with a dot are caches of download tools.
         folders[:] = [name for name in folders if not name.startswith(".")]
         shown = [name for name in names if not name.startswith(".")]
-        for path in (Path(path_or_id, name) for name in _without_caches(Path(path_or_id), shown)):
+        for path in (Path(path_or_id, name) for name in _exclude_caches(Path(path_or_id), shown)):
             if path.is_file():
                 yield path
             elif path.is_symlink() and get_format(path):
                 raise CurateError(f"{path}: a link to a missing file. Download the file again, or remove the link.")
 
 
-def _without_caches(folder: Path, names: list[str]) -> list[str]:
+def _exclude_caches(folder: Path, names: list[str]) -> list[str]:
     """Return the names without Arrow files with results of `map` and `filter`, which `datasets` writes.
 
     Raises CurateError if a file with rows is missing.
@@ -158,7 +158,7 @@ def _without_caches(folder: Path, names: list[str]) -> list[str]:
     return [name for name in names if name in rows or not name.endswith(".arrow")]
 
 
-def _natural_sort_key(path: Path) -> list[tuple[int, str]]:
+def _make_sort_key(path: Path) -> list[tuple[int, str]]:
     """Return a sort key by which test comes before test2, and test2 before test10."""
     parts = re.split(r"(\d+)", str(path.with_suffix("")))
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]

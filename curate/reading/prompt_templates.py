@@ -90,7 +90,7 @@ def split_primeintellect_prompt(prompt: str) -> tuple[str, str]:
     return statement[: signature.start()], signature[1].rstrip()
 
 
-def prompt_texts(value: Any, *, nested: int = 0) -> list[str] | None:
+def extract_prompt_texts(value: Any, *, nested: int = 0) -> list[str] | None:
     """Return the texts of a prompt that may state the problem; None if the value is neither a text nor a conversation.
 
     value   a prompt in one of the forms above
@@ -101,14 +101,14 @@ def prompt_texts(value: Any, *, nested: int = 0) -> list[str] | None:
     """
     if isinstance(value, str):
         parsed = _parse_conversation(value) if nested < _MAX_NESTING else None
-        inside = None if parsed is None else prompt_texts(parsed, nested=nested + 1)
+        inside = None if parsed is None else extract_prompt_texts(parsed, nested=nested + 1)
         return [value] if inside is None else inside
     if isinstance(value, dict) and nested < _MAX_NESTING:
         inside = next((value[name] for name in _NESTED_KEYS if value.get(name)), None)
-        return None if inside is None else prompt_texts(inside, nested=nested + 1)
+        return None if inside is None else extract_prompt_texts(inside, nested=nested + 1)
     if isinstance(value, list) and value and all(_is_message(message) for message in value):
-        by_users = [text for message in value if (text := _text_by(_USERS, message))]
-        return by_users or [text for message in value if (text := _text_by(_SYSTEMS, message))]
+        by_users = [text for message in value if (text := _get_text_by(_USERS, message))]
+        return by_users or [text for message in value if (text := _get_text_by(_SYSTEMS, message))]
     return None
 
 
@@ -126,7 +126,7 @@ def _is_message(value: Any) -> bool:
     return isinstance(value, dict) and any(isinstance(value.get(name), str) for name in _ROLES)
 
 
-def _text_by(roles: tuple[str, ...], message: dict[str, Any]) -> str:
+def _get_text_by(roles: tuple[str, ...], message: dict[str, Any]) -> str:
     """Return the text of a message if its author has one of these roles, and otherwise an empty text."""
     role = next(message[name] for name in _ROLES if isinstance(message.get(name), str))
     content = next((message[name] for name in _CONTENTS if message.get(name)), "")

@@ -15,12 +15,12 @@ _VALUES: dict[str, tuple[type, ...]] = {
 }
 
 
-def argument_mismatch(starter_code: str, entry_point: str, arguments: list[object]) -> str | None:
+def find_argument_mismatch(starter_code: str, entry_point: str, arguments: list[object]) -> str | None:
     """Return the mismatch of the arguments, or None if they fit or the starter code is ambiguous."""
-    function = _function(starter_code, entry_point)
+    function = _find_function(starter_code, entry_point)
     if function is None or function.args.vararg or function.args.kwonlyargs or function.args.kwarg:
         return None
-    expected = _parameters(function)
+    expected = _list_parameters(function)
     if not len(expected) - len(function.args.defaults) <= len(arguments) <= len(expected):
         return f"{len(arguments)} arguments for the {len(expected)} parameters of {entry_point}"
     for parameter, value in zip(expected, arguments, strict=False):
@@ -32,28 +32,28 @@ def argument_mismatch(starter_code: str, entry_point: str, arguments: list[objec
     return None
 
 
-def parameter_names(starter_code: str, entry_point: str) -> list[str] | None:
+def find_parameter_names(starter_code: str, entry_point: str) -> list[str] | None:
     """Return the names of the function's parameters, in order, or None if the starter code does not show them."""
-    function = _function(starter_code, entry_point)
-    return None if function is None else [parameter.arg for parameter in _parameters(function)]
+    function = _find_function(starter_code, entry_point)
+    return None if function is None else [parameter.arg for parameter in _list_parameters(function)]
 
 
-def sole_function_name(starter_code: str) -> str | None:
+def find_sole_function_name(starter_code: str) -> str | None:
     """Return the name of the function that the starter code asks for; None unless there is exactly one."""
-    names = {function.name for function in _functions(starter_code) if not function.name.startswith("_")}
+    names = {function.name for function in _parse_functions(starter_code) if not function.name.startswith("_")}
     return names.pop() if len(names) == 1 else None
 
 
-def _parameters(function: ast.FunctionDef) -> list[ast.arg]:
+def _list_parameters(function: ast.FunctionDef) -> list[ast.arg]:
     return [a for a in function.args.posonlyargs + function.args.args if a.arg not in ("self", "cls")]
 
 
-def _function(starter_code: str, entry_point: str) -> ast.FunctionDef | None:
-    return next((function for function in _functions(starter_code) if function.name == entry_point), None)
+def _find_function(starter_code: str, entry_point: str) -> ast.FunctionDef | None:
+    return next((function for function in _parse_functions(starter_code) if function.name == entry_point), None)
 
 
 @lru_cache(8)  # all tests of a problem have the same
-def _functions(starter_code: str) -> list[ast.FunctionDef]:
+def _parse_functions(starter_code: str) -> list[ast.FunctionDef]:
     """Return the functions in starter code. It ends where a body should begin, so a body is added before parsing."""
     last = starter_code.rstrip().splitlines()[-1:] or [""]
     indent = len(last[0]) - len(last[0].lstrip()) + 4

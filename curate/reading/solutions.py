@@ -70,7 +70,7 @@ def guess_language(source: str) -> str:
     return "python2" if (used - defined) & _PYTHON2_NAMES else "python"
 
 
-def candidate_solutions(problem: Problem, languages: Sequence[str]) -> list[Program]:
+def select_candidates(problem: Problem, languages: Sequence[str]) -> list[Program]:
     """Return the problem's distinct solutions in one of the `languages` that can be run on its tests.
 
     Python comes first, because it need not be compiled, and then the shortest solution, usually the cheapest to run.

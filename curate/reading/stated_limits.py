@@ -20,15 +20,15 @@ _MEGABYTES = {
 }
 
 
-def limits(stated_time: object, stated_memory: object) -> Limits:
+def derive_limits(stated_time: object, stated_memory: object) -> Limits:
     """Return the limits of one test from a source's own words, such as "2.0 seconds" and "256 megabytes".
 
     The wall time is 5 times the stated time, but at least 6 s and at most 12 s. It is 10 s if no time is stated or the
     time cannot be read. The memory is the stated memory, but at least 512 MB and at most 1024 MB. It is 1024 MB if none
     is stated.
     """
-    seconds = _quantity(stated_time, _SECONDS)
-    megabytes = _quantity(stated_memory, _MEGABYTES)
+    seconds = _parse_quantity(stated_time, _SECONDS)
+    megabytes = _parse_quantity(stated_memory, _MEGABYTES)
     return Limits(
         wall_seconds=UNSTATED_SECONDS
         if seconds is None
@@ -37,7 +37,7 @@ def limits(stated_time: object, stated_memory: object) -> Limits:
     )
 
 
-def _quantity(stated: object, units: Mapping[str, float]) -> float | None:
+def _parse_quantity(stated: object, units: Mapping[str, float]) -> float | None:
     match = re.match(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)", stated) if isinstance(stated, str) else None
     if match is None:
         return None
@@ -46,4 +46,4 @@ def _quantity(stated: object, units: Mapping[str, float]) -> float | None:
     return None if factor is None else float(match[1]) * factor
 
 
-UNSTATED = limits(None, None)
+UNSTATED = derive_limits(None, None)

@@ -114,7 +114,7 @@ def locate(location: LocationSpec) -> TableFiles:
         table = TableFiles(path_or_id, find_files_with_rows(path, path_or_id, pattern))
     # If there is a folder `data`, `data/taco` is a mistyped path rather than a Hub id.
     elif HUB_ID.fullmatch(path_or_id) and not Path(path.parts[0]).exists():
-        table = _from_hub(path_or_id, pattern)
+        table = _download(path_or_id, pattern)
     else:
         raise CurateError(f"{path_or_id}: no such file or folder. Give a file, a folder or a Hub id.")
     if "encoding" in options:
@@ -141,7 +141,7 @@ def validate_options(table: TableFiles, names: Sequence[str]) -> Mapping[str, An
     return table.options
 
 
-def _from_hub(location: str, pattern: str | None) -> TableFiles:
+def _download(location: str, pattern: str | None) -> TableFiles:
     from huggingface_hub import snapshot_download
 
     name, _, revision = location.partition("@")
@@ -173,24 +173,24 @@ def read_rows(table: TableFiles, columns: Sequence[str], optional: Sequence[str]
 
     Raises CurateError on a file that is damaged or lacks a column.
     """
-    rows = (_file_rows(path, table, columns, optional) for path in table.files)
+    rows = (_read_file_rows(path, table, columns, optional) for path in table.files)
     yield from islice(chain.from_iterable(rows), table.n_rows)
 
 
-def _file_rows(
+def _read_file_rows(
     path: Path, table: TableFiles, columns: Sequence[str], optional: Sequence[str]
 ) -> Iterator[Row | UnreadableRow]:
     begin = table.begin if path == table.files[0] else RowPosition()
     ending, wanted = get_format(path), (*columns, *optional)
     rows: Iterator[Row | UnreadableRow]
     if ending in COLUMNAR:
-        rows = _columnar(path, begin.offset, columns, wanted)
+        rows = _read_columnar(path, begin.offset, columns, wanted)
     elif ending.startswith(".jsonl"):
-        rows = _jsonl(path, table.encoding, begin)
+        rows = _read_jsonl(path, table.encoding, begin)
     elif ending.startswith(".json"):
-        rows = _json(path, table.encoding)
+        rows = _read_json(path, table.encoding)
     else:
-        rows = _csv(path, table.encoding, columns)
+        rows = _read_csv(path, table.encoding, columns)
     for row in rows:
         if isinstance(row, dict):
             _check_columns(path, row, columns)
@@ -199,20 +199,20 @@ def _file_rows(
             yield row
 
 
-def _columnar(path: Path, offset: int, columns: Sequence[str], wanted: Sequence[str]) -> Iterator[Row]:
+def _read_columnar(path: Path, offset: int, columns: Sequence[str], wanted: Sequence[str]) -> Iterator[Row]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         if get_format(path) == ".parquet":
             with pq.ParquetFile(path) as file:
-                present = _present_columns(path, file.schema_arrow.names, columns, wanted)
+                present = _select_present_columns(path, file.schema_arrow.names, columns, wanted)
                 groups = list(range(offset, file.num_row_groups))
                 for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=groups, columns=present):
                     yield from batch.to_pylist()
         else:
             with open_batches(path) as (schema, batches):
-                present = _present_columns(path, schema.names, columns, wanted)
+                present = _select_present_columns(path, schema.names, columns, wanted)
                 for batch in islice(batches, offset, None):
                     for start in range(0, len(batch), BATCH_ROWS):
                         yield from batch.select(present).slice(start, BATCH_ROWS).to_pylist()
@@ -220,7 +220,9 @@ def _columnar(path: Path, offset: int, columns: Sequence[str], wanted: Sequence[
         raise CurateError(f"{path}: corrupt or truncated ({shorten(error)}). Download it again.") from error
 
 
-def _present_columns(path: Path, names: Sequence[str], columns: Sequence[str], wanted: Sequence[str]) -> list[str]:
+def _select_present_columns(
+    path: Path, names: Sequence[str], columns: Sequence[str], wanted: Sequence[str]
+) -> list[str]:
     _check_columns(path, names, columns)
     return [name for name in wanted if name in names]
 
@@ -245,7 +247,7 @@ def open_batches(path: Path) -> Iterator[tuple["pa.Schema", Iterator["pa.RecordB
                 yield stream.schema, iter(stream)
 
 
-def _jsonl(path: Path, encoding: str, begin: RowPosition) -> Iterator[Row | UnreadableRow]:
+def _read_jsonl(path: Path, encoding: str, begin: RowPosition) -> Iterator[Row | UnreadableRow]:
     with open_text(path, encoding, offset=begin.offset) as file:
         for number, line in enumerate(file, start=begin.line):
             if not line.strip():
@@ -265,7 +267,7 @@ def _jsonl(path: Path, encoding: str, begin: RowPosition) -> Iterator[Row | Unre
                 yield row
 
 
-def _json(path: Path, encoding: str) -> Iterator[Row]:
+def _read_json(path: Path, encoding: str) -> Iterator[Row]:
     try:
         with open_text(path, encoding) as file:
             rows = json.load(file)
@@ -276,7 +278,7 @@ def _json(path: Path, encoding: str) -> Iterator[Row]:
     yield from rows
 
 
-def _csv(path: Path, encoding: str, columns: Sequence[str]) -> Iterator[Row | UnreadableRow]:
+def _read_csv(path: Path, encoding: str, columns: Sequence[str]) -> Iterator[Row | UnreadableRow]:
     """Yield the rows of a CSV or TSV file. Their values are texts, and None if a field is empty."""
     csv.field_size_limit(_MAX_FIELD)
     with open_text(path, encoding) as file:
@@ -311,7 +313,7 @@ def divide(table: TableFiles, max_rows: int) -> list[TableFiles]:
     shards: list[TableFiles] = []
     begin, first_file, n_before = RowPosition(), 0, 0
     for number, path in enumerate(table.files):
-        positions = _shard_positions(path, table.encoding, max_rows)
+        positions = _find_shard_positions(path, table.encoding, max_rows)
         if not positions:
             return [table]
         for start in positions[:-1]:
@@ -324,7 +326,7 @@ def divide(table: TableFiles, max_rows: int) -> list[TableFiles]:
     return [*shards, replace(table, files=table.files[first_file:], begin=begin)]
 
 
-def _shard_positions(path: Path, encoding: str, max_rows: int) -> list[RowPosition]:
+def _find_shard_positions(path: Path, encoding: str, max_rows: int) -> list[RowPosition]:
     """Return the positions in a file at which a shard can begin, and its end; none if the file cannot be divided.
 
     In a JSONL file, shards have `max_rows` lines that are not blank, if lines end in \\n or \\r\\n.
@@ -341,13 +343,13 @@ def _shard_positions(path: Path, encoding: str, max_rows: int) -> list[RowPositi
             with open_batches(path) as (_, batches):
                 counts = [len(batch) for batch in batches]
         else:
-            return list(_line_positions(path, max_rows)) if ending == ".jsonl" and not encoding else []
+            return list(_find_line_positions(path, max_rows)) if ending == ".jsonl" and not encoding else []
     except (pa.ArrowException, OSError):
         return []
     return [RowPosition(position, number) for number, position in enumerate(accumulate(counts, initial=0))]
 
 
-def _line_positions(path: Path, max_rows: int) -> Iterator[RowPosition]:
+def _find_line_positions(path: Path, max_rows: int) -> Iterator[RowPosition]:
     positions = [RowPosition()]
     n_rows = offset = number = 0
     with path.open("rb") as file:

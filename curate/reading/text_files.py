@@ -53,10 +53,12 @@ def open_text(path: Path, encoding: str = "", *, offset: int = 0) -> Iterator[Te
         head = stream.peek(4)[:4]
         bom_encoding = next((name for mark, name in _BYTE_ORDER_MARKS.items() if head.startswith(mark)), "")
         if bom_encoding and not expected.startswith(bom_encoding):
-            raise _wrong_encoding(path, encoding, f"it begins with the byte order mark of {bom_encoding}", bom_encoding)
+            raise _make_encoding_error(
+                path, encoding, f"it begins with the byte order mark of {bom_encoding}", bom_encoding
+            )
         if not bom_encoding and expected == "utf-8" and 0 in head[:2]:
             likely = "utf-16-le" if head[0] else "utf-16-be"
-            raise _wrong_encoding(path, encoding, f"byte 0x00 at offset {head.index(0)}", likely)
+            raise _make_encoding_error(path, encoding, f"byte 0x00 at offset {head.index(0)}", likely)
         actual = "utf-8-sig" if bom_encoding == "utf-8" else bom_encoding or expected
         if offset:
             stream.seek(offset)
@@ -64,10 +66,10 @@ def open_text(path: Path, encoding: str = "", *, offset: int = 0) -> Iterator[Te
             with io.TextIOWrapper(stream, encoding=actual, newline="") as text:
                 yield text
         except UnicodeDecodeError:
-            raise _decoding_error(path, encoding, bom_encoding or expected) from None
+            raise _find_decoding_error(path, encoding, bom_encoding or expected) from None
 
 
-def toml_text(path: Path) -> str:
+def read_toml_text(path: Path) -> str:
     """Return the text of a TOML file, which is UTF-8 by definition. Raises CurateError if it is not."""
     try:
         return path.read_text(encoding="utf-8-sig")
@@ -101,7 +103,7 @@ def _open_decompressed(path: Path) -> Iterator[io.BufferedReader]:
             raise CurateError(f"{path}: corrupt or truncated ({shorten(error)}). Download it again.") from error
 
 
-def _decoding_error(path: Path, encoding: str, codec: str) -> CurateError:
+def _find_decoding_error(path: Path, encoding: str, codec: str) -> CurateError:
     """Return the error for a file with bytes that its encoding does not have; find the first of them."""
     decoder = codecs.getincrementaldecoder(codec)()
     offset = 0  # of the chunk, in the decompressed file
@@ -123,7 +125,7 @@ def _decoding_error(path: Path, encoding: str, codec: str) -> CurateError:
                 likely = _guess_encoding(error.object[error.start :])
                 around = error.object[max(0, error.start - _EXCERPT_BYTES) : error.start + _EXCERPT_BYTES]
                 excerpt = one_line(around.decode(likely, "replace"), 2 * _EXCERPT_BYTES)
-                return _wrong_encoding(path, encoding, finding, likely, excerpt)
+                return _make_encoding_error(path, encoding, finding, likely, excerpt)
             if not chunk:
                 return CurateError(f"{path}: changed while it was read. Run the same command again.")
             offset += len(chunk)
@@ -141,7 +143,7 @@ def _guess_encoding(sample: bytes) -> str:
     return "utf-8"
 
 
-def _wrong_encoding(path: Path, encoding: str, finding: str, likely: str, excerpt: str = "") -> CurateError:
+def _make_encoding_error(path: Path, encoding: str, finding: str, likely: str, excerpt: str = "") -> CurateError:
     reads = f', in which it reads "{excerpt}"' if excerpt else ""
     return CurateError(
         f"{path}: not {encoding or 'UTF-8'} ({finding}). If it is text, its encoding may be {likely}{reads}. Name it: "

@@ -109,7 +109,7 @@ def optional_text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def distinct_cases(cases: Sequence[Case]) -> tuple[Case, ...]:
+def deduplicate_cases(cases: Sequence[Case]) -> tuple[Case, ...]:
     """Return the cases without repetitions, in order."""
     return tuple(dict.fromkeys(cases))
 

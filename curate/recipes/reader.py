@@ -12,12 +12,12 @@ from curate.condition import parse
 from curate.dataset import output_folder
 from curate.difficulty.band import SolveRateBand
 from curate.errors import CurateError
-from curate.exports._export import ExportOptions, target_names
+from curate.exports._export import ExportOptions, list_targets
 from curate.json_records import UnknownFieldError
 from curate.manifest import MANIFEST
 from curate.prompt import read_prompt
 from curate.reading.location import HUB_ID
-from curate.reading.text_files import toml_text
+from curate.reading.text_files import read_toml_text
 from curate.reading.values import shorten
 from curate.recipe import EvaluationSetConfig, ExportConfig, Recipe, SourceConfig, from_table
 from curate.recipes.toml_writer import to_toml
@@ -28,7 +28,7 @@ _HERE = Path(__file__).parent
 _HEADING = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]\]?")
 
 
-def bundled_recipes() -> list[str]:
+def list_bundled_recipes() -> list[str]:
     """Return the names of the bundled recipes."""
     return sorted(path.stem for path in _HERE.glob("*.toml"))
 
@@ -40,12 +40,12 @@ def read_recipe(name_or_path: str) -> Recipe:
 
     Raises CurateError if there is no such recipe, or something in it is wrong.
     """
-    path = _path(name_or_path)
+    path = _find_path(name_or_path)
     if path.suffix == ".json" or path.is_dir():
-        recipe = _recipe(name_or_path, _table_of_dataset(path), "")
+        recipe = _parse_recipe(name_or_path, _read_dataset_table(path), "")
     else:
-        text = _text(path)
-        recipe = _relative_to(path.parent, _recipe(name_or_path, _parsed(name_or_path, text), text))
+        text = _read_text(path)
+        recipe = _resolve_locations(path.parent, _parse_recipe(name_or_path, _parse_toml(name_or_path, text), text))
     _check(name_or_path, recipe)
     return recipe
 
@@ -90,43 +90,43 @@ def _portable_options(source: SourceConfig) -> dict[str, Any]:
     return {name: value for name, value in source.options.items() if name != "files"}
 
 
-def recipe_text(name_or_path: str) -> str:
+def read_recipe_text(name_or_path: str) -> str:
     """Return the text of a recipe: that of its file, or for a dataset, the recipe in its manifest as TOML.
 
     name_or_path: as in read_recipe
 
     Raises CurateError if there is no such recipe.
     """
-    path = _path(name_or_path)
-    return to_toml(_table_of_dataset(path)) if path.suffix == ".json" or path.is_dir() else _text(path)
+    path = _find_path(name_or_path)
+    return to_toml(_read_dataset_table(path)) if path.suffix == ".json" or path.is_dir() else _read_text(path)
 
 
-def _path(given: str) -> Path:
-    if given in bundled_recipes():  # takes precedence over a folder of the same name
+def _find_path(given: str) -> Path:
+    if given in list_bundled_recipes():  # takes precedence over a folder of the same name
         return _HERE / f"{given}.toml"
     path = Path(given).expanduser()
     if path.exists():
         return path
     raise CurateError(
-        f"{given}: no such recipe. Give a TOML file, a finished dataset, or one of {', '.join(bundled_recipes())}."
+        f"{given}: no such recipe. Give a TOML file, a finished dataset, or one of {', '.join(list_bundled_recipes())}."
     )
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
-        return toml_text(path)
+        return read_toml_text(path)
     except OSError as error:
         raise CurateError(f"{path}: not a text file that can be read ({shorten(error)}).") from None
 
 
-def _parsed(given: str, text: str) -> dict[str, Any]:
+def _parse_toml(given: str, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise CurateError(f"{given}: not TOML ({shorten(error)}).") from None
 
 
-def _table_of_dataset(path: Path) -> dict[str, Any]:
+def _read_dataset_table(path: Path) -> dict[str, Any]:
     folder = path.parent if path.name == MANIFEST else path
     recipe = output_folder.read_manifest(folder).recipe
     if recipe is None:
@@ -137,7 +137,7 @@ def _table_of_dataset(path: Path) -> dict[str, Any]:
     return dict(recipe)
 
 
-def _recipe(given: str, table: Mapping[str, Any], text: str) -> Recipe:
+def _parse_recipe(given: str, table: Mapping[str, Any], text: str) -> Recipe:
     """Return the recipe in a table. Raises CurateError, which names the line of an unknown key.
 
     text: the file's text; empty: none
@@ -146,7 +146,7 @@ def _recipe(given: str, table: Mapping[str, Any], text: str) -> Recipe:
         recipe = from_table({"sources": [], **table})
     except UnknownFieldError as error:
         path = re.sub(r"\[\d+\]", "", error.where).split(".")[1:]
-        line = next(_lines_with(text, error.field, path), None)
+        line = next(_find_lines(text, error.field, path), None)
         prefix, where = f"line {line}: " if line else "", f"[{'.'.join(path)}]" if path else "a recipe"
         close = get_close_matches(error.field, error.known, 1)
         hint = f" Did you mean {close[0]}?" if close else ""
@@ -159,7 +159,7 @@ def _recipe(given: str, table: Mapping[str, Any], text: str) -> Recipe:
     return recipe
 
 
-def _lines_with(text: str, name: str, path: Sequence[str]) -> Iterator[int]:
+def _find_lines(text: str, name: str, path: Sequence[str]) -> Iterator[int]:
     """Yield the lines, from 1, on which a key, or the heading of a table with this name, stands in a section."""
     heading: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -171,7 +171,7 @@ def _lines_with(text: str, name: str, path: Sequence[str]) -> Iterator[int]:
             yield number
 
 
-def _relative_to(folder: Path, recipe: Recipe) -> Recipe:
+def _resolve_locations(folder: Path, recipe: Recipe) -> Recipe:
     """Return the recipe with paths that were relative to its folder."""
 
     def resolve(location: str) -> str:
@@ -219,14 +219,14 @@ def _check(given: str, recipe: Recipe) -> None:
 def _check_exports(exports: Sequence[ExportConfig]) -> None:
     names = [export.name or export.to for export in exports]
     for export, name in zip(exports, names, strict=True):
-        if export.to not in target_names():
-            raise ValueError(f"to = {export.to!r} is not one of {', '.join(target_names())}")
+        if export.to not in list_targets():
+            raise ValueError(f"to = {export.to!r} is not one of {', '.join(list_targets())}")
         if names.count(name) > 1 or not re.fullmatch(r"[\w.-]*\w[\w.-]*", name):
             raise ValueError(f"name = {name!r} is given twice, or no name of a folder; give each export a name")
-        export_options(export)
+        make_export_options(export)
 
 
-def export_options(export: ExportConfig) -> ExportOptions:
+def make_export_options(export: ExportConfig) -> ExportOptions:
     """Return the options of an export. Raises CurateError or ValueError if they are wrong."""
     return ExportOptions(
         select=export.select,

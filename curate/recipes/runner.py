@@ -23,7 +23,7 @@ from curate.manifest import MANIFEST, Manifest
 from curate.pipeline import build
 from curate.progress import Progress, no_progress
 from curate.recipe import STEPS, DifficultyConfig, Recipe, to_table
-from curate.recipes.reader import export_options
+from curate.recipes.reader import make_export_options
 from curate.row_filter import write_filtered
 from curate.splitting import split
 from sandbox import SandboxOptions
@@ -47,7 +47,7 @@ class CompletedStep:
     result: Manifest | dict[str, Any] | None
 
 
-def step_folders(recipe: Recipe, out: Path) -> list[tuple[str, Path]]:
+def list_step_folders(recipe: Recipe, out: Path) -> list[tuple[str, Path]]:
     """Return the names of the steps and their folders, in order."""
     if not recipe.has_post_build_steps:
         return [("build", out)]
@@ -83,7 +83,7 @@ def run(
     Raises CurateError if a step fails; earlier results stay.
     """
     _check_layout(recipe, out)
-    steps = dict(step_folders(recipe, out))
+    steps = dict(list_step_folders(recipe, out))
     dataset = steps["build"]
     if recipe.packages and not sandbox.packages:
         sandbox = replace(sandbox, packages=recipe.packages)
@@ -97,7 +97,7 @@ def run(
         yield CompletedStep("difficulty", dataset, None)
         if recipe.difficulty.band:
             before, dataset = dataset, steps["band"]
-            band, table = SolveRateBand.parse(recipe.difficulty.band), _up_to("difficulty", recipe)
+            band, table = SolveRateBand.parse(recipe.difficulty.band), _truncate_recipe("difficulty", recipe)
             manifest = _run_step(
                 filter_by_solve_rate, before, dataset, band, recipe.difficulty.models, overwrite=overwrite, recipe=table
             )
@@ -105,16 +105,18 @@ def run(
     if recipe.filter is not None:
         before, dataset = dataset, steps["filter"]
         manifest, _ = _run_step(
-            write_filtered, before, recipe.filter.where, dataset, recipe=_up_to("filter", recipe), **common
+            write_filtered, before, recipe.filter.where, dataset, recipe=_truncate_recipe("filter", recipe), **common
         )
         yield CompletedStep("filter", dataset, manifest)
     parts = {"": dataset}
     if recipe.split is not None:
-        manifests = _run_step(split, dataset, steps["split"], recipe.split, recipe=_up_to("split", recipe), **common)
+        manifests = _run_step(
+            split, dataset, steps["split"], recipe.split, recipe=_truncate_recipe("split", recipe), **common
+        )
         parts = {name: steps["split"] / name for name in manifests}
         for name, manifest in manifests.items():
             yield CompletedStep(f"split, {name}", parts[name], manifest)
-    yield from _exports(recipe, parts, out, overwrite=overwrite, progress=progress)
+    yield from _run_exports(recipe, parts, out, overwrite=overwrite, progress=progress)
 
 
 def _run_step(make: Callable[..., Result], *arguments: Any, overwrite: bool, **options: Any) -> Result:
@@ -130,20 +132,20 @@ def _run_step(make: Callable[..., Result], *arguments: Any, overwrite: bool, **o
         return make(*arguments, overwrite=True, **options)
 
 
-def _up_to(section: str, recipe: Recipe) -> dict[str, Any]:
+def _truncate_recipe(section: str, recipe: Recipe) -> dict[str, Any]:
     """Return the recipe up to this section, for the manifest of its result."""
     without_steps = Recipe(recipe.sources)
     later = STEPS[STEPS.index(section) + 1 :]
     return to_table(replace(recipe, **{name: getattr(without_steps, name) for name in later}))
 
 
-def _exports(
+def _run_exports(
     recipe: Recipe, parts: dict[str, Path], out: Path, *, overwrite: bool, progress: Progress
 ) -> Iterator[CompletedStep]:
     for section in recipe.exports:
         for name, dataset in parts.items():
             folder = out / "exports" / (section.name or section.to) / name
-            options = export_options(section)
+            options = make_export_options(section)
             if section.name:
                 options = replace(options, name="-".join(filter(None, (section.name, name))))
             manifest = find_finished_export(dataset, section.to, folder, options)

@@ -10,32 +10,36 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 def to_toml(table: Mapping[str, Any]) -> str:
     """Return the text of a table of texts, numbers, booleans, lists and further tables, such as a recipe."""
-    return "\n".join(_lines(table, ())).strip("\n") + "\n"
+    return "\n".join(_format_lines(table, ())).strip("\n") + "\n"
 
 
-def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+def _format_lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
     """Yield the lines of a table: first its values, then the tables in it, each under its heading."""
     tables = {key: value for key, value in table.items() if isinstance(value, Mapping)}
     lists = {key: value for key, value in table.items() if key not in tables and _is_list_of_tables(value)}
-    yield from (f"{_key(key)} = {toml_value(v)}" for key, v in table.items() if key not in tables and key not in lists)
+    yield from (
+        f"{_format_key(key)} = {format_toml_value(v)}"
+        for key, v in table.items()
+        if key not in tables and key not in lists
+    )
     for key, value in table.items():
-        heading = ".".join(map(_key, (*path, key)))
+        heading = ".".join(map(_format_key, (*path, key)))
         if key in tables:
-            yield from ("", f"[{heading}]", *_lines(value, (*path, key)))
+            yield from ("", f"[{heading}]", *_format_lines(value, (*path, key)))
         elif key in lists:
             for item in value:
-                yield from ("", f"[[{heading}]]", *_lines(item, (*path, key)))
+                yield from ("", f"[[{heading}]]", *_format_lines(item, (*path, key)))
 
 
 def _is_list_of_tables(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(item, Mapping) for item in value)
 
 
-def _key(key: str) -> str:
-    return key if _BARE_KEY.fullmatch(key) else _text(key)
+def _format_key(key: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else _format_text(key)
 
 
-def toml_value(value: Any) -> str:
+def format_toml_value(value: Any) -> str:
     """Return a value as TOML writes it on one line. In tables, keys that are None are left out: TOML has no null.
 
     Raises TypeError for a value of a type that TOML does not have.
@@ -45,15 +49,17 @@ def toml_value(value: Any) -> str:
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, str):
-        return _text(value)
+        return _format_text(value)
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(toml_value, value))}]"
+        return f"[{', '.join(map(format_toml_value, value))}]"
     if isinstance(value, Mapping):
-        items = ", ".join(f"{_key(key)} = {toml_value(item)}" for key, item in value.items() if item is not None)
+        items = ", ".join(
+            f"{_format_key(key)} = {format_toml_value(item)}" for key, item in value.items() if item is not None
+        )
         return f"{{{items}}}"
     raise TypeError(f"TOML has no {type(value).__name__}")
 
 
-def _text(text: str) -> str:
+def _format_text(text: str) -> str:
     # JSON and TOML have the same escapes, but for the character DEL and lone surrogates.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

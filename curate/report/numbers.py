@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from curate.dataset.dataset import Dataset
-from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, PROGRAM_COLUMNS, describe_judging, program_names
+from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, PROGRAM_COLUMNS, describe_judging, name_programs
 from curate.dataset.query import query, read_table
 from curate.json_records import to_json
 from curate.manifest import Manifest, SelectedBand, SourceCounts
@@ -125,7 +125,7 @@ def build_funnel_section(counts: Mapping[str, SourceCounts]) -> dict[str, Any]:
 def _funnel_of_source(count: SourceCounts, stages: list[str]) -> dict[str, Any]:
     left, after = count.n_read, []
     for stage in stages:
-        left -= count.rejected_in(stage)
+        left -= count.count_rejected(stage)
         after.append(left)
     return {"read": count.n_read, "after": after, "kept": count.n_kept, "verified": count.n_verified}
 
@@ -186,7 +186,7 @@ def _evidence_section(dataset: Dataset) -> list[dict[str, Any]]:
 
 
 def _example(row: dict[str, Any]) -> dict[str, Any]:
-    columns = zip(program_names(row), *(row[name] for name in PROGRAM_COLUMNS), strict=True)
+    columns = zip(name_programs(row), *(row[name] for name in PROGRAM_COLUMNS), strict=True)
     programs = [
         {
             "name": name,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from curate.dataset.contamination_hits import contamination_table
+from curate.dataset.contamination_hits import tabulate_set_counts
 from curate.dataset.evidence import SUSPECT_REASON
 from curate.report.numbers import Numbers
 from curate.report.word_diff import mark_differences
@@ -236,7 +236,7 @@ def _contamination(sets: Mapping[str, Any]) -> Section:
     if not sets:
         command = "curate decontaminate DATASET --against NAME=PATH --out DIR"
         return Section("", note=f"Not compared with any evaluation set. Type: {command}")
-    blocks: list[Table | Text] = [contamination_table(sets)]
+    blocks: list[Table | Text] = [tabulate_set_counts(sets)]
     for name, found in sets.items():
         if found["warning"]:
             blocks.append(Text(f"{name}: {found['warning']}", "warning"))

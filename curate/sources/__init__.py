@@ -111,7 +111,7 @@ def make_problem(
     return Problem(
         id=id,
         source=id.partition("/")[0],
-        tests=tests.suite(limits, checker),
+        tests=tests.to_suite(limits, checker),
         n_tests_read=len(tests.cases),
         n_public_tests=n_public_tests,
         n_pictures=n_pictures,

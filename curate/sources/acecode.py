@@ -17,9 +17,9 @@ COLUMNS = ("question", "test_cases")
 OPTIONAL = ("id", "source")
 
 
-def _problem(id: str, row: Row) -> Problem:
+def _parse_row(id: str, row: Row) -> Problem:
     tests = assertions.read(parse_text_list(row["test_cases"], "test_cases"))
     return make_problem(id, tests, None, LICENCE, statement=row["question"], platform=row["source"])
 
 
-read = partial(read_problems, "acecode", COLUMNS, OPTIONAL, _problem, name="id")
+read = partial(read_problems, "acecode", COLUMNS, OPTIONAL, _parse_row, name="id")

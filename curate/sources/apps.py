@@ -39,24 +39,24 @@ def select_files(table: TableFiles) -> TableFiles:
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table; `apps/17` is problem 17 of its split."""
-    return name_problems("apps", _rows(table), _problem, _number)
+    return name_problems("apps", _read_rows(table), _parse_row, _get_name)
 
 
-def _number(row: Row, unnamed: str) -> str:
+def _get_name(row: Row, unnamed: str) -> str:
     return optional_text(row["problem_id"]) or optional_text(row["id"]) or unnamed
 
 
-def _rows(table: TableFiles) -> Iterator[Row | UnreadableRow]:
+def _read_rows(table: TableFiles) -> Iterator[Row | UnreadableRow]:
     for path in table.files:
         if not path.is_dir():
             yield from read_rows(replace(table, files=(path,)), COLUMNS, OPTIONAL)
             continue
         for folder in sorted(path.iterdir()):
             if folder.is_dir():
-                yield _row(folder, table.encoding or "utf-8-sig")
+                yield _read_folder(folder, table.encoding or "utf-8-sig")
 
 
-def _row(folder: Path, encoding: str) -> Row | UnreadableRow:
+def _read_folder(folder: Path, encoding: str) -> Row | UnreadableRow:
     """Return the files of one folder as a row with the usual columns. Solutions and tests may be missing."""
     names = {"question": "question.txt", "solutions": "solutions.json", "input_output": "input_output.json"}
     names |= {"starter_code": "starter_code.py", "metadata": "metadata.json"}
@@ -72,7 +72,7 @@ def _row(folder: Path, encoding: str) -> Row | UnreadableRow:
     return dict.fromkeys((*COLUMNS, *OPTIONAL)) | metadata | row | {"problem_id": number}
 
 
-def _problem(id: str, row: Row) -> Problem:
+def _parse_row(id: str, row: Row) -> Problem:
     tests = json_tests.read_columns(row["input_output"])
     return make_problem(
         id,

@@ -10,9 +10,9 @@ from typing import Any
 
 from curate.problem import Problem
 from curate.reading.dialects import ParsedTests
-from curate.reading.stated_limits import limits
+from curate.reading.stated_limits import derive_limits
 from curate.reading.tables import Row
-from curate.reading.values import ParseError, distinct_cases, join_lines, optional_text, shorten
+from curate.reading.values import ParseError, deduplicate_cases, join_lines, optional_text, shorten
 from curate.sources import make_problem, read_problems
 from sandbox import Case, Program
 
@@ -31,45 +31,47 @@ _LANGUAGES = {1: "python2", 2: "cpp", 3: "python", 4: "java"}
 _DIFFICULTIES = dict(enumerate("EASY MEDIUM HARD HARDER HARDEST EXTERNAL A B C D E F G H I J K".split(), start=1))
 
 
-def _site(row: Row) -> str:
-    return _name(_SITES, row["source"]) or "unknown"
+def _get_site(row: Row) -> str:
+    return _look_up(_SITES, row["source"]) or "unknown"
 
 
-def _name_on_site(row: Row, unnamed: str) -> str:
-    return f"{_site(row)}/{optional_text(row['name']) or unnamed}"
+def _get_name(row: Row, unnamed: str) -> str:
+    return f"{_get_site(row)}/{optional_text(row['name']) or unnamed}"
 
 
-def _problem(id: str, row: Row) -> Problem:
+def _parse_row(id: str, row: Row) -> Problem:
     if files := [name for name in map(optional_text, (row["input_file"], row["output_file"])) if name]:
         raise ParseError(f"reads or writes files: {shorten(', '.join(files))}", "file_io")
-    site = _site(row)
-    public = _cases(row["public_tests"], "public_tests")
-    others = _cases(row["private_tests"], "private_tests") + _cases(row["generated_tests"], "generated_tests")
+    site = _get_site(row)
+    public = _parse_cases(row["public_tests"], "public_tests")
+    others = _parse_cases(row["private_tests"], "private_tests") + _parse_cases(
+        row["generated_tests"], "generated_tests"
+    )
     contest, index, rating = row["cf_contest_id"], optional_text(row["cf_index"]), row["cf_rating"]
     on_codeforces = site == "codeforces" and contest and index
     rated = isinstance(rating, int) and rating > 0
     return make_problem(
         id,
         ParsedTests(tuple(public + others)),
-        _solutions(row["solutions"]),
+        _parse_solutions(row["solutions"]),
         LICENCE,
-        limits=limits(_seconds(row["time_limit"]), _megabytes(row["memory_limit_bytes"])),
-        n_public_tests=len(distinct_cases(public)),
+        limits=derive_limits(_format_seconds(row["time_limit"]), _format_megabytes(row["memory_limit_bytes"])),
+        n_public_tests=len(deduplicate_cases(public)),
         statement=row["description"],
         platform=site,
         title=row["name"],
         url=f"https://codeforces.com/problemset/problem/{contest}/{index}" if on_codeforces else "",
         # The words have different meanings on different sites, so codeforces' rating is better if there is one.
-        difficulty=rating if rated else _name(_DIFFICULTIES, row["difficulty"]),
+        difficulty=rating if rated else _look_up(_DIFFICULTIES, row["difficulty"]),
         tags=row["cf_tags"],
     )
 
 
-def _name(names: dict[int, str], number: object) -> str:
+def _look_up(names: dict[int, str], number: object) -> str:
     return names.get(number, "") if isinstance(number, int) else ""
 
 
-def _columns(struct: object, names: tuple[str, str], name: str) -> Iterator[tuple[Any, Any]]:
+def _pair_columns(struct: object, names: tuple[str, str], name: str) -> Iterator[tuple[Any, Any]]:
     """Return the pairs in a struct of two lists."""
     first, second = (struct.get(key) for key in names) if isinstance(struct, dict) else (None, None)
     if not isinstance(first, list) or not isinstance(second, list) or len(first) != len(second):
@@ -77,22 +79,22 @@ def _columns(struct: object, names: tuple[str, str], name: str) -> Iterator[tupl
     return zip(first, second, strict=True)
 
 
-def _cases(struct: object, name: str) -> list[Case]:
+def _parse_cases(struct: object, name: str) -> list[Case]:
     if struct is None:
         return []
-    pairs = _columns(struct, ("input", "output"), name)
+    pairs = _pair_columns(struct, ("input", "output"), name)
     return [Case(join_lines(given, "an input"), join_lines(expected, "an output")) for given, expected in pairs]
 
 
-def _solutions(struct: object) -> tuple[Program, ...]:
+def _parse_solutions(struct: object) -> tuple[Program, ...]:
     """Return the solutions, often hundreds. The stated languages are reliable, since judges accepted the solutions."""
     if struct is None:
         return ()
-    pairs = _columns(struct, ("language", "solution"), "solutions")
-    return tuple(Program(optional_text(source), _name(_LANGUAGES, number) or "unknown") for number, source in pairs)
+    pairs = _pair_columns(struct, ("language", "solution"), "solutions")
+    return tuple(Program(optional_text(source), _look_up(_LANGUAGES, number) or "unknown") for number, source in pairs)
 
 
-def _seconds(limit: object) -> str:
+def _format_seconds(limit: object) -> str:
     """Return a time limit such as {"seconds": 2, "nanos": 500000000} as text. Either part may be missing."""
     if not isinstance(limit, dict):
         return ""
@@ -102,8 +104,8 @@ def _seconds(limit: object) -> str:
     return f"{parts[0] + parts[1] / 1e9:f} seconds"
 
 
-def _megabytes(limit: object) -> str:
+def _format_megabytes(limit: object) -> str:
     return f"{limit // 2**20} MB" if isinstance(limit, int) and limit > 0 else ""
 
 
-read = partial(read_problems, "codecontests", COLUMNS, OPTIONAL, _problem, name=_name_on_site)
+read = partial(read_problems, "codecontests", COLUMNS, OPTIONAL, _parse_row, name=_get_name)

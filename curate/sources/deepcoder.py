@@ -39,29 +39,29 @@ def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     counts: Counter[str] = Counter()
     for path in table.files:
-        config = _config(path)
+        config = _find_config(path)
         rows = read_rows(replace(table, files=(path,)), COLUMNS, OPTIONAL)
-        parse = partial(_problem, config)
+        parse = partial(_parse_row, config)
         for item in name_problems(f"deepcoder/{config}", rows, parse, first=counts[config]):
             counts[config] += 1
             yield item
 
 
-def _config(path: Path) -> str:
+def _find_config(path: Path) -> str:
     return next((part for part in reversed(path.parts) if part in _CONFIGS), path.stem)
 
 
-def _problem(config: str, id: str, row: Row) -> Problem:
+def _parse_row(config: str, id: str, row: Row) -> Problem:
     statement, starter_code = split_primeintellect_prompt(optional_text(row["problem"]))
     starter_code = optional_text(row["starter_code"]) or starter_code
     encoded = parse_json_or_literal(row["tests"], "tests") if isinstance(row["tests"], str) else row["tests"]
-    tests = _tests(encoded, row["metadata"], starter_code)
+    tests = _parse_tests(encoded, row["metadata"], starter_code)
     published = row["solutions"] is not None or _has_solutions(encoded)
     solutions = tuple(map(parse_solution, parse_text_list(row["solutions"], "solutions"))) if published else None
     return make_problem(id, tests, solutions, LICENCE, statement=statement, starter_code=starter_code, platform=config)
 
 
-def _tests(encoded: object, metadata: object, starter_code: str) -> ParsedTests:
+def _parse_tests(encoded: object, metadata: object, starter_code: str) -> ParsedTests:
     if isinstance(encoded, dict):
         return json_tests.read_columns(encoded, "tests")
     entry_point = None

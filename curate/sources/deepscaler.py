@@ -15,8 +15,8 @@ DEFECTS = "no ids and no origins; solutions missing; answers of the last part on
 COLUMNS = ("problem", "answer")
 
 
-def _problem(id: str, row: Row) -> Problem:
+def _parse_row(id: str, row: Row) -> Problem:
     return make_question(id, optional_text(row["answer"]), LICENCE, statement=row["problem"])
 
 
-read = partial(read_problems, "deepscaler", COLUMNS, (), _problem)
+read = partial(read_problems, "deepscaler", COLUMNS, (), _parse_row)

@@ -23,11 +23,11 @@ from curate.errors import CurateError
 from curate.problem import Problem, Rejection
 from curate.reading.dialects import ParsedTests, detection, function_name, join_tests, json_tests
 from curate.reading.solutions import parse_solution, strip_code_fence
-from curate.reading.stated_limits import limits
+from curate.reading.stated_limits import derive_limits
 from curate.reading.tables import Row, TableFiles, read_rows, validate_options
 from curate.reading.values import (
     ParseError,
-    distinct_cases,
+    deduplicate_cases,
     join_lines,
     optional_text,
     parse_json,
@@ -63,7 +63,7 @@ class FieldsWithoutValues(CurateError):
     def __init__(self, table: TableFiles, names: frozenset[str]) -> None:
         listed = ", ".join(f'{field} = "{path}"' for field, path in table.options["fields"].items() if field in names)
         message = f"no row has a value for {listed}. Correct the path, or take the line out"
-        super().__init__(str(_wrong(table, message)))
+        super().__init__(str(_make_error(table, message)))
         self.names = names
 
 
@@ -72,32 +72,32 @@ def select_files(table: TableFiles) -> TableFiles:
     options = validate_options(table, OPTIONS)
     fields = options.get("fields")
     if not isinstance(fields, Mapping) or not all(isinstance(path, str) and path for path in fields.values()):
-        raise _wrong(table, 'no [fields]. Give a TOML file with lines such as statement = "prompt" under [fields]')
+        raise _make_error(table, 'no [fields]. Give a TOML file with lines such as statement = "prompt" under [fields]')
     if unknown := [name for name in fields if name not in FIELDS]:
-        raise _wrong(table, f"no field {', '.join(unknown)}. Fields are {', '.join(FIELDS)}")
+        raise _make_error(table, f"no field {', '.join(unknown)}. Fields are {', '.join(FIELDS)}")
     named = fields.keys() & _TESTS
     if "statement" not in fields or named not in ({"tests"}, {"inputs", "outputs"}, set()):
-        raise _wrong(table, "[fields] needs statement, and either tests or both inputs and outputs")
+        raise _make_error(table, "[fields] needs statement, and either tests or both inputs and outputs")
     if "public_tests" in fields and "tests" not in fields:
-        raise _wrong(
+        raise _make_error(
             table, "[fields] needs tests in addition to public_tests. If there are no others, name these tests"
         )
     if "expected_answer" in fields and (wrong := sorted(fields.keys() & _OF_PROGRAMS)):
-        raise _wrong(table, f"[fields] has expected_answer, so its rows are questions without {', '.join(wrong)}")
+        raise _make_error(table, f"[fields] has expected_answer, so its rows are questions without {', '.join(wrong)}")
     if not named and not fields.keys() & {"solutions", "expected_answer"}:
-        raise _wrong(
+        raise _make_error(
             table, "[fields] needs tests, or both inputs and outputs, or at least solutions; or expected_answer"
         )
     for name, known in (("time_unit", _SECONDS), ("memory_unit", _MEGABYTES), ("checker", checkers.names())):
         if name in options and options[name] not in list(known):
-            raise _wrong(table, f"no {name} {options[name]}. Choose one of {', '.join(known)}")
+            raise _make_error(table, f"no {name} {options[name]}. Choose one of {', '.join(known)}")
     for name in ("licence", "language"):
         if not isinstance(options.get(name, ""), str):
-            raise _wrong(table, f"{name} must be text")
+            raise _make_error(table, f"{name} must be text")
     return table
 
 
-def _wrong(table: TableFiles, message: str) -> CurateError:
+def _make_error(table: TableFiles, message: str) -> CurateError:
     return CurateError(f"mapping of {table.location}: {message}.")
 
 
@@ -114,17 +114,17 @@ def read(table: TableFiles, name: str = "generic") -> Iterator[Problem | Rejecti
     any_read = False
 
     def own_name(row: Row, unnamed: str) -> str:
-        return (optional_text(_value(row, fields["id"])) if "id" in fields else "") or unnamed
+        return (optional_text(_get_value(row, fields["id"])) if "id" in fields else "") or unnamed
 
     def parse(id: str, row: Row) -> Problem:
         nonlocal any_read
         if row["repo"] and row["patch"] and any(row[column] for column in _REPOSITORY[2:]):
             detail = f"a task in the repository {shorten(row['repo'])}; curate judges programs, not repositories"
             raise ParseError(detail, "repository_task")
-        values = {field: _value(row, path) for field, path in fields.items()}
+        values = {field: _get_value(row, path) for field, path in fields.items()}
         any_read = True
         missing.difference_update(field for field, value in values.items() if value is not None)
-        return _problem(id, values, table.options)
+        return _make_problem(id, values, table.options)
 
     rows = read_rows(table, required, sorted({*columns.values(), *_REPOSITORY}))
     yield from name_problems(name, rows, parse, own_name, table.begin.position, by_number=True)
@@ -132,7 +132,7 @@ def read(table: TableFiles, name: str = "generic") -> Iterator[Problem | Rejecti
         raise FieldsWithoutValues(table, frozenset(missing))
 
 
-def _value(row: Row, path: str) -> Any:
+def _get_value(row: Row, path: str) -> Any:
     """Return the value at the end of the path, or None if there is none.
 
     Texts on the way there are read as JSON or Python literals. A name steps into each object of a list.
@@ -151,7 +151,7 @@ def _value(row: Row, path: str) -> Any:
     return value
 
 
-def _problem(id: str, values: Mapping[str, Any], options: Mapping[str, Any]) -> Problem:
+def _make_problem(id: str, values: Mapping[str, Any], options: Mapping[str, Any]) -> Problem:
     if isinstance(values["statement"], list | Mapping):
         raise ParseError("statement is not a text. Name one of its elements, such as prompt.0.content")
     licence = options.get("licence", "unknown")
@@ -160,13 +160,13 @@ def _problem(id: str, values: Mapping[str, Any], options: Mapping[str, Any]) -> 
         answer = optional_text(values["expected_answer"])
         return make_question(id, answer, licence, tags=values.get("tags"), **texts)
     starter_code, _ = strip_code_fence(optional_text(values.get("starter_code")))  # otherwise it may be in the prompt
-    time_limit = _quantity(values.get("time_limit"), _SECONDS[options.get("time_unit", "s")], "s")
-    memory_limit = _quantity(values.get("memory_limit"), _MEGABYTES[options.get("memory_unit", "mb")], "MB")
+    time_limit = _append_unit(values.get("time_limit"), _SECONDS[options.get("time_unit", "s")], "s")
+    memory_limit = _append_unit(values.get("memory_limit"), _MEGABYTES[options.get("memory_unit", "mb")], "MB")
     solutions = None
     if "solutions" in options["fields"]:
         path = options["fields"]["solutions"]
-        solutions = _solutions(values["solutions"], values.get("language") or options.get("language", ""), path)
-    tests, n_public_tests = _tests(
+        solutions = _parse_solutions(values["solutions"], values.get("language") or options.get("language", ""), path)
+    tests, n_public_tests = _parse_tests(
         values, function_name(values.get("fn_name"), "fn_name"), starter_code, solutions or ()
     )
     return make_problem(
@@ -174,7 +174,7 @@ def _problem(id: str, values: Mapping[str, Any], options: Mapping[str, Any]) -> 
         tests,
         solutions,
         licence,
-        limits=limits(time_limit, memory_limit),
+        limits=derive_limits(time_limit, memory_limit),
         checker=options.get("checker", ""),
         n_public_tests=n_public_tests,
         starter_code=starter_code,
@@ -183,7 +183,7 @@ def _problem(id: str, values: Mapping[str, Any], options: Mapping[str, Any]) -> 
     )
 
 
-def _tests(
+def _parse_tests(
     values: Mapping[str, Any], entry_point: str | None, starter_code: str, solutions: Sequence[Program]
 ) -> tuple[ParsedTests, int]:
     """Return the tests, the public ones first, and the number of public ones."""
@@ -193,8 +193,8 @@ def _tests(
             tests,
             entry_point,
             starter_code,
-            given_code=_code(values.get("given"), "given"),
-            setup=_code(values.get("setup"), "setup"),
+            given_code=_join_code(values.get("given"), "given"),
+            setup=_join_code(values.get("setup"), "setup"),
             solution=next((solution.source for solution in solutions), ""),
         )
 
@@ -203,7 +203,7 @@ def _tests(
             return read(values["tests"]), 0
         public = read(values["public_tests"])
         return join_tests(public, read(values["tests"]) if values["tests"] else ParsedTests(())), len(
-            distinct_cases(public.cases)
+            deduplicate_cases(public.cases)
         )
     if "inputs" not in values:
         return ParsedTests(()), 0
@@ -212,23 +212,23 @@ def _tests(
         for name in ("inputs", "outputs")
     }
     if entry_point and not json_tests.are_named_arguments(content["inputs"]):
-        content = {name: _decoded(column, name) for name, column in content.items()}
+        content = {name: _decode_column(column, name) for name, column in content.items()}
     return json_tests.read_named_columns(content, entry_point, starter_code), 0
 
 
-def _decoded(column: Any, name: str) -> Any:
+def _decode_column(column: Any, name: str) -> Any:
     """Return a column of the arguments or results of calls; if its type is text, it holds them as JSON."""
     if isinstance(column, list) and all(isinstance(item, str) for item in column):
         return [parse_json(item, name) for item in column]
     return column
 
 
-def _code(value: object, name: str) -> str:
+def _join_code(value: object, name: str) -> str:
     """Return code that is given as a text or as a list of lines."""
     return "" if value is None else join_lines(value, name)
 
 
-def _solutions(value: object, language: object, path: str) -> tuple[Program, ...]:
+def _parse_solutions(value: object, language: object, path: str) -> tuple[Program, ...]:
     """Read one program, a list of them, or the JSON text of a list, with one language for all or one for each."""
     if isinstance(value, str):
         listed = value.lstrip().startswith("[")
@@ -249,7 +249,7 @@ def _solutions(value: object, language: object, path: str) -> tuple[Program, ...
     return tuple(parse_solution(text, optional_text(stated)) for text, stated in zip(programs, languages, strict=True))
 
 
-def _quantity(value: object, factor: float, unit: str) -> object:
+def _append_unit(value: object, factor: float, unit: str) -> object:
     """Return a number, perhaps written as text, with its unit. Anything else is returned unchanged."""
     if isinstance(value, str) and re.fullmatch(r"\d{1,15}(\.\d{1,15})?", value):
         value = float(value)

@@ -24,9 +24,9 @@ DEFECTS = "an evaluation set; few tests; some tests compare the function with it
 COLUMNS = ("task_id", "prompt", "entry_point", "canonical_solution", "test")
 
 
-def _problem(id: str, row: Row) -> Problem:
+def _parse_row(id: str, row: Row) -> Problem:
     prompt, name = optional_text(row["prompt"]), optional_text(row["entry_point"])
-    function, lines = _function(prompt, name), prompt.splitlines(keepends=True)
+    function, lines = _find_function(prompt, name), prompt.splitlines(keepends=True)
     given = "".join(lines[: function.lineno - 1])
     for docstring in function.body:
         match docstring:
@@ -46,21 +46,21 @@ def _problem(id: str, row: Row) -> Problem:
     )
 
 
-def function_preamble(prompt: str, name: str) -> str:
+def extract_preamble(prompt: str, name: str) -> str:
     """Return the code before the function in a prompt. Raises ParseError."""
-    return "".join(prompt.splitlines(keepends=True)[: _function(prompt, name).lineno - 1])
+    return "".join(prompt.splitlines(keepends=True)[: _find_function(prompt, name).lineno - 1])
 
 
-def _function(prompt: str, name: str) -> ast.FunctionDef:
+def _find_function(prompt: str, name: str) -> ast.FunctionDef:
     for node in reversed(parse(prompt, "the prompt")):
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return node
     raise ParseError(f"the prompt has no function {name}")
 
 
-def task_number(row: Row, unnamed: str) -> str:
+def get_task_number(row: Row, unnamed: str) -> str:
     """Return the name of a row such as `HumanEval/17`, given the one by its position."""
     return optional_text(row["task_id"]).rpartition("/")[2] or unnamed
 
 
-read = partial(read_problems, "humaneval", COLUMNS, (), _problem, name=task_number)
+read = partial(read_problems, "humaneval", COLUMNS, (), _parse_row, name=get_task_number)

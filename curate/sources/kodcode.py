@@ -4,7 +4,7 @@ from functools import partial
 
 from curate.problem import Problem
 from curate.reading.dialects import assertions
-from curate.reading.dialects.dependencies import defined_classes
+from curate.reading.dialects.dependencies import find_defined_classes
 from curate.reading.solutions import parse_solution
 from curate.reading.tables import Row
 from curate.reading.values import ParseError, optional_text, parse_json_or_literal
@@ -19,11 +19,11 @@ COLUMNS = ("question", "solution")
 OPTIONAL = ("question_id", "test", "test_code", "test_info", "subset", "style", "gpt_difficulty")
 
 
-def _problem(id: str, row: Row) -> Problem:
+def _parse_row(id: str, row: Row) -> Problem:
     code = row["test"] or row["test_code"]  # `test_code` in an earlier revision
-    tests = assertions.read(code, classes=defined_classes(optional_text(row["solution"])))
+    tests = assertions.read(code, classes=find_defined_classes(optional_text(row["solution"])))
     # A question to complete contains the code already.
-    starter_code = "" if row["style"] == "complete" else _declarations(row["test_info"])
+    starter_code = "" if row["style"] == "complete" else _parse_declarations(row["test_info"])
     return make_problem(
         id,
         tests,
@@ -36,7 +36,7 @@ def _problem(id: str, row: Row) -> Problem:
     )
 
 
-def _declarations(encoded: object) -> str:
+def _parse_declarations(encoded: object) -> str:
     try:
         functions = parse_json_or_literal(encoded, "test_info") if isinstance(encoded, str) else encoded
     except ParseError:
@@ -45,4 +45,4 @@ def _declarations(encoded: object) -> str:
     return "\n\n".join(filter(None, (optional_text(f.get("function_declaration")).rstrip() for f in known)))
 
 
-read = partial(read_problems, "kodcode", COLUMNS, OPTIONAL, _problem, name="question_id")
+read = partial(read_problems, "kodcode", COLUMNS, OPTIONAL, _parse_row, name="question_id")

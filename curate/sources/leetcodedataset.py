@@ -22,7 +22,7 @@ COLUMNS = ("task_id", "problem_description", "completion", "entry_point", "test"
 OPTIONAL = ("prompt", "starter_code", "difficulty", "tags", "estimated_date")
 
 
-def _problem(id: str, row: Row) -> Problem:
+def _parse_row(id: str, row: Row) -> Problem:
     name = optional_text(row["task_id"])
     tests = assertions.read(row["test"], optional_text(row["entry_point"]), given_code=optional_text(row["prompt"]))
     return make_problem(
@@ -41,4 +41,4 @@ def _problem(id: str, row: Row) -> Problem:
     )
 
 
-read = partial(read_problems, "leetcodedataset", COLUMNS, OPTIONAL, _problem, name="task_id")
+read = partial(read_problems, "leetcodedataset", COLUMNS, OPTIONAL, _parse_row, name="task_id")

@@ -19,7 +19,7 @@ from curate.errors import CurateError
 from curate.problem import Problem, Rejection
 from curate.reading.dialects import function_name, json_tests
 from curate.reading.tables import Row, TableFiles, validate_options
-from curate.reading.values import ParseError, distinct_cases, optional_text, parse_json, shorten
+from curate.reading.values import ParseError, deduplicate_cases, optional_text, parse_json, shorten
 from curate.sources import make_problem, read_problems
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ def select_files(table: TableFiles) -> TableFiles:
     CurateError if the options are invalid, or files of the release are missing.
     """
     options = validate_options(table, ("release", "from", "to"))
-    _window(table)
+    _parse_window(table)
     release = options.get("release", "release_latest")
     if release in ("release_latest", "latest"):
         return table
@@ -59,7 +59,7 @@ def select_files(table: TableFiles) -> TableFiles:
     return replace(table, files=tuple(files[number] for number in wanted))
 
 
-def _window(table: TableFiles) -> tuple[str, str]:
+def _parse_window(table: TableFiles) -> tuple[str, str]:
     """Return the first and the last date of the window, both inclusive."""
     bounds = []
     for name, unbounded in (("from", date.min), ("to", date.max)):
@@ -76,7 +76,7 @@ def _window(table: TableFiles) -> tuple[str, str]:
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table, except those of contests outside the window."""
-    first, last = _window(table)
+    first, last = _parse_window(table)
     is_bounded = bool({"from", "to"} & table.options.keys())
     outside = 0
 
@@ -88,14 +88,14 @@ def read(table: TableFiles) -> Iterator[Problem | Rejection]:
         if is_bounded and not first <= day <= last:
             outside += 1
             return None
-        return _problem(id, row)
+        return _parse_row(id, row)
 
     yield from read_problems("livecodebench", COLUMNS, OPTIONAL, parse, table, name="question_id")
     if outside:
         log.info("%d problems lie outside %s to %s", outside, first, last)
 
 
-def _problem(id: str, row: Row) -> Problem:
+def _parse_row(id: str, row: Row) -> Problem:
     public = parse_json(row["public_test_cases"], "public_test_cases")
     private = decode_private_tests(row["private_test_cases"])
     metadata = parse_json(row["metadata"] or "{}", "metadata")
@@ -109,7 +109,7 @@ def _problem(id: str, row: Row) -> Problem:
         tests,
         None,
         LICENCE,
-        n_public_tests=len(distinct_cases(tests.cases[: len(public)])),
+        n_public_tests=len(deduplicate_cases(tests.cases[: len(public)])),
         statement=row["question_content"],
         starter_code=starter_code,
         platform=row["platform"],

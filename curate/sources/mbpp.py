@@ -8,12 +8,12 @@ from functools import partial
 
 from curate.problem import Problem
 from curate.reading.dialects import assertions
-from curate.reading.dialects.dependencies import defined_classes, defined_names, definitions
+from curate.reading.dialects.dependencies import find_defined_classes, find_defined_names, parse_definitions
 from curate.reading.solutions import parse_solution
 from curate.reading.tables import Row
 from curate.reading.values import optional_text, parse_text_list
 from curate.sources import make_problem, read_problems
-from curate.sources.humaneval import task_number
+from curate.sources.humaneval import get_task_number
 
 TITLE = "MBPP"
 HUB_ID = "google-research-datasets/mbpp"
@@ -24,7 +24,7 @@ COLUMNS = ("task_id", "code", "test_list")
 OPTIONAL = ("text", "prompt", "test_setup_code", "test_imports", "challenge_test_list", "test")
 
 
-def _problem(id: str, row: Row) -> Problem:
+def _parse_row(id: str, row: Row) -> Problem:
     code = optional_text(row["code"]).replace("\r\n", "\n")
     setup = [optional_text(row["test_setup_code"]), *parse_text_list(row["test_imports"], "test_imports")]
     listed = [
@@ -34,13 +34,13 @@ def _problem(id: str, row: Row) -> Problem:
     tests = assertions.read(
         optional_text(row["test"]) or listed,
         setup="\n".join(setup),
-        defined_names=defined_names(code),
-        classes=defined_classes(code),
+        defined_names=find_defined_names(code),
+        classes=find_defined_classes(code),
     )
     assert tests.assertions is not None
     headers = [
         f"def {node.name}({ast.unparse(node.args)}):\n    ..."
-        for node in definitions(code)
+        for node in parse_definitions(code)
         if isinstance(node, ast.FunctionDef) and node.name in tests.assertions.names
     ]
     return make_problem(
@@ -53,4 +53,4 @@ def _problem(id: str, row: Row) -> Problem:
     )
 
 
-read = partial(read_problems, "mbpp", COLUMNS, OPTIONAL, _problem, name=task_number)
+read = partial(read_problems, "mbpp", COLUMNS, OPTIONAL, _parse_row, name=get_task_number)

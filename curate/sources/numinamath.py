@@ -21,7 +21,7 @@ OPTIONAL = ("problem_type", "question_type", "problem_is_valid", "solution_is_va
 _TYPES = {"proof": "proof", "MCQ": "multiple_choice"}
 
 
-def _problem(id: str, row: Row) -> Problem:
+def _parse_row(id: str, row: Row) -> Problem:
     kind = optional_text(row["question_type"])
     if kind in _TYPES:
         raise ParseError(f"question_type {kind}", _TYPES[kind])
@@ -40,4 +40,4 @@ def _problem(id: str, row: Row) -> Problem:
     )
 
 
-read = partial(read_problems, "numinamath", COLUMNS, OPTIONAL, _problem)
+read = partial(read_problems, "numinamath", COLUMNS, OPTIONAL, _parse_row)

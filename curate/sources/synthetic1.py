@@ -10,7 +10,7 @@ from curate.problem import Problem, Rejection
 from curate.reading.dialects import json_tests
 from curate.reading.prompt_templates import split_primeintellect_prompt
 from curate.reading.solutions import parse_solution
-from curate.reading.stated_limits import limits
+from curate.reading.stated_limits import derive_limits
 from curate.reading.tables import Row, TableFiles
 from curate.reading.values import ParseError, optional_text, parse_json_or_literal
 from curate.sources import make_problem, read_problems
@@ -33,12 +33,12 @@ def read(table: TableFiles) -> Iterator[Problem | Rejection]:
         if id in seen:
             return None
         seen.add(id)
-        return _problem(id, row)
+        return _parse_row(id, row)
 
     return read_problems("synthetic1", COLUMNS, OPTIONAL, parse, table, name="problem_id")
 
 
-def _problem(id: str, row: Row) -> Problem:
+def _parse_row(id: str, row: Row) -> Problem:
     if (task := optional_text(row["task_type"])) != "verifiable_code":
         raise ParseError(f"task_type {task}", "not_code")
     statement, starter_code = split_primeintellect_prompt(optional_text(row["prompt"]))
@@ -47,14 +47,14 @@ def _problem(id: str, row: Row) -> Problem:
     if not isinstance(content, dict) or not isinstance(content.get("test_cases"), list):
         raise ParseError("verification_info has no test_cases")
     tests = json_tests.read_objects(content["test_cases"], starter_code=starter_code)
-    metadata = _metadata(row["metadata"])
+    metadata = _parse_metadata(row["metadata"])
     gold, language = row["gold_standard_solution"], optional_text(content.get("language"))
     return make_problem(
         id,
         tests,
         (parse_solution(gold, language),) if isinstance(gold, str) and gold.strip() else (),
         LICENCE,
-        limits=limits(metadata.get("time_limit"), metadata.get("memory_limit")),
+        limits=derive_limits(metadata.get("time_limit"), metadata.get("memory_limit")),
         statement=statement,
         starter_code=starter_code,
         language=language,
@@ -65,7 +65,7 @@ def _problem(id: str, row: Row) -> Problem:
     )
 
 
-def _metadata(encoded: object) -> dict[str, Any]:
+def _parse_metadata(encoded: object) -> dict[str, Any]:
     try:
         metadata = encoded if isinstance(encoded, dict) else parse_json_or_literal(encoded, "metadata")
     except ParseError:

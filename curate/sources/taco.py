@@ -9,7 +9,7 @@ from functools import partial
 from curate.problem import Problem
 from curate.reading.dialects import json_tests
 from curate.reading.solutions import parse_solution
-from curate.reading.stated_limits import limits
+from curate.reading.stated_limits import derive_limits
 from curate.reading.tables import Row
 from curate.reading.values import ParseError, optional_text, parse_json_or_literal, parse_text_list
 from curate.sources import make_problem, read_problems
@@ -23,7 +23,7 @@ COLUMNS = ("question", "solutions", "input_output")
 OPTIONAL = "starter_code difficulty name source tags url time_limit date picture_num memory_limit".split()
 
 
-def _problem(id: str, row: Row) -> Problem:
+def _parse_row(id: str, row: Row) -> Problem:
     tests = json_tests.read_columns(row["input_output"])
     pictures = optional_text(row["picture_num"])
     return make_problem(
@@ -31,28 +31,28 @@ def _problem(id: str, row: Row) -> Problem:
         tests,
         tuple(map(parse_solution, parse_text_list(row["solutions"], "solutions"))),
         LICENCE,
-        limits=limits(row["time_limit"], row["memory_limit"]),
+        limits=derive_limits(row["time_limit"], row["memory_limit"]),
         statement=row["question"],
         starter_code=row["starter_code"],
         n_pictures=int(pictures) if pictures.isdecimal() else 0,
         platform=row["source"],
-        title=optional_text(row["name"]) or _last_part(optional_text(row["url"])),
+        title=optional_text(row["name"]) or _get_last_part(optional_text(row["url"])),
         url=row["url"],
         date=row["date"],
         difficulty=row["difficulty"],
-        tags=_tags(row["tags"]),
+        tags=_parse_tags(row["tags"]),
     )
 
 
-def _tags(encoded: object) -> object:
+def _parse_tags(encoded: object) -> object:
     try:
         return parse_json_or_literal(encoded, "tags")
     except ParseError:
         return ()  # not fatal: topics are optional
 
 
-def _last_part(url: str) -> str:
+def _get_last_part(url: str) -> str:
     return re.sub(r"[?#].*", "", url).rstrip("/").rpartition("/")[2]
 
 
-read = partial(read_problems, "taco", COLUMNS, OPTIONAL, _problem)
+read = partial(read_problems, "taco", COLUMNS, OPTIONAL, _parse_row)

@@ -16,7 +16,7 @@ from curate.dataset.evidence import (
     SUSPECT_REASON,
     EvidenceTest,
     SolutionOutput,
-    evidence_row,
+    make_evidence_row,
     sort_key,
 )
 from curate.json_records import json_key, to_json
@@ -100,7 +100,7 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
     def _rejected(self, address: Address, rejection: Rejection, build: BuildState) -> dict[str, Any] | None:
         """Return the row for a rejection; None if not even the statement is known."""
         if not build.is_problem(address):
-            return evidence_row(rejection, rejection.statement) if rejection.statement else None
+            return make_evidence_row(rejection, rejection.statement) if rejection.statement else None
         return self._shown(rejection, build.load(address), build.record(self, address))
 
     def _suspected(self, address: Address, build: BuildState) -> dict[str, Any] | None:
@@ -113,11 +113,11 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
 
     def _shown(self, rejection: Rejection, row: BuildRow, record: EvidenceRecord | None) -> dict[str, Any]:
         if record is None:
-            return evidence_row(rejection, row.problem.statement)
+            return make_evidence_row(rejection, row.problem.statement)
         programs = self._verify.candidates(row.problem)
         answers = tuple((programs[answer.solution_index], answer) for answer in record.outputs)
         test = EvidenceTest(suite_as_judged(row.problem), record.test_index, answers)
-        return evidence_row(rejection, row.problem.statement, test)
+        return make_evidence_row(rejection, row.problem.statement, test)
 
 
 def _output(answer: SolutionOutput, program: Program, test: int, suite: Suite, sandbox: MeteredSandbox) -> str | None:

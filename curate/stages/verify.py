@@ -13,7 +13,7 @@ from curate.build_state import BuildState
 from curate.json_records import json_key, omit_if_default
 from curate.judging import CaseFailure, MeteredSandbox, cpu_seconds, failure_cause, first_failure
 from curate.problem import Problem, Wrapping
-from curate.reading.solutions import candidate_solutions
+from curate.reading.solutions import select_candidates
 from curate.reading.values import dump_json, parse_json
 from curate.stage import BuildRow, OpenSandbox, ProblemStage, compute_fingerprint
 from sandbox import Case, Limits, Program, Suite, Verdict
@@ -79,7 +79,7 @@ class VerificationStage(ProblemStage[ReferenceRecord]):
 
     def candidates(self, problem: Problem) -> Sequence[Program]:
         """Return the solutions that may be executed, in the order in which they are tried."""
-        return candidate_solutions(problem, self.languages)
+        return select_candidates(problem, self.languages)
 
     def examine(self, row: BuildRow, sandbox: OpenSandbox) -> ReferenceRecord:
         solutions = self.candidates(row.problem)[: self.tries]

@@ -27,7 +27,7 @@ Range = tuple[int, int]
 Position = TypeVar("Position", int, str)
 
 
-def extra_inputs(suite: Suite, *, seed: int, max_count: int = MAX_EXTRA_INPUTS) -> list[str]:
+def generate_extra_inputs(suite: Suite, *, seed: int, max_count: int = MAX_EXTRA_INPUTS) -> list[str]:
     """Return at most `max_count` inputs that no test has. The same tests and seed give the same inputs."""
     has_calls = suite.entry_point is not None or suite.assertions is not None
     inputs = [
@@ -38,20 +38,22 @@ def extra_inputs(suite: Suite, *, seed: int, max_count: int = MAX_EXTRA_INPUTS) 
     if not inputs:
         return []
     rng = random.Random(f"{seed} {len(inputs)} {inputs[0]}")
-    changed = _calls(inputs, suite, rng) if has_calls else _lines(inputs, rng)
+    changed = _change_calls(inputs, suite, rng) if has_calls else _change_lines(inputs, rng)
     known = {case.input for case in suite.cases}
     distinct = dict.fromkeys(text for text in islice(changed, 4 * max_count) if text not in known)
     return list(distinct)[:max_count]
 
 
-def _lines(inputs: Sequence[str], rng: random.Random) -> Iterator[str]:
+def _change_lines(inputs: Sequence[str], rng: random.Random) -> Iterator[str]:
     """Yield inputs of words in lines. Each line has one range, since its numbers are usually of one kind."""
-    ranges = _ranges((number, int(word)) for text in inputs for number, word in _numbered(text) if _INTEGER.match(word))
+    ranges = _find_ranges(
+        (number, int(word)) for text in inputs for number, word in _enumerate_words(text) if _INTEGER.match(word)
+    )
     while True:
         text = rng.choice(inputs)
         pieces = re.split(r"(\s+)", text)  # words are at even indices, separators at odd ones
-        line = _line_numbers(pieces)
-        counts = _counts(text)
+        line = _find_line_numbers(pieces)
+        counts = _find_possible_counts(text)
         words = [i for i in range(0, len(pieces), 2) if pieces[i] and pieces[i] not in counts]
         if not words:
             yield text
@@ -66,19 +68,19 @@ def _lines(inputs: Sequence[str], rng: random.Random) -> Iterator[str]:
                 else:
                     pieces[i] = pieces[other]
             elif line[i] in ranges and _INTEGER.match(pieces[i]):  # a changed word may look like a number
-                pieces[i] = str(_number(int(pieces[i]), ranges[line[i]], rng))
+                pieces[i] = str(_change_number(int(pieces[i]), ranges[line[i]], rng))
             else:
-                pieces[i] = _word(pieces[i], rng)
+                pieces[i] = _change_word(pieces[i], rng)
         yield "".join(pieces)
 
 
-def _numbered(text: str) -> Iterator[tuple[int, str]]:
+def _enumerate_words(text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text.split("\n")):
         for word in line.split():
             yield number, word
 
 
-def _line_numbers(pieces: Sequence[str]) -> list[int]:
+def _find_line_numbers(pieces: Sequence[str]) -> list[int]:
     numbers, number = [], 0
     for piece in pieces:
         numbers.append(number)
@@ -86,7 +88,7 @@ def _line_numbers(pieces: Sequence[str]) -> list[int]:
     return numbers
 
 
-def _counts(text: str) -> set[str]:
+def _find_possible_counts(text: str) -> set[str]:
     """Return the numbers that may be counts: the number of lines, of words in a line, or of letters in a word."""
     lines = text.rstrip("\n").split("\n")
     sizes = {len(lines) - i for i in range(len(lines) + 1)}
@@ -109,17 +111,17 @@ def _write(call: LiteralCall, suite: Suite) -> str:
     return call.text
 
 
-def _calls(inputs: Sequence[str], suite: Suite, rng: random.Random) -> Iterator[str]:
+def _change_calls(inputs: Sequence[str], suite: Suite, rng: random.Random) -> Iterator[str]:
     """Yield calls with other arguments. Each position or name of an argument has its own range."""
     calls: list[LiteralCall] = []
     for text in inputs:
         with suppress(ValueError):  # an integer has more digits than Python reads, so the input is left out
             calls.append(_parse(text, suite))
-    ranges = _ranges(
+    ranges = _find_ranges(
         (f"{call.function} {i}", number)
         for call in calls
         for i, value in call.arguments.items()
-        for number in _numbers(value)
+        for number in _find_integers(value)
     )
     calls = [call for call in calls if call.arguments]
     while calls:
@@ -127,26 +129,26 @@ def _calls(inputs: Sequence[str], suite: Suite, rng: random.Random) -> Iterator[
         arguments = dict(call.arguments)
         for _ in range(rng.randint(1, _MAX_CHANGES)):
             i = rng.choice(list(arguments))
-            arguments[i] = _change(arguments[i], ranges.get(f"{call.function} {i}", (0, 0)), rng)
+            arguments[i] = _change_value(arguments[i], ranges.get(f"{call.function} {i}", (0, 0)), rng)
         yield _write(LiteralCall(call.function, arguments), suite)
 
 
-def _numbers(value: Any) -> Iterator[int]:
+def _find_integers(value: Any) -> Iterator[int]:
     if isinstance(value, list | tuple):
         for item in value:
-            yield from _numbers(item)
+            yield from _find_integers(item)
     elif type(value) is int:
         yield value
 
 
-def _change(value: Any, within: Range, rng: random.Random) -> Any:
+def _change_value(value: Any, within: Range, rng: random.Random) -> Any:
     """Return the value with one change somewhere in it. Lengths stay, since another argument may state them."""
     if type(value) is int:
-        return _number(value, within, rng)
+        return _change_number(value, within, rng)
     if isinstance(value, str):
-        return _word(value, rng)
+        return _change_word(value, rng)
     if isinstance(value, tuple):
-        return tuple(_change(list(value), within, rng))
+        return tuple(_change_value(list(value), within, rng))
     if not isinstance(value, list) or not value:
         return value
     i, other = rng.randrange(len(value)), rng.randrange(len(value))
@@ -157,11 +159,11 @@ def _change(value: Any, within: Range, rng: random.Random) -> Any:
         case 1:
             changed[i] = changed[other]
         case _:
-            changed[i] = _change(changed[i], within, rng)
+            changed[i] = _change_value(changed[i], within, rng)
     return changed
 
 
-def _ranges(numbers: Iterable[tuple[Position, int]]) -> dict[Position, Range]:
+def _find_ranges(numbers: Iterable[tuple[Position, int]]) -> dict[Position, Range]:
     """Return the smallest and the largest number for each position.
 
     The smallest is at most 1, even if the tests have only larger numbers. Otherwise, tests without variety would seem
@@ -174,13 +176,13 @@ def _ranges(numbers: Iterable[tuple[Position, int]]) -> dict[Position, Range]:
     return ranges
 
 
-def _number(value: int, within: Range, rng: random.Random) -> int:
+def _change_number(value: int, within: Range, rng: random.Random) -> int:
     low, high = within
     near = value + rng.choice((-1, 1))
     return rng.choice((min(max(near, low), high), low, high, rng.randint(low, high)))
 
 
-def _word(word: str, rng: random.Random) -> str:
+def _change_word(word: str, rng: random.Random) -> str:
     """Replace a letter by another letter of the word, or exchange two letters."""
     if not word:
         return word

@@ -18,8 +18,8 @@ from typing import TypeVar
 from curate.json_records import json_key
 from curate.judging import MeteredSandbox, collect_outputs
 from curate.problem import Problem
-from curate.strength.extra_inputs import extra_inputs
-from curate.strength.mutants import MAX_MUTANTS, Mutant, mutants
+from curate.strength.extra_inputs import generate_extra_inputs
+from curate.strength.mutants import MAX_MUTANTS, Mutant, generate_mutants
 from rewards.case_selection import order_by_length, with_cases
 from sandbox import Case, Judgement, Program, Suite, Verdict
 from sandbox.suite import INTERACTIVE
@@ -79,7 +79,7 @@ def measure(problem: Problem, sandbox: MeteredSandbox, *, max_count: int = MAX_M
         log.warning("%s: reference now judged %s; its tests are not measured", problem.id, baseline.verdict.value)
         return StrengthRecord(spent_cpu_seconds=sandbox.spent_seconds)
     suite = _with_tight_limits(problem.tests, baseline)
-    wrong_programs = mutants(
+    wrong_programs = generate_mutants(
         problem.reference.source, suite, n_shown_cases=problem.n_public_tests, seed=seed, max_count=max_count
     )
     kills, unkilled = run_mutants(wrong_programs, suite, sandbox)
@@ -94,7 +94,7 @@ def measure(problem: Problem, sandbox: MeteredSandbox, *, max_count: int = MAX_M
         missed_inputs=tuple(
             case for case in dict.fromkeys(missed) if len(case.input + case.expected) <= _MAX_MISSED_CHARACTERS
         )[:_MAX_MISSED_INPUTS],
-        strongest=strongest_tests(kills, suite, sandbox),
+        strongest=find_strongest_tests(kills, suite, sandbox),
         spent_cpu_seconds=round(sandbox.spent_seconds, 6),
     )
 
@@ -133,7 +133,7 @@ def run_mutants(
     ordered = with_cases(suite, indices)
     kills: list[KilledMutant] = []
     unkilled: list[Mutant] = []
-    for batch in _batches(mutants, sandbox):
+    for batch in _split_batches(mutants, sandbox):
         judgements = sandbox.judge_many([(Program(mutant.source), ordered) for mutant in batch])
         for mutant, judgement in zip(batch, judgements, strict=True):
             if judgement.accepted:
@@ -144,7 +144,7 @@ def run_mutants(
     return kills, unkilled
 
 
-def strongest_tests(kills: Sequence[KilledMutant], suite: Suite, sandbox: MeteredSandbox) -> tuple[int, ...]:
+def find_strongest_tests(kills: Sequence[KilledMutant], suite: Suite, sandbox: MeteredSandbox) -> tuple[int, ...]:
     """Return the indices of a few cases that together kill all these mutants, the strongest first.
 
     They are chosen from the cases that were the first to kill a mutant, and only these cases are tried on all mutants.
@@ -153,16 +153,16 @@ def strongest_tests(kills: Sequence[KilledMutant], suite: Suite, sandbox: Metere
     first_killers = {kill.killing_test for kill in kills}
     indices = [index for index in order_by_length(suite) if index in first_killers]
     killers = [{kill.killing_test} for kill in kills]
-    untried = [_untried(kill, indices) for kill in kills]
-    for batch in _batches([number for number, some in enumerate(untried) if some], sandbox):
+    untried = [_list_untried(kill, indices) for kill in kills]
+    for batch in _split_batches([number for number, some in enumerate(untried) if some], sandbox):
         pairs = [(Program(kills[number].mutant.source), with_cases(suite, untried[number])) for number in batch]
         for number, judgement in zip(batch, sandbox.judge_many(pairs, run_all=True), strict=True):
             cases = zip(untried[number], judgement.cases, strict=False)
             killers[number] |= {index for index, case in cases if case.verdict is not Verdict.ACCEPTED}
-    return greedy_cover([frozenset(row) for row in killers], indices)
+    return find_greedy_cover([frozenset(row) for row in killers], indices)
 
 
-def greedy_cover(killing_tests: Collection[frozenset[int]], indices: Sequence[int]) -> tuple[int, ...]:
+def find_greedy_cover(killing_tests: Collection[frozenset[int]], indices: Sequence[int]) -> tuple[int, ...]:
     """Return few indices of cases that together kill every mutant, beginning with the one that kills most.
 
     killing_tests  for each mutant, the cases that kill it
@@ -176,13 +176,13 @@ def greedy_cover(killing_tests: Collection[frozenset[int]], indices: Sequence[in
     return tuple(chosen)
 
 
-def _untried(kill: KilledMutant, indices: Sequence[int]) -> list[int]:
+def _list_untried(kill: KilledMutant, indices: Sequence[int]) -> list[int]:
     if kill.verdict is Verdict.TIME_LIMIT:
         return []  # each further run would time out as well
     return [index for index in indices if index != kill.killing_test and index not in kill.survived_tests]
 
 
-def _batches(items: Sequence[Item], sandbox: MeteredSandbox) -> Iterator[Sequence[Item]]:
+def _split_batches(items: Sequence[Item], sandbox: MeteredSandbox) -> Iterator[Sequence[Item]]:
     """Yield the items in batches until the sandbox has spent _MAX_CPU_SECONDS on them."""
     enough = sandbox.spent_seconds + _MAX_CPU_SECONDS
     for start in range(0, len(items), _BATCH):
@@ -198,7 +198,7 @@ def classify_survivors(
 
     Without extra inputs, returns all mutants.
     """
-    cases = _confirmed_cases(reference, suite, sandbox, seed=seed)
+    cases = _confirm_cases(reference, suite, sandbox, seed=seed)
     if not cases:
         return list(unkilled), []
     further = replace(suite, cases=tuple(cases))
@@ -212,9 +212,9 @@ def classify_survivors(
     return wrong, differing
 
 
-def _confirmed_cases(reference: Program, suite: Suite, sandbox: MeteredSandbox, *, seed: int) -> list[Case]:
+def _confirm_cases(reference: Program, suite: Suite, sandbox: MeteredSandbox, *, seed: int) -> list[Case]:
     """Return the extra inputs on which the reference gives the same output twice, with these outputs."""
-    inputs = extra_inputs(suite, seed=seed)
+    inputs = generate_extra_inputs(suite, seed=seed)
     cases = list(collect_outputs(reference, inputs, suite, sandbox))
     if not cases:
         return []

@@ -36,7 +36,7 @@ class Mutant:
     source: str
 
 
-def mutants(
+def generate_mutants(
     reference: str, suite: Suite, *, n_shown_cases: int, seed: int, max_count: int = MAX_MUTANTS
 ) -> list[Mutant]:
     """Return at most `max_count` distinct mutants of a Python program; none if it cannot be parsed.
@@ -47,8 +47,10 @@ def mutants(
         with warnings.catch_warnings(action="ignore"):
             tree = ast.parse(reference)
         original = ast.unparse(tree)
-        kinds = {source: "hard_coded" for source in hard_coded_programs(suite, n_shown_cases)}
-        for kind, position, node in _mistakes(tree, _used_names(suite), random.Random(f"{seed} {original}")):
+        kinds = {source: "hard_coded" for source in write_hard_coded_programs(suite, n_shown_cases)}
+        for kind, position, node in _generate_mistakes(
+            tree, _find_used_names(suite), random.Random(f"{seed} {original}")
+        ):
             if len(kinds) >= max_count:
                 break
             source = position.unparse_with(node, tree)
@@ -59,7 +61,7 @@ def mutants(
     return [Mutant(kind, source) for source, kind in kinds.items()]
 
 
-def _used_names(suite: Suite) -> tuple[str, ...]:
+def _find_used_names(suite: Suite) -> tuple[str, ...]:
     """Return the names that the tests use: those that they call, and those of methods."""
     if suite.assertions is None:
         return suite.called_names
@@ -67,13 +69,13 @@ def _used_names(suite: Suite) -> tuple[str, ...]:
     return (*suite.called_names, *sorted(attributes))
 
 
-def _mistakes(
+def _generate_mistakes(
     tree: ast.Module, called: Collection[str], rng: random.Random
 ) -> Iterator[tuple[str, "NodePosition", ast.AST]]:
     """Yield one mistake of each kind in turn, with the kind and the position. Within a kind, every position gets one
     mistake before any gets a second.
     """
-    everywhere = list(mutable_nodes(tree, called))
+    everywhere = list(find_mutable_nodes(tree, called))
     turns: list[list[tuple[int, NodePosition, ast.AST]]] = []
     for kind in KINDS:
         mistakes = []
@@ -113,34 +115,34 @@ class NodePosition:
             getattr(self.parent, self.field)[self.index] = node
 
 
-def mutable_nodes(program: ast.Module, called: Collection[str]) -> Iterator[NodePosition]:
+def find_mutable_nodes(program: ast.Module, called: Collection[str]) -> Iterator[NodePosition]:
     """Yield the positions in a program where a mistake could have an effect, in source order.
 
     called: the names that tests use
 
     Imports, annotations, docstrings, unused definitions and settings of the interpreter are left out.
     """
-    return _positions_below(program, _unused(program, called))
+    return _find_positions(program, _find_unused(program, called))
 
 
-def _positions_below(node: ast.AST, unused: set[ast.AST]) -> Iterator[NodePosition]:
+def _find_positions(node: ast.AST, unused: set[ast.AST]) -> Iterator[NodePosition]:
     for field, value in ast.iter_fields(node):
         if field in _IGNORED_FIELDS:
             continue
         for index, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
-            if not isinstance(child, ast.AST) or child in unused or _inert(child, node):
+            if not isinstance(child, ast.AST) or child in unused or _is_inert(child, node):
                 continue
             if not (isinstance(child, ast.If) and _is_main_guard(child.test)):
                 yield NodePosition(child, node, field, index)
-            yield from _positions_below(child, unused)
+            yield from _find_positions(child, unused)
 
 
-def _inert(node: ast.AST, parent: ast.AST) -> bool:
+def _is_inert(node: ast.AST, parent: ast.AST) -> bool:
     match node:
         case ast.Import() | ast.ImportFrom() | ast.arguments() | ast.pattern() | ast.expr_context():
             return True
         case ast.Expr(value=value):
-            return isinstance(value, ast.Constant) or _inert(value, node)
+            return isinstance(value, ast.Constant) or _is_inert(value, node)
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
             return name in _SETTINGS
         case ast.Constant():
@@ -152,18 +154,18 @@ def _is_main_guard(node: ast.AST) -> bool:
     return isinstance(node, ast.Compare) and isinstance(node.left, ast.Name) and node.left.id == "__name__"
 
 
-def _unused(program: ast.Module, called: Collection[str]) -> set[ast.AST]:
+def _find_unused(program: ast.Module, called: Collection[str]) -> set[ast.AST]:
     """Return the definitions to which no executed code refers by name: solutions may contain whole libraries."""
     left = {node for node in ast.walk(program) if isinstance(node, _Definition)}
-    used_names = _names(program) | {*called, "Solution"}
+    used_names = _find_names(program) | {*called, "Solution"}
     while used := {node for node in left if node.name in used_names or node.name.startswith("__")}:
         left -= used
         for node in used:
-            used_names |= _names(node)
+            used_names |= _find_names(node)
     return set(left)
 
 
-def _names(node: ast.AST) -> set[str]:
+def _find_names(node: ast.AST) -> set[str]:
     """Return the names in a node, except those inside definitions."""
     names: set[str] = set()
     for child in ast.iter_child_nodes(node):
@@ -173,11 +175,11 @@ def _names(node: ast.AST) -> set[str]:
             names.add(child.id)
         elif isinstance(child, ast.Attribute):
             names.add(child.attr)
-        names |= _names(child)
+        names |= _find_names(child)
     return names
 
 
-def hard_coded_programs(suite: Suite, n_shown_cases: int) -> Iterator[str]:
+def write_hard_coded_programs(suite: Suite, n_shown_cases: int) -> Iterator[str]:
     """Yield a program with the most frequent output, and one that also has a table of the shown cases. Both pass if
     there are few tests.
 
@@ -192,19 +194,19 @@ def hard_coded_programs(suite: Suite, n_shown_cases: int) -> Iterator[str]:
     for count in (0, min(n_shown_cases or _DEFAULT_SHOWN_CASES, len(cases) - 1)):
         table = {case.input: case.expected for case in cases[:count]}
         if suite.assertions is not None:
-            yield _assertion_program([case.input for case in cases], table, usual)
+            yield _write_assertion_program([case.input for case in cases], table, usual)
         elif suite.entry_point:
-            yield _function_program(table, usual, suite.entry_point)
+            yield _write_function_program(table, usual, suite.entry_point)
         else:
-            yield _stdin_program(table, usual)
+            yield _write_stdin_program(table, usual)
 
 
-def _stdin_program(table: dict[str, str], usual: str) -> str:
+def _write_stdin_program(table: dict[str, str], usual: str) -> str:
     table = {"".join(text.split()): answer for text, answer in table.items()}
     return f"import sys\nprint({table!r}.get(''.join(sys.stdin.read().split()), {usual!r}))\n"
 
 
-def _function_program(table: dict[str, str], usual: str, entry_point: str) -> str:
+def _write_function_program(table: dict[str, str], usual: str, entry_point: str) -> str:
     table = {json.dumps(json.loads(text)): answer for text, answer in table.items()}
     return (
         f"import json\ndef {entry_point}(*arguments):\n"
@@ -212,7 +214,7 @@ def _function_program(table: dict[str, str], usual: str, entry_point: str) -> st
     )
 
 
-def _assertion_program(calls: Sequence[str], table: dict[str, str], usual: str) -> str:
+def _write_assertion_program(calls: Sequence[str], table: dict[str, str], usual: str) -> str:
     """Return a program whose functions look up each call in a table and return the stored value.
 
     calls  the calls of all cases, as Python; each function in them is defined

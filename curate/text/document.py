@@ -127,17 +127,17 @@ class Section:
     wide: bool = False
 
 
-def terminal_lines(sections: Iterable[Section]) -> Iterator[str]:
+def render_terminal(sections: Iterable[Section]) -> Iterator[str]:
     """Yield sections as lines that are safe to print."""
     for section in sections:
-        lines = [line for block in section.blocks for line in _terminal_block(block)]
+        lines = [line for block in section.blocks for line in _render_block(block)]
         if lines:
             yield f"\n{one_line(section.title, _LINE_CHARACTERS)}\n"
             note = [one_line(section.note, _LINE_CHARACTERS)] if section.note else []
             yield from (f"  {line}".rstrip() for line in note + lines)
 
 
-def _terminal_block(block: Block) -> Iterator[str]:
+def _render_block(block: Block) -> Iterator[str]:
     match block:
         case Text(text, kind):
             prefix = {"code": "  ", "message": "| ", "warning": "Warning: "}.get(kind, "")
@@ -154,10 +154,10 @@ def _terminal_block(block: Block) -> Iterator[str]:
             for name, counts in block.counts.items():
                 if name:
                     yield one_line(name, _LINE_CHARACTERS)
-                yield from _bars(block.labels, counts)
+                yield from _render_bars(block.labels, counts)
 
 
-def _bars(labels: Sequence[str], counts: Sequence[int]) -> Iterator[str]:
+def _render_bars(labels: Sequence[str], counts: Sequence[int]) -> Iterator[str]:
     """Yield a bar for each count, without the empty bars at both ends."""
     filled = [index for index, count in enumerate(counts) if count]
     if filled:
@@ -168,7 +168,7 @@ def _bars(labels: Sequence[str], counts: Sequence[int]) -> Iterator[str]:
         yield f"{name:<{width}}  {count:>{len(str(highest))}}  {'#' * -(-_BAR_CHARACTERS * count // max(highest, 1))}"
 
 
-def markdown_lines(sections: Iterable[Section], *, level: int = 2) -> Iterator[str]:
+def render_markdown(sections: Iterable[Section], *, level: int = 2) -> Iterator[str]:
     """Yield sections as lines of Markdown. level: of their headings"""
     for section in sections:
         yield f"{'#' * level} {escape_markdown(section.title)}"
@@ -180,17 +180,17 @@ def markdown_lines(sections: Iterable[Section], *, level: int = 2) -> Iterator[s
                     yield from ("", f"**{escape_markdown(text)}**" if kind == "warning" else escape_markdown(text))
                 case Table() if not block.folded:
                     yield ""
-                    yield _markdown_row(block.header)
+                    yield _render_row(block.header)
                     yield "|" + "---|" * len(block.header)
-                    yield from map(_markdown_row, block.rows)
+                    yield from map(_render_row, block.rows)
         yield ""
 
 
-def _markdown_row(cells: Sequence[Cell]) -> str:
-    return f"| {' | '.join(map(_markdown_cell, cells))} |"
+def _render_row(cells: Sequence[Cell]) -> str:
+    return f"| {' | '.join(map(_render_cell, cells))} |"
 
 
-def _markdown_cell(cell: Cell) -> str:
+def _render_cell(cell: Cell) -> str:
     if cell is None:
         return "-"
     if isinstance(cell, Share):
@@ -200,11 +200,11 @@ def _markdown_cell(cell: Cell) -> str:
     if isinstance(cell, Markdown):
         return cell
     if isinstance(cell, Code):
-        return markdown_code(cell)
+        return format_code(cell)
     return f"{cell:g}" if isinstance(cell, float) else escape_markdown(one_line(str(cell), _CELL_CHARACTERS))
 
 
-def markdown_code(text: str) -> str:
+def format_code(text: str) -> str:
     """Return a text as one line of code in Markdown, or as plain text if it has characters that code in a table cannot
     contain."""
     line = " ".join(escape_unprintable(text).split())

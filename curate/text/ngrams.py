@@ -51,12 +51,12 @@ def normalize(text: str) -> str:
     return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Return the words of a text, in order."""
     return _WORD.findall(normalize(text))
 
 
-def word_spans(text: str) -> list[tuple[str, int, int]]:
+def find_word_spans(text: str) -> list[tuple[str, int, int]]:
     """Return the words of a text, with their offsets in its NFKC form."""
     folded: list[str] = []
     sources: list[int] = []  # one for each folded letter: some letters fold to several
@@ -76,7 +76,7 @@ def hash_words(texts: Sequence[str]) -> NgramHashes:
     np.not_equal(np.frombuffer(data, dtype=np.uint8), 0, out=letters[1:])
     edges = np.flatnonzero(letters[1:] != letters[:-1])
     starts, lengths = edges[0::2], edges[1::2] - edges[0::2]
-    return NgramHashes(_word_hashes(data, starts, lengths), _offsets(np.searchsorted(starts, ends_of_texts)))
+    return NgramHashes(_hash_word_bytes(data, starts, lengths), _make_offsets(np.searchsorted(starts, ends_of_texts)))
 
 
 def join_texts(texts: Sequence[str]) -> tuple[bytes, "Offsets"]:
@@ -87,7 +87,7 @@ def join_texts(texts: Sequence[str]) -> tuple[bytes, "Offsets"]:
     """
     import numpy as np
 
-    encoded = [_encoded(text) for text in texts]
+    encoded = [_encode(text) for text in texts]
     data = b"\0".join([*encoded, bytes(8)])
     return data, np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)) + 1)
 
@@ -106,30 +106,30 @@ def hash_ngrams(words: NgramHashes, length: int) -> NgramHashes:
     crossing = (words.offsets[1:-1, None] - np.arange(1, length)).ravel()
     within[crossing[(crossing >= 0) & (crossing < count)]] = False
     counts = np.maximum(np.diff(words.offsets) - length + 1, 0)
-    return NgramHashes(hashes[within], _offsets(np.cumsum(counts)))
+    return NgramHashes(hashes[within], _make_offsets(np.cumsum(counts)))
 
 
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     if text.isascii():
         return text.encode()  # case and separators are left to the table
-    text = _FOREIGN.sub(_letters, normalize(text))
+    text = _FOREIGN.sub(_replace_separators, normalize(text))
     return text.encode()
 
 
-def _letters(foreign: re.Match[str]) -> str:
+def _replace_separators(foreign: re.Match[str]) -> str:
     return "".join(letter if letter.isalnum() else " " for letter in foreign[0])
 
 
-def _word_hashes(data: bytes, starts: "Offsets", lengths: "Offsets") -> "Hashes":
+def _hash_word_bytes(data: bytes, starts: "Offsets", lengths: "Offsets") -> "Hashes":
     import numpy as np
 
     eight_from: Hashes = np.ndarray((len(data) - 7,), dtype="<u8", buffer=data, strides=(1,))
-    hashes = eight_from[starts] & _masks()[np.minimum(lengths, 8)]
+    hashes = eight_from[starts] & _make_masks()[np.minimum(lengths, 8)]
     _mix(hashes)
     done = 8
     longer = np.flatnonzero((lengths > done) & (lengths <= LONG_WORD))
     while len(longer):
-        more = eight_from[starts[longer] + done] & _masks()[np.minimum(lengths[longer] - done, 8)]
+        more = eight_from[starts[longer] + done] & _make_masks()[np.minimum(lengths[longer] - done, 8)]
         more ^= hashes[longer]
         _mix(more)
         hashes[longer] = more
@@ -150,14 +150,14 @@ def _mix(values: "Hashes") -> None:
 
 
 @cache
-def _masks() -> "Hashes":
+def _make_masks() -> "Hashes":
     """Return for each length up to eight a mask of the bits in that many bytes."""
     import numpy as np
 
     return np.array([(1 << 8 * length) - 1 for length in range(9)], dtype=np.uint64)
 
 
-def _offsets(ends: "Offsets") -> "Offsets":
+def _make_offsets(ends: "Offsets") -> "Offsets":
     import numpy as np
 
     return np.concatenate((np.zeros(1, dtype=np.int64), ends))

@@ -36,7 +36,7 @@ def one_line(text: str, width: int) -> str:
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
     """Yield the lines of a table. Numbers are aligned to the right and words to the left; None is shown as a dash."""
-    cells = [[_cell(value) for value in row] for row in rows]
+    cells = [[_format_cell(value) for value in row] for row in rows]
     numeric = [
         all(value is None or isinstance(value, int | float) for value in column) for column in zip(*rows, strict=True)
     ] or [False] * len(header)
@@ -49,7 +49,7 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> Ite
         yield "  ".join(aligned).rstrip()
 
 
-def _cell(value: object) -> str:
+def _format_cell(value: object) -> str:
     if value is None:
         return "-"
     if isinstance(value, float):

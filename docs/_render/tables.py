@@ -115,13 +115,13 @@ def _command(name: str, command: click.Command) -> str:
 
 
 def _section(section: "ConfigSection") -> str:
-    from curate.recipes.toml_writer import toml_value
+    from curate.recipes.toml_writer import format_toml_value
 
     rows = (
         (
             f"`{key.name}`",
             " or ".join(f"`{choice}`" for choice in key.choices) or key.kind,
-            "required" if key.required else f"`{toml_value(key.default)}`",
+            "required" if key.required else f"`{format_toml_value(key.default)}`",
             _escaped(key.meaning),
         )
         for key in section.keys

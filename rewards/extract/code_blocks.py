@@ -104,11 +104,11 @@ def parse_code_blocks(text: str) -> list[CodeBlock]:
                 block = None  # the quote has ended with the block open
         if block is None or _opens_another(line, block):
             block = _open_block(line, number, offsets[number], ahead)
-        elif (last_line := _last_line(line, block, number, ahead)) is None:
+        elif (last_line := _close_block(line, block, number, ahead)) is None:
             block.lines.append(line)
         else:
             block.lines.append(last_line)
-            language, source = _read_label_line(block.language, _source(block))
+            language, source = _read_label_line(block.language, _join_source(block))
             if source.strip():
                 closed.append(CodeBlock(language, source, block.begin, offsets[number + 1]))
             block = None
@@ -145,9 +145,14 @@ class _LookAhead:
         opens = None if fence else _OPENS.match(line)
         if fence:
             self._last_bare[fence["fence"][0]] = max(self._last_bare[fence["fence"][0]], number)
-        if fence and fence["fence"][0] == "`" and _width(fence["before"]) < _MAX_EXTRA_INDENT:
+        if fence and fence["fence"][0] == "`" and _measure_width(fence["before"]) < _MAX_EXTRA_INDENT:
             self._append(number, not self._is_odd[-1], self._next_labeled[-1])
-        elif opens and opens["language"] and opens["fence"][0] == "`" and _width(opens["before"]) < _MAX_EXTRA_INDENT:
+        elif (
+            opens
+            and opens["language"]
+            and opens["fence"][0] == "`"
+            and _measure_width(opens["before"]) < _MAX_EXTRA_INDENT
+        ):
             self._append(number, False, self._offsets[number])
 
     def _append(self, number: int, odd: bool, next_labeled: int) -> None:
@@ -192,7 +197,7 @@ def _open_block(line: str, number: int, offset: int, ahead: _LookAhead) -> _Open
     position = quoted.end() if quoted else 0
     opens = _OPENS.match(line, position)
     after_text = _OPENS_AFTER_TEXT.match(line, position) if opens is None else None
-    if after_text and (_language(after_text["language"]) in _LABELS or ahead.unpaired_fence_follows(number)):
+    if after_text and (_normalize_label(after_text["language"]) in _LABELS or ahead.unpaired_fence_follows(number)):
         opens = after_text
     if opens is None or opens["language"].lower() in _MARKDOWN:
         return None
@@ -201,10 +206,12 @@ def _open_block(line: str, number: int, offset: int, ahead: _LookAhead) -> _Open
     depth = quoted[0].count(">") if quoted else 0
     spaced = quoted is not None and quoted[0].endswith(" ")
     begin = offset + opens.start("fence")
-    return _OpenBlock(_language(opens["language"]), opens["fence"], _width(opens["before"]), depth, spaced, begin)
+    return _OpenBlock(
+        _normalize_label(opens["language"]), opens["fence"], _measure_width(opens["before"]), depth, spaced, begin
+    )
 
 
-def _language(label: str) -> str:
+def _normalize_label(label: str) -> str:
     label = label.lower()
     return next((language for language, labels in _LABELS.items() if labels.fullmatch(label)), label)
 
@@ -212,7 +219,7 @@ def _language(label: str) -> str:
 def _read_label_line(language: str, source: str) -> tuple[str, str]:
     """Return the language and the source of a block whose label may be its first line."""
     first_line, _, rest = source.partition("\n")
-    if not language and rest.strip() and (below := _language(first_line.strip())) in _LABELS:
+    if not language and rest.strip() and (below := _normalize_label(first_line.strip())) in _LABELS:
         return below, rest
     return language, source
 
@@ -220,14 +227,14 @@ def _read_label_line(language: str, source: str) -> tuple[str, str]:
 def _opens_another(line: str, block: _OpenBlock) -> bool:
     """Return whether the line opens another, labeled block, so this one was never closed."""
     opens = _OPENS.match(line) if _may_hold_fence(line) else None
-    if opens is None or not opens["language"] or _width(opens["before"]) >= block.column + _MAX_EXTRA_INDENT:
+    if opens is None or not opens["language"] or _measure_width(opens["before"]) >= block.column + _MAX_EXTRA_INDENT:
         return False
     if opens["fence"][0] == block.fence[0]:
         return len(opens["fence"]) >= len(block.fence)
     return not block.language and block.fence[0] == "~"  # unclosed tildes are decoration
 
 
-def _last_line(line: str, block: _OpenBlock, number: int, ahead: _LookAhead) -> str | None:
+def _close_block(line: str, block: _OpenBlock, number: int, ahead: _LookAhead) -> str | None:
     """Return the part of the line that belongs to the block if the line closes the block, else None."""
     string_before, comment_begin = block.string, len(line) + 1
     if block.may_be_python and (string_before or '"' in line or "'" in line or "#" in line):
@@ -236,7 +243,11 @@ def _last_line(line: str, block: _OpenBlock, number: int, ahead: _LookAhead) -> 
         return None
     line = _strip_end_tokens(line)
     fence = _FENCE.match(line)
-    if fence and fence["fence"][0] == block.fence[0] and _width(fence["before"]) < block.column + _MAX_EXTRA_INDENT:
+    if (
+        fence
+        and fence["fence"][0] == block.fence[0]
+        and _measure_width(fence["before"]) < block.column + _MAX_EXTRA_INDENT
+    ):
         if len(fence["fence"]) < len(block.fence):
             return None
         return None if string_before and ahead.string_and_block_end(string_before, number) else ""
@@ -280,12 +291,12 @@ def _strip_end_tokens(line: str) -> str:
     return line[:end] if _TEXT_ENDS.fullmatch(line, end) else line
 
 
-def _width(before: str) -> int:
+def _measure_width(before: str) -> int:
     """Return the width of some leading text, in columns."""
     return len(before.expandtabs(_TAB_WIDTH)) if before else 0
 
 
-def _source(block: _OpenBlock) -> str:
+def _join_source(block: _OpenBlock) -> str:
     lines = [_outdent(line, block.column) for line in block.lines] if block.column else block.lines
     return textwrap.dedent("\n".join(lines).removeprefix(_BYTE_ORDER_MARK)).strip("\n") + "\n"
 

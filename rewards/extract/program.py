@@ -47,7 +47,7 @@ def extract_submission(
     allowed       allowed languages: "python", "cpp", named by the label of the fence
     labeled_only  whether only a labeled block is a program
     """
-    find = partial(_candidates, allowed=allowed, labeled_only=labeled_only)
+    find = partial(_find_candidates, allowed=allowed, labeled_only=labeled_only)
     text = strip_thinking(completion, lambda text: any(map(_is_program, find(text))))
     if text is None:
         return None
@@ -75,7 +75,7 @@ def check_languages(name: str, allowed: object) -> tuple[str, ...]:
     return tuple(sorted(set(allowed)))
 
 
-def _candidates(text: str, allowed: tuple[str, ...], *, labeled_only: bool) -> list[Program]:
+def _find_candidates(text: str, allowed: tuple[str, ...], *, labeled_only: bool) -> list[Program]:
     """Return the candidate blocks: labeled ones, then unlabeled ones, each from last to first."""
     last_first = sorted(reversed(parse_code_blocks(text)), key=lambda block: not block.language)
     if labeled_only:

@@ -54,32 +54,32 @@ def strip_thinking(text: str, has_answer: Callable[[str], bool]) -> str | None:
     if "think>" not in text:
         return text
     has_checked = False
-    for tag in _tags(text):
+    for tag in _find_tags(text):
         if not tag.closing and tag.unambiguous:
-            end = _end_of_thought(text, tag.end)
-            return None if end is None else _without_later_thoughts(text[end:])
+            end = _find_thought_end(text, tag.end)
+            return None if end is None else _strip_later_thoughts(text[end:])
         if not tag.closing or tag.in_block and not tag.alone:
             continue
         if tag.unambiguous or not has_checked and has_answer(text[tag.end :]):
-            return _without_later_thoughts(text[tag.end :])
+            return _strip_later_thoughts(text[tag.end :])
         has_checked = True
     return text
 
 
-def _without_later_thoughts(text: str) -> str:
+def _strip_later_thoughts(text: str) -> str:
     kept: list[str] = []
     offset = 0
-    for tag in _tags(text) if "<think>" in text else ():
+    for tag in _find_tags(text) if "<think>" in text else ():
         if tag.begin >= offset and tag.unambiguous and not tag.closing:
             kept.append(text[offset : tag.begin])
-            end = _end_of_thought(text, tag.end)
+            end = _find_thought_end(text, tag.end)
             if end is None:
                 return "".join(kept)
             offset = end
     return "".join(kept) + text[offset:]
 
 
-def _end_of_thought(text: str, begin: int) -> int | None:
+def _find_thought_end(text: str, begin: int) -> int | None:
     return next((match.end() for match in _CLOSING_TAG.finditer(text, begin) if not _is_quoted(text, match)), None)
 
 
@@ -88,7 +88,7 @@ def _is_quoted(text: str, match: re.Match[str]) -> bool:
     return begin > 0 and end < len(text) and text[begin - 1] in _QUOTES and text[end] in _QUOTES
 
 
-def _tags(text: str) -> Iterator[_Tag]:
+def _find_tags(text: str) -> Iterator[_Tag]:
     """Yield the tags that are not quoted."""
     sentinel = CodeBlock("", "", len(text), len(text) + 1)
     remaining = iter([*parse_code_blocks(text), sentinel])

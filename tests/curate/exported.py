@@ -8,7 +8,7 @@ from typing import Any
 
 from curate.dataset import card, evidence, output_folder
 from curate.dataset.digests import RowHasher, write_digests
-from curate.dataset.writer import REJECTED_COLUMNS, rejected_row, write_table
+from curate.dataset.writer import REJECTED_COLUMNS, make_rejected_row, write_table
 from curate.manifest import BuildInfo, Manifest, Plan, SourceCounts, compute_hash, to_json
 from curate.problem import COLUMNS, Problem, Rejection, to_row
 from curate.report.report_files import write_report
@@ -26,7 +26,7 @@ def write_tables(rows: Iterable[dict[str, Any]], rejections: Iterable[Rejection]
     """Write `data/`, `rejected/` and `digests.parquet` into the folder and return the hashes of the rows."""
     hasher = RowHasher()
     write_table(map(hasher.add, rows), COLUMNS, folder / "data")
-    write_table(map(hasher.add_rejected, map(rejected_row, rejections)), REJECTED_COLUMNS, folder / "rejected")
+    write_table(map(hasher.add_rejected, map(make_rejected_row, rejections)), REJECTED_COLUMNS, folder / "rejected")
     write_digests(hasher, folder)
     return hasher
 
@@ -61,6 +61,6 @@ def write(folder: Path, rows: Iterable[Problem]) -> Path:
     manifest = Manifest(Plan(), hasher.content_hash, counts, build=BuildInfo({}), reward_hash=hasher.reward_hash)
     card.write(manifest, folder)
     write_report(folder, manifest, None)
-    content = to_json(replace(manifest, files=output_folder.immutable_files(folder)))
+    content = to_json(replace(manifest, files=output_folder.hash_immutable_files(folder)))
     (folder / "manifest.json").write_text(json.dumps({**content, "manifest_hash": compute_hash(content)}))
     return folder

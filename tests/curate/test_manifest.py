@@ -41,8 +41,8 @@ def test_a_foreign_dataset_has_no_verified_rows_to_count():
 
 def test_a_manifest_counts_the_rows_of_all_sources():
     assert (BUILT.n_read, BUILT.n_kept, BUILT.n_rejected, BUILT.n_verified) == (9, 7, 2, 3)
-    assert BUILT.counts["taco"].rejected_in("filter") == 2
-    assert BUILT.counts["taco"].rejected_in("parse") == 0
+    assert BUILT.counts["taco"].count_rejected("filter") == 2
+    assert BUILT.counts["taco"].count_rejected("parse") == 0
 
 
 def test_warnings_name_their_subject():

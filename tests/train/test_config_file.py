@@ -7,7 +7,7 @@ import pytest
 from curate_command import curate
 
 from curate.prompt import PromptFormat
-from curate.recipes.toml_writer import toml_value
+from curate.recipes.toml_writer import format_toml_value
 from train import config
 from train.config import DataConfig, ModelConfig
 from train.config.describe import describe_sections, template_lines
@@ -49,7 +49,7 @@ def test_the_help_of_train_lists_every_key_with_its_default():
     for section in describe_sections():
         part = words.partition(f"\n{section.heading}:\n")[2].partition("\n[")[0]
         for key in section.keys:
-            shown = key.name if key.required else f"{key.name} = {toml_value(key.default)}"
+            shown = key.name if key.required else f"{key.name} = {format_toml_value(key.default)}"
             assert re.search(rf"^  {re.escape(shown)}(\s|$)", part, re.MULTILINE), shown
 
 

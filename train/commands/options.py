@@ -164,13 +164,13 @@ class CommandWithConfigKeys(click.Command):
     """A command whose help ends with the keys of the configuration, their defaults and meanings."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from curate.recipes.toml_writer import toml_value
+        from curate.recipes.toml_writer import format_toml_value
         from train.config.describe import describe_sections
 
         super().format_epilog(ctx, formatter)
         for section in describe_sections():
             with formatter.section(section.heading):
-                rows = ((key, "" if key.required else f" = {toml_value(key.default)}") for key in section.keys)
+                rows = ((key, "" if key.required else f" = {format_toml_value(key.default)}") for key in section.keys)
                 formatter.write_dl([(key.name + default, key.help) for key, default in rows])
 
 

@@ -99,7 +99,7 @@ def command(
     from curate.probe.forms import UnusableTarget
     from curate.probe.journal import ProbeFolder
     from curate.probe.prober import Prober, calibrate
-    from curate.text.document import terminal_lines
+    from curate.text.document import render_terminal
     from sandbox.errors import SandboxError
     from sandbox.probes.host.machine import BAIT_SECRET
     from sandbox.probes.probe import Convention
@@ -155,7 +155,7 @@ def command(
     report = ProbeReport(target, described.kind, notes, results, extra_classes)
     if folder is not None:
         folder.write_reports(report)
-    print_lines(terminal_lines(sections(report)))
+    print_lines(render_terminal(sections(report)))
     click.echo(f"\n{report.summary.line}")
     sys.exit(1 if any(result.finding in (Finding.REWARDED, Finding.OUTAGE) for result in results) else 0)
 

@@ -11,7 +11,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from itertools import takewhile
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from curate.recipes.toml_writer import toml_value
+from curate.recipes.toml_writer import format_toml_value
 from train.config.read import as_table, preset_header, preset_table
 from train.config.sections import Config
 
@@ -58,7 +58,7 @@ class ConfigKey:
         if self.required and self.name not in values:
             line, comment = f'# {self.name} = ""', f"required: {comment}"
         else:
-            line = f"{self.name} = {toml_value(values.get(self.name, self.default))}"
+            line = f"{self.name} = {format_toml_value(values.get(self.name, self.default))}"
         if not comment or len(line) + len(comment) + 4 <= _WIDTH:
             yield f"{line}  # {comment}" if comment else line
         else:

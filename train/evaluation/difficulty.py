@@ -195,7 +195,7 @@ def measure_difficulty(
     """
     stored = Dataset(dataset).require_problems()
     check_trusted(dataset, trust, progress=progress)
-    left_out = stored.exclusion_reasons(trust)
+    left_out = stored.find_exclusion_reasons(trust)
     if len(left_out) == len(stored):
         why = "; ".join(exclusion_lines(Counter(left_out.values()))) or "it has no rows"
         raise CurateError(f"{dataset}: there is no problem to sample ({why}).")

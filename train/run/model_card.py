@@ -14,7 +14,7 @@ from jinja2 import StrictUndefined, Template
 
 from curate.dataset.output_folder import read_manifest, write_atomic
 from curate.errors import CurateError
-from curate.recipes.toml_writer import toml_value
+from curate.recipes.toml_writer import format_toml_value
 from sandbox import machine
 from sandbox.extras import installed_version
 from train.config import Config, as_table
@@ -176,5 +176,7 @@ def _toml(config: Config) -> str:
     text = []
     for section, values in as_table(config).items():
         head, tables = (f"[[{section}]]", values) if isinstance(values, list) else (f"[{section}]", [values])
-        text += ["\n".join([head, *(f"{name} = {toml_value(table[name])}" for name in table)]) for table in tables]
+        text += [
+            "\n".join([head, *(f"{name} = {format_toml_value(table[name])}" for name in table)]) for table in tables
+        ]
     return "\n\n".join(text)

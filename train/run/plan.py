@@ -89,7 +89,7 @@ def _data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
     folder, trust = resolve_dataset_folder(dataset), TrustPolicy.from_choices(config.data.include)
     with translate_read_errors(folder):
         stored = Dataset(folder).require_problems()
-        left_out = stored.exclusion_reasons(trust)
+        left_out = stored.find_exclusion_reasons(trust)
         rows = stored.rows("data", ("id", "source", "verified", "expected_answer"))
         trusted = [row for row in rows if row["id"] not in left_out]
         unverified = Counter(row["source"] for row in trusted if not row["verified"])

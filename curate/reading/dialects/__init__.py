@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from curate.problem import Wrapping
 from curate.reading.stated_limits import UNSTATED
-from curate.reading.values import ParseError, distinct_cases, shorten
+from curate.reading.values import ParseError, deduplicate_cases, shorten
 from sandbox import Assertions, Case, Limits, Suite
 
 
@@ -31,7 +31,7 @@ class ParsedTests:
     wrapping: Wrapping = Wrapping.NONE
     assertions: Assertions | None = None
 
-    def suite(self, limits: Limits = UNSTATED, checker: str = "") -> Suite:
+    def to_suite(self, limits: Limits = UNSTATED, checker: str = "") -> Suite:
         """Return the distinct tests as a suite to judge with.
 
         limits: limits of one test; by default those where a source states none
@@ -41,7 +41,7 @@ class ParsedTests:
         """
         if self.assertions is not None and checker not in ("", self.checker):
             raise ParseError(f"tests that are Python code say themselves what is right, so no checker {checker} can")
-        cases = distinct_cases(self.cases)
+        cases = deduplicate_cases(self.cases)
         return Suite(
             cases,
             entry_point=self.entry_point,

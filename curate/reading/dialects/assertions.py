@@ -14,18 +14,25 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from curate.reading.dialects import ParsedTests, function_name
-from curate.reading.dialects.dependencies import BINDING, bound_names, parse, undefined_names, unparse, used_names
+from curate.reading.dialects.dependencies import (
+    BINDING,
+    find_bound_names,
+    find_undefined_names,
+    find_used_names,
+    parse,
+    unparse,
+)
 from curate.reading.dialects.json_tests import order_arguments
 from curate.reading.dialects.literals import NotLiteral, evaluate
 from curate.reading.dialects.statements import (
-    asserting_functions,
     extract_cases,
     extract_definition_cases,
+    find_asserting_functions,
+    get_required_class,
     is_no_op,
     is_test,
-    required_class,
 )
-from curate.reading.signature import parameter_names
+from curate.reading.signature import find_parameter_names
 from curate.reading.values import ParseError, allow_long_integers, dump_json, shorten
 from sandbox import Assertions, Case
 
@@ -62,27 +69,31 @@ def read(
     imported, nodes = _remove_solution_imports([*prepared, *nodes])
     code = _divide_tests(nodes, entry_point)
     shared = _add_pytest_import(code.shared, [*code.body, *code.tests])
-    unknown = [name for name in undefined_names([*before, *shared, *code.body, *code.tests]) if name != "pytest"]
+    unknown = [name for name in find_undefined_names([*before, *shared, *code.body, *code.tests]) if name != "pytest"]
     called = [code.entry_point.partition("(")[0]] if code.entry_point else []
-    called += sorted(set(defined_names) & {name for node in [*code.body, *code.tests] for name in used_names(node)})
+    called += sorted(
+        set(defined_names) & {name for node in [*code.body, *code.tests] for name in find_used_names(node)}
+    )
     # Upstream, tests run in the solution's module and may use its imports.
     modules = [name for name in unknown if name in sys.stdlib_module_names and name not in [*called, *imported]]
     names = tuple(dict.fromkeys(name for name in [*called, *imported, *unknown] if name not in modules))
     if not names:
         raise ParseError("the tests use nothing that a submission could define")
     tested = tuple(name for name in names if (name[:1].isupper() if classes is None else name in classes))
-    values = _constants([*before, *shared])
-    suite_cases = list(extract_cases(code.body, names, values, asserting_functions([*before, *shared])))
+    values = _find_constants([*before, *shared])
+    suite_cases = list(extract_cases(code.body, names, values, find_asserting_functions([*before, *shared])))
     for node in code.tests:
         suite_cases += extract_definition_cases(node, names, values)
     if any(isinstance(node, ast.ClassDef) for node in code.tests):
         modules.append("unittest")
-        shared += [node for node in map(required_class, code.tests) if node is not None]
+        shared += [node for node in map(get_required_class, code.tests) if node is not None]
     if not suite_cases:
         raise ParseError("the tests assert nothing")
     shared_code = ""
     if not all(case.expected for case in suite_cases):  # some are statements; calls alone need no setup
-        imports = parse("\n".join(f"import {name}" for name in modules if name not in bound_names(shared)), "imports")
+        imports = parse(
+            "\n".join(f"import {name}" for name in modules if name not in find_bound_names(shared)), "imports"
+        )
         shared_code = unparse([*imports, *shared])
     suite_assertions = Assertions(names, given_code, shared_code, tested)
     return ParsedTests(tuple(suite_cases), checker="python", assertions=suite_assertions)
@@ -100,14 +111,14 @@ def read_examples(code: object, entry_point: str | None = None, starter_code: st
     check = next((node for node in nodes if isinstance(node, ast.FunctionDef) and _is_check(node)), None)
     if check is None:
         raise ParseError("there is no function check(candidate)")
-    function = entry_point or function_name(_argument_of_check(nodes), "the argument of check")
+    function = entry_point or function_name(_find_checked_function(nodes), "the argument of check")
     if function is None:
         raise ParseError("the function that check is for is not named")
-    order = parameter_names(starter_code, function)
+    order = find_parameter_names(starter_code, function)
     candidate = check.args.args[0].arg
     try:
         with allow_long_integers():
-            cases = [_example(node, candidate, order) for node in check.body if not is_no_op(node)]
+            cases = [_read_example(node, candidate, order) for node in check.body if not is_no_op(node)]
     except ParseError:
         raise
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
@@ -115,7 +126,7 @@ def read_examples(code: object, entry_point: str | None = None, starter_code: st
     return ParsedTests(tuple(cases), function, "exact")
 
 
-def _example(node: ast.stmt, candidate: str, order: list[str] | None) -> Case:
+def _read_example(node: ast.stmt, candidate: str, order: list[str] | None) -> Case:
     match node:
         case ast.Assert(ast.Compare(ast.Call(ast.Name(name), positional, keywords), [ast.Eq()], [expected])) if (
             name == candidate
@@ -148,13 +159,13 @@ def _divide_tests(nodes: Sequence[ast.stmt], entry_point: str | None) -> _TestSe
     tests = [node for node in nodes if is_test(node)]
     others = [node for node in nodes if node is not check and node not in tests and not _is_incidental(node, tests)]
     if check is not None:
-        entry_point = entry_point or _argument_of_check(nodes)
+        entry_point = entry_point or _find_checked_function(nodes)
         if entry_point is None:
             raise ParseError("the function that check is for is not named")
-        return _TestSections(others, _body_for(check, entry_point), tests, entry_point)
+        return _TestSections(others, _substitute_function(check, entry_point), tests, entry_point)
     if tests:
         return _TestSections(others, [], tests, entry_point)
-    shared = _definitions(others)
+    shared = _select_definitions(others)
     return _TestSections(shared, [node for node in others if node not in shared], [], entry_point)
 
 
@@ -176,7 +187,7 @@ def _is_incidental(node: ast.stmt, tests: Sequence[ast.stmt]) -> bool:
     return False
 
 
-def _argument_of_check(nodes: Sequence[ast.stmt]) -> str | None:
+def _find_checked_function(nodes: Sequence[ast.stmt]) -> str | None:
     """Return the argument of the last statement's call of check, such as `f` or `Solution().f`."""
     match nodes[-1]:
         case ast.Expr(ast.Call(ast.Name("check"), [argument])):
@@ -184,10 +195,12 @@ def _argument_of_check(nodes: Sequence[ast.stmt]) -> str | None:
     return None
 
 
-def _body_for(check: ast.FunctionDef, entry_point: str) -> list[ast.stmt]:
+def _substitute_function(check: ast.FunctionDef, entry_point: str) -> list[ast.stmt]:
     """Return the statements of a check, with the entry point in place of its parameter. Raises ParseError."""
     candidate = check.args.args[0].arg
-    if candidate in bound_names(check.body) or any(isinstance(node, ast.Return) for node in _own_nodes(check)):
+    if candidate in find_bound_names(check.body) or any(
+        isinstance(node, ast.Return) for node in _list_own_nodes(check)
+    ):
         raise ParseError("the check assigns its parameter, or returns something")
     target = parse(entry_point, "the name of the function")[0]
     if not isinstance(target, ast.Expr):
@@ -201,7 +214,7 @@ def _body_for(check: ast.FunctionDef, entry_point: str) -> list[ast.stmt]:
     return [Named().visit(node) for node in check.body]
 
 
-def _own_nodes(function: ast.FunctionDef) -> list[ast.AST]:
+def _list_own_nodes(function: ast.FunctionDef) -> list[ast.AST]:
     """Return the nodes of a function without those of functions inside it."""
     nodes: list[ast.AST] = []
     unvisited: list[ast.AST] = list(function.body)
@@ -213,19 +226,21 @@ def _own_nodes(function: ast.FunctionDef) -> list[ast.AST]:
     return nodes
 
 
-def _definitions(nodes: Sequence[ast.stmt]) -> list[ast.stmt]:
+def _select_definitions(nodes: Sequence[ast.stmt]) -> list[ast.stmt]:
     """Return imports, functions and classes, and the assignments that these use."""
     defined = [node for node in nodes if isinstance(node, _DEFINITIONS)]
-    names = {name for node in defined for name in used_names(node)}
-    return [node for node in nodes if node in defined or (isinstance(node, BINDING) and bound_names([node]) & names)]
+    names = {name for node in defined for name in find_used_names(node)}
+    return [
+        node for node in nodes if node in defined or (isinstance(node, BINDING) and find_bound_names([node]) & names)
+    ]
 
 
-def _constants(nodes: Sequence[ast.stmt]) -> dict[str, Any]:
+def _find_constants(nodes: Sequence[ast.stmt]) -> dict[str, Any]:
     """Return the values of names that only one statement assigns, and to which it assigns a literal."""
     values: dict[str, Any] = {}
     for node in nodes:
         match node:
-            case ast.Assign([ast.Name(name)], value) if name not in bound_names(
+            case ast.Assign([ast.Name(name)], value) if name not in find_bound_names(
                 other for other in nodes if other is not node
             ):
                 try:
@@ -285,5 +300,5 @@ def _add_pytest_import(nodes: Sequence[ast.stmt], tests: Sequence[ast.stmt]) -> 
                 names |= {alias.name for alias in aliases}
     if unknown := sorted(names - _PYTEST_NAMES):
         raise ParseError(f"the tests use pytest.{unknown[0]}")
-    is_used = any("pytest" in used_names(node) for node in (*nodes, *tests))
-    return [*(parse("import pytest", "pytest") if is_used and "pytest" not in bound_names(nodes) else ()), *nodes]
+    is_used = any("pytest" in find_used_names(node) for node in (*nodes, *tests))
+    return [*(parse("import pytest", "pytest") if is_used and "pytest" not in find_bound_names(nodes) else ()), *nodes]

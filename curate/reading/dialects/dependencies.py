@@ -34,17 +34,17 @@ def unparse(nodes: Iterable[ast.AST]) -> str:
         raise ParseError(f"a test cannot be written: {shorten(error)}") from None
 
 
-def used_names(node: ast.AST) -> set[str]:
+def find_used_names(node: ast.AST) -> set[str]:
     """Return all variables that occur in a node."""
     return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
-def bound_names(nodes: Iterable[ast.AST]) -> set[str]:
+def find_bound_names(nodes: Iterable[ast.AST]) -> set[str]:
     """Return all names that are assigned, imported or defined in the nodes, in any scope."""
-    return {name for node in nodes for inner in ast.walk(node) for name in _bound_by(inner)}
+    return {name for node in nodes for inner in ast.walk(node) for name in _get_bound_names(inner)}
 
 
-def _bound_by(node: ast.AST) -> set[str]:
+def _get_bound_names(node: ast.AST) -> set[str]:
     match node:
         case ast.Name(name, ast.Store() | ast.Del()) | ast.arg(name):
             return {name}
@@ -57,12 +57,12 @@ def _bound_by(node: ast.AST) -> set[str]:
     return set()
 
 
-def undefined_names(nodes: Sequence[ast.AST]) -> list[str]:
+def find_undefined_names(nodes: Sequence[ast.AST]) -> list[str]:
     """Return the variables that the statements of a module use but that it does not define, in a fixed order."""
-    return sorted(_free(nodes) - _BUILTINS)
+    return sorted(_find_free_names(nodes) - _BUILTINS)
 
 
-def _free(nodes: Iterable[ast.AST], parameters: Iterable[str] = ()) -> set[str]:
+def _find_free_names(nodes: Iterable[ast.AST], parameters: Iterable[str] = ()) -> set[str]:
     """Return the variables that a scope uses and does not bind."""
     inside: list[ast.AST] = []  # all nodes of this scope, without those of functions and classes in it
     free: set[str] = set()
@@ -72,20 +72,20 @@ def _free(nodes: Iterable[ast.AST], parameters: Iterable[str] = ()) -> set[str]:
         inside.append(node)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             body = node.body if isinstance(node.body, list) else [node.body]
-            free |= _free(body, bound_names([node.args]))
+            free |= _find_free_names(body, find_bound_names([node.args]))
             left += [*node.args.defaults, *(value for value in node.args.kw_defaults if value)]
             left += getattr(node, "decorator_list", [])  # annotations are not evaluated
         elif isinstance(node, ast.ClassDef):
-            free |= _free(node.body)
+            free |= _find_free_names(node.body)
             left += [*node.bases, *node.decorator_list]
         else:
             left += ast.iter_child_nodes(node)
-    own = {name for node in inside for name in _bound_by(node)} | set(parameters)
+    own = {name for node in inside for name in _get_bound_names(node)} | set(parameters)
     return (free | {node.id for node in inside if isinstance(node, ast.Name)}) - own
 
 
 @lru_cache(8)
-def definitions(solution: str) -> tuple[ast.FunctionDef | ast.ClassDef, ...]:
+def parse_definitions(solution: str) -> tuple[ast.FunctionDef | ast.ClassDef, ...]:
     """Return the functions and classes that a solution defines; none if it cannot be read."""
     try:
         nodes = parse(solution, "the solution")
@@ -94,14 +94,14 @@ def definitions(solution: str) -> tuple[ast.FunctionDef | ast.ClassDef, ...]:
     return tuple(node for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef))
 
 
-def defined_names(solution: str) -> set[str]:
+def find_defined_names(solution: str) -> set[str]:
     """Return the names of the functions and classes that a solution defines; none if it cannot be read."""
-    return {node.name for node in definitions(solution)}
+    return {node.name for node in parse_definitions(solution)}
 
 
-def defined_classes(solution: str) -> set[str]:
+def find_defined_classes(solution: str) -> set[str]:
     """Return the names of the classes that a solution defines; none if it cannot be read."""
-    return {node.name for node in definitions(solution) if isinstance(node, ast.ClassDef)}
+    return {node.name for node in parse_definitions(solution) if isinstance(node, ast.ClassDef)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +124,14 @@ class EarlierStatement:
         return not self.is_test and not isinstance(self.node, BINDING)
 
 
-def required_statements(node: ast.stmt, earlier: Sequence[EarlierStatement]) -> list[ast.stmt]:
+def select_required_statements(node: ast.stmt, earlier: Sequence[EarlierStatement]) -> list[ast.stmt]:
     """Return the earlier statements that must be executed before `node`.
 
     Assignments, imports, definitions and tests are needed if they bind a variable that is needed, or use one that the
     statements assign, since they may change its value. All statements executed for their effects are needed.
     """
     local = frozenset[str]().union(*(statement.bound for statement in earlier))
-    names = used_names(node) & local
+    names = find_used_names(node) & local
     chosen: list[ast.stmt] = []
     for statement in reversed(earlier):
         if statement.has_effects or names & statement.names:

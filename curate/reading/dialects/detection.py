@@ -3,7 +3,7 @@
 from typing import Any
 
 from curate.reading.dialects import ParsedTests, assertions, json_tests
-from curate.reading.dialects.dependencies import defined_classes, defined_names
+from curate.reading.dialects.dependencies import find_defined_classes, find_defined_names
 from curate.reading.values import ParseError, parse_json_or_literal
 
 
@@ -34,10 +34,10 @@ def read(
                 raise
             except ParseError:
                 pass  # not only examples of calls
-        defined = defined_names(solution)
+        defined = find_defined_names(solution)
         is_method = entry_point and ("Solution" in defined or "class Solution" in starter_code)
         called = f"Solution().{entry_point}" if is_method else entry_point
-        classes = defined_classes(solution) if solution else None
+        classes = find_defined_classes(solution) if solution else None
         return assertions.read(code, called, given_code=given_code, setup=setup, defined_names=defined, classes=classes)
 
     if isinstance(encoded, str) and encoded.lstrip()[:1] not in ("[", "{", ""):

@@ -20,7 +20,7 @@ from typing import Any
 
 from curate.problem import Wrapping
 from curate.reading.dialects import ParsedTests, function_name
-from curate.reading.signature import argument_mismatch, parameter_names, sole_function_name
+from curate.reading.signature import find_argument_mismatch, find_parameter_names, find_sole_function_name
 from curate.reading.values import (
     ParseError,
     allow_long_integers,
@@ -50,13 +50,13 @@ def read_columns(encoded: object, name: str = "input_output") -> ParsedTests:
     if not isinstance(inputs, list) or not isinstance(outputs, list) or len(inputs) != len(outputs):
         raise ParseError("inputs and outputs are not lists of one length")  # padding would invent tests
     if entry_point is None:
-        return ParsedTests(tuple(map(_stdin, inputs, outputs)))
+        return ParsedTests(tuple(map(_make_stdin_case, inputs, outputs)))
     if not all(isinstance(arguments, list) for arguments in inputs):
         raise ParseError("the input of a call is not a list of arguments")
     # Rows from codewars wrap each expected value in a list, and rows from leetcode do not; they look alike otherwise.
     wrapped = bool(outputs) and all(isinstance(output, list) and len(output) == 1 for output in outputs)
     wrapping = Wrapping.UNDECIDED if wrapped else Wrapping.NONE
-    return ParsedTests(tuple(map(_call, inputs, outputs)), entry_point, "exact", wrapping)
+    return ParsedTests(tuple(map(_make_call_case, inputs, outputs)), entry_point, "exact", wrapping)
 
 
 def read_named_columns(content: Mapping[str, Any], entry_point: str | None, starter_code: str) -> ParsedTests:
@@ -69,8 +69,8 @@ def read_named_columns(content: Mapping[str, Any], entry_point: str | None, star
     function = function_name(tests.get("fn_name"), "fn_name")
     if function and are_named_arguments(tests.get("inputs")):
         outputs = tests.get("outputs")
-        tests["inputs"] = [_named_arguments(written, function, starter_code) for written in tests["inputs"]]
-        tests["outputs"] = [*map(_value, outputs)] if isinstance(outputs, list) else outputs
+        tests["inputs"] = [_parse_named_arguments(written, function, starter_code) for written in tests["inputs"]]
+        tests["outputs"] = [*map(_parse_value, outputs)] if isinstance(outputs, list) else outputs
     return read_columns(tests, "tests")
 
 
@@ -90,12 +90,12 @@ def read_objects(encoded: object, entry_point: str | None = None, starter_code: 
     if not isinstance(encoded, list):
         raise ParseError("tests are not a list")
     tests = [_rename_stdin_fields(test) for test in encoded]
-    kinds = {_kind(test, entry_point, starter_code) for test in tests}
+    kinds = {_classify_test(test, entry_point, starter_code) for test in tests}
     if len(kinds) > 1:
         raise ParseError("tests of several kinds or for several functions: some belong to another problem")
     kind, function = kinds.pop() if kinds else ("stdin", None)
     if kind == "stdin":
-        return ParsedTests(tuple(_stdin(test["input"], test["output"]) for test in tests))
+        return ParsedTests(tuple(_make_stdin_case(test["input"], test["output"]) for test in tests))
     if function is None:
         raise ParseError("tests of a function whose name is not given")
     case = _CASES[kind]
@@ -109,13 +109,13 @@ def _rename_stdin_fields(test: Any) -> Any:
     return {"type": "stdin", "input": test["stdin"], "output": test["stdout"]}
 
 
-def _kind(test: Any, entry_point: str | None, starter_code: str) -> tuple[str, str | None]:
+def _classify_test(test: Any, entry_point: str | None, starter_code: str) -> tuple[str, str | None]:
     """Return "stdin" or the way in which a test writes the arguments of a call, and the function that it calls."""
     if not isinstance(test, Mapping) or not {"input", "output"} <= test.keys():
         raise ParseError("a test has no input and output")
     word = test.get("type") or test.get("testtype")
     if word is None and not entry_point:
-        entry_point = _function_with_names(test["input"], starter_code)
+        entry_point = _find_function_by_names(test["input"], starter_code)
     if word is None and entry_point:
         kind: str | None = "lines" if isinstance(test["input"], str) else "arguments"
     else:
@@ -131,39 +131,39 @@ def _kind(test: Any, entry_point: str | None, starter_code: str) -> tuple[str, s
     metadata = test.get("metadata")
     own = metadata.get("func_name") if isinstance(metadata, Mapping) else None
     function = function_name(test.get("fn_name") or own or entry_point, "fn_name")
-    return kind, function or sole_function_name(starter_code)
+    return kind, function or find_sole_function_name(starter_code)
 
 
-def _function_with_names(written: object, starter_code: str) -> str | None:
+def _find_function_by_names(written: object, starter_code: str) -> str | None:
     """Return the only function of the starter code if the input names exactly its parameters."""
-    function = sole_function_name(starter_code)
+    function = find_sole_function_name(starter_code)
     if function is None or not isinstance(written, str) or not _is_named(written):
         return None
     try:
-        _named_arguments(written, function, starter_code)
+        _parse_named_arguments(written, function, starter_code)
     except ParseError:
         return None
     return function
 
 
-def _stdin(given: object, expected: object) -> Case:
+def _make_stdin_case(given: object, expected: object) -> Case:
     return Case(join_lines(given, "an input"), join_lines(expected, "an output"))
 
 
-def _call(arguments: object, expected: object) -> Case:
+def _make_call_case(arguments: object, expected: object) -> Case:
     return Case(dump_json(arguments, "an input"), dump_json(expected, "an output"))
 
 
-def _argument_list(arguments: Any, expected: Any, function: str, starter_code: str) -> Case:
+def _read_argument_list(arguments: Any, expected: Any, function: str, starter_code: str) -> Case:
     if isinstance(arguments, str):  # open-r1 writes both sides as JSON text
         arguments, expected = parse_json(arguments, "an input"), parse_json(expected, "an output")
     if not isinstance(arguments, list | tuple):
         raise ParseError("the input of a call is not a list of arguments")
     _check_signature(starter_code, function, list(arguments))
-    return _call(arguments, expected)
+    return _make_call_case(arguments, expected)
 
 
-def _argument_lines(written: Any, expected: Any, function: str, starter_code: str) -> Case:
+def _read_argument_lines(written: Any, expected: Any, function: str, starter_code: str) -> Case:
     """Return the lines as text, so long integers and decimals stay as they are."""
     if not isinstance(written, str) or not isinstance(expected, str):
         raise ParseError("a test has no input and output text")
@@ -173,21 +173,21 @@ def _argument_lines(written: Any, expected: Any, function: str, starter_code: st
     return Case(f"[{', '.join(arguments)}]", expected)
 
 
-def _argument_names(written: Any, expected: Any, function: str, starter_code: str) -> Case:
-    arguments = _named_arguments(written, function, starter_code)
+def _read_argument_names(written: Any, expected: Any, function: str, starter_code: str) -> Case:
+    arguments = _parse_named_arguments(written, function, starter_code)
     _check_signature(starter_code, function, arguments)
-    return _call(arguments, _value(expected))
+    return _make_call_case(arguments, _parse_value(expected))
 
 
 _CASES: dict[str, Callable[[Any, Any, str, str], Case]] = {
-    "arguments": _argument_list,
-    "lines": _argument_lines,
-    "names": _argument_names,
+    "arguments": _read_argument_list,
+    "lines": _read_argument_lines,
+    "names": _read_argument_names,
 }
 
 
 def _check_signature(starter_code: str, function: str, arguments: list[object]) -> None:
-    if wrong := argument_mismatch(starter_code, function, arguments):
+    if wrong := find_argument_mismatch(starter_code, function, arguments):
         raise ParseError(f"a test of another problem: {wrong}")
 
 
@@ -196,14 +196,14 @@ def _is_named(written: object) -> bool:
     return isinstance(written, str) and _NAME.match(written) is not None
 
 
-def _named_arguments(written: str, function: str, starter_code: str) -> list[Any]:
+def _parse_named_arguments(written: str, function: str, starter_code: str) -> list[Any]:
     """Return the arguments in the order of the function's parameters. Raises ParseError."""
     try:
         with allow_long_integers(), warnings.catch_warnings(action="ignore"):
             match ast.parse(f"f({written}\n)", mode="eval").body:
                 case ast.Call(ast.Name("f"), [], keywords):
-                    named = [(keyword.arg, _literal(keyword.value)) for keyword in keywords]
-                    return order_arguments([], named, parameter_names(starter_code, function))
+                    named = [(keyword.arg, _evaluate_literal(keyword.value)) for keyword in keywords]
+                    return order_arguments([], named, find_parameter_names(starter_code, function))
     except ParseError:
         raise
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
@@ -222,12 +222,12 @@ def order_arguments(
     return [*positional, *(values[name] for name in names)]
 
 
-def _value(written: object) -> Any:
+def _parse_value(written: object) -> Any:
     """Return the value that a call is to return, from JSON, from a Python literal or as it is. Raises ParseError."""
     return parse_json_or_literal(written, "an expected value") if isinstance(written, str) else written
 
 
-def _literal(node: ast.expr) -> Any:
+def _evaluate_literal(node: ast.expr) -> Any:
     return ast.literal_eval(_WithPythonConstants().visit(node))
 
 

@@ -37,43 +37,45 @@ class NotLiteral(ValueError):
 def evaluate(node: ast.expr, names: Mapping[str, Any]) -> Any:
     """Return the value of an expression of literals and of names whose values are known. Raises NotLiteral."""
     try:
-        return _value(node, names)
+        return _evaluate(node, names)
     except (ArithmeticError, TypeError, ValueError, RecursionError) as error:
         raise NotLiteral(str(error)) from None
 
 
-def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
+def _evaluate(node: ast.expr, names: Mapping[str, Any]) -> Any:
     match node:
         case ast.Constant(value):
             return value
         case ast.Name(name) if name in names:
             return names[name]
         case ast.List(items):
-            return _items(items, names)
+            return _evaluate_items(items, names)
         case ast.Tuple(items):
-            return tuple(_items(items, names))
+            return tuple(_evaluate_items(items, names))
         case ast.Set(items):
-            return set(_items(items, names))
+            return set(_evaluate_items(items, names))
         case ast.Dict(keys, values) if None not in keys:
-            return {_value(key, names): _value(value, names) for key, value in zip(keys, values, strict=True) if key}
+            return {
+                _evaluate(key, names): _evaluate(value, names) for key, value in zip(keys, values, strict=True) if key
+            }
         case ast.UnaryOp(sign, operand) if type(sign) in _UNARY:
-            return _UNARY[type(sign)](_value(operand, names))
+            return _UNARY[type(sign)](_evaluate(operand, names))
         case ast.BinOp(left, sign, right) if type(sign) in _BINARY:
-            return _compute(sign, _value(left, names), _value(right, names))
+            return _compute(sign, _evaluate(left, names), _evaluate(right, names))
         case ast.Call(ast.Name("float"), [ast.Constant(str(text))], []):
             return float(text)
         case ast.Call(ast.Name(name), arguments, []) if name in _COLLECTIONS and len(arguments) <= 1:
-            return _COLLECTIONS[name](*_items(arguments, names))
+            return _COLLECTIONS[name](*_evaluate_items(arguments, names))
     raise NotLiteral(type(node).__name__)
 
 
-def _items(nodes: list[ast.expr], names: Mapping[str, Any]) -> list[Any]:
+def _evaluate_items(nodes: list[ast.expr], names: Mapping[str, Any]) -> list[Any]:
     items: list[Any] = []
     for node in nodes:
         if isinstance(node, ast.Starred):
-            items += _value(node.value, names)
+            items += _evaluate(node.value, names)
         else:
-            items.append(_value(node, names))
+            items.append(_evaluate(node, names))
     return items
 
 
@@ -96,12 +98,12 @@ def to_literal(value: Any) -> str:
     """Return a value as the literal that the sandbox reads, the same text each time. Raises NotLiteral."""
     try:
         with allow_long_integers():
-            return _text(value)
+            return _format_literal(value)
     except (RecursionError, ValueError) as error:
         raise NotLiteral(str(error)) from None
 
 
-def _text(value: Any) -> str:
+def _format_literal(value: Any) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return 'float("nan")' if math.isnan(value) else f"{'-' * (value < 0)}1e999"  # which Python reads as infinity
     if isinstance(value, complex) and not (math.isfinite(value.real) and math.isfinite(value.imag)):
@@ -109,14 +111,14 @@ def _text(value: Any) -> str:
     if isinstance(value, _PLAIN):
         return repr(value)
     if isinstance(value, list):
-        return f"[{', '.join(map(_text, value))}]"
+        return f"[{', '.join(map(_format_literal, value))}]"
     if isinstance(value, tuple):
-        return f"({', '.join(map(_text, value))}{',' * (len(value) == 1)})"
+        return f"({', '.join(map(_format_literal, value))}{',' * (len(value) == 1)})"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{_text(key)}: {_text(item)}' for key, item in value.items())}}}"
+        return f"{{{', '.join(f'{_format_literal(key)}: {_format_literal(item)}' for key, item in value.items())}}}"
     if isinstance(value, set | frozenset):
         # The order of a set differs from process to process.
-        written = f"{{{', '.join(sorted(map(_text, value)))}}}" if value else ""
+        written = f"{{{', '.join(sorted(map(_format_literal, value)))}}}" if value else ""
         return f"frozenset({written})" if isinstance(value, frozenset) else written or "set()"
     raise NotLiteral(type(value).__name__)
 

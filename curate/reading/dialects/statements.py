@@ -23,10 +23,10 @@ from typing import Any
 from curate.reading.dialects.dependencies import (
     BINDING,
     EarlierStatement,
-    bound_names,
-    required_statements,
+    find_bound_names,
+    find_used_names,
+    select_required_statements,
     unparse,
-    used_names,
 )
 from curate.reading.dialects.literals import NotLiteral, evaluate, to_literal
 from curate.reading.values import ParseError, shorten
@@ -57,7 +57,7 @@ class _Scope:
     values: dict[str, Any]
     calls: dict[str, str] = field(default_factory=dict)
 
-    def call(self, node: ast.expr) -> str:
+    def write_call(self, node: ast.expr) -> str:
         """Return a call of the submission with literals as arguments, as the sandbox reads it. Raises NotLiteral."""
         match node:
             case ast.Call(ast.Name(function)) if function in self.names:
@@ -74,18 +74,18 @@ class _Scope:
             arguments.append(f"{keyword.arg}={to_literal(evaluate(keyword.value, self.values))}")
         return f"{function}({', '.join(arguments)})"
 
-    def case(self, node: ast.stmt) -> Case | None:
+    def find_case(self, node: ast.stmt) -> Case | None:
         """Return the case equivalent to a statement, or None if there is none."""
         sides: tuple[ast.expr, ast.expr] | None
         match node:
             case ast.Expr(ast.Call(ast.Name(name), [left, right, ast.Constant(0)], [])) if self.helpers.get(name):
                 sides, has_tolerance = (left, right), True
             case _:
-                sides, has_tolerance = _equation(node), False
+                sides, has_tolerance = _match_equation(node), False
         for call, expected in (sides, sides[::-1]) if sides else ():
             with suppress(NotLiteral):
                 named = self.calls.get(call.id) if isinstance(call, ast.Name) else None
-                text = self.call(call) if named is None else named
+                text = self.write_call(call) if named is None else named
                 value = evaluate(expected, self.values)
                 return None if has_tolerance and _is_decimal(value) else Case(text, to_literal(value))
         return None
@@ -96,15 +96,15 @@ class _Scope:
         is_independent  whether the test uses no values that earlier statements got from the submission. If so, each
                         iteration of a loop that only asserts is a test
         """
-        if (case := self.case(node)) is not None:
+        if (case := self.find_case(node)) is not None:
             return [case], []
-        if not isinstance(node, ast.For) or (items := _iterations(node, self.values)) is None:
+        if not isinstance(node, ast.For) or (items := _evaluate_iterations(node, self.values)) is None:
             return [], [node]
         examples: list[Case] = []
         other_iterations = []
         for item in items:
             loop_scope = replace(self, values={**self.values, **item}, calls={})
-            iteration_cases = [loop_scope.case(inner) for inner in node.body if not is_no_op(inner)]
+            iteration_cases = [loop_scope.find_case(inner) for inner in node.body if not is_no_op(inner)]
             if None in iteration_cases:
                 other_iterations.append(item)
             else:
@@ -125,7 +125,7 @@ class _Scope:
         match node:
             case ast.Assign([ast.Name(name)], value) if not is_test:
                 try:
-                    calls[name] = self.call(value)
+                    calls[name] = self.write_call(value)
                 except NotLiteral:
                     with suppress(NotLiteral):
                         # An alias of a mutable object is not tracked.
@@ -158,14 +158,14 @@ def extract_cases(
     for node in body:
         if is_no_op(node):
             continue
-        used, bound = used_names(node), bound_names([node])
+        used, bound = find_used_names(node), find_bound_names([node])
         if is_test := _asserts(node, scope.helpers):
             examples, others = list[Case](), [node]
             if independent:
                 examples, others = scope.extract_examples(node, is_independent=not used & (derived_names - set(names)))
             yield from examples
             for test in others:
-                yield Case(unparse([*required_statements(test, earlier), test]), "")
+                yield Case(unparse([*select_required_statements(test, earlier), test]), "")
         elif isinstance(node, ast.FunctionDef) and _body_asserts(node, scope.helpers):
             scope.helpers[node.name] = False
         scope.track(node, used, bound, is_test=is_test)
@@ -177,7 +177,7 @@ def extract_cases(
         earlier.append(EarlierStatement(node, is_test, frozenset(bound), frozenset(used | bound)))
 
 
-def asserting_functions(nodes: Sequence[ast.stmt]) -> dict[str, bool]:
+def find_asserting_functions(nodes: Sequence[ast.stmt]) -> dict[str, bool]:
     """Return the functions among the nodes that contain assertions, directly or through each other, by their names.
 
     The value says whether it is EvalPlus's function, word for word.
@@ -222,7 +222,7 @@ def _is_decimal(expected: Any) -> bool:
     return all(isinstance(item, float) for item in (expected if isinstance(expected, list | tuple) else [expected]))
 
 
-def _equation(node: ast.stmt) -> tuple[ast.expr, ast.expr] | None:
+def _match_equation(node: ast.stmt) -> tuple[ast.expr, ast.expr] | None:
     """Return the two sides of a statement that asserts only their equality."""
     match node:
         case ast.Assert(ast.Compare(left, [ast.Eq()], [right])):
@@ -236,23 +236,23 @@ def _equation(node: ast.stmt) -> tuple[ast.expr, ast.expr] | None:
     return None
 
 
-def _iterations(node: ast.For, values: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+def _evaluate_iterations(node: ast.For, values: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Return the values of a loop's variables in each iteration; None if unknown."""
     if node.orelse or any(isinstance(inner, ast.Break | ast.Continue) for inner in ast.walk(node)):
         return None
     try:
-        items = _iterated_values(node.iter, values)
+        items = _evaluate_iterable(node.iter, values)
         return [_bind_target(node.target, item) for item in items] if len(items) <= MAX_ITERATIONS else None
     except (NotLiteral, ValueError, TypeError):
         return None
 
 
-def _iterated_values(node: ast.expr, values: Mapping[str, Any]) -> list[Any]:
+def _evaluate_iterable(node: ast.expr, values: Mapping[str, Any]) -> list[Any]:
     match node:
         case ast.Call(ast.Name("enumerate"), [inner], []):
-            return list(enumerate(_iterated_values(inner, values)))
+            return list(enumerate(_evaluate_iterable(inner, values)))
         case ast.Call(ast.Name("zip"), columns, []):
-            return list(zip(*(_iterated_values(column, values) for column in columns), strict=False))
+            return list(zip(*(_evaluate_iterable(column, values) for column in columns), strict=False))
         case ast.Call(ast.Attribute(inner, "items"), [], []):
             return list(evaluate(inner, values).items())
     value = evaluate(node, values)
@@ -286,7 +286,7 @@ def _restrict_loop(node: ast.For, items: Sequence[Mapping[str, Any]]) -> ast.For
 def is_test(node: ast.stmt) -> bool:
     """Return whether pytest or unittest would collect tests from this statement of a module."""
     if isinstance(node, ast.ClassDef):
-        return (_is_unittest(node) or node.name.startswith("Test")) and bool(_methods(node))
+        return (_is_unittest(node) or node.name.startswith("Test")) and bool(_list_test_methods(node))
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test")
 
 
@@ -300,25 +300,25 @@ def extract_definition_cases(node: ast.stmt, names: Collection[str], values: Map
     """
     if isinstance(node, ast.ClassDef):
         if not _is_skipped(node):
-            for method in _methods(node):
-                yield from _function_cases(method, node, names, values)
+            for method in _list_test_methods(node):
+                yield from _extract_function_cases(method, node, names, values)
     elif isinstance(node, ast.FunctionDef):
-        yield from _function_cases(node, None, names, values)
+        yield from _extract_function_cases(node, None, names, values)
     else:
         raise ParseError("a test is a coroutine")
 
 
-def required_class(node: ast.stmt) -> ast.stmt | None:
+def get_required_class(node: ast.stmt) -> ast.stmt | None:
     """Return the definition that the cases of a test need: its class, without decorators; None for a function."""
     if not isinstance(node, ast.ClassDef):
         return None
     node.decorator_list = []
-    for method in _methods(node):
+    for method in _list_test_methods(node):
         method.decorator_list = []
     return node
 
 
-def _function_cases(
+def _extract_function_cases(
     node: ast.FunctionDef, owner: ast.ClassDef | None, names: Collection[str], values: Mapping[str, Any]
 ) -> Iterator[Case]:
     """Yield the tests in a test function, or in a method of its owner."""
@@ -326,16 +326,16 @@ def _function_cases(
         return
     inner = owner.body if owner else ()
     has_fixtures = any(isinstance(method, ast.FunctionDef) and method.name in _FIXTURES for method in inner)
-    for arguments in _parameter_sets(node, values):
+    for arguments in _expand_parameters(node, values):
         if not has_fixtures:
             examples = list(extract_cases(node.body, names, {**values, **arguments}, {}))
             if examples and all(case.expected for case in examples):
                 yield from examples
                 continue
-        yield Case(_program(node, owner, arguments, has_fixtures=has_fixtures), "")
+        yield Case(_write_program(node, owner, arguments, has_fixtures=has_fixtures), "")
 
 
-def _program(
+def _write_program(
     node: ast.FunctionDef, owner: ast.ClassDef | None, arguments: Mapping[str, Any], *, has_fixtures: bool
 ) -> str:
     if owner and _is_unittest(owner):
@@ -347,13 +347,15 @@ def _program(
     return f"{unparse([plain])}\n{call}"
 
 
-def _parameter_sets(node: ast.FunctionDef, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _expand_parameters(node: ast.FunctionDef, values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the arguments of each call of a test function, by its parametrize marks. Raises ParseError."""
     sets: list[dict[str, Any]] = [{}]
     for decorator in node.decorator_list:
         match decorator:
             case ast.Call(ast.Attribute(attr="parametrize"), [ast.expr() as named, ast.expr() as rows, *_]):
-                sets = [{**arguments, **row} for row in _parametrize_rows(named, rows, values) for arguments in sets]
+                sets = [
+                    {**arguments, **row} for row in _evaluate_parametrize(named, rows, values) for arguments in sets
+                ]
             case ast.Attribute(ast.Attribute(attr="mark")) | ast.Call(ast.Attribute(ast.Attribute(attr="mark"))):
                 pass
             case _:
@@ -364,7 +366,7 @@ def _parameter_sets(node: ast.FunctionDef, values: Mapping[str, Any]) -> list[di
     return sets
 
 
-def _parametrize_rows(named: ast.expr, rows: ast.expr, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _evaluate_parametrize(named: ast.expr, rows: ast.expr, values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the sets of arguments of one parametrize mark. Raises ParseError."""
     try:
         parameters, values_of_rows = evaluate(named, values), evaluate(rows, values)
@@ -374,7 +376,7 @@ def _parametrize_rows(named: ast.expr, rows: ast.expr, values: Mapping[str, Any]
         raise ParseError(f"the parameters of a test are not literals: {shorten(error)}") from None
 
 
-def _methods(node: ast.ClassDef) -> list[ast.FunctionDef]:
+def _list_test_methods(node: ast.ClassDef) -> list[ast.FunctionDef]:
     return [inner for inner in node.body if isinstance(inner, ast.FunctionDef) and inner.name.startswith("test")]
 
 

@@ -182,7 +182,7 @@ def sign(folder: Path) -> None:
         content_hash=hasher.content_hash,
         reward_hash=hasher.reward_hash,
         counts=counts,
-        files=output_folder.immutable_files(folder),
+        files=output_folder.hash_immutable_files(folder),
     )
     content = to_json(manifest)
     (folder / "manifest.json").write_text(json.dumps(content | {"manifest_hash": compute_hash(content)}))

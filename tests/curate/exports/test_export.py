@@ -9,7 +9,7 @@ import pytest
 from curate_command import curate
 from exported import JOINS, JUDGE, SUM, SUMS, problem, problems, write
 
-from curate.exports._export import target_names
+from curate.exports._export import list_targets
 from sandbox import Case, Suite
 from sandbox.concurrency.file_lock import FileLock
 
@@ -115,7 +115,7 @@ def test_the_manifest_says_what_was_exported_and_how(dataset, tmp_path):
     )
 
 
-@pytest.mark.parametrize("to", target_names())
+@pytest.mark.parametrize("to", list_targets())
 def test_the_same_export_twice_gives_the_same_bytes(dataset, tmp_path, to):
     def files():
         out = tmp_path / "out"
@@ -157,7 +157,7 @@ def test_an_export_that_fails_leaves_the_earlier_one(dataset, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["damaged", "out"]
 
 
-@pytest.mark.parametrize("to", target_names())
+@pytest.mark.parametrize("to", list_targets())
 def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path, to):
     noise = random.Random(0)
     cases = [Case(noise.randbytes(30_000).hex(), "1") for _ in range(5)]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from curate.prompt import PromptFormat
-from curate.reading.prompt_templates import prompt_texts, strip_prompt_template
+from curate.reading.prompt_templates import extract_prompt_texts, strip_prompt_template
 from sandbox import Assertions, Case, Suite
 
 ASKED = [
@@ -41,7 +41,7 @@ ASSERTIONS = Assertions(("f",), given="import math")
     ],
 )
 def test_the_user_tells_the_problem(prompt, texts):
-    assert prompt_texts(prompt) == texts
+    assert extract_prompt_texts(prompt) == texts
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from curate.reading.signature import argument_mismatch
+from curate.reading.signature import find_argument_mismatch
 
 STARTER = "class Solution:\n    def f(self, n: int, rows: List[List[int]], name: str = '') -> int:\n        "
 
@@ -14,7 +14,7 @@ STARTER = "class Solution:\n    def f(self, n: int, rows: List[List[int]], name:
     ],
 )
 def test_arguments_that_fit_the_signature_are_accepted(arguments):
-    assert argument_mismatch(STARTER, "f", arguments) is None
+    assert find_argument_mismatch(STARTER, "f", arguments) is None
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,9 @@ def test_arguments_that_fit_the_signature_are_accepted(arguments):
     ],
 )
 def test_arguments_of_another_function_do_not_fit(arguments):
-    assert argument_mismatch(STARTER, "f", arguments)
+    assert find_argument_mismatch(STARTER, "f", arguments)
 
 
 @pytest.mark.parametrize("starter", ["", "class Solution {", "def g(a):", "def f(*args):"])
 def test_starter_code_without_a_signature_accepts_everything(starter):
-    assert argument_mismatch(starter, "f", ["7"]) is None
+    assert find_argument_mismatch(starter, "f", ["7"]) is None

@@ -1,7 +1,7 @@
 import pytest
 
 from curate.problem import Problem
-from curate.reading.solutions import candidate_solutions, guess_language, parse_solution
+from curate.reading.solutions import guess_language, parse_solution, select_candidates
 from sandbox import Program, Suite
 
 CPP = "#include <cstdio>\nint main() { return 0; }"
@@ -61,14 +61,14 @@ def test_the_stated_language_is_believed_unless_it_is_python(text, stated, name)
 
 def test_candidates_are_distinct_and_the_shortest_comes_first():
     solutions = map(Program, ("print(22)", "print(1)", "print(22)", " "))
-    assert candidate_solutions(problem(*solutions), PYTHON) == [Program("print(1)"), Program("print(22)")]
+    assert select_candidates(problem(*solutions), PYTHON) == [Program("print(1)"), Program("print(22)")]
 
 
 def test_only_languages_that_were_chosen_are_candidates_and_python_comes_first():
     solutions = [Program("int main() {}", "cpp"), Program("print(1)  # one"), Program("fn main() {}", "rust")]
-    assert candidate_solutions(problem(*solutions), PYTHON) == [solutions[1]]
-    assert candidate_solutions(problem(*solutions), ("cpp", "python")) == [solutions[1], solutions[0]]
+    assert select_candidates(problem(*solutions), PYTHON) == [solutions[1]]
+    assert select_candidates(problem(*solutions), ("cpp", "python")) == [solutions[1], solutions[0]]
 
 
 def test_cpp_functions_cannot_be_called():
-    assert candidate_solutions(problem(Program("int f() {}", "cpp"), entry_point="f"), ("python", "cpp")) == []
+    assert select_candidates(problem(Program("int f() {}", "cpp"), entry_point="f"), ("python", "cpp")) == []

@@ -1,6 +1,6 @@
 import pytest
 
-from curate.reading.stated_limits import limits
+from curate.reading.stated_limits import derive_limits
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from curate.reading.stated_limits import limits
     ],
 )
 def test_wall_seconds_follow_the_stated_time(stated, wall_seconds):
-    assert limits(stated, None).wall_seconds == wall_seconds
+    assert derive_limits(stated, None).wall_seconds == wall_seconds
 
 
 @pytest.mark.parametrize(
@@ -29,4 +29,4 @@ def test_wall_seconds_follow_the_stated_time(stated, wall_seconds):
     ],
 )
 def test_memory_follows_the_stated_memory(stated, memory_mb):
-    assert limits(None, stated).memory_mb == memory_mb
+    assert derive_limits(None, stated).memory_mb == memory_mb

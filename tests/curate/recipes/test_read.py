@@ -2,7 +2,7 @@ import pytest
 
 from curate.errors import CurateError
 from curate.recipe import EvaluationSetConfig, from_table, to_table
-from curate.recipes.reader import bundled_recipes, read_recipe, recipe_text
+from curate.recipes.reader import list_bundled_recipes, read_recipe, read_recipe_text
 
 SOURCE = '[[sources]]\nname = "taco"\nlocation = "raw/taco"\n'
 WHOLE = (
@@ -49,7 +49,7 @@ def test_a_recipe_may_begin_with_a_byte_order_mark(tmp_path):
     path = tmp_path / "recipe.toml"
     path.write_text(SOURCE, encoding="utf-8-sig")
     assert [source.name for source in read_recipe(str(path)).sources] == ["taco"]
-    assert recipe_text(str(path)) == SOURCE
+    assert read_recipe_text(str(path)) == SOURCE
 
 
 @pytest.mark.parametrize(
@@ -108,12 +108,12 @@ def test_an_evaluation_set_has_the_grammar_of_the_option():
         assert EvaluationSetConfig.parse(argument).argument == argument
 
 
-@pytest.mark.parametrize("name", bundled_recipes())
+@pytest.mark.parametrize("name", list_bundled_recipes())
 def test_a_shipped_recipe_can_be_read_and_says_where_its_numbers_come_from(name):
     recipe = read_recipe(name)
     assert from_table(to_table(recipe)) == recipe
     assert recipe.exports
-    assert "curate" in recipe_text(name)
+    assert "curate" in read_recipe_text(name)
 
 
 def test_the_shipped_recipes_have_the_published_numbers():

@@ -2,7 +2,7 @@ import tomllib
 
 import pytest
 
-from curate.recipes.toml_writer import to_toml, toml_value
+from curate.recipes.toml_writer import format_toml_value, to_toml
 
 TABLES = [
     {},
@@ -21,5 +21,5 @@ def test_what_is_written_is_what_tomllib_reads(table):
 
 def test_a_value_is_written_on_one_line_without_keys_that_are_none():
     value = {"a b": 'q"uo\\te\n', "c": (1, 2.5e-7, True), "d": {"e": None, "f": "ü\x7f"}}
-    (line,) = f"x = {toml_value(value)}".splitlines()
+    (line,) = f"x = {format_toml_value(value)}".splitlines()
     assert tomllib.loads(line) == {"x": {**value, "c": [1, 2.5e-7, True], "d": {"f": "ü\x7f"}}}

@@ -3,7 +3,7 @@ from source_rows import SUM, SUM_TESTS, codecontests_row, words, write_parquet
 
 from curate.ingestion import image
 from curate.problem import Problem, Rejection
-from curate.reading.solutions import candidate_solutions
+from curate.reading.solutions import select_candidates
 from curate.reading.tables import locate
 from curate.sources.codecontests import read
 from sandbox import Case, Program
@@ -34,7 +34,7 @@ def test_numbers_are_translated_to_languages(tmp_path):
     solutions = {"language": [0, 1, 2, 3, 4], "solution": sources}
     (problem,) = read_rows(tmp_path, codecontests_row("a", "s", solutions=solutions))
     assert [solution.language for solution in problem.solutions] == ["unknown", "python2", "cpp", "python", "java"]
-    assert candidate_solutions(problem, ("python",)) == [Program(SUM)]
+    assert select_candidates(problem, ("python",)) == [Program(SUM)]
 
 
 def test_limits_are_read_from_numbers(tmp_path):

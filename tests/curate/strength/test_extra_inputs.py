@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from curate.strength.extra_inputs import extra_inputs
+from curate.strength.extra_inputs import generate_extra_inputs
 from sandbox import Case, Suite
 
 LISTS = ["4\n10 90 -3 40\nabc x\n", "2\n7 30\nqq yy\n", "3\n50 60 70\nab cd\n"]
@@ -17,12 +17,12 @@ def suite(inputs, entry_point=None):
 
 @pytest.fixture(scope="module")
 def of_lists():
-    return extra_inputs(suite(LISTS), seed=0, max_count=200)
+    return generate_extra_inputs(suite(LISTS), seed=0, max_count=200)
 
 
 @pytest.fixture(scope="module")
 def of_calls():
-    return [json.loads(text) for text in extra_inputs(suite(CALLS, "f"), seed=0, max_count=200)]
+    return [json.loads(text) for text in generate_extra_inputs(suite(CALLS, "f"), seed=0, max_count=200)]
 
 
 def test_there_are_as_many_lines_and_words_as_before(of_lists):
@@ -40,7 +40,7 @@ def test_numbers_stay_between_the_smallest_and_the_largest_of_their_line(of_list
 
 
 def test_tests_without_variety_still_give_other_inputs():
-    inputs = extra_inputs(suite(["3\n70 70 70\n"]), seed=0)
+    inputs = generate_extra_inputs(suite(["3\n70 70 70\n"]), seed=0)
     assert len({word for text in inputs for word in text.split()[1:]}) > 10
     assert all(1 <= int(word) <= 70 for text in inputs for word in text.split())
 
@@ -54,7 +54,7 @@ def test_words_keep_their_letters(of_lists):
 
 
 def test_a_row_of_zeros_and_ones_keeps_only_zeros_and_ones():
-    inputs = extra_inputs(suite(["11001\n", "00110\n"]), seed=0)
+    inputs = generate_extra_inputs(suite(["11001\n", "00110\n"]), seed=0)
     assert inputs
     assert {letter for text in inputs for letter in text.strip()} == {"0", "1"}
 
@@ -73,12 +73,12 @@ def test_no_input_repeats_that_of_a_test_or_another_one(of_lists):
 
 
 def test_the_same_tests_and_seed_give_the_same_inputs():
-    assert extra_inputs(suite(LISTS), seed=0) == extra_inputs(suite(LISTS), seed=0)
-    assert extra_inputs(suite(LISTS), seed=0) != extra_inputs(suite(LISTS), seed=1)
+    assert generate_extra_inputs(suite(LISTS), seed=0) == generate_extra_inputs(suite(LISTS), seed=0)
+    assert generate_extra_inputs(suite(LISTS), seed=0) != generate_extra_inputs(suite(LISTS), seed=1)
 
 
 def test_there_are_no_more_inputs_than_requested():
-    assert len(extra_inputs(suite(LISTS), seed=0, max_count=7)) == 7
+    assert len(generate_extra_inputs(suite(LISTS), seed=0, max_count=7)) == 7
 
 
 @pytest.mark.parametrize(
@@ -93,10 +93,10 @@ def test_there_are_no_more_inputs_than_requested():
     ],
 )
 def test_inputs_that_cannot_be_changed_give_no_extra_inputs(inputs, entry_point):
-    assert extra_inputs(suite(inputs, entry_point), seed=0) == []
+    assert generate_extra_inputs(suite(inputs, entry_point), seed=0) == []
 
 
 def test_a_word_that_a_change_has_made_a_number_may_change_again():
     """`a2` can become `22`, and no line of the tests has numbers from which a range could come."""
     for seed in range(20):
-        assert "a2\n" not in extra_inputs(suite(["a2\n"]), seed=seed)
+        assert "a2\n" not in generate_extra_inputs(suite(["a2\n"]), seed=seed)

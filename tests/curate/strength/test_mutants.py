@@ -6,7 +6,7 @@ import pytest
 from source_rows import SUM, SUM_TESTS
 
 from curate.strength import mistakes
-from curate.strength.mutants import mutable_nodes, mutants
+from curate.strength.mutants import find_mutable_nodes, generate_mutants
 from sandbox import Case, Program, Suite, Verdict
 
 SUITE = Suite([Case(i, o) for i, o in SUM_TESTS])
@@ -39,7 +39,7 @@ def instead(kind, source):
     """Return the programs that a kind of mistake produces, one for each replacement."""
     tree = ast.parse(source)
     programs = []
-    for place in mutable_nodes(tree, ()):
+    for place in find_mutable_nodes(tree, ()):
         for node in getattr(mistakes, kind)(place.node):
             programs.append(place.unparse_with(node, tree))
     assert ast.unparse(tree) == ast.unparse(ast.parse(source))
@@ -91,14 +91,14 @@ def test_each_kind_of_mistake_changes_a_program_as_expected(kind, source, expect
 
 
 def test_every_mutant_is_another_program_that_parses():
-    sources = [mutant.source for mutant in mutants(REFERENCE, SUITE, n_shown_cases=0, seed=0)]
+    sources = [mutant.source for mutant in generate_mutants(REFERENCE, SUITE, n_shown_cases=0, seed=0)]
     shapes = {ast.dump(ast.parse(source)) for source in sources}
     assert len(shapes) == len(sources) == 24
     assert ast.dump(ast.parse(REFERENCE)) not in shapes
 
 
 def test_mutants_are_bounded_and_of_all_kinds():
-    chosen = mutants(REFERENCE, SUITE, n_shown_cases=0, seed=0, max_count=12)
+    chosen = generate_mutants(REFERENCE, SUITE, n_shown_cases=0, seed=0, max_count=12)
     assert len(chosen) == 12
     possible = "hard_coded off_by_one comparison dropped_branch swapped_operator constant early_return"
     assert {mutant.kind for mutant in chosen} == set(possible.split())
@@ -106,7 +106,7 @@ def test_mutants_are_bounded_and_of_all_kinds():
 
 def test_the_seed_determines_the_choice():
     def chosen(seed):
-        return mutants(REFERENCE, SUITE, n_shown_cases=0, seed=seed)
+        return generate_mutants(REFERENCE, SUITE, n_shown_cases=0, seed=seed)
 
     assert chosen(0) == chosen(0)
     assert chosen(0) != chosen(1)
@@ -114,7 +114,9 @@ def test_the_seed_determines_the_choice():
 
 def test_code_without_effect_is_not_changed():
     sources = [
-        m.source for m in mutants(REFERENCE, SUITE, n_shown_cases=0, seed=0, max_count=1000) if m.kind != "hard_coded"
+        m.source
+        for m in generate_mutants(REFERENCE, SUITE, n_shown_cases=0, seed=0, max_count=1000)
+        if m.kind != "hard_coded"
     ]
     unchanged = [
         "from math import gcd",
@@ -129,11 +131,13 @@ def test_code_without_effect_is_not_changed():
 
 @pytest.mark.parametrize("text", ["print 'a'", "x = (", "x = " + "(" * 5000 + ")" * 5000, "a\0", "x = 1" + "+1" * 5000])
 def test_a_text_that_is_not_a_program_has_no_mutants(text):
-    assert mutants(text, SUITE, n_shown_cases=0, seed=0) == []
+    assert generate_mutants(text, SUITE, n_shown_cases=0, seed=0) == []
 
 
 def hard_coded(suite, shown):
-    return [Program(m.source) for m in mutants(SUM, suite, n_shown_cases=shown, seed=0) if m.kind == "hard_coded"]
+    return [
+        Program(m.source) for m in generate_mutants(SUM, suite, n_shown_cases=shown, seed=0) if m.kind == "hard_coded"
+    ]
 
 
 def test_a_hard_coded_program_knows_the_shown_cases_and_the_usual_answer(box):
@@ -156,6 +160,6 @@ def test_a_hard_coded_function_answers_calls(box):
 
 def test_a_mutant_differs_only_by_its_mistake(box):
     suite = Suite([Case("1 2\n", "3\n"), Case("0 0\n", "0\n")])
-    mutated = mutants("a, b = map(int, input().split())\nprint(a + b)", suite, n_shown_cases=0, seed=0)
+    mutated = generate_mutants("a, b = map(int, input().split())\nprint(a + b)", suite, n_shown_cases=0, seed=0)
     (minus,) = [Program(mutant.source) for mutant in mutated if mutant.kind == "swapped_operator"]
     assert [c.verdict for c in box.judge(minus, suite, run_all=True).cases] == [Verdict.WRONG_ANSWER, Verdict.ACCEPTED]

@@ -3,9 +3,9 @@
 from curate.judging import MeteredSandbox, collect_outputs
 from curate.problem import Problem
 from curate.reading.dialects.literals import parse_call
-from curate.strength.extra_inputs import extra_inputs
+from curate.strength.extra_inputs import generate_extra_inputs
 from curate.strength.measurement import measure
-from curate.strength.mutants import mutants
+from curate.strength.mutants import generate_mutants
 from sandbox import Assertions, Case, Program, Suite, Verdict
 
 BIGGEST = """
@@ -35,7 +35,9 @@ def test_strength_is_measured_and_holes_are_calls(box):
 
 
 def test_a_program_with_hard_coded_answers_passes_the_tests_that_it_knows(box):
-    usual, table = (m.source for m in mutants(BIGGEST, SUITE, n_shown_cases=2, seed=0) if m.kind == "hard_coded")
+    usual, table = (
+        m.source for m in generate_mutants(BIGGEST, SUITE, n_shown_cases=2, seed=0) if m.kind == "hard_coded"
+    )
     verdicts = [case.verdict for case in box.judge(Program(table), SUITE, run_all=True).cases]
     assert verdicts[:2] == [Verdict.ACCEPTED] * 2
     assert Verdict.WRONG_ANSWER in verdicts
@@ -43,14 +45,16 @@ def test_a_program_with_hard_coded_answers_passes_the_tests_that_it_knows(box):
 
 
 def test_all_kinds_of_mistakes_are_made_in_what_the_tests_use():
-    kinds = {mutant.kind for mutant in mutants(BIGGEST, SUITE, n_shown_cases=0, seed=0)}
+    kinds = {mutant.kind for mutant in generate_mutants(BIGGEST, SUITE, n_shown_cases=0, seed=0)}
     assert {"hard_coded", "comparison", "off_by_one"} <= kinds
 
 
 def test_extra_calls_keep_functions_names_of_arguments_and_types():
-    inputs = extra_inputs(Suite([*CASES, Case("assert Solution()", "")], assertions=SUITE.assertions), seed=0)
+    inputs = generate_extra_inputs(Suite([*CASES, Case("assert Solution()", "")], assertions=SUITE.assertions), seed=0)
     assert len(inputs) > 10
-    assert inputs == extra_inputs(Suite([*CASES, Case("assert Solution()", "")], assertions=SUITE.assertions), seed=0)
+    assert inputs == generate_extra_inputs(
+        Suite([*CASES, Case("assert Solution()", "")], assertions=SUITE.assertions), seed=0
+    )
     for call in map(parse_call, inputs):
         assert call.function == "Solution().best"
         assert set(call.arguments) <= {0, "least"}

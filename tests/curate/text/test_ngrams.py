@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from curate.text.ngrams import hash_ngrams, hash_words, normalize, word_spans, words
+from curate.text.ngrams import find_word_spans, hash_ngrams, hash_words, normalize, split_words
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
@@ -18,7 +18,7 @@ def by_text(batch):
 
 
 def test_words_are_letters_digits_and_underscores_without_case():
-    assert words("Let N_1 be\tsmall: 10^9+7.") == ["let", "n_1", "be", "small", "10", "9", "7"]
+    assert split_words("Let N_1 be\tsmall: 10^9+7.") == ["let", "n_1", "be", "small", "10", "9", "7"]
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_words_are_letters_digits_and_underscores_without_case():
     ],
 )
 def test_spellings_of_one_text_have_the_same_words(text, same):
-    assert words(text) == words(same)
+    assert split_words(text) == split_words(same)
     one, other = by_text(hash_words([text, same]))
     assert one == other
 
@@ -45,7 +45,7 @@ def test_the_hash_of_a_word_does_not_depend_on_its_neighbours(texts):
     assert together == [by_text(hash_words([text]))[0] for text in texts]
     numbers = {}
     for text, found in zip(texts, together, strict=True):
-        for word, number in zip(words(text), found, strict=True):
+        for word, number in zip(split_words(text), found, strict=True):
             assert numbers.setdefault(word, number) == number
     assert len(set(numbers.values())) == len(numbers)
 
@@ -74,8 +74,8 @@ def test_no_run_reaches_from_one_text_into_the_next(texts, length):
 @example("İ ﬁ ²x \u0345")
 def test_located_words_are_the_words_at_their_stated_places(text):
     composed = unicodedata.normalize("NFKC", text)
-    places = word_spans(text)
-    assert [word for word, _, _ in places] == words(text)
+    places = find_word_spans(text)
+    assert [word for word, _, _ in places] == split_words(text)
     for word, begin, end in places:
         assert word in composed[begin:end].casefold()
 
@@ -87,5 +87,5 @@ def test_one_long_word_costs_no_more_than_its_length():
 
 def test_ascii_is_already_in_normal_form():
     assert normalize("A b") == "a b" == unicodedata.normalize("NFKC", "A b").casefold()
-    assert re.findall(r"\w+", "".join(map(chr, range(128))).lower()) == words("".join(map(chr, range(128))))
+    assert re.findall(r"\w+", "".join(map(chr, range(128))).lower()) == split_words("".join(map(chr, range(128))))
     assert hash_words([]).offsets.dtype == np.int64

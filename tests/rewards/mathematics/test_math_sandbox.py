@@ -140,7 +140,7 @@ print(done)
 def test_an_answer_that_runs_as_code_reaches_nothing_and_changes_no_other_comparison(reward, monkeypatch):
     monkeypatch.setenv("CURATE_TOKEN", "secret")
     assert score(reward, "2", "2").value == 1.0
-    box = mathematics._shared_box(1)
+    box = mathematics._get_shared_box(1)
     assert box.run(Program(TAKEN_OVER)).text.strip() == "[]"
     assert score(reward, "3", "2").value == 0.0
 

@@ -28,10 +28,10 @@ from typing import Any
 from curate.errors import CurateError
 from curate.prompt import Chat, PromptFormat
 from curate.reading.dialects import assertions
-from curate.reading.dialects.dependencies import defined_classes, defined_names
+from curate.reading.dialects.dependencies import find_defined_classes, find_defined_names
 from curate.reading.tables import Row, TableFiles, validate_options
 from curate.reading.values import ParseError, allow_long_integers, optional_text, parse_text_list
-from curate.sources.humaneval import function_preamble
+from curate.sources.humaneval import extract_preamble
 from sandbox import Limits, Suite
 from train.evaluation.judges.call_judge import CALL_SECONDS, CallJudge
 from train.evaluation.judges.call_run import Reference
@@ -64,7 +64,7 @@ def _read_humaneval(table: TableFiles, options: SuiteOptions) -> Iterator[Exerci
     for row in valid_rows(table, _HUMANEVAL, ()):
         id, start, name, test = (str(row[column]) for column in _HUMANEVAL)
         try:
-            tests = assertions.read(test, name, given_code=function_preamble(start, name)).suite(_LIMITS)
+            tests = assertions.read(test, name, given_code=extract_preamble(start, name)).to_suite(_LIMITS)
         except ParseError as error:
             raise unreadable(table, id, error) from None
         chat = _completion_chat(options.prompt, start, name)
@@ -106,8 +106,8 @@ def _mbpp_exercise(id: str, row: Row, options: SuiteOptions) -> Exercise:
     listed = parse_text_list(row["test_list"], "test_list")
     setup = [optional_text(row["test_setup_code"]), *parse_text_list(row["test_imports"], "test_imports")]
     tests = assertions.read(
-        listed, setup="\n".join(setup), defined_names=defined_names(code), classes=defined_classes(code)
-    ).suite(_LIMITS)
+        listed, setup="\n".join(setup), defined_names=find_defined_names(code), classes=find_defined_classes(code)
+    ).to_suite(_LIMITS)
     task, shown = (optional_text(row["text"]) or optional_text(row["prompt"])).strip(), "\n".join(listed)
     chat = options.prompt.chat(f"{task}\n\nThese are its tests:\n\n```python\n{shown}\n```", "", tests)
     return options.make_exercise(id, _mbpp_statement("\n".join([task, *listed[:1]])), chat, options.suite_judge(tests))
@@ -216,7 +216,7 @@ def _read_humaneval_plus(table: TableFiles, options: SuiteOptions) -> Iterator[E
         id, start, name, solution = (str(row[column]) for column in _HUMANEVAL_PLUS)
         try:
             tests = _own_tests(row) if _is_own_form(row, "HumanEval/") else _hub_tests(str(row["test"]))[0]
-            preamble = function_preamble(start, name) if with_prompt else ""
+            preamble = extract_preamble(start, name) if with_prompt else ""
         except ParseError as error:
             raise unreadable(table, id, error) from None
         judge = tests.judge(start + solution, name, options, preamble=preamble, prompt=start)

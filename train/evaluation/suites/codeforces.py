@@ -34,7 +34,7 @@ from curate.errors import CurateError
 from curate.reading.tables import Row, TableFiles, UnreadableRow, read_rows, validate_options
 from curate.reading.values import (
     ParseError,
-    distinct_cases,
+    deduplicate_cases,
     join_lines,
     optional_text,
     parse_json_or_literal,
@@ -251,7 +251,7 @@ def _examples(encoded: object) -> tuple[Case, ...]:
     tests = parse_json_or_literal(encoded, "tests") if isinstance(encoded, str) else encoded
     if not isinstance(tests, list) or not tests:
         raise ParseError("it has no tests")
-    return distinct_cases([_case(*_pair(test)) for test in tests])
+    return deduplicate_cases([_case(*_pair(test)) for test in tests])
 
 
 def _pair(test: Any) -> tuple[object, object]:
@@ -331,7 +331,7 @@ def _open_r1_problem(row: Row, keys: Keys, day: date | None, folder: Path | None
         keys=keys,
         name=id,
         statement=_statement(row, Input="input_format", Output="output_format", Examples=examples, Note="note"),
-        cases=distinct_cases(tests),
+        cases=deduplicate_cases(tests),
         tests_source=OFFICIAL if is_complete else GENERATED,
         checker=optional_text(row["generated_checker"]),
         wall_seconds=float(row["time_limit"] or 0),
