@@ -1,4 +1,4 @@
-"""The hook that writes into wheels and source distributions from which commit they are built."""
+"""A build hook that records the git commit in wheels and source distributions."""
 
 import subprocess
 import tempfile
@@ -11,7 +11,7 @@ COMMIT = "curate/commit.txt"  # `curate --version` reads it
 
 
 class CommitHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Adds `COMMIT` if git knows the commit of the tree. That of a source distribution has the file already."""
+    """A hook that adds the file `COMMIT` if the tree is a git checkout; a source distribution already has the file."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         self._folder = tempfile.TemporaryDirectory()

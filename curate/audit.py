@@ -1,7 +1,6 @@
-"""Audits for `curate verify --run`, which judge references of a dataset, or solutions of a source, on their tests.
+"""Audits for `curate verify --run`: judge the references of a dataset, or the solutions of a source, on their tests.
 
-Verdicts on references are journaled, so a killed audit resumes. An audit of raw data builds a dataset from a sample,
-which has the build's report and evidence. The result is also written as audit.json and audit.md.
+A journal of verdicts lets a killed audit resume. An audit of raw data builds a dataset from a sample of the rows.
 """
 
 import hashlib
@@ -31,7 +30,7 @@ from curate.reading.values import shorten
 from curate.text.document import Block, Section, Table, Text, render_markdown, render_terminal
 from sandbox import Judgement, SandboxOptions, Verdict
 
-FEW_TESTS = 5  # DeepCoder's rule: a problem with fewer tests accepts programs that print memorized outputs
+FEW_TESTS = 5  # DeepCoder's minimum: fewer tests accept programs that print memorized outputs
 JOURNAL, JSON, MARKDOWN = "judgements.jsonl", "audit.json", "audit.md"
 _MAX_ON_TERMINAL = 10  # failures
 _MAX_IN_MARKDOWN = 200  # failures; audit.json has all
@@ -43,7 +42,7 @@ _COUNTS = f"""
 
 @dataclass(frozen=True, slots=True)
 class AuditFailure:
-    """A row whose reference does not pass its tests. cause: the machine-readable reason; detail: for people."""
+    """A row whose reference fails its tests. cause: machine-readable reason; detail: text for people"""
 
     id: str
     cause: str
@@ -56,17 +55,18 @@ class DatasetAudit:
 
     subject            the dataset or the source, as the user named it
     content_hash       of the audited dataset; for a source, of the dataset built from the sample
-    sample_size, seed  number of rows to judge, None for all, and the seed of their choice and of the programs
-    n_rows             rows that were considered: those of the dataset, or those of the sample of a source
+    sample_size        number of rows to judge; None for all
+    seed               seed of the sample and of the programs' random numbers
+    n_rows             rows of the dataset, or of the sample of a source
     not_judged         rows without a judgement, by reason
-    n_judged           rows whose reference, or whose solutions, were executed
-    n_passed           of these, rows for which a program passed all tests
+    n_judged           rows with an executed reference or solution
+    n_passed           of these, rows with a program that passed all tests
     failures_by_cause  the others by cause
     n_suspects         rows whose tests may have several right answers
     n_few_tests        rows with fewer than FEW_TESTS tests
     n_duplicates       near-duplicates; None if rows were not compared
-    faults             discrepancies between the dataset and its manifest
-    failures           the rows for which no program passed
+    faults             differences between the dataset and its manifest
+    failures           the rows without a program that passed
     """
 
     subject: str
@@ -86,7 +86,7 @@ class DatasetAudit:
 
     @property
     def ok(self) -> bool:
-        """True if there are neither faults nor failures."""
+        """True without faults and failures."""
         return not self.faults and not self.failures
 
 
@@ -101,12 +101,12 @@ def write(audit: DatasetAudit, folder: Path) -> None:
 
 
 def format_lines(audit: DatasetAudit) -> Iterator[str]:
-    """Yield the figures, the faults and some of the failures."""
+    """Format the counts, the faults and some of the failures for a terminal."""
     return render_terminal(_sections(audit, _MAX_ON_TERMINAL))
 
 
 def _sections(audit: DatasetAudit, max_failures: int) -> Iterator[Section]:
-    figures = [
+    counts = [
         ("rows", audit.n_rows),
         *((f"  not judged: {reason}", n) for reason, n in audit.not_judged.items()),
         ("  judged", audit.n_judged),
@@ -116,8 +116,8 @@ def _sections(audit: DatasetAudit, max_failures: int) -> Iterator[Section]:
         (f"  fewer than {FEW_TESTS} tests", audit.n_few_tests),
     ]
     if audit.n_duplicates is not None:
-        figures.append(("  near-duplicates of other rows", audit.n_duplicates))
-    yield Section("Result", [Table(["", "rows"], figures)])
+        counts.append(("  near-duplicates of other rows", audit.n_duplicates))
+    yield Section("Result", [Table(["", "rows"], counts)])
     if audit.faults:
         yield Section("Differences from the manifest", list(map(Text, audit.faults)))
     if audit.failures:
@@ -131,11 +131,7 @@ def _sections(audit: DatasetAudit, max_failures: int) -> Iterator[Section]:
 
 @dataclass(frozen=True, slots=True)
 class _JournalEntry:
-    """A line of the journal.
-
-    cause   machine-readable reason of the failure; None if it passed
-    detail  the test on which it failed, for people
-    """
+    """The judgement of one reference. cause: of its failure, None if it passed; detail: the failed test, for people"""
 
     cause: str | None
     detail: str
@@ -155,12 +151,12 @@ def audit_dataset(
 
     folder   the dataset
     out      folder of the journal of judgements
-    sample   number of references to judge, which the seed chooses; None: all
-    seed     also the seed of the programs' random numbers
-    sandbox  where programs run
-    subject  name of the dataset in the result; default: its folder
+    sample   number of references to judge; None: all
+    seed     seed of the sample and of the programs' random numbers
+    sandbox  options of the sandbox that executes the references
+    subject  name of the dataset in the result; empty for its folder
 
-    Raises CurateError if rows cannot be read, or if the sandbox fails repeatedly.
+    Raises CurateError if a row is unreadable or the sandbox fails repeatedly.
     """
     dataset = Dataset.open(folder)
     integrity = check_integrity(dataset, read_rows=True, progress=progress)
@@ -196,7 +192,7 @@ def audit_dataset(
 
 
 def _sample(ids: Mapping[int, str], n: int, seed: int) -> list[int]:
-    """Return the positions of n rows, chosen by the seed."""
+    """Choose n rows by the seed, and return their positions."""
     return sorted(heapq.nsmallest(n, ids, key=lambda position: sample_sort_key(seed, ids[position])))
 
 
@@ -208,13 +204,13 @@ def _judge_all(
     seed: int,
     progress: Progress,
 ) -> list[AuditFailure]:
-    """Return the failures of the references of these rows, in order. Only those without a judgement are executed."""
+    """Judge the references without a journal entry, and return all failures in the order of the rows."""
     keys: dict[str, str] = {}
 
-    def missing() -> Iterator[Problem]:
+    def load_unjudged() -> Iterator[Problem]:
         for position in positions:
             problem = dataset.load(position)
-            keys[problem.id] = _key(problem, seed)
+            keys[problem.id] = _compute_key(problem, seed)
             if keys[problem.id] not in journal:
                 yield problem
 
@@ -224,15 +220,15 @@ def _judge_all(
 
     # A service has one seed for all its clients.
     with options.open(seed=None if options.backend == "http" else seed) as box:
-        judgements = map_with_retries(missing(), judge, box)
+        judgements = map_with_retries(load_unjudged(), judge, box)
         for problem, judgement in with_progress(judgements, "judge references", progress, total=len(positions)):
             journal.add(keys[problem.id], to_json(_journal_entry(judgement)))
     entries = journal.records(keys, partial(from_json, _JournalEntry))
-    return [AuditFailure(id, line.cause, line.detail) for id, line in entries.items() if line.cause is not None]
+    return [AuditFailure(id, entry.cause, entry.detail) for id, entry in entries.items() if entry.cause is not None]
 
 
-def _key(problem: Problem, seed: int) -> str:
-    """Return a digest of everything that a judgement depends on."""
+def _compute_key(problem: Problem, seed: int) -> str:
+    """Return a digest of all inputs of a judgement."""
     assert problem.reference is not None
     content = [problem.reference.source, problem.reference.language, problem.tests.to_json(), seed]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
@@ -260,12 +256,12 @@ def audit_source(
     overwrite: bool = False,
     progress: Progress = no_progress,
 ) -> DatasetAudit:
-    """Execute the solutions of a source's rows, and count the rows for which one passes all tests.
+    """Execute the solutions of a source's rows, and count the rows with a solution that passes all tests.
 
     name, location  the source and its data, as in `curate build-dataset --source NAME=LOCATION`
-    out             folder of the dataset that is built from the rows
-    sample          number of rows, which the seed chooses; None: all
-    sandbox         where programs run
+    out             folder of the dataset built from the rows
+    sample          number of rows to choose by the seed; None: all
+    sandbox         options of the sandbox that executes the solutions
     overwrite       replace another dataset in the folder
 
     Raises CurateError as curate.build does.
@@ -302,7 +298,7 @@ def audit_source(
 
 
 def _counts(dataset: Dataset, failures: Sequence[AuditFailure]) -> dict[str, Any]:
-    """Return the fields of an audit that are counted from its failures and from the rows of a dataset."""
+    """Return the remaining fields of an audit: its failures, and counts of the dataset's rows."""
     columns = ("multi_answer_suspect", "n_tests", "expected_answer")
     (counts,) = query(_COUNTS, rows=read_table(dataset, "data", columns))
     causes = Counter(failure.cause for failure in failures)

@@ -47,10 +47,10 @@ class Address(NamedTuple):
 
 @dataclass(slots=True)
 class BuildOutputs:
-    """The outputs of stages besides the rows of a dataset.
+    """The outputs of stages other than rows.
 
-    tables: rows and columns (type and meaning by name) of further tables, by the name of the table's folder
-    duplicates: the section of the report on removed duplicates
+    tables      rows and columns of further tables, by the name of the table's folder; a column has a type and a meaning
+    duplicates  the report's section on removed duplicates
     """
 
     tables: dict[str, tuple[Iterable[dict[str, Any]], dict[str, tuple[str, str]]]] = field(default_factory=dict)
@@ -62,16 +62,17 @@ class BuildOutputs:
 
 
 class BuildState(Closeable):
-    """A build in progress, passed to its stages in turn. Rows and records are on disk.
+    """A build in progress. Rows and records are on disk.
 
-    folder    the work folder; it is deleted when the build is finished
-    shards    shards that have been read
-    sources   names of the sources, in the order of preference among equally good rows
-    stages    all stages of the build, in order
+    folder        the work folder, deleted at the end of the build
+    shards        the shards, with complete work files
+    files         the open work files, in the same order
+    sources       names of the sources, in the order of preference among equally good rows
+    stages        all stages of the build, in order
     open_sandbox  opens a sandbox with a seed
-    pool      calls functions for several shards
-    resumed   whether an earlier process began the build
-    outputs   results of stages other than rows
+    pool          calls functions for several shards
+    resumed       whether an earlier process began the build
+    outputs       outputs of stages other than rows
     """
 
     def __init__(
@@ -95,13 +96,13 @@ class BuildState(Closeable):
         self._open_sandbox = open_sandbox
         self._pool = pool
         self._resumed = resumed
-        self._levels_file = folder / "levels"  # of all processes of a resumed build
+        self._levels_file = folder / "levels"  # shared by all processes of a resumed build
         self._sandboxes: dict[int, Sandbox] = {}  # by seed
         self._lock = threading.Lock()
-        self._files: list[WorkFile] = []
+        self.files: list[WorkFile] = []
         with ExitStack() as opened:
             for shard in shards:
-                self._files.append(opened.enter_context(WorkFile(shard.work_file)))
+                self.files.append(opened.enter_context(WorkFile(shard.work_file)))
             self._resources = opened.pop_all()
 
     def close(self) -> None:
@@ -110,7 +111,7 @@ class BuildState(Closeable):
             self._sandboxes.popitem()[1].close()
         self._resources.close()
 
-    def sandbox(self, seed: int) -> Sandbox:
+    def get_sandbox(self, seed: int) -> Sandbox:
         """Return a sandbox on the workers of this build. It stays open for later stages with the same seed."""
         with self._lock:
             if seed not in self._sandboxes:
@@ -121,42 +122,39 @@ class BuildState(Closeable):
 
     @property
     def isolation_levels(self) -> tuple[str, ...]:
-        """The levels of isolation of all sandboxes of this build."""
+        """The isolation levels of all sandboxes of this build, sorted."""
         return tuple(sorted(set(self._levels_file.read_text().split()))) if self._levels_file.exists() else ()
 
     def drop_repeated_ids(self) -> None:
-        """Reject rows whose id occurs in an earlier shard; delete them if the source has several rows per problem."""
+        """Reject rows with an id of an earlier shard; delete them if the source has several rows per problem."""
         divided = {source for source, n in Counter(shard.source for shard in self.shards).items() if n > 1}
         indexes = [index for index, shard in enumerate(self.shards) if shard.source in divided]
         repeated_rows: list[Address] = []
-        for _, group in groupby(self._merge(lambda file: file.ids(), indexes), key=lambda entry: entry[0]):
+        for _, group in groupby(self._merge(lambda file: file.iter_ids(), indexes), key=lambda entry: entry[0]):
             repeated_rows += [address for _, address in group][1:]
         for shard, number in repeated_rows:
-            file, rejected = self._files[shard], self._files[shard].rejection(number)
+            file, rejected = self.files[shard], self.files[shard].load_rejection(number)
             if has_repeated_problems(self.shards[shard].source):
                 file.delete_row(number)
             else:
                 file.replace_by_rejection(number, repeated_id_rejection(rejected[1] if rejected else file.load(number)))
 
     def load(self, address: Address) -> BuildRow:
-        """Return a problem, updated by its records, with its rejection if there is one."""
-        return load_row(self._files[address.shard], address.number, self.stages)
+        """Return a problem with the results of its records and its rejection, if any."""
+        return load_row(self.files[address.shard], address.number, self.stages)
 
     def load_original(self, address: Address) -> Problem:
-        """Return a problem as its source has it."""
-        return self._files[address.shard].load(address.number)
+        """Return a problem without the results of its records."""
+        return self.files[address.shard].load(address.number)
 
     def examine(self, stage: ProblemStage[Any]) -> None:
-        """Examine the problems without a record of this stage, and apply each record immediately.
-
-        A stage without problems reports no progress.
-        """
+        """Examine the problems without a record of this stage, and save each record immediately."""
         index = self.stages.index(stage)
         if self._resumed:
-            for file in self._files:
+            for file in self.files:
                 _discard_stale_records(file, self.stages, index)
-        pending = [file.count_pending(index, rejected=stage.includes_rejected) for file in self._files]
-        done = sum(file.count_records(stage.name) for file in self._files)
+        pending = [file.count_pending(index, rejected=stage.includes_rejected) for file in self.files]
+        done = sum(file.count_records(stage.name) for file in self.files)
         total = done + sum(pending)
         if total:
             self.progress(stage.name, done, total)
@@ -168,67 +166,65 @@ class BuildState(Closeable):
                 done += n_examined
                 self.progress(stage.name, done, total)
             return
-        rows = ((address, self.load(address)) for address in self._pending(stage, index))
-        examined = map_with_retries(rows, lambda entry: stage.examine(entry[1], self.sandbox), self.sandbox(stage.seed))
-        for (address, row), record in examined:
-            _store_record(self._files[address.shard], address.number, row, record, self.stages, index)
+        rows = ((address, self.load(address)) for address in self._iter_pending(stage, index))
+        sandbox = self.get_sandbox(stage.seed)
+        for (address, row), record in map_with_retries(
+            rows, lambda entry: stage.examine(entry[1], self.get_sandbox), sandbox
+        ):
+            _store_record(self.files[address.shard], address.number, row, record, self.stages, index)
             done += 1
             self.progress(stage.name, done, total)
 
-    def _pending(self, stage: ProblemStage[Any], index: int) -> Iterator[Address]:
-        """Yield the problems that a stage has to examine, shard by shard, to bound memory."""
-        for shard, file in enumerate(self._files):
-            for number in file.pending(index, rejected=stage.includes_rejected):
+    def _iter_pending(self, stage: ProblemStage[Any], index: int) -> Iterator[Address]:
+        """Yield the problems that a stage must examine, shard by shard, so memory holds the list of one shard."""
+        for shard, file in enumerate(self.files):
+            for number in file.list_pending(index, rejected=stage.includes_rejected):
                 yield Address(shard, number)
 
     def is_problem(self, address: Address) -> bool:
         """Return whether a row is a problem, rather than a rejection by the reader."""
-        return self._files[address.shard].has_problem(address.number)
+        return self.files[address.shard].has_problem(address.number)
 
-    def record(self, stage: ProblemStage[Record], address: Address) -> Record | None:
-        """Return a stage's record of a problem; None if it has not examined the problem."""
-        found = self._files[address.shard].records(address.number).get(stage.name)
+    def load_record(self, stage: ProblemStage[Record], address: Address) -> Record | None:
+        """Return a stage's record of a problem; None if there is none."""
+        found = self.files[address.shard].load_records(address.number).get(stage.name)
         return None if found is None else from_json(stage.record_type, json.loads(found[1]))
 
-    def records(self, stage: ProblemStage[Record]) -> Iterator[Record]:
+    def iter_records(self, stage: ProblemStage[Record]) -> Iterator[Record]:
         """Yield all records of a stage."""
-        for file in self._files:
-            for _, text in file.records_of_stage(stage.name):
+        for file in self.files:
+            for _, text in file.iter_records(stage.name):
                 yield from_json(stage.record_type, json.loads(text))
 
     def reject(self, stage: Stage, rejections: Iterable[tuple[Address, Rejection]]) -> None:
-        """Reject problems that a stage has compared with others."""
+        """Reject problems after a comparison with others."""
         by_shard = sorted(rejections, key=lambda entry: entry[0].shard)
         for shard, group in groupby(by_shard, key=lambda entry: entry[0].shard):
             numbered = [(address.number, rejection) for address, rejection in group]
-            self._files[shard].reject(self.stages.index(stage), numbered)
+            self.files[shard].reject(self.stages.index(stage), numbered)
 
-    def file(self, shard: int) -> WorkFile:
-        """Return the work file of a shard."""
-        return self._files[shard]
-
-    def problems(self, before: Stage | None = None) -> Iterator[Address]:
-        """Yield the problems, sorted by id, that no earlier stage has rejected. before: None for all stages"""
+    def iter_problems(self, before: Stage | None = None) -> Iterator[Address]:
+        """Yield the problems not rejected by stages before this one, sorted by id. before: None for all stages"""
         index = len(self.stages) if before is None else self.stages.index(before)
-        return (address for _, address in self._merge(lambda file: file.remaining_ids(index)))
+        return (address for _, address in self._merge(lambda file: file.iter_remaining_ids(index)))
 
-    def examined(self, stage: ProblemStage[Any]) -> Iterator[Address]:
-        """Yield the kept problems, sorted by id, that a stage has examined."""
-        return (address for _, address in self._merge(lambda file: file.examined(stage.name)))
+    def iter_examined(self, stage: ProblemStage[Any]) -> Iterator[Address]:
+        """Yield the kept problems with a record of this stage, sorted by id."""
+        return (address for _, address in self._merge(lambda file: file.iter_examined_ids(stage.name)))
 
     def count_problems(self) -> int:
-        """Return the number of problems that no stage has rejected."""
-        return sum(file.count("rejected_by IS NULL") for file in self._files)
+        """Return the number of kept problems."""
+        return sum(file.count("rejected_by IS NULL") for file in self.files)
 
-    def rejections(self, by: Stage | None = None) -> Iterator[tuple[Address, Rejection]]:
-        """Yield the rejections in the order of the table `rejected`. by: the stage that rejected; None for all"""
+    def iter_rejections(self, by: Stage | None = None) -> Iterator[tuple[Address, Rejection]]:
+        """Yield rejections in the order of the table `rejected`. by: their stage; None for all"""
         index = None if by is None else self.stages.index(by)
 
         def of_shard(shard: int) -> Iterator[tuple[bytes, Address, Rejection]]:
-            for id, number, rejection in self._files[shard].rejections(index):
+            for id, number, rejection in self.files[shard].iter_rejections(index):
                 yield id, Address(shard, number), rejection
 
-        merged = heapq.merge(*map(of_shard, range(len(self._files))), key=lambda entry: entry[:2])
+        merged = heapq.merge(*map(of_shard, range(len(self.files))), key=lambda entry: entry[:2])
         return ((address, rejection) for _, address, rejection in _sorted_rejections(merged))
 
     def write_tables(self, folder: Path) -> tuple[RowHasher, dict[str, int], dict[str, int]]:
@@ -239,7 +235,7 @@ class BuildState(Closeable):
         kept: Counter[str] = Counter()
         verified: Counter[str] = Counter()
         total = self.count_problems()
-        # Other stages do not change rows, and their evaluation sets are large to pickle.
+        # Other stages do not change rows, and pickling their evaluation sets is slow.
         stages = [stage for stage in self.stages if isinstance(stage, ProblemStage)]
         calls = [(shard, stages) for shard in self.shards]
         for index, (n_kept, n_verified) in self._pool.map(prepare_tables, calls, here=True):
@@ -257,35 +253,35 @@ class BuildState(Closeable):
         write_digests(hasher, folder)
         return hasher, kept, verified
 
-    def counts(
+    def count_rows(
         self, stages: Sequence[str], kept: Mapping[str, int], verified: Mapping[str, int]
     ) -> dict[str, SourceCounts]:
-        """Count the rows of each source by result. The parameters have the same meaning as in source_counts."""
+        """Count the rows of each source by result. The parameters have the same meaning as in count_by_source."""
         read: Counter[str] = Counter()
         rejected: Counter[tuple[str, str, str]] = Counter()
-        for shard, file in zip(self.shards, self._files, strict=True):
+        for shard, file in zip(self.shards, self.files, strict=True):
             read[shard.source] += file.count()
-            for stage, reason, n in file.rejection_counts():
+            for stage, reason, n in file.count_rejections():
                 rejected[shard.source, stage, reason] += n
-        return source_counts(self.sources, read, rejected, kept, verified, stages)
+        return count_by_source(self.sources, read, rejected, kept, verified, stages)
 
     def _merge(
         self, rows: Callable[[WorkFile], Iterator[tuple[bytes, int]]], shards: Sequence[int] | None = None
     ) -> Iterator[tuple[bytes, Address]]:
-        """Merge the rows of shards by id; rows of the same id stay in the order in which they were read."""
+        """Merge the rows of shards by id; rows with the same id keep their reading order."""
 
         def of_shard(shard: int) -> Iterator[tuple[bytes, Address]]:
-            return ((id, Address(shard, number)) for id, number in rows(self._files[shard]))
+            return ((id, Address(shard, number)) for id, number in rows(self.files[shard]))
 
-        return heapq.merge(*map(of_shard, range(len(self._files)) if shards is None else shards))
+        return heapq.merge(*map(of_shard, range(len(self.files)) if shards is None else shards))
 
 
 def examine_shard(shard: Shard, stages: list[Stage], index: int) -> int:
-    """Examine the problems of a shard without a record of a stage that runs no programs; return their number."""
+    """Examine a shard's problems without a record of this stage, which executes no programs; return their number."""
     stage = stages[index]
     assert isinstance(stage, ProblemStage)
     with WorkFile(shard.work_file) as file:
-        pending = sorted(file.pending(index, rejected=stage.includes_rejected))
+        pending = sorted(file.list_pending(index, rejected=stage.includes_rejected))
         for number in pending:
             row = load_row(file, number, stages)
             _store_record(file, number, row, stage.examine(row, _no_sandbox), stages, index)
@@ -295,7 +291,7 @@ def examine_shard(shard: Shard, stages: list[Stage], index: int) -> int:
 def prepare_tables(shard: Shard, stages: Sequence[ProblemStage[Any]]) -> tuple[int, int]:
     """Write the kept and the rejected rows of a shard as parts of two tables.
 
-    stages: the build's stages that examine one problem at a time
+    stages: the build's stages of type ProblemStage
 
     Returns the numbers of kept and of verified rows.
     """
@@ -304,27 +300,27 @@ def prepare_tables(shard: Shard, stages: Sequence[ProblemStage[Any]]) -> tuple[i
 
         def kept() -> Iterator[dict[str, Any]]:
             nonlocal verified
-            for number, encoded, is_examined in file.kept():
+            for number, encoded, is_examined in file.iter_kept():
                 problem = load_row(file, number, stages).problem if is_examined else decode_problem(encoded)
                 verified += problem.verified
                 yield to_row(problem)
 
-        rejections = (rejection for _, _, rejection in _sorted_rejections(file.rejections()))
+        rejections = (rejection for _, _, rejection in _sorted_rejections(file.iter_rejections()))
         write_part(kept(), COLUMNS, shard.folder / KEPT, rewards=True)
         write_part(map(make_rejected_row, rejections), REJECTED_COLUMNS, shard.folder / REJECTED, rewards=False)
         return file.count("rejected_by IS NULL"), verified
 
 
 def load_row(file: WorkFile, number: int, stages: Sequence[Stage]) -> BuildRow:
-    """Return a problem, updated by its records, with its rejection if there is one."""
-    rejected = file.rejection(number)
+    """Return a problem with the results of its records and its rejection, if any."""
+    rejected = file.load_rejection(number)
     return replace(_replay(file, number, stages), rejection=rejected and rejected[1])
 
 
 def _replay(file: WorkFile, number: int, stages: Sequence[Stage]) -> BuildRow:
-    """Return a problem, updated by its records of these stages."""
+    """Return a problem with the results of its records of these stages."""
     row = BuildRow(file.load(number))
-    records = file.records(number)
+    records = file.load_records(number)
     for stage in stages:
         if stage.name in records and isinstance(stage, ProblemStage):
             row = stage.settle(row, from_json(stage.record_type, json.loads(records[stage.name][1])))
@@ -336,7 +332,7 @@ def _store_record(file: WorkFile, number: int, row: BuildRow, record: Any, stage
     assert isinstance(stage, ProblemStage)
     key = stage.key(row) or ""
     settled = stage.settle(row, record)
-    rejection = file.rejection(number)
+    rejection = file.load_rejection(number)
     if settled.rejection != row.rejection:
         rejection = None if settled.rejection is None else (index, settled.rejection)
     file.save_result(
@@ -351,7 +347,7 @@ def _store_record(file: WorkFile, number: int, row: BuildRow, record: Any, stage
 def _discard_stale_records(file: WorkFile, stages: list[Stage], index: int) -> None:
     stage = stages[index]
     assert isinstance(stage, ProblemStage)
-    for number, key in file.keys(stage.name):
+    for number, key in file.list_keys(stage.name):
         if stage.key(_replay(file, number, stages[:index])) != key:
             file.discard_record(number, stage.name, index)
 
@@ -359,7 +355,7 @@ def _discard_stale_records(file: WorkFile, stages: list[Stage], index: int) -> N
 def _sorted_rejections(
     rows: Iterable[tuple[bytes, Ref, Rejection]],
 ) -> Iterator[tuple[bytes, Ref, Rejection]]:
-    """Sort the rejections of rows with the same id. The rows are already sorted by id."""
+    """Sort rejections by id, stage, reason and detail; the input is sorted by id."""
     for _, group in groupby(rows, key=lambda entry: entry[0]):
         yield from sorted(group, key=lambda entry: (entry[2].stage, entry[2].reason, entry[2].detail))
 
@@ -377,7 +373,7 @@ def measure_step(step: str, seconds: dict[str, float]) -> Iterator[None]:
     log.info("%s took %.1f s", step, seconds[step])
 
 
-def source_counts(
+def count_by_source(
     sources: Sequence[str],
     read: Mapping[str, int],
     rejected: Mapping[tuple[str, str, str], int],
@@ -387,9 +383,9 @@ def source_counts(
 ) -> dict[str, SourceCounts]:
     """Count the rows of each source by result.
 
-    read, kept, verified: numbers of rows by source
-    rejected: numbers of rows by source, and by stage and reason of the rejection
-    stages: the names of stages in rejections, in the order in which the stages run
+    read, kept, verified  numbers of rows by source
+    rejected              numbers of rows by source, stage and reason
+    stages                names of stages in rejections, in running order
     """
     by_source: dict[str, dict[str, dict[str, int]]] = {name: {} for name in sources}
     for source, stage, reason in sorted(rejected, key=lambda entry: (stages.index(entry[1]), entry[2])):

@@ -1,9 +1,9 @@
-"""Conditions on the rows of a dataset, as `curate filter --where` takes them: `verified and n_tests >= 8`.
+"""Conditions on the rows of a dataset, for `curate filter --where`, such as `verified and n_tests >= 8`.
 
 A condition is a Boolean expression of SQL. Conditions may come from untrusted recipes, so DuckDB only parses their
-text. The SQL that it runs is generated here, from an allow-list of syntax tree nodes: no subqueries, no other functions
-and no statements. As in SQL, an unknown value is null, and a comparison with null is null. A row fulfils a condition
-only if the condition is true.
+text. It executes SQL generated here from an allow-list of syntax tree nodes: no subqueries, no other functions and no
+statements. As in SQL, an unknown value is null, and a comparison with null is null. A row fulfils a condition only if
+the condition is true.
 """
 
 import json
@@ -28,7 +28,7 @@ Node = dict[str, Any]
 
 
 class ValueType(Enum):
-    """The type of a value, in the words of error messages."""
+    """The type of a value, as named in error messages."""
 
     NUMBER = "a number"
     TEXT = "a text"
@@ -46,13 +46,13 @@ _TYPES = {
     "list<string>": _TEXTS,
     "list<int32>": _NUMBERS,
 }
-# Sources that do not state these leave them empty. An empty date must not count as an early one, so it is null.
+# Columns that are empty if unknown. An empty date must not compare as an early one, so it becomes null.
 _EMPTY_IS_NULL = frozenset({"date", "difficulty", "language", "platform", "title", "url"})
 # Values computed from the column `tests`.
 SUITE_VALUES = {"kind": _TEXT, "checker": _TEXT, "wall_seconds": _NUMBER, "memory_mb": _NUMBER}
 NAMES = sorted([*COLUMNS, *SUITE_VALUES])
 
-# A word: everything between blanks, including those of Unicode.
+# A word is a sequence without blanks, including those of Unicode.
 _WORDS = r"regexp_extract_all({}, '[^\t-\r\x1c-\x20\x{{85}}\p{{Z}}]+')"
 
 
@@ -60,7 +60,7 @@ _WORDS = r"regexp_extract_all({}, '[^\t-\r\x1c-\x20\x{{85}}\p{{Z}}]+')"
 class _Operation:
     """An allowed operation: an SQL template with a placeholder for each argument.
 
-    types: the arguments have one of these types, all of them the same
+    types: allowed types of the arguments, which must all have the same type
     """
 
     types: tuple[ValueType, ...]
@@ -75,7 +75,7 @@ _FUNCTIONS = {
     "matches": _Operation((_TEXT,), 2, _BOOL, "regexp_matches({}, {})"),
     "words": _Operation((_TEXT,), 1, _NUMBER, f"len({_WORDS})::DOUBLE"),
 }
-# Functions whose argument is the name of a model.
+# Functions of the name of a model.
 _MODEL_FUNCTIONS = {"samples": '"samples {}"', "solve_rate": '("correct {0}" / nullif("samples {0}", 0))'}
 _FUNCTION_NAMES = [*_FUNCTIONS, *_MODEL_FUNCTIONS]
 _ARITHMETIC = {
@@ -87,7 +87,7 @@ _ARITHMETIC = {
     "%": "({0} - {1} * floor({0} / nullif({1}, 0)))",
 }
 _ORDER = {"LESSTHAN": "<", "LESSTHANOREQUALTO": "<=", "GREATERTHAN": ">", "GREATERTHANOREQUALTO": ">="}
-# By the type of a node of the syntax tree, or the sign and the number of arguments of an operator.
+# Operations by the type of a syntax tree node, or by the sign and the number of arguments of an operator.
 _OPERATIONS: dict[str | tuple[str, int], _Operation] = {
     **{(sign, 2): _Operation((_NUMBER,), 2, _NUMBER, sql) for sign, sql in _ARITHMETIC.items()},
     ("-", 1): _Operation((_NUMBER,), 1, _NUMBER, "(- {})"),
@@ -103,7 +103,7 @@ _SYNTAX = (
     "a condition has names, numbers, texts, functions, comparisons, arithmetic, in, between, is null, and, or, not"
 )
 _NO_METHODS = f"values have no methods. Functions are {', '.join(_FUNCTION_NAMES)}"
-_LISTS = ("list_value", "row")  # the functions that brackets stand for
+_LISTS = ("list_value", "row")  # functions in the syntax tree for brackets
 _NULL = "nothing equals null. Write `is null` or `is not null`"
 _HINTS = {
     'near "None"': ". Write `is null` or `is not null`",
@@ -124,10 +124,10 @@ _MAX_MEMORY = "2GB"
 class Condition:
     """A condition on a row.
 
-    text: the condition as written
-    sql: the same, as an expression for DuckDB
-    names: names of the values that it uses
-    models: the models whose solve rates it uses
+    text    the condition as written
+    sql     the generated expression for DuckDB
+    names   names of the values that it uses
+    models  models whose solve rates it uses
     """
 
     text: str
@@ -137,26 +137,24 @@ class Condition:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns that a row must have to be examined."""
+        """The columns of the dataset that the condition needs."""
         tests = {"tests"} if self.names & SUITE_VALUES.keys() else set()
         return frozenset({"id", "source"}) | self.names & COLUMNS.keys() | tests
 
 
 def parse(text: str, models: Sequence[str] = ()) -> Condition:
-    """Parse a condition. Raises CurateError, with the position, if it cannot be understood.
-
-    models: the models that were sampled on the dataset
-    """
+    """Parse a condition. models: those sampled on the dataset. Raises CurateError with the position of an error."""
     if not text.strip():
-        raise CurateError("the condition is empty. Give one such as: verified and n_tests >= 8")
+        raise CurateError("the condition is empty. Pass one such as: verified and n_tests >= 8")
     try:
-        node = _syntax_tree(text)
+        node = _parse_condition(text)
         translator = _Translator(text, models)
-        sql = translator.of_type(node, _BOOL)
+        sql = translator.translate(node, _BOOL)
     except _InvalidExpressionError as error:
-        raise CurateError(f"condition {text.strip()[:200]}: {_position(text, error.offset)}: {error}.") from None
+        position = _describe_position(text, error.offset)
+        raise CurateError(f"condition {text.strip()[:200]}: {position}: {error}.") from None
     except (ValueError, RecursionError):
-        raise CurateError(f"condition {text[:200]}: not an expression that can be read.") from None
+        raise CurateError(f"condition {text[:200]}: not a readable expression.") from None
     return Condition(text, sql, frozenset(translator.names), frozenset(translator.models))
 
 
@@ -165,10 +163,10 @@ def evaluate(
 ) -> Iterator[tuple[Any, ...]]:
     """Yield for each row, in order, its id, its source, and whether it fulfils each condition: None if unknown.
 
-    rows: batches with the columns of all conditions
-    counts: how often each model solved each problem
+    rows    batches with the columns of all conditions
+    counts  numbers of judged and of correct samples
 
-    Raises CurateError if a batch cannot be read, or takes more than a minute.
+    Raises CurateError if a batch is unreadable, or takes more than a minute.
     """
     import pyarrow as pa
 
@@ -180,11 +178,11 @@ def evaluate(
     computed |= {f"{what} {model}": pa.float64() for model in models for what in ("samples", "correct")}
     schema = pa.schema([*read, *computed.items()])
 
-    def complete() -> Iterator[pa.RecordBatch]:
+    def add_computed_columns() -> Iterator[pa.RecordBatch]:
         for batch in rows:
             columns: dict[str, Any] = {}
             if of_suites:
-                suites = [_suite_values(Suite.from_json(text)) for text in batch.column("tests").to_pylist()]
+                suites = [_compute_suite_values(Suite.from_json(text)) for text in batch.column("tests").to_pylist()]
                 columns = {name: [values[name] for values in suites] for name in of_suites}
             for model in models:
                 solved = [counts.get((id, model), (0, 0)) for id in batch.column("id").to_pylist()]
@@ -194,7 +192,7 @@ def evaluate(
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     outputs = "".join(f", {condition.sql} AS condition_{number}" for number, condition in enumerate(conditions))
-    reader = pa.RecordBatchReader.from_batches(schema, complete())
+    reader = pa.RecordBatchReader.from_batches(schema, add_computed_columns())
     with connect(threads="1", memory_limit=_MAX_MEMORY) as connection:  # one thread keeps the order of the rows
         results = run(
             connection, f"SELECT id, source{outputs} FROM rows", {"rows": reader}, max_batch_seconds=_MAX_BATCH_SECONDS
@@ -202,28 +200,23 @@ def evaluate(
         yield from (tuple(result.values()) for result in results)
 
 
-def _suite_values(suite: Suite) -> dict[str, Any]:
+def _compute_suite_values(suite: Suite) -> dict[str, Any]:
     kind = "assertions" if suite.assertions is not None else "stdin" if suite.entry_point is None else "function"
-    limits = suite.limits
-    return {
-        "kind": kind,
-        "checker": suite.checker,
-        "wall_seconds": limits.wall_seconds,
-        "memory_mb": limits.memory_mb,
-    }
+    limits = {"wall_seconds": suite.limits.wall_seconds, "memory_mb": suite.limits.memory_mb}
+    return {"kind": kind, "checker": suite.checker, **limits}
 
 
 class _InvalidExpressionError(Exception):
-    """An invalid part of a condition. offset: its position in the statement, in bytes"""
+    """An error in a condition. offset: its position in the statement, in bytes"""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(reason)
         self.offset = offset
 
 
-def _syntax_tree(text: str) -> Node:
-    """Return the syntax tree that DuckDB parses from a condition. Raises an error if the text has any other SQL."""
-    # The closing bracket is on a new line, so no comment in the text can hide it.
+def _parse_condition(text: str) -> Node:
+    """Let DuckDB parse a condition. Raises _InvalidExpressionError for other SQL than one expression."""
+    # The closing bracket is on a new line, so a comment in the text cannot hide it.
     statement = _parse_sql(f"{_PREFIX}{text}\n)")
     selected: list[Node] = statement["node"].pop("select_list", [])
     frame = _parse_sql(f"{_PREFIX}TRUE\n)")
@@ -236,7 +229,7 @@ def _syntax_tree(text: str) -> Node:
 def _parse_sql(sql: str) -> Any:
     if "\0" in sql:
         raise ValueError("a zero byte")
-    ((answer,),) = _parser().execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
+    ((answer,),) = _connect_parser().execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
     parsed = json.loads(answer)
     if parsed["error"]:
         message = parsed["error_message"].partition(". ")[0]
@@ -248,11 +241,11 @@ def _parse_sql(sql: str) -> Any:
 
 
 @cache
-def _parser() -> Any:
+def _connect_parser() -> Any:
     return connect(threads="1", memory_limit="200MB")
 
 
-def _position(text: str, offset: int) -> str:
+def _describe_position(text: str, offset: int) -> str:
     before = text.encode()[: max(offset - len(_PREFIX), 0)].decode(errors="ignore").split("\n")
     n_lines = len(text.strip().splitlines())
     line, column = min(len(before), n_lines), len(before[-1]) + 1
@@ -260,80 +253,80 @@ def _position(text: str, offset: int) -> str:
 
 
 class _Translator:
-    """A translator of the syntax tree of one condition to SQL; collects the names and models that it uses."""
+    """A translator of the syntax tree of one condition to SQL, which also collects its names and models."""
 
     def __init__(self, text: str, models: Sequence[str]) -> None:
         self._source, self._sampled = f"{_PREFIX}{text}".encode(), tuple(models)
         self.names: set[str] = set()
         self.models: set[str] = set()
 
-    def of_type(self, node: Node, *types: ValueType) -> str:
-        """Return the SQL of a part, which must have one of these types."""
-        return self._typed(node, *types)[1]
+    def translate(self, node: Node, *types: ValueType) -> str:
+        """Return the SQL of a node. Raises _InvalidExpressionError unless the node has one of these types."""
+        return self._translate_typed(node, *types)[1]
 
-    def _typed(self, node: Node, *types: ValueType) -> tuple[ValueType, str]:
-        found, sql = self._term(node)
+    def _translate_typed(self, node: Node, *types: ValueType) -> tuple[ValueType, str]:
+        found, sql = self._translate_any(node)
         if found not in types:
             wanted = " or ".join(one.value for one in types)
             raise _error_at(node, f"expected {wanted}, not {found.value}")
         return found, sql
 
-    def _term(self, node: Node) -> tuple[ValueType, str]:
-        """Return the type and the SQL of any allowed part."""
-        if (text := self._text(node)) is not None:
+    def _translate_any(self, node: Node) -> tuple[ValueType, str]:
+        """Return the type and the SQL of a node of any allowed type."""
+        if (text := self._read_text(node)) is not None:
             return _TEXT, _quote(text)
         kind = node["type"]
         if kind == "VALUE_CONSTANT":
-            return _constant(node)
+            return _translate_constant(node)
         if kind == "COLUMN_REF":
-            return self._column(node)
+            return self._translate_column(node)
         if kind == "FUNCTION":
-            return self._function(node)
+            return self._translate_function(node)
         if kind in ("CONJUNCTION_AND", "CONJUNCTION_OR"):
-            parts = [self.of_type(part, _BOOL) for part in node["children"]]
+            parts = [self.translate(part, _BOOL) for part in node["children"]]
             return _BOOL, f"({f' {kind[12:]} '.join(parts)})"
         if kind == "COMPARE_IN":
             item, *others = node["children"]
             if len(others) == 1:
                 raise _error_at(others[0], "one value in brackets is not a list. Write `in [value]`, or no brackets")
-            return self._in_list(item, others)
+            return self._translate_in_list(item, others)
         if kind in ("COMPARE_NOT_DISTINCT_FROM", "COMPARE_DISTINCT_FROM"):
             raise _error_at(node, "only null can stand after `is`")
         if kind not in _OPERATIONS:
             raise _error_at(node, _SYNTAX)
         sides = [node[side] for side in ("left", "right", "input", "lower", "upper") if side in node]
-        return self._apply(_OPERATIONS[kind], sides or node["children"])
+        return self._translate_operation(_OPERATIONS[kind], sides or node["children"])
 
-    def _apply(self, operation: _Operation, arguments: Sequence[Node]) -> tuple[ValueType, str]:
+    def _translate_operation(self, operation: _Operation, arguments: Sequence[Node]) -> tuple[ValueType, str]:
         for argument in arguments:
             self._reject_null(argument)
-        found, first = self._typed(arguments[0], *operation.types)
-        others = [self.of_type(argument, found) for argument in arguments[1:]]
+        found, first = self._translate_typed(arguments[0], *operation.types)
+        others = [self.translate(argument, found) for argument in arguments[1:]]
         return operation.result, operation.sql.format(first, *others)
 
-    def _text(self, node: Node) -> str | None:
-        """Return the value of a text literal, or None: '...', "...", r'...' without escapes, or e'...' with escapes."""
+    def _read_text(self, node: Node) -> str | None:
+        """Return the value of a text literal: '...', "...", r'...' or e'...' with escapes; None for other nodes."""
         begin = self._source[node.get("query_location", 0) :][:1].lower()
         if node["type"] == "OPERATOR_CAST" and node["type_expr"].get("type_name") == "r" and begin in (b"r", b"'"):
-            return self._literal(node["child"])
+            return self._read_literal(node["child"])
         if node["type"] == "COLUMN_REF" and begin == b'"':
             text: str | None = node["column_names"][-1]
         else:
-            text = self._literal(node)
+            text = self._read_literal(node)
         if text is not None and "\\" in text and begin != b"e":
             raise _error_at(
-                node, "a text with a backslash. Write r'...' if it stands for itself, e'...' if it begins an escape"
+                node, "a text with a backslash. Write r'...' for a literal backslash, e'...' for an escape sequence"
             )
         return text
 
     @staticmethod
-    def _literal(node: Node) -> str | None:
+    def _read_literal(node: Node) -> str | None:
         if node["type"] == "VALUE_CONSTANT" and node["literal"]["kind"] == "STRING":
             text: str = node["literal"]["text"]
             return text
         return None
 
-    def _column(self, node: Node) -> tuple[ValueType, str]:
+    def _translate_column(self, node: Node) -> tuple[ValueType, str]:
         self._reject_null(node)
         if len(node["column_names"]) > 1:
             raise _error_at(node, _NO_METHODS)
@@ -341,7 +334,7 @@ class _Translator:
         if name in _FUNCTION_NAMES:
             raise _error_at(node, f"{name} is a function. Write {name}(...)")
         if name not in NAMES:
-            raise _error_at(node, _unknown_name("name", name, NAMES))
+            raise _error_at(node, _describe_unknown_name("name", name, NAMES))
         self.names.add(name)
         if name in SUITE_VALUES:
             return SUITE_VALUES[name], f'"{name}"'
@@ -350,47 +343,47 @@ class _Translator:
         sql = f'"{name}"{casts.get(value_type, "")}'
         return value_type, f"nullif({sql}, '')" if name in _EMPTY_IS_NULL else sql
 
-    def _function(self, node: Node) -> tuple[ValueType, str]:
+    def _translate_function(self, node: Node) -> tuple[ValueType, str]:
         name, arguments = node["function_name"], [argument["expression"] for argument in node["arguments"]]
         begin = node["query_location"]
         if self._source[:begin].endswith(b".") or len(node["qualified_name"]["path"]) > 1:
             raise _error_at(node, _NO_METHODS)
         if node["is_operator"] and (name, len(arguments)) in _OPERATIONS:
-            return self._apply(_OPERATIONS[name, len(arguments)], arguments)
+            return self._translate_operation(_OPERATIONS[name, len(arguments)], arguments)
         is_written = self._source[begin:].lower().startswith(name.encode())
         if name == "contains" and not is_written:  # it is `in`
-            return self._in(*arguments)
+            return self._translate_in(*arguments)
         if name not in _FUNCTION_NAMES or node["is_operator"]:
             if not is_written or node["is_operator"]:
                 raise _error_at(node, "a list can only stand after `in`" if name in _LISTS else _SYNTAX)
-            raise _error_at(node, _unknown_name("function", name, _FUNCTION_NAMES))
+            raise _error_at(node, _describe_unknown_name("function", name, _FUNCTION_NAMES))
         is_plain = not (node["distinct"] or node["filter"] or node["order_bys"]["orders"] or node["export_state"])
         if not is_plain or any(argument["name"] for argument in node["arguments"]):
             raise _error_at(node, f"{name} takes plain arguments")
         if name in _MODEL_FUNCTIONS:
-            return _NUMBER, _MODEL_FUNCTIONS[name].format(self._model(node, arguments).replace('"', '""'))
+            return _NUMBER, _MODEL_FUNCTIONS[name].format(self._read_model(node, arguments).replace('"', '""'))
         n = _FUNCTIONS[name].n_arguments
         if len(arguments) != n:
             raise _error_at(node, f"{name} takes {n} argument{'s' * (n > 1)}, not {len(arguments)}")
         if name == "matches":
             self._check_pattern(arguments[1])
-        return self._apply(_FUNCTIONS[name], arguments)
+        return self._translate_operation(_FUNCTIONS[name], arguments)
 
     def _check_pattern(self, node: Node) -> None:
         import duckdb
 
-        pattern = self._text(node)
+        pattern = self._read_text(node)
         if pattern is None:
             raise _error_at(node, "the pattern must be a text in quotes")
         try:
-            _parser().execute("SELECT regexp_matches('', ?)", [pattern])
+            _connect_parser().execute("SELECT regexp_matches('', ?)", [pattern])
         except duckdb.Error as error:
             reason = str(error).partition(": ")[2].splitlines()[0]
             raise _error_at(node, f"not a regular expression of RE2 ({reason})") from None
 
-    def _model(self, node: Node, arguments: Sequence[Node]) -> str:
+    def _read_model(self, node: Node, arguments: Sequence[Node]) -> str:
         sampled = ", ".join(self._sampled) or "no model"
-        model = self._text(arguments[0]) if len(arguments) == 1 else None
+        model = self._read_text(arguments[0]) if len(arguments) == 1 else None
         if not arguments and len(self._sampled) == 1:
             model = self._sampled[0]
         if model is None:
@@ -401,11 +394,11 @@ class _Translator:
         self.models.add(model)
         return model
 
-    def _in(self, whole: Node, item: Node) -> tuple[ValueType, str]:
+    def _translate_in(self, whole: Node, item: Node) -> tuple[ValueType, str]:
         if whole["type"] == "FUNCTION" and whole["function_name"] in _LISTS:
-            return self._in_list(item, [argument["expression"] for argument in whole["arguments"]])
-        item_type, item_sql = self._typed(item, _TEXT, _NUMBER)
-        found, sql = self._typed(whole, _TEXTS, _NUMBERS, _TEXT)
+            return self._translate_in_list(item, [argument["expression"] for argument in whole["arguments"]])
+        item_type, item_sql = self._translate_typed(item, _TEXT, _NUMBER)
+        found, sql = self._translate_typed(whole, _TEXTS, _NUMBERS, _TEXT)
         wanted = _NUMBER if found is _NUMBERS else _TEXT
         if item_type is not wanted:
             raise _error_at(item, f"expected {wanted.value}, not {item_type.value}")
@@ -413,11 +406,11 @@ class _Translator:
             return _BOOL, f"contains({sql}, {item_sql})"
         return _BOOL, f"if({item_sql} IS NULL, NULL, list_contains({sql}, {item_sql}))"
 
-    def _in_list(self, item: Node, others: Sequence[Node]) -> tuple[ValueType, str]:
+    def _translate_in_list(self, item: Node, others: Sequence[Node]) -> tuple[ValueType, str]:
         for node in others:
             self._reject_null(node)
-        kind, sql = self._typed(item, _TEXT, _NUMBER)
-        values = ", ".join(self.of_type(node, kind) for node in others)
+        kind, sql = self._translate_typed(item, _TEXT, _NUMBER)
+        values = ", ".join(self.translate(node, kind) for node in others)
         return _BOOL, f"({sql} IN ({values}))" if values else "FALSE"
 
     @staticmethod
@@ -427,7 +420,7 @@ class _Translator:
             raise _error_at(node, _NULL)
 
 
-def _constant(node: Node) -> tuple[ValueType, str]:
+def _translate_constant(node: Node) -> tuple[ValueType, str]:
     literal = node["literal"]
     match literal["kind"]:
         case "INTEGER" | "NUMERIC":
@@ -448,6 +441,6 @@ def _error_at(node: Node, reason: str) -> _InvalidExpressionError:
     return _InvalidExpressionError(offset if offset < 2**63 else len(_PREFIX), reason)
 
 
-def _unknown_name(what: str, name: str, known: list[str]) -> str:
+def _describe_unknown_name(what: str, name: str, known: list[str]) -> str:
     close = get_close_matches(name, known, 1)
     return f"unknown {what} {name}.{f' Did you mean {close[0]}?' if close else ''} There are {', '.join(known)}"

@@ -1,8 +1,4 @@
-"""Datasets made from other datasets by removing rows.
-
-Callers decide which rows to remove, which tables to write besides the remaining rows, and what to add to the manifest.
-This module writes every such dataset. Remaining rows are unchanged.
-"""
+"""Datasets made from other datasets by removing rows. The remaining rows are unchanged."""
 
 import hashlib
 import heapq
@@ -36,11 +32,11 @@ _FOREIGN_SOURCE = "dataset"  # the source of all rows of a dataset that curate d
 
 
 def create_step_plan(origin: Manifest, step: str, options: Mapping[str, Any], removed: Iterable[Rejection]) -> Plan:
-    """Return the plan of the dataset that a step makes by removing rows from a dataset that curate built.
+    """Return the plan of a dataset derived from a dataset that curate built.
 
-    step     its name, such as "filter"
-    options  the options of the step
-    removed  the rejections of the rows that the step removes
+    step     name of the step, such as "filter"
+    options  options of the step
+    removed  rejections of the rows that the step removes
     """
     ids = sorted(rejection.id for rejection in removed)
     digest = hashlib.sha256(json.dumps(ids).encode()).hexdigest()
@@ -65,22 +61,21 @@ def derive(
 ) -> Manifest:
     """Write the remaining rows of all inputs into the folder `out`, and return the manifest.
 
-    A finished folder with this plan stays as it is.
+    A finished folder with this plan is unchanged.
 
     removed                      rejections of the rows to remove
     plan                         plan of the new dataset
     tables                       all tables other than `data`, `rejected` and `evidence`
     changes                      changed fields of the manifest of the only input, or of a new manifest
     timer                        name of a duration in the manifest, and its start by time.monotonic()
-    files                        the rows, if curate did not build the dataset; there are no inputs if it has no
-                                 manifest
-    removed_rows_kept_elsewhere  whether the removed rows are in another dataset, or an equal row is kept, so they
-                                 need no evidence
+    files                        the rows, if curate did not build the dataset; without a manifest, `inputs` is empty
+    removed_rows_kept_elsewhere  whether another dataset has the removed rows, or equal rows are kept, so they need no
+                                 evidence
     duplicates                   section of the report; None: that of the only input
-    recipe                       recipe of the new dataset, if one can express how it was made
+    recipe                       recipe of the new dataset; None if no recipe can express its steps
 
-    Rows of inputs that curate built must be sorted by id. Raises CurateError if the rows of an input are not those that
-    its manifest describes: the new manifest would hide the difference.
+    Rows of inputs that curate built must be sorted by id. Raises CurateError if the rows of an input differ from its
+    manifest, because the new manifest would hide the difference.
     """
     finished = output_folder.find_finished_manifest(out, plan, overwrite=overwrite)
     if finished is not None:
@@ -89,7 +84,7 @@ def derive(
         require_intact(dataset.path, advice="Build it again, or download it again.", progress=progress)
     with output_folder.open_work_folder(out, plan, overwrite=overwrite) as work:
         final = work / "final"
-        shutil.rmtree(final, ignore_errors=True)  # an earlier run that was killed may have left an incomplete copy
+        shutil.rmtree(final, ignore_errors=True)  # incomplete copy of a killed run
         hasher, kept, verified = RowHasher(), Counter[str](), Counter[str]()
         before = [dataset.manifest for dataset in inputs]
         if files is None:
@@ -135,13 +130,11 @@ def derive(
 
 
 def find_existing_parent(out: Path) -> Path:
-    """Return `out`, or its nearest existing parent, for unnamed temporary files on the same disk."""
+    """Return `out` or its nearest existing parent, for temporary files in the same file system."""
     return next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.is_dir())
 
 
 def _remaining(inputs: Sequence[Dataset], removed: Mapping[Key, Rejection]) -> Iterator[Row]:
-    """Return the remaining rows, sorted by id."""
-
     def of_input(index: int, dataset: Dataset) -> Iterator[Row]:
         rows = enumerate(dataset.rows("data", list(COLUMNS)))
         return (row for position, row in rows if (index, position) not in removed)
@@ -154,7 +147,7 @@ def _removed_of_input(index: int, removed: Mapping[Key, Rejection]) -> dict[int,
 
 
 def _hash_rows(rows: Iterable[Row], hasher: RowHasher, kept: "Counter[str]", verified: "Counter[str]") -> Iterator[Row]:
-    """Add rows to the hashes, and count all and the verified ones by source."""
+    """Add rows to the hashes, and count rows and verified rows by source."""
     for row in rows:
         kept[row["source"]] += 1
         verified[row["source"]] += row["verified"]
@@ -162,7 +155,10 @@ def _hash_rows(rows: Iterable[Row], hasher: RowHasher, kept: "Counter[str]", ver
 
 
 def _evidence(dataset: Dataset, removed: Mapping[int, Rejection], *, kept_elsewhere: bool) -> Iterator[Row]:
-    """Return the rows of the table `evidence` of an input, and the statements of its removed rows, by position."""
+    """Yield the input's rows of the table `evidence`, and new ones with the statements of its removed rows.
+
+    removed: rejections by position
+    """
     before = dataset.rows(EVIDENCE)
     if kept_elsewhere:
         ids = {rejection.id for rejection in removed.values()}
@@ -180,8 +176,9 @@ def _counts(
 ) -> dict[str, SourceCounts]:
     """Count the rows of each source by result, over all inputs.
 
-    removed: rejections of the rows that are removed now
-    kept, verified: numbers of rows that stay, by source; verified: None if curate did not build the dataset
+    removed   rejections of this derivation
+    kept      numbers of remaining rows by source
+    verified  numbers of verified remaining rows by source; None if curate did not build the dataset
     """
     read: Counter[str] = Counter()
     rejected: dict[str, dict[str, Counter[str]]] = {}

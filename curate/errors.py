@@ -1,10 +1,10 @@
-"""The exceptions of curate. Catching CurateError covers all of them."""
+"""The exceptions of curate; CurateError is the base class."""
 
 from pathlib import Path
 
 
 class CurateError(Exception):
-    """A failure that ends a command; the message has the cause and what to type next."""
+    """A failure that ends a command; the message has the cause and a remedy."""
 
 
 class OutputInUseError(CurateError):
@@ -15,4 +15,4 @@ class OutputInUseError(CurateError):
 
 
 class PlanMismatchError(CurateError):
-    """The output folder holds a dataset or an export of another plan; `overwrite` replaces it."""
+    """The output folder has a dataset or an export of another plan; `overwrite` replaces it."""

@@ -1,4 +1,4 @@
-"""Judging many programs for datasets: their CPU time, failures and outputs, and retries after sandbox failures."""
+"""Judgements of many programs for datasets: CPU time, failures and outputs, and retries after sandbox failures."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,16 +28,15 @@ log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# The sandbox itself repeats lost runs, so repeated failures mean that something is permanently broken.
+# The sandbox itself retries lost runs, so repeated failures are permanent.
 FAILURES_IN_A_ROW = 3
 
 
 class MeteredSandbox:
     """A sandbox that adds up the CPU seconds of its programs. Each object is for one problem and thread.
 
-    Each method raises the same exceptions as the method of `Sandbox` with the same name, except for RefereeError: a
-    solution on which the suite's own referee fails has a wrong answer. Such a solution cannot be a reference, and the
-    other solutions are still tried.
+    Methods raise the exceptions of the methods of `Sandbox` with the same names, except for RefereeError. A solution
+    on which the suite's referee fails has a wrong answer, so it cannot be a reference.
     """
 
     def __init__(self, sandbox: Sandbox) -> None:
@@ -53,17 +52,17 @@ class MeteredSandbox:
         return judgement
 
     def judge_many(self, pairs: Sequence[tuple[Program, Suite]], *, run_all: bool = False) -> list[Judgement]:
-        """Judge all pairs and return the judgements in the same order.
+        """Judge all pairs in one request, and return the judgements in the same order.
 
-        They are judged in one request, because on a cluster each request adds latency.
+        On a cluster, each request adds latency.
         """
         judgements: dict[int, Judgement] = {}
-        for index, answer in self._sandbox.judge_many_with_errors(pairs, run_all=run_all):
-            if isinstance(answer, RefereeError):
-                answer = _rejecting_judgement(answer, pairs[index][1])
-            if isinstance(answer, Exception):
-                raise answer
-            judgements[index] = answer
+        for index, result in self._sandbox.judge_many_with_errors(pairs, run_all=run_all):
+            if isinstance(result, RefereeError):
+                result = _rejecting_judgement(result, pairs[index][1])
+            if isinstance(result, Exception):
+                raise result
+            judgements[index] = result
         self.spent_seconds += sum(map(cpu_seconds, judgements.values()))
         return [judgements[index] for index in range(len(pairs))]
 
@@ -79,7 +78,7 @@ def _rejecting_judgement(error: RefereeError, suite: Suite) -> Judgement:
 
 
 def cpu_seconds(judgement: Judgement) -> float:
-    """Return the total CPU seconds that the runs of a judgement used."""
+    """Return the total CPU seconds of the runs of a judgement."""
     return sum(case.cpu_seconds for case in judgement.cases)
 
 
@@ -89,7 +88,7 @@ class CaseFailure:
 
     solution_index  index of the solution among the candidates of the problem
     test_index      index of the test in the suite
-    verdict         the verdict on this test, never "accepted"
+    verdict         any verdict except "accepted"
     detail          the sandbox's short explanation
     """
 
@@ -100,17 +99,17 @@ class CaseFailure:
 
 
 def first_failure(solution: int, judgement: Judgement) -> CaseFailure:
-    """Return the first failure of a solution that is not accepted."""
+    """Return the first failure in the judgement of a rejected solution."""
     test, case = next(pair for pair in enumerate(judgement.cases) if pair[1].verdict is not Verdict.ACCEPTED)
     return CaseFailure(solution, test, case.verdict, case.detail)
 
 
 def failure_cause(judgement: Judgement) -> str:
-    """Return the cause of a judgement that is not accepted: its verdict, or one of these:
+    """Return the cause of a rejection: the verdict, or one of these:
 
-    no_module     it imports a module that is not installed in the sandbox
-    input_ended   it reads more input than there is, usually because the tests have another form than it expects
-    empty_output  it prints nothing, usually because it defines a function that is never called
+    no_module     the program imports a module missing in the sandbox
+    input_ended   it reads beyond the end of its input, usually because it expects tests of another form
+    empty_output  it prints nothing, usually because it only defines a function
     """
     detail = next((case.detail for case in judgement.cases if case.verdict is not Verdict.ACCEPTED), "")
     last_line = detail.rstrip().rpartition("\n")[2]
@@ -128,12 +127,11 @@ def map_with_retries(
 ) -> Iterator[tuple[Item, Result]]:
     """Yield (item, work(item)) for each item, in order of completion.
 
-    items    any number of items; they are read only slightly ahead of the results
-    work     called concurrently in several threads. An item for which it raises SandboxError is retried after all
-             others. Any other exception of `work` is raised here
+    items    any number of items, read only slightly ahead of the results
+    work     called concurrently in threads; after a SandboxError, its item is retried at the end
     sandbox  the sandbox that `work` uses; its number of workers limits the concurrent items
 
-    Raises CurateError after FAILURES_IN_A_ROW failures of the sandbox without a result in between.
+    Raises CurateError after FAILURES_IN_A_ROW consecutive sandbox failures, and all other exceptions of `work`.
     """
 
     def attempt(item: Item) -> tuple[Item, Result | SandboxError]:
@@ -146,7 +144,7 @@ def map_with_retries(
     remaining = items
     while True:
         failed: list[Item] = []
-        # There are two items for each worker: while one is being prepared, the programs of the other run.
+        # Two items per worker: one is prepared while the programs of the other run.
         for _, attempted in map_results(attempt, remaining, threads=2 * sandbox.workers):
             if isinstance(attempted, Exception):
                 raise attempted
@@ -159,9 +157,9 @@ def map_with_retries(
             if failures == FAILURES_IN_A_ROW:
                 raise CurateError(
                     f"the sandbox failed {failures} times in a row: {result}. Results up to here are saved. "
-                    "Type `curate doctor` to see what is wrong, then run the same command again to continue."
+                    "Find the fault with `curate doctor`, then run the same command again to continue."
                 ) from result
-            log.warning("the sandbox failed, will try again: %s", result)
+            log.warning("the sandbox failed, will retry: %s", result)
             failed.append(item)
         if not failed:
             return
@@ -171,9 +169,9 @@ def map_with_retries(
 def collect_outputs(
     program: Program, inputs: Iterable[str], suite: Suite, sandbox: Sandbox | MeteredSandbox
 ) -> Iterator[Case]:
-    """Yield a case for each input on which the program exits with 0, in order, with its output as the expected one.
+    """Yield a case for each input on which the program exits with status 0, in order, with the program's output.
 
-    The output is what it prints or, for calls, the value that they return. Of statements, only calls have outputs.
+    The output is the printed text or, for calls, the returned value. Of statements, only calls have outputs.
     """
     executed = program
     if suite.assertions is not None:
@@ -186,7 +184,8 @@ def collect_outputs(
             yield Case(text, result.text if suite.assertions is None else result.text.rstrip("\n"))
 
 
-# Prints what the function returns, as JSON. It may use the same names as a call in the sandbox: LiveCodeBench's.
+# A program that prints a function's return value as JSON, with LiveCodeBench's names in scope, as for calls in the
+# sandbox.
 _PRINT_RETURNED = """
 import builtins, io, json, sys
 names = {}
@@ -205,7 +204,7 @@ function = getattr(Solution(), entry_point) if hasattr(Solution, entry_point) el
 print(json.dumps(function(*arguments)), file=stdout)
 """
 
-# Prints the value of a call as a literal. A value without a deterministic literal has no output.
+# A program that prints the value of a call as a literal, or exits with status 1 if the value has no deterministic one.
 _PRINT_VALUE = """
 import ast, io, sys
 sys.setrecursionlimit(50_000)

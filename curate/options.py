@@ -11,14 +11,14 @@ from sandbox import languages
 class BuildOptions:
     """The options that, together with inputs and evaluation sets, decide the content of a dataset."""
 
-    min_tests: int = 5  # DeepCoder's rule; fewer accept programs that print memorized outputs
+    min_tests: int = 5  # DeepCoder's minimum: fewer tests accept programs that print memorized outputs
     tries: int = 8  # maximum number of solutions executed per problem
-    reference_languages: tuple[str, ...] = ("python",)  # languages of the solutions that may be executed
+    reference_languages: tuple[str, ...] = ("python",)  # languages of solutions to execute
     cross_checks: int = 3  # further solutions executed, to check their agreement with the tests
     no_reference: str = "keep"  # or "drop": problems of sources that publish no solutions
-    dedup: float = 0.7  # minimum Jaccard similarity of word 5-grams at which two statements are nearly the same
+    dedup: float = 0.7  # minimum Jaccard similarity of word 5-grams of near-duplicates
     mutants: int = MAX_MUTANTS  # wrong programs made from each reference, to measure test strength
-    min_test_strength: float | None = None  # minimum share of them that the tests must reject; None: any
+    min_test_strength: float | None = None  # minimum share of mutants that the tests must reject; None: any
     limit: int | None = None  # problems read from each source; None: all
     seed: int = 0
     sample: int | None = omit_if_default(None)  # rows read from each source, chosen by the seed; None: all
@@ -35,6 +35,6 @@ class BuildOptions:
         if self.no_reference not in ("keep", "drop"):
             raise ValueError(f'no_reference must be "keep" or "drop", not {self.no_reference!r}')
         if self.min_test_strength is not None and not self.mutants:
-            raise ValueError("without mutants no test strength is measured: min_test_strength needs mutants above 0")
+            raise ValueError("min_test_strength needs mutants to measure test strength; set mutants above 0")
         for name in self.reference_languages:
             languages.load(name)

@@ -1,11 +1,10 @@
-"""Build a verified and deduplicated dataset from raw records. To follow the steps, read `build` from top to bottom.
+"""The build of a verified and deduplicated dataset from raw records; `build` lists the steps.
 
     read and filter in shards -> drop repeated ids -> the stages, one after another (curate/stages) -> write
 
-Problems and records are on disk, in a folder for each shard; memory holds one shard or one row, and less than 100 bytes
-for each row of all shards. Shards are read, and their rows prepared for writing, in parallel; this process compares
-rows of different shards, and merges the prepared parts. Each record is saved immediately, so after a kill the same
-command reads only incomplete shards and computes only missing records. The manifest is written last.
+Problems and records are on disk, in a folder for each shard. Memory holds one shard or one row, and less than 100 bytes
+per row. Processes read shards, and prepare their rows for writing, in parallel. This process compares rows of different
+shards, and merges the prepared parts. A restarted build reads only incomplete shards and computes only missing records.
 """
 
 import os
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from curate import ingestion
-from curate.build_state import BuildState, measure_step, source_counts
+from curate.build_state import BuildState, count_by_source, measure_step
 from curate.dataset import card, output_folder, writer
 from curate.dataset.digests import RowHasher
 from curate.errors import CurateError
@@ -73,19 +72,19 @@ def build(
 
     locations  (name, location) of each source; a location is a text, or a table with `location` and the options of the
                source. Of equally good duplicates, the one from the first source stays
-    against    evaluation sets whose items no row may contain, in the form that `curate decontaminate` takes; if you
-               give stages, pass the sets to default_stages instead
+    against    evaluation sets whose items no row may contain, in the form of `--against`; if you pass stages, pass the
+               sets to default_stages instead
     stages     the steps between reading and writing, in order; None: default_stages(options, against)
-    sandbox    where and how programs are executed; by default on this machine. The result is the same everywhere
+    sandbox    options of the sandbox, default: on this machine; they do not affect the dataset
     overwrite  replace an existing dataset in the folder
-    progress   called with the progress of the build
+    progress   callback for progress reports
 
-    A finished folder is recognized by its inputs and options, and stays as it is. Raises CurateError
-    if an input, the folder or the sandbox prevents the build, and ValueError for stages that cannot be combined.
+    A finished folder with the same inputs and options is unchanged. Raises CurateError if an input, the folder or the
+    sandbox fails, and ValueError for an invalid combination of stages.
     """
     if sandbox.backend == "http":
         raise CurateError(
-            "a build seeds its programs, and a service has one seed for all its clients, or none; choose the backend "
+            "a build sets the seed of its programs, but a service has one seed for all its clients; choose the backend "
             "local, docker or ray"
         )
     tables = source_tables(locations)
@@ -151,7 +150,7 @@ def dry_run(
     Raises CurateError as `build` does.
     """
     tables = source_tables(locations)
-    default_stages(options, against)  # only to raise its errors; nothing is compared
+    default_stages(options, against)  # only for its errors
     read: Counter[str] = Counter()
     kept: Counter[str] = Counter()
     rejected: Counter[tuple[str, str, str]] = Counter()
@@ -164,7 +163,7 @@ def dry_run(
             rejected[item.source, item.stage, item.reason] += 1
         else:
             kept[item.source] += 1
-    counts = source_counts([name for name, _ in tables], read, rejected, kept, {}, ingestion.STAGES)
+    counts = count_by_source([name for name, _ in tables], read, rejected, kept, {}, ingestion.STAGES)
     return counts, sorted(rejections, key=lambda rejection: rejection.id)
 
 
@@ -175,7 +174,7 @@ def _check_stages(stages: Sequence[Stage], against: Sequence[str]) -> list[Stage
         raise ValueError(f"two steps of the build are called {repeated[0]!r}; give one of them another name")
     if against:
         raise ValueError(
-            "where stages are given, evaluation sets belong to one of them: default_stages(options, against)"
+            "`against` has no effect on custom stages; pass the evaluation sets to default_stages(options, against)"
         )
     return list(stages)
 
@@ -191,7 +190,7 @@ def _plan(
         for name, table in tables
     }
     configuration = {
-        # The order of the sources decides between duplicates, but it does not count when JSON objects are compared.
+        # The order of the sources decides between duplicates; the keys of a JSON object are unordered.
         "sources": [name for name, _ in tables],
         "source_options": {name: table.options for name, table in tables if table.options},
         **to_json(options),
@@ -218,15 +217,15 @@ def _read(
     pool: ShardPool,
     progress: Progress,
 ) -> list[Shard]:
-    """Read, filter and sketch the shards that no earlier process has read.
+    """Read, filter and sketch the incomplete shards.
 
-    Raises CurateError for a file that cannot be read, and for a field of a mapping without a value in any row.
+    Raises CurateError for an unreadable file, and for a mapped field without a value in any row.
     """
     folder.mkdir(exist_ok=True)
     remove_unfinished(folder)
     shards = plan_shards(tables, options, folder)
     sketched = any(isinstance(stage, DeduplicationStage) for stage in stages)
-    # Other stages are not needed to read a shard, and evaluation sets are large.
+    # Reading a shard needs no other stages, and pickling their evaluation sets is slow.
     problem_stages = [stage if isinstance(stage, ProblemStage) else None for stage in stages]
     missing: dict[str, set[str]] = {}
     n_rows = 0
@@ -245,12 +244,12 @@ def _read(
 
 def _write(state: BuildState, final: Path) -> tuple[RowHasher, dict[str, SourceCounts]]:
     """Write all tables; return the hashes of the rows, and the counts by source and result."""
-    shutil.rmtree(final, ignore_errors=True)  # a build that was killed here may have left an incomplete folder
+    shutil.rmtree(final, ignore_errors=True)  # incomplete folder of a killed build
     hasher, kept, verified = state.write_tables(final)
     for folder, (table, columns) in state.outputs.tables.items():
         writer.write_table(iter(table), columns, final / folder)
     stage_names = [*ingestion.STAGES, *(stage.rejection_name or stage.name for stage in state.stages)]
-    return hasher, state.counts(list(dict.fromkeys(stage_names)), kept, verified)
+    return hasher, state.count_rows(list(dict.fromkeys(stage_names)), kept, verified)
 
 
 def _build_info(
@@ -285,7 +284,9 @@ def _explain_errors(out: Path) -> Iterator[None]:
         if isinstance(error, sqlite3.Error) and not is_full_disk(error):
             folder = out / output_folder.WORK / SHARDS
             raise CurateError(
-                f"a work file in {folder} is damaged ({error}). Delete this folder, and the same command starts again."
+                f"a work file in {folder} is damaged ({error}). Delete this folder, then run the same command again."
             ) from error
         reason = f"[Errno 28] {os.strerror(28)}" if isinstance(error, sqlite3.Error) else error
-        raise CurateError(f"{reason}. Verified problems are saved in {out}; the same command continues.") from error
+        raise CurateError(
+            f"{reason}. Verified problems are saved in {out}; run the same command to continue."
+        ) from error

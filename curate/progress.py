@@ -1,11 +1,11 @@
-"""Progress reports from long-running work to its caller."""
+"""Callbacks for progress reports."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 Item = TypeVar("Item")
 
-# Called with the name of a stage, the number of items done, and the total number of items (None: not yet known).
+# A callback with the name of a stage, the number of items done, and the total number of items (None: unknown).
 Progress = Callable[[str, int, int | None], None]
 
 
@@ -14,7 +14,7 @@ def no_progress(stage: str, done: int, total: int | None) -> None:
 
 
 def with_progress(items: Iterable[Item], stage: str, progress: Progress, *, total: int | None = None) -> Iterator[Item]:
-    """Yield the items, and report each as done when the consumer requests the next one."""
+    """Yield the items, and report progress when the consumer requests the next one."""
     for done, item in enumerate(items, start=1):
         yield item
         progress(stage, done, total)
@@ -23,7 +23,7 @@ def with_progress(items: Iterable[Item], stage: str, progress: Progress, *, tota
 def with_batch_progress(
     batches: Iterable[list[Item]], stage: str, progress: Progress, *, total: int | None = None
 ) -> Iterator[list[Item]]:
-    """Yield the batches, and report how many items the consumer has finished."""
+    """Yield the batches, and report the number of consumed items."""
     done = 0
     for batch in batches:
         yield batch

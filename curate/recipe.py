@@ -1,4 +1,4 @@
-"""A recipe: everything that decides how datasets are made, from raw rows to exports. A recipe is a TOML file:
+"""A recipe: all inputs and options of a dataset, from raw rows to exports, as a TOML file:
 
     [[sources]]                                # as --source NAME=LOCATION; with options of the source
     name = "taco"
@@ -24,8 +24,7 @@
     [[exports]]                                # as `curate export`
     to = "trl"
 
-The manifest of a dataset has the recipe by which it was made, as a table of the same form. curate/recipes reads, writes
-and runs them.
+The manifest of a dataset has its recipe, as a table of the same form.
 """
 
 import json
@@ -39,13 +38,13 @@ from curate.reading.location import LocationSpec, split_location
 from curate.reading.tables import TableFiles as Files
 
 Table = dict[str, Any]
-# The sections after the build, in the order in which their steps run.
+# The sections after the build, in running order.
 STEPS = ("difficulty", "filter", "split", "exports")
 
 
 @dataclass(frozen=True, slots=True)
 class SourceConfig:
-    """A source, its file, folder or Hub id, and its own options."""
+    """A source: its name, its file, folder or Hub id, and its options."""
 
     name: str
     location: str
@@ -53,7 +52,7 @@ class SourceConfig:
 
     @property
     def location_spec(self) -> LocationSpec:
-        """The location with the options, as `curate.build` takes it."""
+        """The location and the options, for `curate.build`."""
         return {"location": self.location, **self.options}
 
 
@@ -82,7 +81,7 @@ class EvaluationSetConfig:
 class DifficultyConfig:
     """Models to sample, with the settings of `curate difficulty`.
 
-    band: the band of solve rates to keep, as LEAST:MOST; empty: all problems stay
+    band: the band of solve rates to keep, as LEAST:MOST; empty: all
     """
 
     models: tuple[str, ...]
@@ -109,7 +108,7 @@ class FilterConfig:
 
 @dataclass(frozen=True, slots=True)
 class SplitConfig:
-    """The options that, together with the dataset, decide the parts of a split.
+    """The options of a split.
 
     validation, test  sizes of the parts: a share of the rows (float), or a number of rows (int); None: no such part.
                       All other rows are for training
@@ -135,7 +134,7 @@ class SplitConfig:
 
 @dataclass(frozen=True, slots=True)
 class ExportConfig:
-    """A target, and the options of `curate export`. name: the folder below exports/; empty: that of the target."""
+    """A target, and the options of `curate export`. name: folder in exports/; empty: the name of the target"""
 
     to: str
     name: str = ""
@@ -164,12 +163,12 @@ class Recipe:
 
     @property
     def has_post_build_steps(self) -> bool:
-        """True if any step follows the build."""
+        """True if a step follows the build."""
         return any(getattr(self, name) for name in STEPS)
 
 
 def from_table(table: Mapping[str, Any]) -> Recipe:
-    """Return the recipe in a table. Raises ValueError, which names the key, or UnknownFieldError if it is not one."""
+    """Parse a recipe. Raises UnknownFieldError for an unknown key, or ValueError with the key of an invalid value."""
     values = dict(table)
     if isinstance(values.get("sources"), list):
         values["sources"] = [_with_options(source) for source in values["sources"]]
@@ -186,7 +185,7 @@ def _with_options(source: Any) -> Any:
         return source
     named = {name: source[name] for name in ("name", "location") if name in source}
     options = {name: value for name, value in source.items() if name not in named}
-    # TOML has dates. As text they are the same as on the command line, and a manifest can hold them.
+    # TOML has dates; text is JSON, and equals the options of the command line.
     return {**named, "options": json.loads(json.dumps(options, default=str))}
 
 
@@ -214,11 +213,11 @@ def create_build_recipe(
 ) -> Table:
     """Return the recipe of a build with these options. Data from the Hub is pinned to its revision.
 
-    locations: (name, location) of each source
-    tables: the files of each source, in the same order
-    options: the options of the build
-    against: evaluation sets, in the form of --against
-    packages: packages that programs may import
+    locations  (name, location) of each source
+    tables     files of each source, in the same order
+    options    options of the build
+    against    evaluation sets, in the form of --against
+    packages   packages that programs may import
     """
     sources = []
     for (name, location), (_, files) in zip(locations, tables, strict=True):
@@ -229,14 +228,14 @@ def create_build_recipe(
 
 
 def with_step(recipe: Mapping[str, Any] | None, section: str, content: Any) -> Table | None:
-    """Return the recipe with a further section; None if a recipe cannot express this order of steps."""
+    """Return the recipe with a further section; None if no recipe can express this order of steps."""
     if recipe is None or any(name in recipe for name in STEPS[STEPS.index(section) :]):
         return None
     return {**recipe, section: _without_empty(to_json(content))}
 
 
 def with_evaluation_sets(recipe: Mapping[str, Any] | None, against: Sequence[str]) -> Table | None:
-    """Return the recipe with further evaluation sets; None if a step has already followed the build."""
+    """Return the recipe with further evaluation sets; None if a step follows the build."""
     if recipe is None or any(name in recipe for name in STEPS):
         return None
     sets = [_without_empty(to_json(EvaluationSetConfig.parse(argument))) for argument in against]

@@ -1,7 +1,7 @@
-"""A copy of a dataset with only the rows that fulfil conditions, for `curate filter`.
+"""Copies of a dataset with only the rows that fulfil conditions, for `curate filter`.
 
-The other rows go to `rejected` with the stage `filter`: as `not_matching` if a condition is false, and as `unknown` if
-it depends on an unknown value. The detail of the rejection is the condition.
+The other rows go to `rejected` with the stage `filter`, the reason `not_matching` (false) or `unknown` (null), and the
+condition as the detail.
 """
 
 from collections import Counter
@@ -29,12 +29,12 @@ _ROWS, _ROWS_WITH_TESTS = 4096, 64  # of a batch; the tests of one row can take 
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    """The effect of some conditions on the rows of a dataset.
+    """The effect of conditions on the rows of a dataset.
 
-    n_rows: number of rows of the dataset
-    condition_counts: for each condition, the numbers of rows for which it is true, false or null
-    removed: rejections of the rows that do not fulfil every condition
-    uses_models: whether a condition depends on solve rates
+    n_rows            number of rows of the dataset
+    condition_counts  for each condition, the numbers of rows for which it is true, false or null
+    removed           rejections of the rows that do not fulfil every condition
+    uses_models       whether a condition depends on solve rates
     """
 
     n_rows: int
@@ -60,13 +60,13 @@ def write_filtered(
     """Write the rows that fulfil all conditions to the folder `out`; return its manifest, and the effect on the rows.
 
     dataset    folder or Hub id of a dataset that curate built
-    where      conditions; curate/condition.py explains them
+    where      conditions (curate/condition.py)
     overwrite  replace an existing dataset in the folder
-    progress   called with the progress
-    recipe     the recipe of the result, if not derivable from the dataset
+    progress   callback for progress reports
+    recipe     recipe of the result; None: derived from that of the dataset
 
-    A finished folder is recognized by its inputs, and stays as it is. Raises CurateError if the dataset cannot be read,
-    a condition is invalid, or the folder cannot be written.
+    A finished folder with the same inputs is unchanged. Raises CurateError if the dataset cannot be read, a condition
+    is invalid, or the folder cannot be written.
     """
     origin = Dataset.open_built(dataset)
     require_outside(out, origin.path, origin.files("data"))
@@ -80,7 +80,7 @@ def write_filtered(
 
 def _evaluate(origin: Dataset, where: Sequence[str], progress: Progress) -> FilterResult:
     if not where:
-        raise CurateError("give at least one condition, such as --where 'verified and n_tests >= 8'")
+        raise CurateError("no condition; pass at least one, such as --where 'verified and n_tests >= 8'")
     rates = solve_rates.read(origin.path)
     models = sorted({row["model"] for row in rates})
     solved = {(row["id"], row["model"]): (row["n"], row["n_correct"]) for row in rates}
@@ -90,9 +90,9 @@ def _evaluate(origin: Dataset, where: Sequence[str], progress: Progress) -> Filt
     n_rows = 0
     with translate_read_errors(origin.path):  # the JSON text of tests may be damaged
         rows = evaluate(conditions, _batches(origin, conditions), solved)
-        for id, source, *answers in with_progress(rows, "filter", progress, total=origin.manifest.n_kept):
+        for id, source, *values in with_progress(rows, "filter", progress, total=origin.manifest.n_kept):
             failed = None
-            for condition, holds in zip(conditions, answers, strict=True):
+            for condition, holds in zip(conditions, values, strict=True):
                 counts[condition.text][holds] += 1
                 if not holds and failed is None:
                     failed = condition, holds

@@ -1,7 +1,8 @@
-"""The shards of a build: ranges of rows that are read, filtered and sketched independently, each in a folder. A single
-shard is processed in this process; several by processes of this machine, or by tasks on a Ray cluster, if its nodes see
-the inputs and the output folder under the same paths. The files of a shard show whether it is finished, which is all
-that resuming needs.
+"""The shards of a build: ranges of rows to read, filter and sketch independently, each in a folder.
+
+This process handles a single shard. Several are handled by processes of this machine, or by tasks on a Ray cluster
+whose nodes have the inputs and the output folder under the same paths. The folder of a shard appears by an atomic
+rename, so an existing folder is complete.
 """
 
 import json
@@ -35,7 +36,7 @@ from sandbox import SandboxOptions
 log = logging.getLogger(__name__)
 
 ROWS_PER_SHARD = 50_000
-MAX_SHARDS = 128  # each has an open file when rows are merged
+MAX_SHARDS = 128  # the merge of rows opens one file per shard
 _SUMMARY = "summary.json"
 _MIN_POOL_BYTES = 32 * 2**20  # smaller inputs are read faster than processes start
 
@@ -44,11 +45,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Rows of a source that are read together.
-
-    table   the files, and the range of their rows
-    folder  folder of the shard's files
-    """
+    """A range of rows of a source. table: the files and the range; folder: that of the shard's own files"""
 
     source: str
     table: TableFiles
@@ -73,14 +70,14 @@ def plan_shards(
 def read_shard(
     shard: Shard, options: BuildOptions, stages: Sequence[Stage | None], sketched: bool, progress: Progress
 ) -> tuple[int, frozenset[str]]:
-    """Read, filter and sketch the rows of a shard, unless already done.
+    """Read, filter and sketch the rows of a shard, unless its folder exists.
 
-    stages    the stages of the build, but None for those that compare problems; each problem is marked with the first
-              stage that has to examine it
-    sketched  whether a stage will compare statements with each other
+    stages    the stages of the build, with None for those that compare problems; the work file records the first
+              stage that must examine each problem
+    sketched  whether a stage compares statements with each other
 
-    Returns the number of rows, and the fields of its mapping for which no row has a value. Raises CurateError for a
-    file that cannot be read.
+    Returns the number of rows, and the mapped fields without a value in any row. Raises CurateError for an unreadable
+    file.
     """
     if not shard.folder.exists():
         _read(shard, options, stages, sketched, progress)
@@ -119,7 +116,7 @@ def _read(
 class ShardPool:
     """A pool that calls a function for several shards in parallel.
 
-    sandbox_options  the backend for the calls, and the number of processes: that of its workers
+    sandbox_options  backend of the calls, and number of processes (its workers)
     n_bytes          size of the inputs
     """
 
@@ -130,14 +127,14 @@ class ShardPool:
     def map(
         self, function: Callable[..., Result], calls: Sequence[tuple[Any, ...]], *, here: bool = False
     ) -> Iterator[tuple[int, Result]]:
-        """Yield the index and the result of function(*call) for each call, as they finish.
+        """Yield the index and the result of function(*call) for each call, in order of completion.
 
         The first argument of each call is its shard. A single call, and all calls for small inputs, run in this
         process. Otherwise the function, its arguments and its result are pickled.
 
-        here: whether the calls must run on this machine, because it has the work files open
+        here: whether the calls must run on this machine, which has the work files open
 
-        Raises what the function raises, and CurateError if a process is killed.
+        Raises the exceptions of the function, and CurateError if a process is killed.
         """
         if len(calls) == 1 or self._n_bytes < _MIN_POOL_BYTES:
             yield from enumerate(function(*call) for call in calls)
@@ -147,7 +144,7 @@ class ShardPool:
                 if _all_nodes_see(ray, [call[0] for call in calls]):
                     yield from _map_on_ray(ray, function, calls)
                     return
-            log.warning("not all nodes see the inputs and the output folder: the shards are worked on here")
+            log.warning("not all nodes have the inputs and the output folder: reading the shards on this machine")
         cores = self._options.workers or len(os.sched_getaffinity(0))
         yield from _map_in_processes(function, calls, min(cores, len(calls)))
 
@@ -165,8 +162,8 @@ def _map_in_processes(
             yield running[future], future.result()
     except BrokenProcessPool:
         raise CurateError(
-            "a process that worked on a shard was killed, perhaps by the OOM killer. What was done so far "
-            "is saved; the same command continues, with less memory if --workers is smaller."
+            "the process of a shard was killed, perhaps by the OOM killer. Finished shards are saved; run the same "
+            "command to continue, with fewer --workers to use less memory."
         ) from None
     finally:
         executor.shutdown(wait=False, cancel_futures=True)
@@ -178,7 +175,7 @@ def _map_in_processes(
 
 
 def _end_with_parent() -> None:
-    """Exit when the process that started the build exits."""
+    """Exit when the parent process exits."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback for Ctrl-C
@@ -212,7 +209,7 @@ def _exist(paths: Sequence[str]) -> bool:
 def _map_on_ray(
     ray: Any, function: Callable[..., Result], calls: Sequence[tuple[Any, ...]]
 ) -> Iterator[tuple[int, Result]]:
-    """Run a Ray task for each call. Ray repeats tasks of lost nodes; their shards continue from their files."""
+    """Run a Ray task for each call. Ray retries tasks of lost nodes, and shards with a folder are not read again."""
     task = ray.remote(function).options(num_cpus=1)
     waiting = {task.remote(*call): index for index, call in enumerate(calls)}
     while waiting:
@@ -223,15 +220,15 @@ def _map_on_ray(
             except ray.exceptions.RayTaskError as error:
                 raise error.cause from None
             except ray.exceptions.RayError as error:
-                raise CurateError(f"a shard could not be worked on: {error}. The same command continues.") from None
+                raise CurateError(f"a Ray task failed: {error}. Run the same command to continue.") from None
             yield waiting.pop(reference), result
 
 
 @contextmanager
 def _ray_connection(address: str) -> Iterator[Any]:
-    """Yield the module ray, connected to the cluster. A process that is connected already keeps its connection."""
+    """Yield the module ray, connected to the cluster. An existing connection stays open."""
     import curate
-    from sandbox.backends.ray import connect  # if Ray is missing, this says how to install it
+    from sandbox.backends.ray import connect  # raises an error with the install command if Ray is missing
 
     ray = import_module("ray")
     own = not ray.is_initialized()

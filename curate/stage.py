@@ -1,10 +1,9 @@
-"""A stage of a build: a step that examines the remaining problems and rejects some of them.
+"""The interface of a stage: a step of a build that examines the remaining problems and rejects some of them.
 
-A build is a list of stages (see `curate.stages.default_stages`); a custom stage is one more entry. Most stages examine
-one problem at a time and derive from `ProblemStage`, with three methods: `key` returns the cache key of a problem's
-record, `examine` computes the record, and `settle` updates or rejects the problem by it. The build stores the records,
-so a restarted build examines only problems without one. A stage that compares problems with each other derives from
-`Stage`.
+A build runs a list of stages (`curate.stages.default_stages`). Most stages examine one problem at a time. They derive
+from `ProblemStage`, with three methods: `key` returns the cache key of a problem's record, `examine` computes the
+record, and `settle` updates or rejects the problem by it. A restarted build examines only problems without a record. A
+stage that compares problems with each other derives from `Stage`.
 """
 
 import hashlib
@@ -19,7 +18,7 @@ from curate.problem import Problem, Rejection
 from sandbox import Sandbox
 
 Record = TypeVar("Record")
-Build = Any  # curate.build_state.BuildState, which stands above this module
+Build = Any  # curate.build_state.BuildState, whose module imports this one
 OpenSandbox = Callable[[int], Sandbox]  # returns the sandbox of a seed; it stays open until the build ends
 
 
@@ -29,8 +28,8 @@ class BuildRow:
 
     problem    the problem, updated by these stages
     rejection  None if the problem is kept
-    failures   failures of its solutions on the most informative test; empty if there are none
-    suspicion  reason why a kept problem may have several right outputs; empty for none
+    failures   failures of its solutions on the most informative test; empty for none
+    suspicion  reason to suspect several right outputs of a kept problem; empty for none
     """
 
     problem: Problem
@@ -41,7 +40,7 @@ class BuildRow:
     def update(self, **values: Any) -> "BuildRow":
         """Return the row with new values in fields of its problem. Raises ValueError for id, source and statement."""
         if fixed := values.keys() & {"id", "source", "statement"}:
-            raise ValueError(f"a stage cannot change the {min(fixed)} of a problem; let the source do it")
+            raise ValueError(f"a stage cannot change the {min(fixed)} of a problem; change it in the source")
         return replace(self, problem=replace(self.problem, **values))
 
     def reject(self, stage: str, reason: str, detail: str = "", cause: str = "") -> "BuildRow":
@@ -52,8 +51,8 @@ class BuildRow:
 class Stage(ABC):
     """A step of a build. Each object belongs to one build.
 
-    name: unique name, for progress reports and the manifest's `seconds`
-    rejection_name: value of the column `stage` in its rejections; empty for `name`
+    name            unique name, for progress reports and the manifest's `seconds`
+    rejection_name  value of the column `stage` in its rejections; empty for `name`
     """
 
     name: str
@@ -61,12 +60,12 @@ class Stage(ABC):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """All settings that affect the results of this stage, as JSON values; part of the dataset's plan."""
+        """All options that affect the results of this stage, as JSON values; part of the dataset's plan."""
         return {}
 
     @abstractmethod
     def run(self, build: Build) -> None:
-        """Examine the problems that no earlier stage has rejected, and reject some."""
+        """Examine the problems not rejected by earlier stages, and reject some."""
 
 
 class ProblemStage(Stage, Generic[Record]):
@@ -74,10 +73,10 @@ class ProblemStage(Stage, Generic[Record]):
 
     The methods must be pure functions: the build calls them in several processes, and again after a restart.
 
-    record_type: a type that curate/json_records.py can write and read, such as a frozen dataclass, int or str
-    seed: seed of the sandbox that `examine` uses; None if it executes no programs. Without a seed, several processes
-        examine the shards of a large build, so the class must be importable
-    includes_rejected: whether the stage also examines problems that earlier stages have rejected
+    record_type        a type supported by curate/json_records.py, such as a frozen dataclass, int or str
+    seed               seed of the sandbox of `examine`; None if it executes no programs. Without a seed, several
+                       processes examine the shards of a large build, so the class must be importable
+    includes_rejected  whether the stage also examines problems rejected by earlier stages
     """
 
     record_type: type[Record]
@@ -86,38 +85,35 @@ class ProblemStage(Stage, Generic[Record]):
 
     @abstractmethod
     def key(self, row: BuildRow) -> str | None:
-        """Return the cache key of this problem's record, or None to skip the problem.
-
-        It covers all inputs of the record. A problem with a record under this key is not examined again.
-        """
+        """Return the cache key of this problem's record, a digest of all its inputs, or None to skip the problem."""
 
     @abstractmethod
     def examine(self, row: BuildRow, sandbox: OpenSandbox) -> Record:
         """Examine a problem. Several threads call this concurrently if the stage has a seed.
 
-        sandbox: returns the sandbox of a seed; let its SandboxError propagate to the build, which retries
+        sandbox: returns the sandbox of a seed; a SandboxError must propagate to the build, which retries
         """
 
     def settle(self, row: BuildRow, record: Record) -> BuildRow:
-        """Return the row, updated or rejected by its record."""
+        """Return the row, updated or rejected according to its record."""
         return row
 
     def cpu_seconds(self, record: Record) -> float:
-        """Return the CPU time of the programs that were executed for this record."""
+        """Return the CPU time of the programs executed for this record."""
         return 0.0
 
     def summarize(self, records: Iterable[Record], build: Build) -> None:
-        """Add results of all records together to the build's outputs."""
+        """Add an aggregate of all records to the build's outputs."""
 
     def run(self, build: Build) -> None:
-        """Examine problems that have no record yet, then update or reject each of them by its record."""
+        """Examine the problems without a record, and update or reject each by its record."""
         build.examine(self)
-        build.outputs.executed_cpu_seconds += sum(map(self.cpu_seconds, build.records(self)))
-        self.summarize(build.records(self), build)
+        build.outputs.executed_cpu_seconds += sum(map(self.cpu_seconds, build.iter_records(self)))
+        self.summarize(build.iter_records(self), build)
 
 
 def first_pending(row: BuildRow, stages: Sequence[Stage | None], begin: int = 0) -> int | None:
-    """Return the index of the first stage from `begin` on that has to examine a problem; None if there is none."""
+    """Return the index of the first stage from `begin` on that must examine a problem; None if there is none."""
     for index, stage in enumerate(stages[begin:], start=begin):
         if not isinstance(stage, ProblemStage) or (row.rejection is not None and not stage.includes_rejected):
             continue
@@ -127,5 +123,5 @@ def first_pending(row: BuildRow, stages: Sequence[Stage | None], begin: int = 0)
 
 
 def compute_fingerprint(*content: Any) -> str:
-    """Return a digest of these values, which json.dumps must accept."""
+    """Return the SHA-256 of these values as JSON."""
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -1,8 +1,8 @@
-"""The rows that may be trained on, measured and exported: one rule for every command and function.
+"""The policy that decides which rows every command and function may train on, measure and export.
 
-By default, a row is taken if a reference has passed its tests (`verified`) and no solutions suggest several right
-outputs (`multi_answer_suspect`). A suspicion does not count where the checker can accept several answers. A dataset
-whose rows are not those that its manifest describes is refused (curate/dataset/integrity.py).
+By default, it takes rows with a verified reference (`verified`) and without signs of several right outputs
+(`multi_answer_suspect`). A suspicion does not count if the checker can accept several answers. The policy also refuses
+a dataset whose rows differ from its manifest (curate/dataset/integrity.py).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from sandbox.suite import INTERACTIVE, PROGRAM
 
-UNVERIFIED, SUSPECTS = "unverified", "suspects"  # the kinds of rows that are left out
-ALTERED = "altered"  # datasets that are refused
+UNVERIFIED, SUSPECTS = "unverified", "suspects"  # reasons to exclude a row
+ALTERED = "altered"  # reason to refuse a dataset
 INCLUDE_CHOICES = (UNVERIFIED, SUSPECTS, ALTERED)  # the values of --include
 MEANINGS = {
     UNVERIFIED: "no reference has passed the tests; --include unverified takes these rows, too",
@@ -22,11 +22,11 @@ _ACCEPT_SEVERAL_ANSWERS = (PROGRAM, INTERACTIVE, "any_of", "unordered_lines")  #
 
 @dataclass(frozen=True, slots=True)
 class TrustPolicy:
-    """Rows to take besides the trusted ones.
+    """Rows to take in addition to the trusted ones.
 
-    include_altered     take a dataset whose rows differ from its manifest
     include_unverified  take rows without a verified reference, whose tests may be wrong
     include_suspects    take rows whose tests probably have several right answers but accept only one
+    include_altered     take a dataset whose rows differ from its manifest
     """
 
     include_unverified: bool = False
@@ -35,10 +35,7 @@ class TrustPolicy:
 
     @classmethod
     def from_choices(cls, choices: Iterable[str]) -> "TrustPolicy":
-        """Return the policy for values of --include.
-
-        Raises ValueError unless they are in INCLUDE_CHOICES.
-        """
+        """Return the policy for values of --include. Raises ValueError for values not in INCLUDE_CHOICES."""
         choices = tuple(choices)
         for choice in choices:
             if choice not in INCLUDE_CHOICES:
@@ -46,7 +43,7 @@ class TrustPolicy:
         return cls(UNVERIFIED in choices, SUSPECTS in choices, ALTERED in choices)
 
     def exclusion_reason(self, *, verified: bool, suspect: bool, checker: str) -> str | None:
-        """Return the reason to leave a row out, a key of MEANINGS; None to take the row.
+        """Return the reason to exclude a row, a key of MEANINGS; None to take the row.
 
         verified, suspect  the row's `verified` and `multi_answer_suspect`
         checker            the checker of its tests
@@ -72,9 +69,5 @@ def exclusion_lines(counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def exclusion_message(location: object, counts: Mapping[str, int]) -> str:
-    """Return one message about the rows of a dataset that were left out.
-
-    location: the dataset
-    counts: numbers of rows, by the keys of MEANINGS
-    """
+    """Return one message about the excluded rows of a dataset. counts: numbers of rows, by the keys of MEANINGS"""
     return f"{location}: {'; '.join(exclusion_lines(counts))}"

@@ -1,10 +1,9 @@
 """The work file of a shard: its rows, the records of stages about them, and their rejections, in one SQLite file.
 
 The reader writes a temporary file and renames it, so a shard either has all its rows or is read again. Each record of a
-stage is one transaction, in a write-ahead log with synchronous=NORMAL: SIGKILL loses at most the row being written, and
-a power cut loses the last seconds, which the build repeats. The file stays consistent in both cases. synchronous=FULL
-would lose nothing in a power cut, but fsync each result, one after another: 12 ms each instead of 0.05 ms (medians of
-600 results on an ext4 disk), so builds with short programs would wait for the disk.
+stage is one transaction, in a write-ahead log with synchronous=NORMAL. SIGKILL loses at most the current record, and a
+power cut the records of the last seconds. synchronous=FULL would lose none, but takes 12 ms instead of 0.05 ms per
+record (medians of 600 on an ext4 disk).
 """
 
 import json
@@ -30,8 +29,8 @@ SHARDS = "shards"  # folder of the shards in a work folder
 FILE = "rows.sqlite"
 BEFORE_STAGES = -1  # stage index of rows that the reader rejected
 _BATCH_ROWS, _BATCH_BYTES = 256, 2**20  # of one INSERT while a shard is read
-_CACHE_KIB = 1024  # page cache of each of up to a few hundred open files
-# Problems are in a separate table, because SQLite rewrites a whole row if one column changes.
+_CACHE_KIB = 1024  # page cache of each open work file, of which a build has up to a few hundred
+# Problems are in a separate table, because SQLite rewrites the whole row to change one column.
 _SCHEMA = """
 CREATE TABLE item (
     number INTEGER PRIMARY KEY,
@@ -68,14 +67,14 @@ class WorkFile(Closeable):
             if is_full_disk(error):
                 raise
             raise CurateError(
-                f"{path} is damaged ({error}). Delete {path.parent}, and the same command repeats only this shard."
+                f"{path} is damaged ({error}). Delete {path.parent}, then run the same command to repeat this shard."
             ) from error
 
     def close(self) -> None:
         self._connection.close()
 
     def load(self, number: int) -> Problem:
-        """Return a problem as it was read from its source."""
+        """Return a problem without the results of its records."""
         row = self._connection.execute("SELECT row FROM problem WHERE number = ?", (number,)).fetchone()[0]
         return decode_problem(row)
 
@@ -84,35 +83,35 @@ class WorkFile(Closeable):
         found = self._connection.execute("SELECT 1 FROM problem WHERE number = ?", (number,))
         return found.fetchone() is not None
 
-    def id(self, number: int) -> str:
+    def load_id(self, number: int) -> str:
         return _decode_id(self._connection.execute("SELECT id FROM item WHERE number = ?", (number,)).fetchone()[0])
 
-    def rejection(self, number: int) -> tuple[int, Rejection] | None:
+    def load_rejection(self, number: int) -> tuple[int, Rejection] | None:
         """Return the index of the stage that rejected a row, and the rejection."""
         found = self._connection.execute("SELECT rejected_by, rejection FROM item WHERE number = ?", (number,))
         stage, rejection = found.fetchone()
         return None if rejection is None else (stage, _load(rejection))
 
-    def records(self, number: int) -> dict[str, tuple[str, str]]:
+    def load_records(self, number: int) -> dict[str, tuple[str, str]]:
         """Return key and JSON of each record of a problem, by stage name."""
         found = self._connection.execute("SELECT stage, key, record FROM record WHERE number = ?", (number,))
         return {stage: (key, record) for stage, key, record in found}
 
-    def records_of_stage(self, name: str) -> Iterator[tuple[int, str]]:
-        """Yield number and JSON record of each problem that a stage has examined, by number."""
+    def iter_records(self, name: str) -> Iterator[tuple[int, str]]:
+        """Yield the number and JSON record of each problem with a record of this stage, by number."""
         return self._connection.execute("SELECT number, record FROM record WHERE stage = ? ORDER BY number", (name,))
 
     def count_records(self, name: str) -> int:
-        """Return the number of problems that a stage has examined."""
+        """Return the number of problems with a record of this stage."""
         found: int = self._connection.execute("SELECT count(*) FROM record WHERE stage = ?", (name,)).fetchone()[0]
         return found
 
-    def keys(self, name: str) -> list[tuple[int, str]]:
-        """Return number and record key of each problem that a stage has examined."""
+    def list_keys(self, name: str) -> list[tuple[int, str]]:
+        """Return the number and record key of each problem with a record of this stage."""
         return list(self._connection.execute("SELECT number, key FROM record WHERE stage = ?", (name,)))
 
     def discard_record(self, number: int, name: str, stage: int) -> None:
-        """Delete a stage's record of a problem, and a rejection by this or a later stage; it is pending again."""
+        """Delete a stage's record of a problem, and a rejection by this or a later stage; mark the problem pending."""
         with self.transaction():
             self._connection.execute("DELETE FROM record WHERE number = ? AND stage = ?", (number, name))
             self._connection.execute("UPDATE item SET next_stage = ? WHERE number = ?", (stage, number))
@@ -121,17 +120,20 @@ class WorkFile(Closeable):
                 (number, stage),
             )
 
-    def pending(self, stage: int, *, rejected: bool) -> list[int]:
-        """Return the numbers of the problems that a stage has to examine. rejected: include rejected problems
+    def list_pending(self, stage: int, *, rejected: bool) -> list[int]:
+        """Return the numbers of the problems that a stage must examine, the slowest first to use all workers.
 
-        Slow problems come first, by reference time and number of tests, so no worker is idle at the end.
+        rejected: whether to include rejected problems
+
+        Reference time and number of tests predict the duration.
         """
-        query = f"SELECT number FROM item WHERE {_pending(rejected)} ORDER BY cpu_seconds DESC, n_tests DESC, number"
+        order = "cpu_seconds DESC, n_tests DESC, number"
+        query = f"SELECT number FROM item WHERE {_pending_sql(rejected)} ORDER BY {order}"
         return [number for (number,) in self._connection.execute(query, (stage,))]
 
     def count_pending(self, stage: int, *, rejected: bool) -> int:
-        """Return the number of problems that `pending` would return."""
-        return self.count(_pending(rejected), stage)
+        """Return the number of problems that a stage must examine. rejected: whether to include rejected problems"""
+        return self.count(_pending_sql(rejected), stage)
 
     def save_result(
         self,
@@ -144,8 +146,8 @@ class WorkFile(Closeable):
     ) -> None:
         """Write the result of a stage for a problem, in one transaction.
 
-        record      name of the stage, key and JSON of its record
-        rejection   index of the stage that rejected the problem, and the rejection; None if kept
+        record     name of the stage, key and JSON of its record
+        rejection  index of the rejecting stage, and the rejection; None if the problem is kept
         """
         stage, text = (None, None) if rejection is None else (rejection[0], _dump(rejection[1]))
         with self.transaction():
@@ -174,32 +176,31 @@ class WorkFile(Closeable):
             )
 
     def delete_row(self, number: int) -> None:
-        """Delete a row."""
         with self.transaction():
             self._connection.execute("DELETE FROM problem WHERE number = ?", (number,))
             self._connection.execute("DELETE FROM item WHERE number = ?", (number,))
 
-    def ids(self, where: str = "TRUE", *values: Any) -> Iterator[tuple[bytes, int]]:
+    def iter_ids(self, where: str = "TRUE", *values: Any) -> Iterator[tuple[bytes, int]]:
         """Yield the ids, in UTF-8 with surrogates, and numbers of rows, sorted. where: a condition on the table item"""
         return self._connection.execute(f"SELECT id, number FROM item WHERE {where} ORDER BY id, number", values)
 
-    def remaining_ids(self, stage: int) -> Iterator[tuple[bytes, int]]:
-        """Yield, like `ids`, the problems that no earlier stage has rejected."""
-        return self.ids(_REMAINING, stage)
+    def iter_remaining_ids(self, stage: int) -> Iterator[tuple[bytes, int]]:
+        """Yield the ids and numbers of the problems not rejected by earlier stages, sorted."""
+        return self.iter_ids(_REMAINING, stage)
 
-    def examined(self, name: str) -> Iterator[tuple[bytes, int]]:
-        """Yield, like `ids`, the kept problems that a stage has examined."""
+    def iter_examined_ids(self, name: str) -> Iterator[tuple[bytes, int]]:
+        """Yield the ids and numbers of the kept problems with a record of this stage, sorted."""
         of_stage = "(SELECT number FROM record WHERE stage = ?)"
-        return self.ids(f"rejected_by IS NULL AND number IN {of_stage}", name)
+        return self.iter_ids(f"rejected_by IS NULL AND number IN {of_stage}", name)
 
-    def kept(self) -> Iterator[tuple[int, bytes, bool]]:
-        """Yield the number, the JSON and whether a record exists of each kept problem, sorted by id."""
+    def iter_kept(self) -> Iterator[tuple[int, bytes, bool]]:
+        """Yield number, JSON and existence of a record of each kept problem, sorted by id."""
         return self._connection.execute(
             "SELECT item.number, row, EXISTS (SELECT 1 FROM record WHERE record.number = item.number) "
             "FROM item JOIN problem USING (number) WHERE rejected_by IS NULL ORDER BY id, item.number"
         )
 
-    def ranking_columns(self, stage: int) -> tuple["Numbers", "Numbers", "Numbers"]:
+    def load_ranking_columns(self, stage: int) -> tuple["Numbers", "Numbers", "Numbers"]:
         """Return the number, `verified` and number of tests of each remaining problem, sorted by number."""
         import numpy as np
 
@@ -207,15 +208,15 @@ class WorkFile(Closeable):
         rows = np.array(list(self._connection.execute(query, (stage,))), dtype=np.uint32).reshape(-1, 3)
         return rows[:, 0].copy(), rows[:, 1].astype(np.uint8), rows[:, 2].copy()
 
-    def rejections(self, stage: int | None = None) -> Iterator[tuple[bytes, int, Rejection]]:
-        """Yield id, number and rejection of each row that a stage rejected, sorted by id. stage: None for all stages"""
+    def iter_rejections(self, stage: int | None = None) -> Iterator[tuple[bytes, int, Rejection]]:
+        """Yield id, number and rejection of each row rejected by a stage, sorted by id. stage: None for all"""
         condition = "rejected_by IS NOT NULL" if stage is None else "rejected_by = ?"
         query = f"SELECT id, number, rejection FROM item WHERE {condition} ORDER BY id, number"
         for id, number, rejection in self._connection.execute(query, () if stage is None else (stage,)):
             yield id, number, _load(rejection)
 
-    def rejection_counts(self) -> Iterator[tuple[str, str, int]]:
-        """Yield each stage and reason of rejections, with the number of rows."""
+    def count_rejections(self) -> Iterator[tuple[str, str, int]]:
+        """Yield stage, reason and number of rows of all rejections."""
         return self._connection.execute(
             "SELECT json_extract(rejection, '$.stage') stage, json_extract(rejection, '$.reason') reason, count(*) "
             "FROM item WHERE rejection IS NOT NULL GROUP BY 1, 2"
@@ -226,32 +227,21 @@ class WorkFile(Closeable):
         found: int = self._connection.execute(f"SELECT count(*) FROM item WHERE {condition}", values).fetchone()[0]
         return found
 
-    def transaction(self) -> "_Transaction":
-        """Return a context manager that commits its statements together."""
-        return _Transaction(self._connection)
-
-
-class _Transaction:
-    """A context manager that commits its statements together, or rolls them back on an exception."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def __enter__(self) -> None:
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit the statements of this context together, or roll them back on an exception."""
         self._connection.execute("BEGIN")
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
-            if kind is None:
-                self._connection.execute("COMMIT")
+            yield
+            self._connection.execute("COMMIT")
         finally:
             if self._connection.in_transaction:
-                with suppress(sqlite3.Error):  # a full disk has rolled back already
+                with suppress(sqlite3.Error):  # a full disk has already rolled back
                     self._connection.execute("ROLLBACK")
 
 
 class NewWorkFile:
-    """The work file of a shard being read. folder: temporary folder of the shard's files"""
+    """The work file of a shard while it is read. folder: temporary folder of the shard's files"""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -270,7 +260,7 @@ class NewWorkFile:
 
         item        the problem, or the rejection of the row
         row         the problem as JSON; None for a rejection
-        next_stage  index of the first stage that has to examine the problem; None for no stage
+        next_stage  index of the first stage that must examine the problem; None for no stage
         """
         values = (
             (None, None, *_item_columns(item))
@@ -302,8 +292,9 @@ class NewWorkFile:
 
 @contextmanager
 def create_work_file(folder: Path) -> Iterator[NewWorkFile]:
-    """Create the folder of a shard with its work file, by an atomic rename when the block ends without an exception.
-    All files are fsynced before the rename, so a power cut leaves no incomplete shard.
+    """Create the folder of a shard with its work file, by an atomic rename at the end of the block.
+
+    It fsyncs all files before the rename, so a power cut leaves no incomplete shard.
     """
     temporary = folder.with_name(f"{folder.name}.{os.getpid()}.new")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -346,7 +337,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None)
 
 
-def _pending(rejected: bool) -> str:
+def _pending_sql(rejected: bool) -> str:
     return "next_stage = ?" + ("" if rejected else " AND rejected_by IS NULL")
 
 

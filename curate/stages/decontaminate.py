@@ -31,11 +31,11 @@ class DecontaminationStage(Stage):
         if not self.evaluations:
             return
         removed: dict[str, list[Address]] = defaultdict(list)
-        for address, rejection in build.rejections(self._deduplicate):
+        for address, rejection in build.iter_rejections(self._deduplicate):
             removed[rejection.kept_id or ""].append(address)
 
         def rows(wanted: Collection[int] | None) -> Iterator[tuple[int, TrainingRow]]:
-            for position, address in enumerate(build.problems(before=self)):
+            for position, address in enumerate(build.iter_problems(before=self)):
                 if wanted is None or position in wanted:
                     problem = _load_text(address, build)
                     duplicates = [_load_text(other, build) for other in removed.get(problem.id, ())]
@@ -44,7 +44,7 @@ class DecontaminationStage(Stage):
         findings = find_contamination(with_progress_reports(rows, build.progress), self.evaluations)
         build.outputs.decontamination = findings.counts
         build.outputs.tables["contamination"] = map(asdict, findings.hits), HIT_COLUMNS
-        positions = enumerate(build.problems(before=self))
+        positions = enumerate(build.iter_problems(before=self))
         rejected = [(a, findings.rejections[n]) for n, a in positions if n in findings.rejections]
         build.reject(self, rejected)
 

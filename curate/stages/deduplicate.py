@@ -44,7 +44,7 @@ class DeduplicationStage(Stage):
         numbers: list[Numbers] = []
         verified, n_tests = [np.empty(0, dtype=bool)], [np.empty(0, dtype=np.int32)]
         for shard in range(len(build.shards)):
-            of_shard = build.file(shard).ranking_columns(index)
+            of_shard = build.files[shard].load_ranking_columns(index)
             numbers.append(of_shard[0].astype(np.uint32))
             verified.append(of_shard[1].astype(bool))
             n_tests.append(of_shard[2].astype(np.int32))
@@ -79,7 +79,7 @@ def _order_by_rank(build: BuildState, sketches: Sketches, verified: "Numbers", n
     ids: list[pa.Array] = []
     for shard in range(len(build.shards)):
         numbers = sketches.number[sketches.shard == shard].tolist()
-        ids.append(pa.array(map(build.file(shard).id, numbers), type=pa.large_binary()))
+        ids.append(pa.array(map(build.files[shard].load_id, numbers), type=pa.large_binary()))
     columns = {"verified": verified, "n_tests": n_tests, "source": source_ranks[sketches.shard]}
     rows = pa.table({**columns, "id": pa.chunked_array(ids, pa.large_binary())})
     descending, ascending = ("verified", "n_tests"), ("source", "id")
@@ -90,7 +90,7 @@ def _order_by_rank(build: BuildState, sketches: Sketches, verified: "Numbers", n
 
 def _rejection(duplicate: Duplicate, address: Callable[[int], Address], build: BuildState) -> Rejection:
     (shard, number), kept = address(duplicate.row), address(duplicate.kept)
-    id, kept_id = build.file(shard).id(number), build.file(kept.shard).id(kept.number)
+    id, kept_id = build.files[shard].load_id(number), build.files[kept.shard].load_id(kept.number)
     return duplicate.to_rejection(id, build.shards[shard].source, kept_id)
 
 
@@ -99,7 +99,7 @@ def _load_by_id(build: BuildState, id: str) -> Problem:
     addresses = (
         Address(shard, number)
         for shard in range(len(build.shards))
-        for _, number in build.file(shard).ids(_OF_PROBLEM, key)
+        for _, number in build.files[shard].iter_ids(_OF_PROBLEM, key)
     )
     return build.load(next(addresses)).problem
 
@@ -111,7 +111,7 @@ class _Rejections(Collection[Rejection]):
         self._build, self._stage = build, stage
 
     def __iter__(self) -> Iterator[Rejection]:
-        return (rejection for _, rejection in self._build.rejections(self._stage))
+        return (rejection for _, rejection in self._build.iter_rejections(self._stage))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

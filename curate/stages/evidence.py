@@ -93,15 +93,15 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
         build.outputs.tables[EVIDENCE] = self._rows(build), EVIDENCE_COLUMNS
 
     def _rows(self, build: BuildState) -> Iterator[dict[str, Any]]:
-        rejected = (self._rejected(address, rejection, build) for address, rejection in build.rejections())
-        suspects = (self._suspected(address, build) for address in build.examined(self))
+        rejected = (self._rejected(address, rejection, build) for address, rejection in build.iter_rejections())
+        suspects = (self._suspected(address, build) for address in build.iter_examined(self))
         yield from heapq.merge(filter(None, rejected), filter(None, suspects), key=sort_key)
 
     def _rejected(self, address: Address, rejection: Rejection, build: BuildState) -> dict[str, Any] | None:
         """Return the row for a rejection; None if not even the statement is known."""
         if not build.is_problem(address):
             return make_evidence_row(rejection, rejection.statement) if rejection.statement else None
-        return self._shown(rejection, build.load(address), build.record(self, address))
+        return self._shown(rejection, build.load(address), build.load_record(self, address))
 
     def _suspected(self, address: Address, build: BuildState) -> dict[str, Any] | None:
         """Return the row for a kept problem; None if it is not suspected."""
@@ -109,7 +109,7 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
         if not row.suspicion:
             return None
         suspicion = Rejection(row.problem.id, row.problem.source, "verify", SUSPECT_REASON, row.suspicion)
-        return self._shown(suspicion, row, build.record(self, address))
+        return self._shown(suspicion, row, build.load_record(self, address))
 
     def _shown(self, rejection: Rejection, row: BuildRow, record: EvidenceRecord | None) -> dict[str, Any]:
         if record is None:

@@ -130,7 +130,7 @@ def test_the_kind_of_a_suite_can_be_asked_for(suite, kind):
         ("verified # or not", 10, "A comment begins with --"),
         ("source in {'taco', 'apps'}", 18, "A list is written [1, 2]"),
         ("source in ('taco')", 12, "Write `in [value]`, or no brackets"),
-        ("'\\n' in statement", 1, "Write r'...' if it stands for itself, e'...' if it begins an escape"),
+        ("'\\n' in statement", 1, "Write r'...' for a literal backslash, e'...' for an escape sequence"),
         ('matches(title, r"a")', 17, "stands in single quotes"),
         ("title == 'it\\'s'", 16, "'' stands for a quote"),
         ("source in ('taco', None)", 20, "Write `is null`"),

@@ -158,7 +158,7 @@ def test_a_build_stops_on_a_full_disk_with_a_message_and_continues_once_there_is
     assert "Traceback" not in done.stderr
     (error,) = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
     assert "No space left on device" in error
-    assert error.endswith(f"Verified problems are saved in {out}; the same command continues.")
+    assert error.endswith(f"Verified problems are saved in {out}; run the same command to continue.")
     assert len(records(saved)) == 16
     assert f"16 problems in {out}" in done.stdout
 
@@ -169,6 +169,6 @@ def test_a_disk_that_is_full_when_a_file_is_closed_is_explained_as_well(raw, tmp
     (out / ".work" / "levels").symlink_to("/dev/full")
     done = forked.run(command(raw, out, 1), cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].endswith(f"are saved in {out}; the same command continues.")
+    assert done.stderr.splitlines()[-1].endswith(f"are saved in {out}; run the same command to continue.")
     (out / ".work" / "levels").unlink()
     assert finish(raw, out)

@@ -89,7 +89,7 @@ def test_a_build_whose_shard_processes_are_killed_says_so_and_continues(rows, un
     killer = threading.Thread(target=kill_workers)
     killer.start()
     try:
-        with pytest.raises(CurateError, match="worked on a shard was killed.*the same command continues"):
+        with pytest.raises(CurateError, match="the process of a shard was killed.*run the same command to continue"):
             built(rows, tmp_path / "out")
     finally:
         stop.set()
@@ -136,7 +136,7 @@ def test_a_cluster_that_does_not_see_the_files_leaves_the_shards_to_this_machine
     monkeypatch.setattr(curate.shards, "_exist", lambda paths: False)
     monkeypatch.setattr(curate.shards, "_map_on_ray", None)
     assert built(rows, tmp_path / "out", SandboxOptions(backend="ray", address=ray_cluster.address)) == undivided
-    assert "the shards are worked on here" in caplog.text
+    assert "reading the shards on this machine" in caplog.text
 
 
 def test_problems_that_take_long_are_examined_first_since_the_last_ones_leave_workers_idle(tmp_path):
@@ -149,5 +149,5 @@ def test_problems_that_take_long_are_examined_first_since_the_last_ones_leave_wo
             new.add(problem, encode_problem(problem), 0)
         new.add(Rejection("made/4", "made", "parse", "unparsable"))
     with WorkFile(tmp_path / "00000" / FILE) as file:
-        assert file.pending(0, rejected=True) == [2, 1, 3, 0]
+        assert file.list_pending(0, rejected=True) == [2, 1, 3, 0]
         assert file.count_pending(0, rejected=True) == 4

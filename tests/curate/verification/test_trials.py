@@ -73,7 +73,7 @@ def verified(folder, *, report=no_progress):
     ) as build:  # fmt: skip
         for stage in stages:
             stage.run(build)
-        rows = [build.load(address).problem for address in build.problems()]
+        rows = [build.load(address).problem for address in build.iter_problems()]
         return {row.id.removeprefix("taco/"): row for row in rows}
 
 
