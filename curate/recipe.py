@@ -81,7 +81,7 @@ class EvaluationSetConfig:
 class DifficultyConfig:
     """Models to sample, with the settings of `curate difficulty`.
 
-    band: the band of solve rates to keep, as LEAST:MOST; empty: all
+    band: the band of solve rates to keep, as MIN:MAX; empty: all
     """
 
     models: tuple[str, ...]

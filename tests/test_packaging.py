@@ -116,7 +116,7 @@ def test_another_package_of_our_name_is_reported(name: str, site: Path, tmp_path
     (foreign / "__init__.py").write_text("raise SystemExit('imported')\n")
     status, printed = curate_in(tmp_path, site, "judge", "--help", path=str(foreign.parent))
     assert status == 1
-    assert f"Error: another package named {name} hides ours: {foreign / '__init__.py'}" in printed
+    assert f"Error: another package named {name} shadows curate's: {foreign / '__init__.py'}" in printed
     assert "Traceback" not in printed
 
 

@@ -1,11 +1,10 @@
-"""The commands that make datasets and show them, one file each. The folder also has the modules that they share:
+"""The commands that make datasets and show them, one file each. They share these modules:
 
-main      the command `curate` itself, which loads the commands that all packages list in COMMANDS
-
-options   options that several commands have
+main      the command `curate`, which loads the commands in COMMANDS of all packages
+options   options of several commands
 printing  lines on a terminal of any encoding, hashes, and tables of counts
 
-Code that is shared with the commands of other packages is in sandbox/commands/console.py.
+The commands of all packages share sandbox/commands/console.py.
 """
 
 COMMANDS = (

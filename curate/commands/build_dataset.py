@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     metavar="NAME=LOCATION",
     help="A source (see `curate sources`) and its file, folder, Hub id or Hub id@revision; options follow, as in "
     "'livecodebench=PATH?release=v5&from=2024-08-01', or are in a TOML file with the location. Repeatable; of two "
-    "equally good duplicates, the one from the source given first stays. With a RECIPE: another location for a source "
-    "of the recipe.",
+    "equally good duplicates, the one from the first source stays. With a RECIPE: another location for a source of the "
+    "recipe.",
 )
 @click.option(
     "--out",
@@ -112,14 +112,14 @@ def command(
     RECIPE is a TOML file with sources, options and further steps up to exports; the name of a bundled recipe; or a
     finished dataset, whose manifest has its recipe. Without one, --source and the options below describe the build.
 
-    Progress is saved: after an interruption, the same command continues.
+    Progress is saved: run the same command to continue after an interruption.
     """
     require_extra("data")
     from curate.errors import CurateError
     from curate.recipes.reader import read_recipe_text
 
     if recipe is None and not sources:
-        raise click.UsageError("give a RECIPE, or at least one --source NAME=LOCATION")
+        raise click.UsageError("no input; pass a RECIPE, or at least one --source NAME=LOCATION")
     if recipe is not None:
         _refuse_options(chosen)
     if show_recipe and recipe is not None and not (sources or against or chosen["limit"]):
@@ -148,7 +148,7 @@ def _refuse_options(chosen: dict[str, Any]) -> None:
     for name in chosen.keys() - {"limit"}:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             option = next(option.opts[0] for option in context.command.params if option.name == name)
-            raise click.UsageError(f"{option} cannot be given with a recipe. Write it into the recipe: [build] {name}")
+            raise click.UsageError(f"{option} conflicts with the recipe. Write it into the recipe: [build] {name}")
 
 
 def _recipe(
@@ -158,15 +158,15 @@ def _recipe(
     chosen: dict[str, Any],
     packages: tuple[str, ...],
 ) -> "Recipe":
-    """Return the recipe that was given, with the options that may accompany it; without one, that of the options.
+    """Return the recipe argument, changed by the options; without one, the recipe of the options.
 
-    given     a recipe, as read_recipe takes it; None: the options describe the build
+    given     a recipe, for read_recipe; None: the options describe the build
     sources   values of --source
     against   values of --against
     chosen    options of the build
     packages  packages that programs may import
 
-    Raises CurateError or ValueError for values that are wrong.
+    Raises CurateError or ValueError for invalid values.
     """
     from curate.options import BuildOptions
     from curate.reading.location import split_location
@@ -184,7 +184,7 @@ def _recipe(
 
 
 def _print_dry_run(recipe: "Recipe", out: Path) -> None:
-    """Read and filter; print the remaining rows, and the steps that would follow."""
+    """Read and filter the rows; print the counts and the further steps."""
     from curate.dataset.writer import make_rejected_row
     from curate.errors import CurateError
     from curate.pipeline import dry_run
@@ -208,7 +208,7 @@ def _run(recipe: "Recipe", out: Path, sandbox: "SandboxOptions", *, overwrite: b
     from curate.recipes.runner import run
 
     interrupted = f"progress is saved in {out}; run the same command to continue"
-    # OSError: an input cannot be read, or the folder cannot be written. The others come from sampling models.
+    # OSError: an unreadable input or an unwritable folder. Sampling models raises the other exceptions.
     kinds: list[type[Exception]] = [CurateError, OSError, *_errors_of_training(recipe)]
     with report_user_errors(*kinds, interrupt_message=interrupted), ProgressBar() as progress:
         for step in run(recipe, out, sandbox=sandbox, measure=_sample_models, overwrite=overwrite, progress=progress):
@@ -224,7 +224,7 @@ def _run(recipe: "Recipe", out: Path, sandbox: "SandboxOptions", *, overwrite: b
 
 
 def _print_dataset(step: str, folder: Path, manifest: "Manifest") -> None:
-    """Print the number of problems that a step keeps; for the build, also the funnel of all rows."""
+    """Print the number of problems after a step; for the build, also the funnel of all rows."""
     label = f"{step}: "
     if step == "build":
         label = ""
@@ -235,7 +235,7 @@ def _print_dataset(step: str, folder: Path, manifest: "Manifest") -> None:
         click.echo()
     click.echo(f"{label}{manifest.n_kept} problems in {folder}")
     if not manifest.n_kept:
-        click.echo("Error: no problem survived; the reasons are above and in the config `rejected`.", err=True)
+        click.echo("Error: no problem remains; the reasons are above and in the config `rejected`.", err=True)
     print_hashes(manifest)
 
 
@@ -248,7 +248,7 @@ def _errors_of_training(recipe: "Recipe") -> list[type[Exception]]:
 
 
 def _sample_models(dataset: Path, section: "DifficultyConfig", sandbox: "SandboxOptions") -> None:
-    """Sample the models. The function is loaded by name, because curate must not import `train`."""
+    """Sample the models. importlib loads the function, because curate must not import `train`."""
     names = ("k", "n", "temperature", "top_p", "max_tokens", "seed")
     settings = {name: value for name in names if (value := getattr(section, name)) is not None}
     if section.languages:

@@ -20,7 +20,7 @@ def command(dataset: str, against: tuple[str, ...], out: Path, text: str | None,
     """Copy DATASET without the rows that contain evaluation items.
 
     DATASET is a folder written by build-dataset, or any file or folder of Parquet or JSON Lines. Removed rows are in
-    rejected/; every hit, with its score and the words in common, is in contamination/.
+    rejected/; all hits, with scores and the words in common, are in contamination/.
     """
     require_extra("data")
     from curate.decontamination.clean_copy import write_clean_copy

@@ -32,22 +32,22 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
     """Copy DATASET with only the rows that fulfil conditions.
 
     A condition names columns and uses comparisons, arithmetic, in, between, is null, and, or, not, and the functions
-    len, words, lower, matches, solve_rate and samples. A row does not stay if a condition is false, or if it is null
-    because it depends on a null value. Rows that do not stay are in rejected/, each with the condition.
+    len, words, lower, matches, solve_rate and samples. Rows with a condition that is false, or null because of a null
+    value, are in rejected/ with this condition.
     """
     require_extra("data")
     from curate.errors import CurateError
     from curate.row_filter import preview_filter, write_filtered
 
     if (out is None) != dry_run:
-        raise click.UsageError("give either --out, the folder to write to, or --dry-run")
+        raise click.UsageError("pass either --out, the folder to write to, or --dry-run")
     interrupted = f"{dataset} is unchanged; run the same command to start again"
     with report_user_errors(CurateError, OSError, interrupt_message=interrupted), ProgressBar() as progress:
         if out is None:
-            outcome = preview_filter(dataset, where, progress=progress)
+            result = preview_filter(dataset, where, progress=progress)
         else:
-            manifest, outcome = write_filtered(dataset, where, out, overwrite=overwrite, progress=progress)
-    _print_counts(outcome)
+            manifest, result = write_filtered(dataset, where, out, overwrite=overwrite, progress=progress)
+    _print_counts(result)
     if out is None:
         return
     click.echo(f"\n{manifest.n_kept} problems in {out}; the others are in the config `rejected`")
@@ -55,9 +55,9 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
     sys.exit(0 if manifest.n_kept else 1)
 
 
-def _print_counts(outcome: "FilterResult") -> None:
+def _print_counts(result: "FilterResult") -> None:
     """Print the numbers of rows for which each condition is true, false or unknown."""
     click.echo(f"{'true':>8}{'false':>8}{'unknown':>9}  condition")
-    for text, n in outcome.condition_counts.items():
+    for text, n in result.condition_counts.items():
         click.echo(f"{n.get(True, 0):>8}{n.get(False, 0):>8}{n.get(None, 0):>9}  {' '.join(text.split())}")
-    click.echo(f"{outcome.n_rows - len(outcome.removed)} of {outcome.n_rows} rows remain")
+    click.echo(f"{result.n_rows - len(result.removed)} of {result.n_rows} rows remain")

@@ -21,7 +21,7 @@ from sandbox.commands.table import warn
 )
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Number of rows to list.")
 def command(dataset: Path, id: str | None, number: int | None, limit: int) -> None:
-    """List the first problems of DATASET, or show everything about the row ID, whether kept or rejected."""
+    """List the first problems of DATASET, or show all data of the kept or rejected row ID."""
     require_extra("data")
     from curate.dataset.dataset import Dataset
     from curate.dataset.inspect_rows import list_rows, show_row, show_test

@@ -1,8 +1,7 @@
-"""The command `curate`: a group whose commands are modules in the packages that do the work.
+"""The command `curate`: a group of the commands of all packages, imported on first use for a fast start.
 
-Each package lists its commands in `COMMANDS` of its `commands` folder. A command is imported only when it is used, for
-a fast start. The entry NAME is the function `command` of the module NAME, and MODULE:NAME a function of another one;
-the command has hyphens for underscores.
+Each package lists its commands in `COMMANDS` of its `commands` folder. The entry NAME is the function `command` of the
+module NAME; MODULE:NAME is the function NAME of MODULE. The command has hyphens for underscores.
 """
 
 import os
@@ -42,7 +41,7 @@ def command_modules() -> dict[str, str]:
 
 
 def load_command(name: str) -> click.Command:
-    """Import and return a command. Raises KeyError for an unknown name, and ClickException as `command_modules`."""
+    """Import and return a command. Raises KeyError for an unknown name, or ClickException as `command_modules` does."""
     module, _, function = command_modules()[name].partition(":")
     command: click.Command = getattr(import_module(module), function or "command")
     return command
@@ -52,8 +51,8 @@ def _first_sentence(command: click.Command) -> str:
     return " ".join((command.help or "").split()).partition(". ")[0].removesuffix(".") + "."
 
 
-def _show_version(context: click.Context, option: click.Parameter, asked: bool) -> None:
-    if asked:
+def _show_version(context: click.Context, option: click.Parameter, is_set: bool) -> None:
+    if is_set:
         from importlib.metadata import PackageNotFoundError, version
 
         try:
@@ -64,7 +63,7 @@ def _show_version(context: click.Context, option: click.Parameter, asked: bool) 
 
 
 def _origin() -> str:
-    """Return the commit from which the distribution was built, or else the folder of the packages."""
+    """Describe the commit of an installed distribution, or else the folder of the packages."""
     try:
         return f"built from commit {(_HERE / 'curate' / 'commit.txt').read_text().strip()}"
     except FileNotFoundError:
@@ -85,21 +84,20 @@ def main() -> None:
 def _refuse_foreign_packages() -> None:
     """Raise ClickException if other modules shadow curate's packages.
 
-    Others use these names as well: SandboxFusion's server is a package `sandbox`, and many projects have a `train.py`.
+    SandboxFusion's server is also a package `sandbox`, and many projects have a `train.py`.
     """
     for name in _PACKAGES:
         spec = find_spec(name)
         origin = spec and spec.origin
         if not origin or Path(origin).resolve().parent.parent != _HERE:
             raise click.ClickException(
-                f"another package named {name} hides ours: {origin}. If it is a file of yours, take its folder off "
-                "PYTHONPATH. If it is installed, as SandboxFusion's server is, install curate-code in an environment "
-                "of its own."
+                f"another package named {name} shadows curate's: {origin}. If it is a file of yours, remove its folder "
+                "from PYTHONPATH. If it is an installed package, install curate-code in a separate environment."
             )
 
 
 def run() -> None:
     """Run the program `curate`."""
-    # For processes that libraries start with `python -m`, as vLLM does: they would import from the working folder.
+    # For child processes of libraries: vLLM starts `python -m`, which would import from the working folder.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     main(prog_name="curate")

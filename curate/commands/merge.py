@@ -19,8 +19,8 @@ from sandbox.commands.table import warn
 def command(datasets: tuple[Path, ...], out: Path, dedup: float, overwrite: bool) -> None:
     """Merge two or more DATASETs into one, without duplicates across them.
 
-    Of several copies of a problem the verified one stays, then the one with most tests, then the one from the dataset
-    that is named first. An evaluation set counts as compared only if every dataset was compared with it.
+    Of several copies of a problem the verified one stays, then the one with most tests, then the one from the first
+    dataset. An evaluation set counts as compared only if every dataset was compared with it.
     """
     require_extra("data")
     from curate.errors import CurateError
@@ -36,7 +36,7 @@ def command(datasets: tuple[Path, ...], out: Path, dedup: float, overwrite: bool
         print_contamination(manifest.decontamination)
     for name, locations in missing.items():
         listed = " and ".join(locations)
-        warn(f"{name} does not count: its items may be in {listed}, never compared with it")
+        warn(f"{name} does not count as compared: {listed} may contain its items")
     click.echo()
     for dataset in manifest.merged:
         click.echo(f"{dataset.n_kept} of {dataset.rows} problems kept from {dataset.location}")

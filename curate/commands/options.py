@@ -1,5 +1,4 @@
-"""Options that several commands have: which rows to include, evaluation sets, near-duplicates, KEY=VALUE, and the form
-of prompts."""
+"""Options of several commands: rows to include, evaluation sets, near-duplicates, KEY=VALUE, and forms of prompts."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -56,7 +55,7 @@ _FORMAT = click.option(
 
 
 def against_option(*, required: bool) -> Callable[[Command], Command]:
-    """Give a command the option --against."""
+    """Return a decorator that adds the option --against to a command."""
     return click.option(
         "--against",
         multiple=True,
@@ -65,27 +64,26 @@ def against_option(*, required: bool) -> Callable[[Command], Command]:
         help="An evaluation set whose items no row may contain, and its file, folder or Hub id. humaneval, lcb and "
         "codeforces are read in their published forms; a set of any other name is read by the usual column names. "
         "lcb:FROM..TO, with or without a location, also removes rows of LiveCodeBench with contests on these dates. "
-        "Can be given several times.",
+        "Repeatable.",
     )
 
 
 def parse_assignments(option: str, texts: Iterable[str]) -> dict[str, Any]:
-    """Return the values by their keys. A value that is not JSON is a text, so texts need no quotes.
+    """Parse KEY=VALUE texts. A value that is not JSON is a text, so texts need no quotes.
 
-    option: the name of the option, for messages
-    texts: the values of the option
+    option: name of the option, for messages
 
-    Raises click.UsageError for a text without a key or a value, and for Python's words where JSON has others.
+    Raises click.UsageError for a missing key or value, a repeated key, and the values True, False and None.
     """
     values: dict[str, Any] = {}
     for text in texts:
         key, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not key or not value:
-            raise click.UsageError(f"{option} {text}: give KEY=VALUE")
+            raise click.UsageError(f"{option} {text}: pass KEY=VALUE")
         if value in _JSON_CONSTANTS:  # as a text, False would count as true
             raise click.UsageError(f"{option} {text}: write {key}={_JSON_CONSTANTS[value]}")
         if key in values:
-            raise click.UsageError(f"{option} {text}: {key} is given twice")
+            raise click.UsageError(f"{option} {text}: repeated key {key}; pass it once")
         try:
             values[key] = json.loads(value)
         except ValueError:
@@ -94,9 +92,9 @@ def parse_assignments(option: str, texts: Iterable[str]) -> dict[str, Any]:
 
 
 def prompt_options(command: Command) -> Command:
-    """Give a command the options of the prompt; its parameter `prompt` is a table for curate.prompt.read_prompt.
+    """Add the options of the prompt to a command, as its parameter `prompt`: a table for curate.prompt.read_prompt.
 
-    The table has only what was given on the command line.
+    The table has only the options of the command line.
     """
 
     @_SYSTEM

@@ -17,7 +17,7 @@ _STAGES = ("parse", "filter", "verify", "dedup", "decontaminate", "strength")
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print untrusted text, which may contain characters that the terminal's encoding lacks."""
+    """Print untrusted text, with escapes for characters that the terminal's encoding lacks."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     for line in lines:
@@ -25,7 +25,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_hashes(manifest: Manifest) -> None:
-    """Print the hashes by which others can verify the dataset."""
+    """Print the hashes of the dataset, for `curate verify`."""
     for name in ("manifest", "reward", "content"):
         if value := getattr(manifest, f"{name}_hash"):
             click.echo(f"{name} hash {value}")
@@ -34,7 +34,7 @@ def print_hashes(manifest: Manifest) -> None:
 def print_funnel(counts: Mapping[str, SourceCounts], rejected: Iterable[Mapping[str, Any]]) -> None:
     """Print a line for each source, then the numbers of rejected rows by stage and reason, with an example of each.
 
-    rejected: rows of the table `rejected`; the first one with a reason is its example
+    rejected: rows of the table `rejected`; the first row of each reason is its example
     """
     others = dict.fromkeys(stage for count in counts.values() for stage in count.rejected if stage not in _STAGES)
     stages = (*_STAGES, *others)
@@ -60,7 +60,7 @@ def print_funnel(counts: Mapping[str, SourceCounts], rejected: Iterable[Mapping[
 
 
 def read_rejected_rows(dataset: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rejected rows of a finished dataset, as print_funnel takes them."""
+    """Yield the rejected rows of a finished dataset, for print_funnel."""
     from curate.dataset.dataset import Dataset
 
     return Dataset.open(dataset).rows("rejected", ("id", "source", "stage", "reason", "detail"))

@@ -22,13 +22,13 @@ from sandbox.commands.console import report_user_errors, require_extra
     "--include",
     multiple=True,
     type=click.Choice([ALTERED]),
-    help="Send a dataset that was altered, whose rows are not those that its manifest describes.  [default: refuse it]",
+    help="Send an altered dataset, whose rows differ from its manifest.  [default: refuse it]",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be sent; the network is not used.")
+@click.option("--dry-run", is_flag=True, help="List the files to send, without network access.")
 def command(dataset: Path, repo_id: str, private: bool, revision: str, include: tuple[str, ...], dry_run: bool) -> None:
     """Commit DATASET to the Hub as the dataset REPO_ID, such as owner/name.
 
-    All tables, the card, the manifest and the report are sent in one commit, or nothing is.
+    One commit has all tables, the card, the manifest and the report.
     """
     require_extra("data")
     from curate.dataset.location import resolve_dataset_folder

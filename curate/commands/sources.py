@@ -7,7 +7,7 @@ import click
 
 @click.command("sources")
 def command() -> None:
-    """List the sources that a dataset can be built from, with their known defects."""
+    """List the sources of problems, with their known defects."""
     from curate.pipeline import source_names
 
     for name in source_names():

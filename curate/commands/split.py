@@ -52,8 +52,8 @@ def command(
     """Split DATASET into parts for training and validation without near-duplicates across the parts.
 
     OUT/train, OUT/validation and OUT/test are separate datasets. Problems with similar statements, the same text or
-    the same URL are always in the same part. Each source has the same share of every part, as far as possible, and the
-    order of the rows does not matter.
+    the same URL are always in the same part. Each source has the same share of every part, as far as possible. The
+    order of the rows has no effect.
     """
     require_extra("data")
     from curate.errors import CurateError
@@ -62,7 +62,7 @@ def command(
 
     options = SplitConfig(validation, test, similarity, seed)
     if not options.sizes:
-        raise click.UsageError("give --validation, --test or both, such as --validation 0.1")
+        raise click.UsageError("pass --validation, --test or both, such as --validation 0.1")
     interrupted = f"{dataset} is unchanged; run the same command to start again"
     with report_user_errors(CurateError, OSError, interrupt_message=interrupted), ProgressBar() as progress:
         manifests = split(dataset, out, options, overwrite=overwrite, progress=progress)

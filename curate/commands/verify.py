@@ -19,7 +19,6 @@ Command = Callable[..., Any]
 
 
 def _hash_option(name: str, covers: str) -> Callable[[Command], Command]:
-    """Return an option that takes a published hash."""
     text = f"The published {name} hash, which covers {covers}.  [default: compare only with the manifest]"
     return click.option(f"--{name}-hash", metavar="HEX", help=text)
 
@@ -29,7 +28,7 @@ def _hash_option(name: str, covers: str) -> Callable[[Command], Command]:
 @click.option(
     "--run",
     metavar="all|ROWS",
-    help="Also execute references: of all rows, or of this many, which --seed chooses.  [default: none]",
+    help="Also execute the references of all rows, or of this many rows chosen by --seed.  [default: none]",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the choice of rows.")
 @click.option(
@@ -53,11 +52,12 @@ def command(
 ) -> None:
     """Compare the rows of DATASET with its manifest.
 
-    Reads every row, computes the hashes again, and compares the counts. Ids must be unique, and tests readable. Anyone
-    can write a manifest, so also give the hashes that the publisher of DATASET states. With --run, references are also
-    executed on their tests. DATASET can then also be raw data of a source, as in deepcoder=LOCATION: solutions are
-    executed, and the folder --out becomes a dataset of the rows that pass, with its report. The exit status is 1 if
-    something is wrong.
+    Reads every row, recomputes the hashes, and compares the counts. Ids must be unique, and tests readable. Anyone can
+    write a manifest, so also pass the hashes published with DATASET.
+
+    With --run, the command also executes references on their tests. DATASET can then be raw data of a source, as in
+    deepcoder=LOCATION: the command executes solutions, and writes the rows that pass as a dataset to --out. The exit
+    status is 1 after a difference or a failure.
     """
     require_extra("data")
     from curate.errors import CurateError
@@ -68,7 +68,7 @@ def command(
     is_source = bool(equals and re.fullmatch(r"[\w-]+", name)) and not Path(dataset).exists()
     if is_source and run is None:
         raise click.ClickException(
-            f"{dataset}: raw data has no manifest to compare it with. Execute its solutions: "
+            f"{dataset}: raw data has no manifest to compare with. Execute its solutions: "
             f"curate verify {dataset} --run 200, or --run all"
         )
     if run is None:
@@ -102,7 +102,7 @@ def command(
 
 
 def _check(dataset: str, expected: Mapping[str, str | None]) -> None:
-    """Compare the dataset with its manifest and with published hashes; end the command with an error if they differ.
+    """Compare the dataset with its manifest and with published hashes. Raises ClickException for a difference.
 
     expected: values of the options, by their names
     """
@@ -119,22 +119,22 @@ def _check(dataset: str, expected: Mapping[str, str | None]) -> None:
     print_lines(f"{name}: not part of the dataset, so not checked" for name in list_untracked_names(opened.path))
     print_lines(map(str, integrity.faults))
     if integrity.faults:
-        raise click.ClickException(f"{dataset} is not what its manifest describes.")
+        raise click.ClickException(f"{dataset} differs from its manifest.")
     actual = {name: getattr(integrity, name) for name in ("manifest_hash", "reward_hash", "content_hash")}
     for name, value in actual.items():
         if value:
             recorded = getattr(opened.manifest, name)
-            click.echo(f"{name.replace('_', ' ')} {value}, {'as' if recorded else 'which is not'} in the manifest")
+            click.echo(f"{name.replace('_', ' ')} {value}, {'as' if recorded else 'not'} in the manifest")
     for name, value in expected.items():
         if value and value.lower() != actual[name]:
             raise click.ClickException(
-                f"{dataset} is not the dataset that was published: its {name.replace('_', ' ')} is {actual[name]}, not "
-                f"{value}. Download it again."
+                f"{dataset} is not the published dataset: its {name.replace('_', ' ')} is {actual[name]}, not {value}. "
+                "Download it again."
             )
 
 
 def _parse_run(run: str | None) -> int | None:
-    """Return the number of rows to execute; None for all of them."""
+    """Return the number of rows to execute; None for all."""
     if run in (None, "all"):
         return None
     assert run is not None

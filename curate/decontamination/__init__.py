@@ -1,10 +1,10 @@
-"""Find rows that contain items of an evaluation set, and remove them.
+"""The search for rows that contain items of an evaluation set, and their removal.
 
-evaluation_set        items, windows of dates, and sets of both; reading those that `--against` names
-evaluations/          a file for each kind of evaluation set
-problem_keys          the names under which a problem is known
-training_set          the rows of a build or of any dataset, in the form in which they are compared
-overlap               n-grams of words that two texts have in common
-contamination_search  the comparison, which finds the rows that contain items, and the rules that apply
-clean_copy            `curate decontaminate`: a copy without these rows
+evaluation_set        items, windows of dates, and sets of both; the reader of the sets of `--against`
+evaluations/          one file per kind of evaluation set
+problem_keys          keys of a problem: its names at the sites of its origin
+training_set          rows of a build or of any dataset, in the form for the comparison
+overlap               word n-grams in common between texts
+contamination_search  the rules, and the comparison by them
+clean_copy            `curate decontaminate`: a copy without contaminated rows
 """

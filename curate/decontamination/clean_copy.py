@@ -1,8 +1,7 @@
-"""Copy a dataset without the rows that contain items of an evaluation set, for `curate decontaminate`.
+"""Copies of a dataset without the rows that contain items of an evaluation set, for `curate decontaminate`.
 
-The copy of a folder of `curate build-dataset` equals a build with the same sets: removed
-rows are in `rejected/`, and the manifest and the card describe the comparison. For any other file or folder, `data/`
-has the remaining rows; `rejected/`, `contamination/`, a manifest and a small card are added.
+The copy of a folder of `curate build-dataset` equals a build with the same sets. The copy of any other file or folder
+has the remaining rows in `data/`, and also `rejected/`, `contamination/`, a manifest and a small card.
 """
 
 import itertools
@@ -39,14 +38,14 @@ def write_clean_copy(
 ) -> Manifest:
     """Write the dataset without contaminated rows to the folder `out` and return its manifest.
 
-    location   a folder that build-dataset wrote, or any file, folder or Hub id of a table
-    against    the evaluation sets, in the form that `read_evaluations` takes
-    text       the name of the column with the problems, if it is an unusual one
+    location   a folder written by build-dataset, or any file, folder or Hub id of a table
+    against    the evaluation sets, in the form of `--against`
+    text       name of the column with the problems; None: one of the usual names
     overwrite  replace an existing dataset in the folder
-    progress   called with the progress of the comparison
+    progress   callback for progress reports
 
-    A folder that is already finished is recognized by its inputs, and stays as it is. Raises CurateError if the
-    dataset or a set cannot be read, or the folder cannot be written.
+    A finished folder with the same inputs is unchanged. Raises CurateError if the dataset or a set cannot be read, or
+    the folder cannot be written.
     """
     given = download_dataset(location) or Path(location).expanduser()
     origin = find_dataset(given)
@@ -59,7 +58,7 @@ def write_clean_copy(
     if finished is not None:
         return finished
     started = time.monotonic()
-    findings = find_contamination(with_progress_reports(training_set.rows, progress), evaluations)
+    findings = find_contamination(with_progress_reports(training_set.iter_rows, progress), evaluations)
     removed_ids = {rejection.id for rejection in findings.rejections.values()}
     tables = dict(remaining_tables(origin, removed_ids)) if origin is not None else {}
     before, _ = tables.get("contamination", ((), {}))
@@ -90,7 +89,7 @@ def _plan(origin: Dataset | None, files: DatasetFiles, evaluations: Iterable[Eva
 
 
 def _sets(earlier: Mapping[str, SetCounts], findings: ContaminationResult) -> dict[str, SetCounts]:
-    """Return the counts of all sets, including those of earlier comparisons. Repeated names are numbered."""
+    """Return the counts of all sets, including those of earlier comparisons, with numbers for repeated names."""
     counts = dict(earlier)
     for name, count in findings.counts.items():
         names = itertools.chain([name], (f"{name} ({number})" for number in itertools.count(2)))

@@ -1,4 +1,4 @@
-"""Find the training rows that contain items of evaluation sets, with the item, the rule and the position.
+"""The search for training rows that contain items of evaluation sets.
 
 A row is removed by one of these rules if it
 
@@ -8,9 +8,8 @@ A row is removed by one of these rules if it
     whole_item   contains, in one piece, an item (or the prose of an item) that is short or mostly boilerplate
     contained    contains at least half of the word 8-grams of an item (or of its prose), not counting boilerplate
 
-A row also has the keys and dates of its removed duplicates (training_set.py). A
-row that contains at least a fifth but less than half of them stays and is marked for review. Every hit is recorded
-with the item, the share and the words in common, so it can be checked.
+A row also has the keys and dates of its removed duplicates (training_set.py). A row with at least a fifth but less than
+half of the 8-grams stays, marked for review. A hit records the item, the share and the words in common.
 """
 
 import unicodedata
@@ -29,7 +28,7 @@ from curate.reading.values import escape_surrogates, shorten
 from curate.text.ngrams import find_word_spans
 
 MIN_REMOVED_SHARE, MIN_REVIEWED_SHARE = 0.5, 0.2
-# If an evaluation set matches a larger share of a training set than this, a mistake is likelier than contamination.
+# Share of the training rows above which a mistake is likelier than contamination.
 PLAUSIBLE_RATE = 0.05
 SPAN_CHARACTERS = 500
 
@@ -40,7 +39,7 @@ class ContaminationResult:
 
     hits        all hits, in the order of the rows
     rejections  rejections of the rows to remove, by position
-    counts      for the manifest, by name of the set: its files, and the number of rows that contain its items
+    counts      the manifest's entries on the sets, by name
     """
 
     hits: list[ContaminationHit]
@@ -49,9 +48,9 @@ class ContaminationResult:
 
 
 def find_contamination(rows: RowReader, evaluations: Sequence[EvaluationSet]) -> ContaminationResult:
-    """Find the rows that contain items of the evaluation sets. Positions count from zero.
+    """Find the rows that contain items of the evaluation sets.
 
-    All rows are read once, and rows with hits a second time. Without evaluation sets, no row is read.
+    Reads all rows once and rows with hits a second time, or no row without evaluation sets. Positions count from zero.
     """
     if not evaluations:
         return ContaminationResult([], {}, {})
@@ -67,7 +66,7 @@ def find_contamination(rows: RowReader, evaluations: Sequence[EvaluationSet]) ->
     candidates: dict[int, list[_Candidate]] = defaultdict(list)
     n_rows = 0
 
-    def texts() -> Iterator[str]:
+    def read_texts() -> Iterator[str]:
         nonlocal n_rows
         for position, row in rows(None):
             n_rows += 1
@@ -81,8 +80,8 @@ def find_contamination(rows: RowReader, evaluations: Sequence[EvaluationSet]) ->
                     )
             yield row.text
 
-    index.scan(texts())
-    for overlap in index.overlaps(MIN_REVIEWED_SHARE):
+    index.scan(read_texts())
+    for overlap in index.find_overlaps(MIN_REVIEWED_SHARE):
         set_index, item = items[passages[overlap.passage_index].item_index]
         candidates[overlap.text_index].append(
             _Candidate(evaluations[set_index].name, item.id, overlap.rule, overlap.share, overlap)
@@ -97,10 +96,7 @@ def find_contamination(rows: RowReader, evaluations: Sequence[EvaluationSet]) ->
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A hit before its row is read again.
-
-    common: the text that row and item have in common, or the overlap by which that text can be located
-    """
+    """A hit before the second reading of its row. common: text in common, or the overlap to locate it"""
 
     set: str
     item: str
@@ -112,7 +108,7 @@ class _Candidate:
 def _hits(
     position: int, row: TrainingRow, candidates: Sequence[_Candidate], index: PassageIndex
 ) -> Iterator[ContaminationHit]:
-    """Yield a hit for each item, by the strongest rule that applies; the strongest hit first."""
+    """Yield a hit for each item, by its strongest rule; the strongest hit first."""
     done = set()
     for candidate in sorted(candidates, key=lambda c: (RULES.index(c.rule), -c.score, c.set, c.item)):
         if (candidate.set, candidate.item) in done:
@@ -138,7 +134,7 @@ def _span(text: str, overlap: PassageOverlap, index: PassageIndex) -> str | None
 
 
 def _rejections(hits: Sequence[ContaminationHit]) -> dict[int, Rejection]:
-    """Return a rejection for each row to remove; it names the row's strongest hit and counts the others."""
+    """Return a rejection for each row to remove, with the strongest hit and the number of others."""
     rejections = {}
     for position, group in groupby((hit for hit in hits if hit.verdict == "removed"), key=lambda hit: hit.row):
         first, *others = group
@@ -153,7 +149,7 @@ def _counts(hits: Sequence[ContaminationHit], evaluation: EvaluationSet, n_rows:
     for hit in hits:
         if hit.verdict == "removed":
             by_rule.setdefault(hit.row, hit.rule)
-    # A window removes exactly the rows that it was meant to remove; the other rules can be wrong.
+    # Only rules that compare content can be wrong: a window selects rows by source and date.
     by_content = sum(rule != "in_window" for rule in by_rule.values()) / max(n_rows, 1)
     warning = None
     if by_content > PLAUSIBLE_RATE:

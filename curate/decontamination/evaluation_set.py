@@ -1,8 +1,4 @@
-"""Evaluation sets: items and windows of dates that a training set must not contain, since models are tested on them.
-
-`read_evaluations` reads the sets of `--against`. The kinds share the functions below it, which read rows and extract
-the texts that identify a problem.
-"""
+"""Evaluation sets: items and windows of dates that a training set must not contain, and the reader of `--against`."""
 
 import pkgutil
 import re
@@ -22,9 +18,8 @@ from curate.recipe import EvaluationSetConfig
 from curate.text.ngrams import split_words
 
 _KINDS = evaluations.__name__
-# Shorter prose is too generic to identify a problem.
-MIN_PROSE = 16
-# These words end the story. Examples and formats follow, which copies of a problem write differently or leave out.
+MIN_PROSE = 16  # words; shorter prose is too generic to identify a problem
+# Headings after the prose. They begin examples and formats, which copies of a problem change or omit.
 _END_OF_PROSE = re.compile(
     r"^[ \t#*\\-]*(?:samples?|examples?|constraints|input|output|note)\b[ \w]{0,12}[ \t:*-]*$"
     r"|>>>|\bexamples?\s*\d*\s*:",
@@ -36,9 +31,9 @@ _END_OF_PROSE = re.compile(
 class EvaluationItem:
     """A problem of an evaluation set.
 
-    texts: wordings of the problem; a training row that contains one of them contains the problem
-    keys: names under which the problem is known (problem_keys.py)
-    date: the ISO date of the problem's contest, if it is known
+    texts  wordings of the problem; a training row that contains one of them contains the problem
+    keys   see problem_keys.py
+    date   ISO date of the problem's contest; empty if unknown
     """
 
     id: str
@@ -49,10 +44,7 @@ class EvaluationItem:
 
 @dataclass(frozen=True, slots=True)
 class DateWindow:
-    """The contests from the first to the last day, both included, as ISO dates.
-
-    sources: the sources whose rows come from these contests
-    """
+    """The contests from the first to the last ISO date, both included. sources: those with rows of these contests"""
 
     first: str
     last: str
@@ -63,7 +55,7 @@ class DateWindow:
         return self.first <= day[:10] <= self.last
 
     def find_earliest_date(self, contests: Iterable[tuple[str, str]]) -> str | None:
-        """Return the earliest date of these contests that lies in the window, or None if no date does.
+        """Return the earliest date in the window; None if there is none.
 
         contests: source and ISO date of each contest; only contests of the window's sources count
         """
@@ -75,7 +67,7 @@ class DateWindow:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSet:
-    """A named evaluation set, which has items, a window, or both. files: the files that the items were read from."""
+    """A named evaluation set with items, a window, or both. files: those of the items"""
 
     name: str
     items: tuple[EvaluationItem, ...] = ()
@@ -88,34 +80,34 @@ class EvaluationSet:
         return EvaluationSource(self.name, str(self.window) if self.window else None, self.files)
 
 
-def evaluation_kinds() -> list[str]:
-    """Return the kinds of evaluation sets, which are the names of the files in curate/decontamination/evaluations."""
+def list_evaluation_kinds() -> list[str]:
+    """Return the kinds of evaluation sets: the names of the files in curate/decontamination/evaluations."""
     return sorted(module.name for module in pkgutil.iter_modules(evaluations.__path__))
 
 
 def read_evaluations(arguments: Iterable[str]) -> list[EvaluationSet]:
-    """Read the sets that are given as NAME=LOCATION, NAME:FROM..TO=LOCATION or NAME:FROM..TO.
+    """Read sets in the form NAME=LOCATION, NAME:FROM..TO=LOCATION or NAME:FROM..TO.
 
-    A set whose name is not that of a kind is read as the kind `generic`. Raises CurateError if a set cannot be read.
+    A NAME other than a kind is read as the kind `generic`. Raises CurateError for an invalid or unreadable set.
     """
     sets = [read_evaluation(argument) for argument in arguments]
     names = [read_set.name for read_set in sets]
     for name in names:
         if names.count(name) > 1:
-            raise CurateError(f"the evaluation set {name} is given twice. Give one of them another name.")
+            raise CurateError(f"two evaluation sets have the name {name}. Rename one of them.")
     return sets
 
 
 def read_evaluation(argument: str) -> EvaluationSet:
-    """Read one evaluation set. Raises CurateError if it cannot be read."""
+    """Read one evaluation set. Raises CurateError for an invalid or unreadable set."""
     given = EvaluationSetConfig.parse(argument)
     name, location, dates = given.name, given.location, given.window
     if not re.fullmatch(r"[\w.-]+", name) or not (location or dates):
         raise CurateError(
-            f"{argument}: name an evaluation set, such as humaneval=HumanEval.jsonl.gz, "
+            f"{argument}: not an evaluation set. Pass one such as humaneval=HumanEval.jsonl.gz, "
             "lcb:2024-08-01..2025-02-01=LOCATION or lcb:2024-08-01..2025-02-01."
         )
-    kind = import_module(f"{_KINDS}.{name if name in evaluation_kinds() else 'generic'}")
+    kind = import_module(f"{_KINDS}.{name if name in list_evaluation_kinds() else 'generic'}")
     window = _window(argument, dates, getattr(kind, "SOURCES", ())) if dates else None
     if not location:
         return EvaluationSet(name, window=window)
@@ -123,14 +115,14 @@ def read_evaluation(argument: str) -> EvaluationSet:
     files = tuple(InputFile(file.name, sha256=path_sha256(file)) for file in table.files)
     items = tuple(item for item in kind.read(table) if window is None or not item.date or window.contains(item.date))
     if not items:
-        raise CurateError(f"{location}: no evaluation item in it{f' from {window}' if window else ''}.")
+        raise CurateError(f"{location}: no evaluation item{f' from {window}' if window else ''}.")
     return EvaluationSet(name, items, window, files)
 
 
 def _window(argument: str, dates: str, sources: Sequence[str]) -> DateWindow:
     if not sources:
-        dated = [name for name in evaluation_kinds() if hasattr(import_module(f"{_KINDS}.{name}"), "SOURCES")]
-        raise CurateError(f"{argument}: dates can only be given to {', '.join(dated)}.")
+        dated = [name for name in list_evaluation_kinds() if hasattr(import_module(f"{_KINDS}.{name}"), "SOURCES")]
+        raise CurateError(f"{argument}: only these sets accept dates: {', '.join(dated)}.")
     first, _, last = dates.partition("..")
     try:
         bounds = [date.fromisoformat(bound).isoformat() for bound in (first, last)]
@@ -142,10 +134,7 @@ def _window(argument: str, dates: str, sources: Sequence[str]) -> DateWindow:
 
 
 def _require_test_files(table: TableFiles, location: str) -> TableFiles:
-    """Return the table of an evaluation set. Raises CurateError for training files not chosen explicitly.
-
-    A comparison with training files would find nothing, or everything.
-    """
+    """Return the table. Raises CurateError for training files that the user did not select explicitly."""
     chosen = "?" in location or Path(location).expanduser().is_file()
     if not chosen and any(path.name.startswith("train") or path.parent.name == "train" for path in table.files):
         raise CurateError(
@@ -159,11 +148,10 @@ def read_named_rows(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (name, row) for the rows of a set. A name consists of the file and the row's zero-based index in it.
 
-    columns: the columns to read; those that the set does not have are left out
-    options: the options that the set's location may have
+    columns  columns to read; None for each missing one
+    options  names of allowed options of the set's location
 
-    Raises CurateError for another option, and for a line that cannot be read, since an incomplete set cannot rule
-    anything out.
+    Raises CurateError for another option, and for an unreadable line, since an incomplete set has false negatives.
     """
     validate_options(table, options)
     for path in table.files:
@@ -173,11 +161,8 @@ def read_named_rows(
             yield f"{path.name}:{index}", row
 
 
-def item_text(table: TableFiles, name: str, row: dict[str, Any], columns: Sequence[str]) -> str:
-    """Return the text in the first column that has any; of a chat, the user's messages.
-
-    Raises CurateError if no column has text.
-    """
+def extract_text(table: TableFiles, name: str, row: dict[str, Any], columns: Sequence[str]) -> str:
+    """Return the text of the first non-empty column; of a chat, the user's messages. Raises CurateError for no text."""
     texts = extract_prompt_texts(next((row[column] for column in columns if row[column]), None))
     text = "\n\n".join(texts or ())
     if not text.strip():
@@ -185,10 +170,10 @@ def item_text(table: TableFiles, name: str, row: dict[str, Any], columns: Sequen
     return text
 
 
-def text_variants(text: str, prose: str | None = None) -> tuple[str, ...]:
-    """Return the text without its prompt template and, if it is long enough to identify the problem, the prose alone.
+def derive_texts(text: str, prose: str | None = None) -> tuple[str, ...]:
+    """Return the text without its prompt template, and its prose alone if this has at least MIN_PROSE words.
 
-    prose: the part of the text that tells the story; None: the beginning of the text
+    prose: the part of the text without formats and examples; None: the beginning of the text
     """
     text = strip_prompt_template(text)
     end = _END_OF_PROSE.search(text if prose is None else prose)

@@ -1,12 +1,12 @@
-"""Find texts that contain passages, and the share of each passage in word 8-grams.
+"""A search for texts that contain passages, and for the share of each passage in word 8-grams.
 
-The n-grams of all passages are numbered, in one sorted array. Those of a text are hashed and looked up there; a bitmap
-avoids most look-ups. Boilerplate depends on all texts, so a match is stored as a pair of numbers until the last text.
+One sorted array has the n-gram hashes of all passages. A bitmap avoids most look-ups of a text's n-grams in it. Because
+boilerplate depends on all texts, the index stores matches as pairs of numbers until the last text.
 
 An n-gram is boilerplate ("return the answer modulo 10^9 + 7") if it occurs in 1 % of the items of its set, but at least
 3, or in 1 % of the texts, but at least 50. Boilerplate counts neither for nor against a passage. A passage with fewer
-than 9 other n-grams, such as any passage of fewer than 16 words, must be found word for word, in one piece. A passage
-of fewer than 5 words must be the whole text.
+than 9 other n-grams, such as any passage of fewer than 16 words, must occur word for word, in one piece. A passage of
+fewer than 5 words must be the whole text.
 """
 
 from collections import defaultdict
@@ -30,14 +30,13 @@ MIN_NGRAMS = 9
 MIN_WORDS = 5
 COMMON_ITEMS, COMMON_TEXTS, COMMON_SHARE = 3, 50, 0.01
 TEXT_BATCH = 128
-# Bits of the bitmap for each n-gram. With 32, at most 3 of 100 n-grams of a text match a bit by chance.
-_BITS_PER_NGRAM = 32
+_BITS_PER_NGRAM = 32  # of the bitmap: at most 3 of 100 n-grams of a text match a bit by chance
 _LOW_32_BITS = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A wording of an item. item_index, set_index: the caller's numbers for the item and for its set"""
+    """A wording of an item. item_index, set_index: the caller's indices of the item and of its set"""
 
     text: str
     item_index: int
@@ -48,9 +47,10 @@ class Passage:
 class PassageOverlap:
     """A text and a passage that overlap.
 
-    text_index, passage_index: their numbers, in the order of scanning and of the index
-    rule: the text is the passage (`same_text`), contains all its n-grams and perhaps all of it (`whole_item`), or
-          contains this share of its n-grams (`contained`)
+    text_index     index of the text, in scan order
+    passage_index  index of the passage in the constructor's list
+    rule           the text is the passage (`same_text`), contains all its n-grams and perhaps all of it (`whole_item`),
+                   or contains this share of its n-grams (`contained`)
     """
 
     text_index: int
@@ -60,7 +60,7 @@ class PassageOverlap:
 
 
 class PassageIndex:
-    """An index of passages. Pass all texts to `scan` first, then get the overlaps from `overlaps`."""
+    """An index of passages. Pass all texts to `scan` before the first call of `find_overlaps`."""
 
     def __init__(self, passages: Sequence[Passage]) -> None:
         import numpy as np
@@ -75,7 +75,7 @@ class PassageIndex:
         self._shift = np.uint64(64 - bits)
         self._bitmap = np.zeros(1 << bits, dtype=bool)
         self._bitmap[self._ngrams >> self._shift] = True
-        # Passages by the hashes of all their words; those too short for an n-gram, by number of words.
+        # Passages by the hashes of all their words, and passages shorter than an n-gram by number of words.
         self._same: dict[bytes, list[int]] = defaultdict(list)
         self._short: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
         for number, words in enumerate(self._words):
@@ -89,7 +89,7 @@ class PassageIndex:
         self._exact_overlaps: list[PassageOverlap] = []
 
     def scan(self, texts: Iterable[str]) -> None:
-        """Search these texts for the passages. Text numbers continue from those of earlier calls."""
+        """Search these texts for the passages. Text indices continue from those of earlier calls."""
         for batch in _batches(texts):
             words = hash_words(batch)
             self._match(hash_ngrams(words, NGRAM_WORDS))
@@ -100,8 +100,8 @@ class PassageIndex:
                     self._exact_overlaps.append(PassageOverlap(self._n_texts + index, number, "same_text", 1.0))
             self._n_texts += len(batch)
 
-    def overlaps(self, min_share: float) -> Iterator[PassageOverlap]:
-        """Yield the overlaps except those with shares below `min_share`. Some pairs overlap by more than one rule."""
+    def find_overlaps(self, min_share: float) -> Iterator[PassageOverlap]:
+        """Yield the overlaps with shares of at least `min_share`. Some pairs overlap by more than one rule."""
         import numpy as np
 
         yield from self._exact_overlaps
@@ -127,23 +127,23 @@ class PassageIndex:
                     yield PassageOverlap(text, number, "whole_item", 1.0)
 
     def find_longest_match(self, overlap: PassageOverlap, text: str) -> tuple[int, int] | None:
-        """Return the first and last index of the longest word sequence that text and passage have in common. Returns
-        None if the passage must be contiguous in the text and is not.
+        """Return the first and last index of the longest common word sequence in the text.
+
+        Returns None if the passage must be contiguous in the text and is not.
         """
         import numpy as np
 
         (words,), passage = _parts(hash_words([text])), self._words[overlap.passage_index]
         if overlap.rule == "contained":
-            return _longest(
-                np.isin(_hash_ngrams(words, NGRAM_WORDS), self._ngrams[self._numbers[overlap.passage_index]])
-            )
+            ngrams = self._ngrams[self._numbers[overlap.passage_index]]
+            return _find_longest_run(np.isin(_hash_ngrams(words, NGRAM_WORDS), ngrams))
         for start in np.flatnonzero(words == passage[0]).tolist():
             if np.array_equal(words[start : start + len(passage)], passage):
                 return start, start + len(passage) - 1
         return None
 
     def _common_in_sets(self) -> dict[int, "Flags"]:
-        """Return for each set the n-grams that are boilerplate in it."""
+        """Return for each set the flags of n-grams that are boilerplate in its items."""
         import numpy as np
 
         by_set: dict[int, dict[int, list[Numbers]]] = defaultdict(lambda: defaultdict(list))
@@ -197,12 +197,12 @@ def _hash_ngrams(words: "Hashes", length: int) -> "Hashes":
 
 
 def _count_shared(matches: "Hashes", holders: "Numbers", ends: "Numbers") -> tuple["Numbers", "Numbers", "Numbers"]:
-    """Return pairs of texts and passages that have n-grams in common, and the numbers of these n-grams."""
+    """Return pairs of texts and passages with common n-grams, and the numbers of these n-grams."""
     import numpy as np
 
     texts, numbers = matches >> np.uint64(32), (matches & np.uint64(_LOW_32_BITS)).astype(np.int64)
     counts = ends[numbers + 1] - ends[numbers]
-    # List the holders of each n-gram in turn: each list begins at its first holder and counts on from there.
+    # Concatenate the holder lists of all n-grams: index within each list, plus the start of the list.
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     passages = holders[np.repeat(ends[numbers], counts) + within]
     pairs, common = np.unique(
@@ -211,8 +211,8 @@ def _count_shared(matches: "Hashes", holders: "Numbers", ends: "Numbers") -> tup
     return (pairs >> np.uint64(32)).astype(np.int64), (pairs & np.uint64(_LOW_32_BITS)).astype(np.int64), common
 
 
-def _longest(matching: "Flags") -> tuple[int, int]:
-    """Return the first and last word of the longest sequence of matching n-grams; of the first one if several tie."""
+def _find_longest_run(matching: "Flags") -> tuple[int, int]:
+    """Return the first and last word of the longest sequence of matching n-grams, the first one of a tie."""
     import numpy as np
 
     padded = np.concatenate(([False], matching, [False]))

@@ -1,7 +1,6 @@
-"""Keys of problems, made from their names at the sites they come from. Rows that share a key are the same problem.
+"""Keys of problems, derived from their URLs and names at the sites of origin. Rows with a common key are one problem.
 
-The same address is written in many ways, and many datasets have only `1016_D` or a title instead. If it is not certain
-which problem is meant, there is no key: a missing key does no harm, but a wrong one would remove a row without cause.
+An ambiguous name has no key, because a wrong key would remove an innocent row.
 """
 
 import re
@@ -16,7 +15,7 @@ _ATCODER_NAME = re.compile(r"[a-z]+\d{3}_\w{1,2}")
 
 
 def derive_keys(*, url: str = "", platform: str = "", names: tuple[str, ...] = ()) -> frozenset[str]:
-    """Return the keys of a problem. names: its title and its other names on the platform, including numbers."""
+    """Return the keys of a problem. names: its title and its other names on the platform, including numbers"""
     candidates = {_key_of_url(url)} | {_key_of_name(platform.lower(), name.strip()) for name in names}
     return frozenset(key for key in candidates if key)
 
@@ -29,7 +28,7 @@ def _key_of_url(url: str) -> str | None:
         return f"atcoder:{match[1]}"
     if match := _LEETCODE_URL.match(address):
         return f"leetcode:{match[1]}"
-    # The address of a whole site or of a list is shared by many problems.
+    # Many problems share the address of a whole site or of a list.
     return f"url:{address}" if address.count("/") >= 2 else None
 
 

@@ -1,9 +1,7 @@
-"""Training rows, in the form in which evaluation sets are compared with them, and training sets of any form on disk.
+"""Training rows in the form for the comparison with evaluation sets, and training sets of any form on disk.
 
-A prompt may be a conversation (curate/reading/prompt_templates.py), as in exports for TRL and verl: then only the
-user's messages are compared, without curate's prompt template.
-
-A row without an id is named by its file and its zero-based index in it.
+Of a conversation (curate/reading/prompt_templates.py), only the user's messages are compared, without curate's prompt
+template. A row without an id is named by its file and its zero-based index in it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -22,11 +20,11 @@ from curate.reading.values import optional_text
 
 @dataclass(frozen=True, slots=True)
 class TrainingRow:
-    """A training row, in the form in which evaluation sets are compared with it.
+    """A training row in the form for the comparison.
 
-    text: the problem without its prompt template
-    keys: names under which the problem is known (problem_keys.py)
-    contests: source and date of the row, and of other rows with the same problem
+    text      the problem without its prompt template
+    keys      see problem_keys.py
+    contests  source and date of the row, and of other rows with the same problem
     """
 
     id: str
@@ -36,15 +34,12 @@ class TrainingRow:
     contests: frozenset[tuple[str, str]] = frozenset()
 
 
-# Returns rows with their positions: all rows, or those at the given positions, always in the same order.
+# A function that yields rows with their positions: all rows, or those at the given positions, always in the same order.
 RowReader = Callable[[Collection[int] | None], Iterator[tuple[int, TrainingRow]]]
 
 
 def to_training_row(problem: Problem, duplicates: Iterable[Problem] = ()) -> TrainingRow:
-    """Return a problem as a row to compare.
-
-    duplicates: its removed duplicates, whose names and dates count as its own
-    """
+    """Convert a problem. duplicates: its removed duplicates, whose names and dates count as its own"""
     same = [problem, *duplicates]
     known_keys = [derive_keys(url=p.url, platform=p.platform, names=(p.id.rpartition("/")[2], p.title)) for p in same]
     return TrainingRow(
@@ -67,20 +62,20 @@ def with_progress_reports(rows: RowReader, progress: Progress) -> RowReader:
 
 
 _IDS = ("id", "problem_id", "question_id", "task_id")
-_NESTED_METADATA = "extra_info"  # in verl's datasets, the column with a row's identity
-_EXCLUDED = "left_out.jsonl"  # in an export: the ids of rows that are not in it
+_NESTED_METADATA = "extra_info"  # column of a row's identity in verl's datasets
+_EXCLUDED = "left_out.jsonl"  # file of the ids of excluded rows in an export
 _METADATA_COLUMNS = ("source", "platform", "url", "title", "question_title", "name", "date", "contest_date")
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingSet:
-    """A training set. text_columns: columns that may contain the problem; the first non-empty one counts"""
+    """A training set. text_columns: possible columns of the problem; the first non-empty one counts"""
 
     files: DatasetFiles
     text_columns: tuple[str, ...]
 
-    def rows(self, wanted: Collection[int] | None = None) -> Iterator[tuple[int, TrainingRow]]:
-        """Yield positions and rows, either all or only those wanted. Raises CurateError if a row cannot be used."""
+    def iter_rows(self, wanted: Collection[int] | None = None) -> Iterator[tuple[int, TrainingRow]]:
+        """Yield positions and rows, all or only those wanted. Raises CurateError for an unusable row."""
         position, has_text = 0, False
         for path in self.files.table.files:
             columns = (*self.text_columns, *_IDS, *_METADATA_COLUMNS, _NESTED_METADATA)
@@ -102,7 +97,7 @@ class TrainingSet:
         texts = extract_prompt_texts(prompt)
         if texts is None:
             raise CurateError(
-                f"{self.files.table.location}: {index} holds neither text nor messages of a chat, but "
+                f"{self.files.table.location}: {index} has neither text nor messages of a chat, but "
                 f"{type(prompt).__name__}. {self._hint()}"
             )
         more = row[_NESTED_METADATA]
@@ -111,7 +106,7 @@ class TrainingSet:
         values = {name: optional_text(known.get(name)) for name in (*_IDS, *_METADATA_COLUMNS)}
         id = next((values[name] for name in _IDS if values[name]), index)
         names = (id.rpartition("/")[2], *(values[name] for name in ("title", "question_title", "name")))
-        # LiveCodeBench's own files do not name their source, but no other data set has both of these columns.
+        # LiveCodeBench's own files do not name their source, but only they have both of these columns.
         livecodebench = values["contest_date"] and values["question_title"]
         source = values["source"] or ("livecodebench" if livecodebench else "")
         return TrainingRow(
@@ -123,13 +118,13 @@ class TrainingSet:
         )
 
     def _hint(self) -> str:
-        return f"Columns tried: {', '.join(self.text_columns)}. Name the column with the problem: --text COLUMN."
+        return f"Columns tried: {', '.join(self.text_columns)}. Pass the column of the problem: --text COLUMN."
 
 
 def open_training_set(location: str, text: str | None = None) -> TrainingSet:
-    """Find a training set, which is a file, a folder or a Hub id. Raises CurateError if there is none.
+    """Find the files of a training set at a path or a Hub id. Raises CurateError if there are none.
 
-    text: the name of the column with the problems; None: one of the usual names
+    text: name of the column with the problems; None: one of the usual names
     """
     files = find_dataset_files(location)
     rows = tuple(path for path in files.table.files if path.name != _EXCLUDED or len(files.table.files) == 1)

@@ -1,9 +1,8 @@
-"""Find duplicates across sources: rows with the same text, and rows with nearly the same words.
+"""The search for duplicates across sources: rows with the same text, and rows with nearly the same words.
 
-MinHash only proposes pairs; the exact Jaccard similarity over word 5-grams decides. Rows are visited in rank order, and
-a row is removed only if it matches a kept row. So if A is like B and B is like C, C is not removed because of A unless
-it is like A, too. Each rejection names the row that was kept. Statements are compared without the templates of their
-sources. Two similar statements both stay if they pose different problems, like the parts of a series
+MinHash only proposes pairs; the exact Jaccard similarity over word 5-grams decides. The search visits rows in rank
+order, and removes a row only if it matches a kept row: if A is like B and B is like C, A does not remove C. Statements
+are compared without prompt templates. Similar statements of different problems, such as the parts of a series, stay
 (curate/dedup/problem_series.py).
 """
 
@@ -23,17 +22,17 @@ EXACT, NEAR = "duplicate_exact", "duplicate_near"  # the reasons in its rejectio
 
 log = logging.getLogger(__name__)
 
-# Two signatures estimate a similarity with a standard deviation of at most 0.044, so the estimate for a pair that
-# reaches the threshold is this much too low once in 100,000 times. This saves most comparisons between boilerplate.
+# Estimates have a standard deviation of at most 0.044, so 1 of 100,000 pairs at the threshold is missed. This saves
+# most comparisons between boilerplate.
 _ESTIMATE_MARGIN = 0.2
-_MAX_EXACT_COMPARISONS = 4  # up to this number of candidates, exact comparison is faster than estimates
+_MAX_EXACT_COMPARISONS = 4  # candidates; exact comparison of so few is faster than estimates
 
 
 class Duplicate(NamedTuple):
-    """A row to remove, and the row that is kept instead, as rows of the sketches.
+    """A row to remove, and the row kept instead, as rows of the sketches.
 
-    similarity: their Jaccard similarity
-    exact: whether they have the same text
+    similarity  their Jaccard similarity
+    exact       whether they have the same text
     """
 
     row: int
@@ -42,13 +41,13 @@ class Duplicate(NamedTuple):
     exact: bool
 
     def to_rejection(self, id: str, source: str, kept_id: str) -> Rejection:
-        """Return the rejection of the row. id, source: those of the row; kept_id: the id of the row that is kept"""
+        """Return the rejection of the row with this id and source. kept_id: id of the kept row"""
         return Rejection(
             id,
             source,
             "dedup",
             EXACT if self.exact else NEAR,
-            # Every removed row matches the kept row directly, so the id of the kept row also names the cluster.
+            # Each removed row matches the kept row directly, so the kept row's id identifies the cluster.
             detail=f"cluster={kept_id} kept={kept_id} jaccard={self.similarity:.3f}",
             kept_id=kept_id,
             similarity=round(self.similarity, 3),
@@ -69,8 +68,8 @@ def find_duplicates(
     """Yield the rows to remove.
 
     order      the rows in rank order
-    threshold  minimum Jaccard similarity, above 0, at which two statements count as nearly the same
-    load       returns the problem of a row, so two similar problems can be compared in detail
+    threshold  minimum Jaccard similarity of near-duplicates, above 0
+    load       returns the problem of a row, for a detailed comparison
     """
     import numpy as np
 
@@ -91,25 +90,25 @@ def find_duplicates(
 
 def find_similar(row: int, sketches: Sketches, threshold: float) -> list[tuple[float, int]]:
     """Return (similarity, row) of the kept rows that reach the threshold."""
-    candidates = sketches.index.candidates(row)
+    candidates = sketches.index.find_candidates(row)
     if len(candidates) > _MAX_EXACT_COMPARISONS:
-        signed = sketches.signatures([row, *candidates])
+        signed = sketches.load_signatures([row, *candidates])
         agreeing = (signed[1:] == signed[0]).sum(axis=1).tolist()
         enough = (threshold - _ESTIMATE_MARGIN) * PERMUTATIONS
         candidates = [other for other, n in zip(candidates, agreeing, strict=True) if n >= enough]
     if not candidates:
         return []
-    shingles = sketches.shingles(row)
-    pairs = [(jaccard(shingles, sketches.shingles(other)), other) for other in candidates]
+    shingles = sketches.load_shingles(row)
+    pairs = [(jaccard(shingles, sketches.load_shingles(other)), other) for other in candidates]
     return [(similarity, other) for similarity, other in pairs if similarity >= threshold]
 
 
 def _find_original(
     row: int, similar: list[tuple[float, int]], sketches: Sketches, load: Callable[[int], Problem]
 ) -> Duplicate | None:
-    digest = sketches.digest(row)
+    digest = sketches.get_digest(row)
     for similarity, kept in similar:
-        if similarity == 1 and sketches.digest(kept) == digest:
+        if similarity == 1 and sketches.get_digest(kept) == digest:
             return Duplicate(row, kept, 1.0, True)
     for similarity, kept in similar:
         if not find_difference(load(row), load(kept)):

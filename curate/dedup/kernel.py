@@ -1,8 +1,8 @@
 """The plain form, the shingles and the signature of texts in one pass, compiled by numba.
 
-The results are bit-identical to those of numpy in sketches.py and signatures.py. Importing this file imports numba,
-which is optional. numba compiles the kernel once per machine and keeps it next to this file or in the user's cache
-folder; if it can write to neither, the import raises RuntimeError.
+The results are bit-identical to those of sketches.py and signatures.py. The module imports numba, which is optional.
+numba compiles the kernel once per machine, into __pycache__ or the user's cache folder; if neither is writable, the
+import raises RuntimeError.
 """
 
 from typing import Any
@@ -25,12 +25,12 @@ def sketch(
 ) -> int:
     """Write plain texts, shingles and signatures into the last five arrays.
 
-    Returns the number of values, or -1 if a word is too long.
-
-    data    bytes of all texts; a NUL follows each of them
+    data    bytes of all texts, each with a final NUL
     ends    index after this NUL, for each text
-    plain   the texts in lower case with single spaces; right only for texts in ASCII
+    plain   the texts in lower case with single spaces; valid only for ASCII texts
     values  shingles; set i is values[offsets[i] : offsets[i + 1]]
+
+    Returns the number of values, or -1 if a word is too long.
     """
     words = np.empty(len(values), dtype=np.uint64)
     keys = np.empty(len(values), dtype=np.uint32)
@@ -104,7 +104,7 @@ def _hash_ngrams(words: Any, keys: Any) -> int:
 
 @numba.njit(cache=True)
 def _write_distinct(keys: Any, values: Any) -> int:
-    """Sort keys into `values`, each once. Sorted by their first bytes, hashes are nearly in order."""
+    """Sort distinct keys into `values`: by first byte, which nearly sorts hashes, then by insertion."""
     if len(keys) > _MAX_INSERTION_SORT:
         keys.sort()
         values[: len(keys)] = keys

@@ -1,8 +1,8 @@
 """Locality-sensitive hashing for a fixed set of rows: each band is sorted, and rows with equal keys form a bucket.
 
-Two rows are candidates if all ROWS minima of one of BANDS bands agree. With 25 bands of 5 minima, 1 of 100 pairs with a
-Jaccard similarity of 0.7 is missed, 1 of 8 with 0.6, and practically none with 0.8. A threshold below 0.7 therefore
-misses many pairs, and needs bands of fewer minima (`choose_shape`).
+Two rows are candidates if all ROWS minima of one of BANDS bands agree. 25 bands of 5 minima miss 1 of 100 pairs with a
+Jaccard similarity of 0.7, 1 of 8 with 0.6, and practically none with 0.8. A threshold below 0.7 therefore needs bands
+of fewer minima (`choose_shape`).
 """
 
 from collections.abc import Iterable
@@ -18,14 +18,13 @@ if TYPE_CHECKING:
     Keys = np.ndarray[Any, np.dtype[np.uint64]]
 
 BANDS, ROWS = 25, 5
-# A bucket with this many kept rows contains boilerplate. Further kept rows are found through their other bands.
-MAX_KEPT = 1000
+MAX_KEPT = 1000  # rows per bucket; a fuller one contains boilerplate, and other bands find its further rows
 _ODD = 0x9E3779B97F4A7C15
-_MAX_MISS_RATE = 0.0105  # share of the pairs at a threshold that may be missed by chance: that of 0.7 with these bands
+_MAX_MISS_RATE = 0.0105  # maximum share of missed pairs at a threshold: that of BANDS and ROWS at 0.7
 
 
 def choose_shape(threshold: float) -> tuple[int, int]:
-    """Return the numbers of bands and of minima in each that miss at most 1 % of the pairs at this threshold."""
+    """Return numbers of bands and of minima per band that miss at most 1 % of the pairs at this threshold."""
     for n_rows in range(ROWS, 1, -1):
         n_bands = BANDS if n_rows == ROWS else PERMUTATIONS // n_rows
         if (1 - threshold**n_rows) ** n_bands <= _MAX_MISS_RATE:
@@ -33,10 +32,10 @@ def choose_shape(threshold: float) -> tuple[int, int]:
     return PERMUTATIONS, 1
 
 
-def band_keys(signatures: "Signatures", shape: tuple[int, int] = (BANDS, ROWS)) -> "Keys":
-    """Return a 64-bit key for each row and band. Rows that share a key by chance are distinguished later.
+def compute_band_keys(signatures: "Signatures", shape: tuple[int, int] = (BANDS, ROWS)) -> "Keys":
+    """Return a 64-bit key for each row and band. The exact comparison later separates rows with a hash collision.
 
-    shape: number of bands, and of minima in each
+    shape: number of bands, and of minima per band
     """
     import numpy as np
 
@@ -51,9 +50,9 @@ def band_keys(signatures: "Signatures", shape: tuple[int, int] = (BANDS, ROWS)) 
 
 
 class LshIndex:
-    """The buckets that several rows share, and the kept rows in each of them, in some 110 bytes for such a row.
+    """The buckets of several rows, and the kept rows in each bucket. Takes some 110 bytes per row in a bucket.
 
-    rows      numbers of the rows that share a bucket, ascending; elsewhere in this class, a row is its index in this
+    rows      numbers of the rows that share a bucket, ascending; elsewhere in this class, a row is an index into this
               array
     overfull  buckets with too many kept rows to compare all of them
     """
@@ -72,7 +71,7 @@ class LshIndex:
             n_buckets += int(np.count_nonzero(is_first))
         self.rows = np.flatnonzero(is_shared)
         indices = np.cumsum(is_shared, dtype=np.int32) - 1
-        # Rows without a shared bucket in a band have the last bucket, which stays empty.
+        # In a band without a shared bucket, rows have the last bucket, which stays empty.
         self._buckets = np.full((len(self.rows), len(members)), n_buckets, dtype=np.int32)
         for band in reversed(range(len(members))):
             rows, buckets = members.pop()
@@ -82,7 +81,7 @@ class LshIndex:
         self._kept_later: dict[int, list[int]] = {}
         self.overfull: set[int] = set()
 
-    def candidates(self, row: int) -> list[int]:
+    def find_candidates(self, row: int) -> list[int]:
         """Return the kept rows that share a bucket with this row, each once."""
         buckets = self._buckets[row]
         kept = set(self._first_kept[buckets].tolist())
@@ -107,9 +106,9 @@ class LshIndex:
 
 
 def _shared_rows(keys: "Keys") -> tuple[Any, Any]:
-    """Return the rows whose key another row has, bucket by bucket, and whether each is the first of its bucket.
+    """Return the rows with a repeated key, bucket by bucket, and flags of the first row of each bucket.
 
-    The numbers of rows replace the lowest bits of their keys, since numbers are sorted faster than indexes of numbers.
+    Row numbers replace the lowest bits of the keys, because a sort of numbers is faster than an argsort.
     """
     import numpy as np
 

@@ -1,8 +1,4 @@
-"""Distinguish two problems of one series from two copies of one problem, if their statements are alike.
-
-"Two Sum" and "Two Sum II" share nearly all their words and are different problems. Differences are searched in titles,
-versions named by statements, required functions, tests, and the numbers and answers of questions.
-"""
+"""Differences between two problems of one series with similar statements, such as "Two Sum" and "Two Sum II"."""
 
 import re
 
@@ -17,16 +13,18 @@ _SAME_VERSION = {"easier": "easy", "simple": "easy", "simpler": "easy", "simplif
 
 
 def find_difference(first: Problem, second: Problem) -> str | None:
-    """Return the reason why two problems with similar statements are different problems; None if there is no reason."""
+    """Return a reason to treat two problems with similar statements as different; None if there is none."""
     if _are_of_one_series(first.title, second.title):
         return "their titles number them"
     if _are_different_versions(first.statement, second.statement):
         return "they say that they are different versions of a problem"
     if (names := first.tests.called_names) and (other_names := second.tests.called_names) and names != other_names:
         return "they ask for different functions"
-    if (counts := _n_arguments(first.tests)) and (others := _n_arguments(second.tests)) and counts.isdisjoint(others):
+    counts, other_counts = _count_arguments(first.tests), _count_arguments(second.tests)
+    if counts and other_counts and counts.isdisjoint(other_counts):
         return "they call their functions with different numbers of arguments"
-    if first.expected_answer != second.expected_answer and _numbers(first.statement) != _numbers(second.statement):
+    numbers, other_numbers = _find_numbers(first.statement), _find_numbers(second.statement)
+    if first.expected_answer != second.expected_answer and numbers != other_numbers:
         return "they expect different answers to questions with different numbers"
     if _contradict(first.tests, second.tests):
         return "they expect different answers to the same input"
@@ -34,8 +32,7 @@ def find_difference(first: Problem, second: Problem) -> str | None:
 
 
 def _are_of_one_series(first: str, second: str) -> bool:
-    """Return whether titles differ only in the name of the part, as in `... i` and `... ii`, `... easy` and `...
-    hard`."""
+    """Return whether titles differ only in the name of the part, as in `... i` and `... ii`."""
     if not first or not second:
         return False
     words, other_words = _title_words(first), _title_words(second)
@@ -43,12 +40,12 @@ def _are_of_one_series(first: str, second: str) -> bool:
 
 
 def _title_words(title: str) -> set[str]:
-    """Return the words of a title without contest numbers and problem indices, which differ between copies."""
+    """Return the words of a title without contest numbers and problem indices, which vary between copies."""
     return {word for word in re.split(r"[^a-z0-9]+", title.lower()) if word.isalpha()}
 
 
 def _are_different_versions(first: str, second: str) -> bool:
-    """Return whether both name a version, as in `This is the easy version of the problem`, and the versions differ."""
+    """Return whether both name different versions, as in `This is the easy version of the problem`."""
     version, other_version = _VERSION.search(first), _VERSION.search(second)
     if version is None or other_version is None:
         return False
@@ -56,12 +53,12 @@ def _are_different_versions(first: str, second: str) -> bool:
     return len({_SAME_VERSION.get(name, name) for name in names}) > 1
 
 
-def _numbers(statement: str) -> list[str]:
+def _find_numbers(statement: str) -> list[str]:
     return re.findall(r"\d+", statement)
 
 
-def _n_arguments(suite: Suite) -> set[int]:
-    """Return the numbers of arguments in the first tests; none if there is no function or a test cannot be read."""
+def _count_arguments(suite: Suite) -> set[int]:
+    """Return the numbers of arguments in the first tests; empty without a function or for an unreadable test."""
     if suite.entry_point is None:
         return set()
     try:
@@ -73,16 +70,17 @@ def _n_arguments(suite: Suite) -> set[int]:
 def _contradict(first: Suite, second: Suite) -> bool:
     kinds = {(suite.entry_point is None, suite.assertions is None) for suite in (first, second)}
     if len(kinds) > 1:
-        return False  # nothing to compare between standard input, arguments and Python code
-    expected = {_key(case.input, first): case.expected for case in first.cases}
-    return any(
-        (known := expected.get(_key(case.input, second))) is not None and not _agree(known, case.expected, first)
-        for case in second.cases
-    )
+        return False  # standard input, arguments and Python code are not comparable
+    expected = {_normalize_input(case.input, first): case.expected for case in first.cases}
+    for case in second.cases:
+        known = expected.get(_normalize_input(case.input, second))
+        if known is not None and not _agree(known, case.expected, first):
+            return True
+    return False
 
 
-def _key(text: str, suite: Suite) -> str:
-    """Normalize the details of an input that sources change: blanks, line ends and the formatting of JSON."""
+def _normalize_input(text: str, suite: Suite) -> str:
+    """Normalize blanks, line ends and the formatting of JSON, which vary between sources."""
     if suite.entry_point is None:
         return " ".join(text.split())
     try:
@@ -93,8 +91,8 @@ def _key(text: str, suite: Suite) -> str:
 
 def _agree(first: str, second: str, suite: Suite) -> bool:
     if suite.assertions is not None:
-        return first == second  # both have the same format
+        return first == second
     if suite.entry_point is None:
-        first, second = first.casefold(), second.casefold()  # sources and judges differ in the case of YES
+        first, second = first.casefold(), second.casefold()  # the case of YES varies between sources
         return tokens.same_output(first, second) or tokens.same_output(second, first)
     return tokens.same_value(parse_json(first, "output"), parse_json(second, "output"))

@@ -1,9 +1,8 @@
-"""A text as the set of its shingles (word 5-grams), the similarity of two such sets, and signatures that estimate it.
+"""Sets of shingles (word 5-grams) of texts, their exact similarity, and MinHash signatures that estimate it.
 
-A shingle is stored as a 32-bit hash. In one of 50,000 pairs of ordinary statements, two different ones share a hash.
-Signatures are MinHash, bit for bit the same as in datasketch 2 (scheme "affine32", default seed). datasketch applies
-the 128 permutations to one set at a time. This module applies each permutation to the sets of a hundred texts, with a
-few numpy calls for all instead of a few for each.
+A shingle is a 32-bit hash, with a collision in one of 50,000 pairs of ordinary statements. Signatures are bit-identical
+to those of datasketch 2 (scheme "affine32", default seed). datasketch applies the 128 permutations to one set at a
+time; this module applies each permutation to the sets of a hundred texts at once.
 """
 
 from collections.abc import Sequence
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 
 WORDS_PER_SHINGLE = 5
 PERMUTATIONS = 128
-# The values of this many texts and one permutation of these values fit into the second-level cache.
-TEXT_BATCH = 128
+TEXT_BATCH = 128  # their values and one permutation of these fit into the second-level cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class ShingleSets:
     offsets: "Offsets"
 
 
-def shingles(texts: Sequence[str]) -> ShingleSets:
+def compute_shingles(texts: Sequence[str]) -> ShingleSets:
     """Return a set for each text. A text of fewer than five words is a single shingle, so no set is empty."""
     import numpy as np
 
@@ -66,23 +64,23 @@ def _hash_short(word_hashes: list[int]) -> int:
 
 
 def jaccard(left: "Set", right: "Set") -> float:
-    """Return the Jaccard similarity: the size of the intersection divided by the size of the union."""
+    """Return the Jaccard similarity of two sorted sets."""
     import numpy as np
 
     both = np.concatenate((left, right))
-    both.sort(kind="stable")  # a stable sort merges parts that are already sorted
+    both.sort(kind="stable")  # a stable sort merges sorted parts
     common = int(np.count_nonzero(both[1:] == both[:-1]))
     return common / (len(both) - common)
 
 
 def sign(values: "Set", offsets: "Offsets") -> "Signatures":
-    """Return a row of PERMUTATIONS minima for each set values[offsets[i] : offsets[i + 1]]. No set may be empty.
+    """Return a row of PERMUTATIONS minima for each non-empty set values[offsets[i] : offsets[i + 1]].
 
-    The values are 32-bit hashes of the members, such as `MinHash.bulk(..., hashfunc=int)` takes.
+    values: 32-bit hashes of the members, as for `MinHash.bulk(..., hashfunc=int)`
     """
     import numpy as np
 
-    multipliers, addends = permutations()
+    multipliers, addends = create_permutations()
     signed = np.empty((len(offsets) - 1, PERMUTATIONS), dtype=np.uint32)
     minima = np.empty((PERMUTATIONS, TEXT_BATCH), dtype=np.uint32)
     for first in range(0, len(signed), TEXT_BATCH):
@@ -99,8 +97,8 @@ def sign(values: "Set", offsets: "Offsets") -> "Signatures":
 
 
 @cache
-def permutations() -> tuple["Set", "Set"]:
-    """Return datasketch's multipliers and addends without importing it, which takes a second."""
+def create_permutations() -> tuple["Set", "Set"]:
+    """Return datasketch's multipliers and addends, without its import time of a second."""
     import numpy as np
 
     random = np.random.RandomState(1)
@@ -109,7 +107,7 @@ def permutations() -> tuple["Set", "Set"]:
 
 
 def _finalize(values: "Set") -> "Set":
-    """Apply the last step of MurmurHash3, as datasketch does before the permutations."""
+    """Apply the last step of MurmurHash3, like datasketch before the permutations."""
     import numpy as np
 
     mixed = values ^ (values >> np.uint32(16))

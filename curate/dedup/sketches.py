@@ -1,7 +1,7 @@
 """Sketches of problems for deduplication: the digest of the text, its shingles, their signature and bands.
 
-The sketches of many problems are files in a folder, with some 1.9 KB for a problem of ordinary length. `Sketches` reads
-several such folders. It loads only the rows that share a band with another row, in some 200 bytes each.
+Files in a folder have the sketches of many problems, in some 1.9 KB for an ordinary problem. `Sketches` reads
+several such folders, and loads only the rows that share a band with another row, in some 200 bytes each.
 """
 
 import hashlib
@@ -14,8 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from curate.dedup.lsh import BANDS, ROWS, LshIndex, band_keys
-from curate.dedup.signatures import PERMUTATIONS, TEXT_BATCH, ShingleSets, permutations, shingles, sign
+from curate.dedup.lsh import BANDS, ROWS, LshIndex, compute_band_keys
+from curate.dedup.signatures import PERMUTATIONS, TEXT_BATCH, ShingleSets, compute_shingles, create_permutations, sign
 from curate.problem import Problem
 from curate.reading.prompt_templates import strip_prompt_template
 from curate.text.ngrams import join_texts, normalize
@@ -33,12 +33,11 @@ _NUMBERS, _DIGESTS, _BANDS, _SIGNATURES, _ENDS, _SHINGLES = (
     f"{name}.bin" for name in ("numbers", "digests", "bands", "signatures", "shingle_ends", "shingles")
 )
 _SIGNATURE_BYTES = 4 * PERMUTATIONS
-# ASCII capitals become small letters, and white space becomes a space.
+# Translation of ASCII: capitals to small letters, white space to a space.
 PLAIN_BYTES = bytes(
     ord(" ") if chr(byte).isspace() else ord(chr(byte).lower()) if byte < 128 else byte for byte in range(256)
 )
-# Importing numba and loading the kernel takes 1 s of CPU time, as much as the kernel saves for this many texts.
-MIN_KERNEL_TEXTS = 25_000
+MIN_KERNEL_TEXTS = 25_000  # for fewer, the kernel saves less than the 1 s of CPU time for its import
 
 
 def write_sketches(
@@ -46,8 +45,8 @@ def write_sketches(
 ) -> None:
     """Write the sketches of numbered problems into a folder.
 
-    problems  problems and their numbers, ascending, by which `Sketches` finds them again
-    shape     number of bands, and of minima in each
+    problems  problems with their ascending numbers
+    shape     number of bands, and of minima per band
     """
     import numpy as np
 
@@ -61,7 +60,7 @@ def write_sketches(
         ends.write(bytes(8))
         while batch := list(islice(rest, TEXT_BATCH)):
             n_rows += len(batch)
-            is_loaded = load_kernel.cache_info().currsize  # by an earlier call in this process
+            is_loaded = load_kernel.cache_info().currsize
             kernel = load_kernel() if is_loaded or n_rows > MIN_KERNEL_TEXTS else None
             plain, sets, signed = sketch([strip_prompt_template(problem.statement) for _, problem in batch], kernel)
             digested = b"".join(
@@ -74,8 +73,9 @@ def write_sketches(
             ends.write((sets.offsets[1:] + n_values).data)
             values.write(sets.values.data)
             n_values += len(sets.values)
-            # The beginning of the digest is a further band, in which only copies share a bucket.
-            keys.append(np.column_stack((band_keys(signed, shape), _as_numbers(digested)[:, 0])))
+            # The first bytes of the digest are a further band, in which only copies share a bucket.
+            first_bytes = np.frombuffer(digested, dtype=np.uint64).reshape(-1, 4)[:, 0]
+            keys.append(np.column_stack((compute_band_keys(signed, shape), first_bytes)))
     with (folder / _BANDS).open("wb") as file:
         for band in range(shape[0] + 1):
             for block in keys:
@@ -85,16 +85,16 @@ def write_sketches(
 class Sketches(Closeable):
     """The sketches of the rows that share a band with another row. All other rows have no duplicates.
 
-    Parameters and results named `row` are indices into these rows.
+    A parameter `row` is an index into these rows.
 
     rows    index of each row among all problems of the shards
     shard   index of its shard
-    number  its number there
+    number  its number in the shard
     index   the rows of each band
     """
 
     def __init__(self, shards: Sequence[tuple[Path, "Numbers | None"]]) -> None:
-        """Find the rows. shards: folders of sketches, and ascending numbers of the problems to compare; None for all"""
+        """Find the rows. shards: folders of sketches, and ascending numbers of problems to compare; None for all"""
         import numpy as np
 
         row_indices = [_indices(folder, numbers) for folder, numbers in shards]
@@ -125,20 +125,20 @@ class Sketches(Closeable):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def digest(self, row: int) -> bytes:
-        """Return the SHA-256 of the names that tests call and the text without case and spacing."""
+    def get_digest(self, row: int) -> bytes:
+        """Return the SHA-256 of the functions called by tests and the text without case and spacing."""
         digest: bytes = self._digests[row].tobytes()
         return digest
 
-    def shingles(self, row: int) -> "Set":
-        """Return the distinct shingles of a row, sorted. There is at least one."""
+    def load_shingles(self, row: int) -> "Set":
+        """Return the distinct shingles of a row, sorted; at least one."""
         import numpy as np
 
         begin, end = int(self._begins[row]), int(self._ends[row])
         file = self._shingles[self.shard[row]]
         return np.frombuffer(os.pread(file, 4 * (end - begin), 4 * begin), dtype=np.uint32)
 
-    def signatures(self, rows: Sequence[int]) -> "Signatures":
+    def load_signatures(self, rows: Sequence[int]) -> "Signatures":
         import numpy as np
 
         signed = [
@@ -154,19 +154,17 @@ class Sketches(Closeable):
 def temporary_sketches(
     problems: Iterable[Problem], *, folder: Path | None = None, shape: tuple[int, int] = (BANDS, ROWS)
 ) -> Iterator[Sketches]:
-    """Yield the sketches of problems, numbered from 0. folder: for their temporary files; None: the system's"""
-    with tempfile.TemporaryDirectory(dir=folder) as aside:
-        write_sketches(enumerate(problems), Path(aside), shape=shape)
-        with Sketches([(Path(aside), None)]) as sketches:
+    """Yield the sketches of problems, numbered from 0. folder: for temporary files; None: the system's"""
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        write_sketches(enumerate(problems), Path(temporary), shape=shape)
+        with Sketches([(Path(temporary), None)]) as sketches:
             yield sketches
 
 
 def sketch(texts: Sequence[str], kernel: Callable[..., int] | None) -> tuple[list[bytes], ShingleSets, "Signatures"]:
-    """Return the plain form, the shingles and the signatures of some hundred texts, which fit into the cache.
+    """Return the plain form (lower case, single spaces), the shingles and the signatures of at most TEXT_BATCH texts.
 
-    The plain form has the words and signs of a text, in lower case with single spaces.
-
-    kernel: the compiled one; numpy computes the same without it, and for texts with words longer than 64 bytes
+    kernel: the compiled one; without it, and for words longer than 64 bytes, numpy computes the same
     """
     import numpy as np
 
@@ -176,7 +174,7 @@ def sketch(texts: Sequence[str], kernel: Callable[..., int] | None) -> tuple[lis
         values, offsets = np.empty(len(data) // 2 + len(texts), dtype=np.uint32), np.zeros_like(plain_ends)
         signed = np.empty((len(texts), PERMUTATIONS), dtype=np.uint32)
         outputs = plain, plain_ends[1:], values, offsets, signed
-        n_values = kernel(np.frombuffer(data, dtype=np.uint8), ends, permutations(), *outputs)
+        n_values = kernel(np.frombuffer(data, dtype=np.uint8), ends, create_permutations(), *outputs)
         if n_values >= 0:
             joined, bounds = plain.tobytes(), plain_ends.tolist()
             parts = [
@@ -184,7 +182,7 @@ def sketch(texts: Sequence[str], kernel: Callable[..., int] | None) -> tuple[lis
                 for number, text in enumerate(texts)
             ]
             return parts, ShingleSets(values[:n_values], offsets), signed
-    sets = shingles(texts)
+    sets = compute_shingles(texts)
     return _plain(texts), sets, sign(sets.values, sets.offsets)
 
 
@@ -192,7 +190,7 @@ def _plain(texts: Sequence[str]) -> list[bytes]:
     import numpy as np
 
     encoded = [text.encode().translate(PLAIN_BYTES) if text.isascii() else _plain_unicode(text) for text in texts]
-    # Now no text has a line end. Spaces are removed from all texts at once, since it would be slow for each.
+    # Now no text has a line end. Removing spaces from all texts at once is faster.
     data = np.frombuffer(b"\n".join(encoded), dtype=np.uint8)
     spaces = data == ord(" ")
     kept = np.ones(len(data), dtype=bool)
@@ -206,7 +204,7 @@ def _plain_unicode(text: str) -> bytes:
 
 @cache
 def load_kernel() -> Callable[..., int] | None:
-    """Return the compiled kernel, or None if numba is not installed or has no folder to keep it in."""
+    """Return the compiled kernel, or None if numba is missing or cannot write its cache."""
     try:
         from curate.dedup.kernel import sketch
     except (ImportError, RuntimeError, OSError):
@@ -215,14 +213,7 @@ def load_kernel() -> Callable[..., int] | None:
     return compiled
 
 
-def _as_numbers(digests: bytes) -> "Keys":
-    import numpy as np
-
-    return np.frombuffer(digests, dtype=np.uint64).reshape(-1, 4)
-
-
 def _indices(folder: Path, numbers: "Numbers | None") -> "Numbers":
-    """Return the indices of problems among those of a folder."""
     import numpy as np
 
     numbers_in_folder = np.fromfile(folder / _NUMBERS, dtype=np.uint32)
@@ -243,7 +234,7 @@ def _band(folder: Path, band: int) -> "Keys":
 
 
 def _gather(folders: Sequence[Path], name: str, kind: Any, indices: Sequence["Numbers"]) -> "Numbers":
-    """Return the values at these indices of the files of this name, file by file."""
+    """Return the values at these indices in the files of this name, file by file."""
     import numpy as np
 
     parts = [np.fromfile(folder / name, dtype=kind)[chosen] for folder, chosen in zip(folders, indices, strict=True)]

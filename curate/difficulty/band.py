@@ -1,4 +1,4 @@
-"""A band of solve rates, to select problems with a learning signal: a model solves them neither always nor never."""
+"""Bands of solve rates, to select problems with a learning signal, which a model solves neither always nor never."""
 
 import hashlib
 import json
@@ -14,41 +14,38 @@ from curate.errors import CurateError
 from curate.manifest import BandPlan, Manifest, SelectedBand
 from curate.problem import Rejection
 
-_FEW_ROWS, _FEW_SHARE = 100, 0.1  # fewer problems cause a warning: too few to train on, or selected by chance
+_FEW_ROWS, _FEW_SHARE = 100, 0.1  # fewer remaining problems cause a warning
 _SETTINGS = ("k", "temperature", "top_p", "max_tokens", "seed")
-_TEXTS = ("prompt", "engine", "languages")  # settings that are empty unless they were given
+_TEXTS = ("prompt", "engine", "languages")  # settings with empty defaults
 
 
 @dataclass(frozen=True, slots=True)
 class SolveRateBand:
-    """The minimum and the maximum share of samples that solve a problem, both included.
-
-    INTELLECT-2 keeps problems of which 1 to 4 of 8 samples are right: 0.125 to 0.5.
-    """
+    """The minimum and the maximum share of correct samples, both included. INTELLECT-2 keeps 0.125 to 0.5."""
 
     lower: float = 0.0
     upper: float = 1.0
 
     @classmethod
     def parse(cls, text: str) -> "SolveRateBand":
-        """Parse LEAST:MOST, either of which may be left out. Raises CurateError for anything else."""
-        least, colon, most = text.partition(":")
+        """Parse MIN:MAX; either may be empty. Raises CurateError for any other text."""
+        lower, colon, upper = text.partition(":")
         try:
-            band = cls(float(least or 0), float(most or 1))
+            band = cls(float(lower or 0), float(upper or 1))
         except ValueError:
             colon = ""
         if not colon or text == ":" or not 0 <= band.lower <= band.upper <= 1:
             raise CurateError(
-                f"--solve-rate {text}: give LEAST:MOST, two shares from 0 to 1 such as 0.125:0.5; "
+                f"--solve-rate {text}: pass MIN:MAX, two shares from 0 to 1 such as 0.125:0.5; "
                 "either may be left out, as in 0.125:"
             )
         return band
 
     def exclusion_reason(self, n: int, n_correct: int) -> str | None:
-        """Return the reason why n_correct of n samples is not in the band; None if it is."""
+        """Return the reason to exclude n_correct of n samples; None if their rate is in the band."""
         if n == 0:
             return "not_sampled"
-        # The quotient is the float nearest to the ratio. A bound that is written as a decimal is such a float, too.
+        # Both the quotient and a bound parsed from a decimal are the float nearest to the ratio.
         rate = n_correct / n
         if rate < self.lower:
             return "too_hard"
@@ -67,15 +64,14 @@ def filter_by_solve_rate(
     overwrite: bool = False,
     recipe: Mapping[str, Any] | None = None,
 ) -> Manifest:
-    """Write the rows whose solve rate lies in the band, and return the manifest of the new dataset.
+    """Write the rows with a solve rate in the band, and return the manifest of the new dataset.
 
-    models: the models whose solve rates must all lie in the band; if none is named, all models that were sampled
-    recipe: recipe of the result, if it describes the sampling of the models
+    models  models whose solve rates must all lie in the band; empty for all sampled models
+    recipe  recipe of the result; None if it does not describe the sampling of the models
 
     The other rows go to `rejected` as too_hard, too_easy or not_sampled, with the counts of each model. The new dataset
-    keeps all solve rates, for the whole distribution. A finished folder is recognized by its inputs, and stays as it
-    is. No model is sampled. Raises CurateError if the dataset cannot be read, has no such models, or the folder cannot
-    be written.
+    has all solve rates. A finished folder with the same inputs is unchanged. Raises CurateError if the dataset cannot
+    be read, has no such models, or the folder cannot be written.
     """
     origin = Dataset.open_built(dataset)
     rates = solve_rates.read(origin.path)
@@ -107,7 +103,7 @@ def _models(dataset: Path, rates: Sequence[Row], named: Sequence[str]) -> list[s
         raise CurateError(f"{dataset}: it has no solve rates. Type: curate difficulty {dataset} --model MODEL")
     for name in named:
         if name not in known:
-            raise CurateError(f"{dataset}: {name} was not sampled on it. Choose among {', '.join(known)}.")
+            raise CurateError(f"{dataset}: it has no solve rates of {name}. Choose among {', '.join(known)}.")
     return list(named) or known
 
 
@@ -133,7 +129,7 @@ def _outside(
     for position, row in enumerate(origin.rows("data", ("id", "source"))):
         of_models = {model: counts.get((row["id"], model), (0, 0)) for model in models}
         reasons = {band.exclusion_reason(*count) for count in of_models.values()} - {None}
-        # Only the first of these reasons is counted. A problem that was not sampled is neither hard nor easy.
+        # One reason per row; a problem without samples is neither hard nor easy.
         reason = next((first for first in ("not_sampled", "too_hard", "too_easy") if first in reasons), None)
         if reason is not None:
             detail = ", ".join(f"{model} {correct} of {n}" for model, (n, correct) in of_models.items())

@@ -1,4 +1,4 @@
-"""The table `difficulty/` of a dataset, which records how often each model solved each problem."""
+"""The table `difficulty/` of a dataset: solve rates by problem and model."""
 
 import hashlib
 import re
@@ -53,7 +53,7 @@ COLUMNS: Columns = {
 
 
 def build_row(id: str, name: str, settings: Mapping[str, Any], records: list[Row], *, n_sampled: int) -> Row:
-    """Return the row for a problem and a model, computed from the verdicts of the samples."""
+    """Compute the row of a problem and a model from the verdicts of the samples."""
     verdicts = [record["verdict"] for record in records]
     n, n_correct = len(verdicts), verdicts.count("accepted")
     truncated = [record for record in records if record["truncated"]]
@@ -71,17 +71,17 @@ def build_row(id: str, name: str, settings: Mapping[str, Any], records: list[Row
         "n_no_code": verdicts.count("no_code") + verdicts.count("no_answer"),
         "n_sampled": n_sampled,
         "mean_tokens": sum(record["n_tokens"] for record in records) / n if n else None,
-        **estimates(n, n_correct, settings["k"]),
+        **estimate_pass_rates(n, n_correct, settings["k"]),
     }
     return {column: values[column] for column in COLUMNS}
 
 
-def estimates(n: int, n_correct: int, k: int) -> Row:
+def estimate_pass_rates(n: int, n_correct: int, k: int) -> Row:
     return {"k": k, "pass_at_1": pass_at_k(n, n_correct, 1), "pass_at_k": pass_at_k(n, n_correct, k)}
 
 
 def read(dataset: Path) -> list[Row]:
-    """Return all rows by id and model. There are none if no model was sampled. Raises CurateError on damaged files."""
+    """Return all rows by id and model; empty without samples. Raises CurateError for a damaged file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -91,18 +91,18 @@ def read(dataset: Path) -> list[Row]:
             rows += pq.read_table(path, columns=list(COLUMNS)).to_pylist()
         except (pa.ArrowException, OSError) as error:
             raise CurateError(
-                f"{path}: not a table of curate difficulty, or damaged ({shorten(error)}). Remove it; the same command "
-                "makes it again from the saved samples."
+                f"{path}: not a table of curate difficulty, or damaged ({shorten(error)}). Remove it, then run `curate "
+                "difficulty` again to restore it from the saved samples."
             ) from error
     return rows
 
 
 def remaining_tables(dataset: Dataset, removed: Collection[str]) -> Tables:
-    """Return the table `difficulty` without some rows, and the table `contamination`, if the dataset has them.
+    """Return the table `difficulty` without removed rows, and the table `contamination`, if the dataset has them.
 
-    removed: ids of the rows to leave out
+    removed: ids of removed rows
 
-    Raises CurateError on damaged files.
+    Raises CurateError for a damaged file.
     """
     rates = [row for row in read(dataset.path) if row["id"] not in removed]
     tables: dict[str, tuple[Iterable[Row], Columns]] = {DIFFICULTY: (rates, COLUMNS)} if rates else {}
@@ -112,11 +112,7 @@ def remaining_tables(dataset: Dataset, removed: Collection[str]) -> Tables:
 
 
 def replace_model_rows(dataset: Path, model: str, rows: Iterable[Row]) -> None:
-    """Replace the earlier rows of a model.
-
-    Rows of problems missing from `rows`, which a filter has removed from the dataset, stay in the table, for the whole
-    distribution.
-    """
+    """Replace the earlier rows of a model. Rows of problems missing from `rows`, removed by a filter, stay."""
     folder = dataset / DIFFICULTY
     with FileLock(folder / ".work" / "lock", wait_seconds=inf):  # another model may write at the same time
         before = read(dataset)
@@ -130,22 +126,19 @@ def replace_model_rows(dataset: Path, model: str, rows: Iterable[Row]) -> None:
 
 
 def replace_table(dataset: Path, rows: list[Row]) -> None:
-    """Replace the table atomically."""
+    """Replace the table, each file by an atomic rename."""
     folder = dataset / DIFFICULTY
-    aside = folder / ".new"
-    shutil.rmtree(aside, ignore_errors=True)
-    write_table(iter(rows), COLUMNS, aside)
-    for path in sorted(aside.iterdir()):
+    temporary = folder / ".new"
+    shutil.rmtree(temporary, ignore_errors=True)
+    write_table(iter(rows), COLUMNS, temporary)
+    for path in sorted(temporary.iterdir()):
         path.replace(folder / path.name)
-    aside.rmdir()
+    temporary.rmdir()
 
 
 @contextmanager
 def lock_samples(dataset: Path, model: str) -> Iterator[Path]:
-    """Lock the files that collect this model's samples, and yield their path without suffix.
-
-    The files remain, so more samples can be added later.
-    """
+    """Lock the files of this model's samples, and yield their path without suffix."""
     folder = dataset / DIFFICULTY / ".work"
     folder.mkdir(parents=True, exist_ok=True)
     readable = re.sub(r"[^A-Za-z0-9]+", "-", model).strip("-")[-60:]

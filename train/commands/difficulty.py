@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 @language
 @options.sandbox_options
 @click.option(
-    "--solve-rate", metavar="LEAST:MOST",
+    "--solve-rate", metavar="MIN:MAX",
     help="Copy to --out the problems with a share of correct samples in this inclusive band: 0.125:0.5, or "
     "0.125:.  [default: no copy]",
 )  # fmt: skip

@@ -223,7 +223,7 @@ def measure_difficulty(
             if unscored:
                 samples.complete(len(unscored), open_sampler if unsampled else None, open_sandbox)
             table = [
-                {**rows[id], **solve_rates.estimates(rows[id]["n"], rows[id]["n_correct"], settings.k)}
+                {**rows[id], **solve_rates.estimate_pass_rates(rows[id]["n"], rows[id]["n_correct"], settings.k)}
                 if id in finished
                 else samples.row(id, digest)
                 for id, digest in digests.items()

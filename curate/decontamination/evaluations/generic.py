@@ -1,8 +1,8 @@
-"""Any table of problems. The text is in the first of the usual columns, or in the column that `text` names."""
+"""Any table of problems. The text is in the first of the usual columns, or in the column of the option `text`."""
 
 from collections.abc import Iterator
 
-from curate.decontamination.evaluation_set import EvaluationItem, item_text, read_named_rows, text_variants
+from curate.decontamination.evaluation_set import EvaluationItem, derive_texts, extract_text, read_named_rows
 from curate.decontamination.problem_keys import derive_keys
 from curate.reading.tables import TableFiles
 from curate.reading.values import optional_text
@@ -25,7 +25,7 @@ def read(table: TableFiles) -> Iterator[EvaluationItem]:
         names = (id, values["title"], values["name"])
         yield EvaluationItem(
             id=id,
-            texts=text_variants(item_text(table, name, row, texts)),
+            texts=derive_texts(extract_text(table, name, row, texts)),
             keys=derive_keys(url=values["url"], platform=values["platform"] or values["source"], names=names),
             date=(values["date"] or values["contest_date"])[:10],
         )

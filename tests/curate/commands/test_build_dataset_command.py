@@ -63,7 +63,7 @@ def test_the_status_is_not_zero_when_nothing_survived(tmp_path):
     for _ in range(2):  # the second time, the folder is already finished
         result = curate("build-dataset", "--source", f"taco={raw}", "--out", tmp_path / "out")
         assert result.exit_code == 1
-        assert "no problem survived" in result.stderr
+        assert "no problem remains" in result.stderr
         assert result.stdout.splitlines()[-1].startswith("content hash ")
 
 

@@ -255,7 +255,7 @@ def test_a_column_with_an_unusual_name_can_be_given(evaluation_set, tmp_path):
     arguments = (raw, "--against", f"a={evaluation_set}", "--out", tmp_path / "out")
     refused = decontaminate(*arguments)
     assert refused.exit_code == 1
-    assert "Name the column with the problem: --text COLUMN" in refused.stderr
+    assert "Pass the column of the problem: --text COLUMN" in refused.stderr
     assert decontaminate(*arguments, "--text", "aufgabe").exit_code == 0
     assert len((tmp_path / "out" / "data" / "rows.jsonl").read_text().splitlines()) == 3
 
@@ -263,7 +263,7 @@ def test_a_column_with_an_unusual_name_can_be_given(evaluation_set, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        pytest.param(["--against", "humaneval"], "name an evaluation set", id="no location"),
+        pytest.param(["--against", "humaneval"], "not an evaluation set", id="no location"),
         pytest.param([], "--against", id="no set"),
         pytest.param(["--against", "a=/nowhere/at/all"], "/nowhere/at/all: no such file", id="missing set"),
     ],

@@ -212,7 +212,7 @@ def test_published_hashes_are_compared_with_those_of_the_dataset(showcase_build,
     assert curate("verify", dataset, "--content-hash", hashes["--content-hash"].upper()).exit_code == 0
     refused = curate("verify", dataset, "--reward-hash", hashes["--reward-hash"])
     assert refused.exit_code == 1
-    assert "is not the dataset that was published: its reward hash is " in refused.stderr
+    assert "is not the published dataset: its reward hash is " in refused.stderr
     assert curate("verify", dataset, "--manifest-hash", hashes["--manifest-hash"]).exit_code == 1
     assert "Measured columns decide on different rewards" in curate("diff", showcase_build, dataset).stdout
 

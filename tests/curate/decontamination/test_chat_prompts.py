@@ -77,5 +77,5 @@ def test_a_column_that_is_neither_text_nor_a_conversation_is_explained(evaluatio
     arguments = ["decontaminate", raw, "--against", f"mine={evaluation_set}", "--out", tmp_path / "out"]
     result = curate(*arguments)
     assert isinstance(result.exception, SystemExit)
-    assert "rows.jsonl:0 holds neither text nor messages of a chat, but list" in result.stderr
+    assert "rows.jsonl:0 has neither text nor messages of a chat, but list" in result.stderr
     assert "--text COLUMN" in result.stderr

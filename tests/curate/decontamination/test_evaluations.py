@@ -4,7 +4,7 @@ import json
 import pytest
 from source_rows import DATA, words, write_jsonl, write_parquet
 
-from curate.decontamination.evaluation_set import evaluation_kinds, read_evaluation, read_evaluations, text_variants
+from curate.decontamination.evaluation_set import derive_texts, list_evaluation_kinds, read_evaluation, read_evaluations
 from curate.errors import CurateError
 
 PROMPT = (
@@ -14,7 +14,7 @@ PROMPT = (
 
 
 def test_every_file_of_evaluations_is_a_kind():
-    assert evaluation_kinds() == ["codeforces", "generic", "humaneval", "lcb"]
+    assert list_evaluation_kinds() == ["codeforces", "generic", "humaneval", "lcb"]
 
 
 def test_a_humaneval_prompt_is_compared_whole_and_by_the_prose_of_its_last_docstring(tmp_path):
@@ -102,17 +102,17 @@ def test_a_window_alone_has_no_items():
     ],
 )
 def test_the_prose_ends_where_formats_and_examples_begin(text, prose):
-    assert text_variants(text) == ((text, prose) if prose else (text,))
+    assert derive_texts(text) == ((text, prose) if prose else (text,))
 
 
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        pytest.param("humaneval", "name an evaluation set", id="no location"),
-        pytest.param("=x", "name an evaluation set", id="no name"),
+        pytest.param("humaneval", "not an evaluation set", id="no location"),
+        pytest.param("=x", "not an evaluation set", id="no name"),
         pytest.param("lcb:2024-08-01", "is not FROM..TO", id="half a window"),
         pytest.param("lcb:2025-02-01..2024-08-01", "2025-02-01 is after 2024-08-01", id="window the wrong way round"),
-        pytest.param("humaneval:2024-08-01..2025-02-01", "dates can only be given to lcb", id="no dates"),
+        pytest.param("humaneval:2024-08-01..2025-02-01", "only these sets accept dates: lcb", id="no dates"),
         pytest.param("mbpp=/nowhere/at/all", "/nowhere/at/all: no such file", id="missing"),
     ],
 )
@@ -123,7 +123,7 @@ def test_mistakes_are_explained(argument, message):
 
 def test_a_folder_that_is_not_an_evaluation_set_is_explained(tmp_path):
     empty = write_jsonl(tmp_path / "a" / "empty.jsonl", [])
-    with pytest.raises(CurateError, match="no evaluation item in it"):
+    with pytest.raises(CurateError, match="no evaluation item"):
         read_evaluation(f"mbpp={empty}")
     with pytest.raises(CurateError, match="no text in b.jsonl:0. Columns that may hold it: prompt"):
         read_evaluation(f"humaneval={write_jsonl(tmp_path / 'b.jsonl', [{'task_id': 'x'}])}")
@@ -133,7 +133,7 @@ def test_a_folder_that_is_not_an_evaluation_set_is_explained(tmp_path):
     (tmp_path / "d.jsonl").write_text('{"prompt": "a"}\n{"prompt":\n')
     with pytest.raises(CurateError, match="line is not a JSON object"):
         read_evaluation(f"humaneval={tmp_path / 'd.jsonl'}")
-    with pytest.raises(CurateError, match="given twice"):
+    with pytest.raises(CurateError, match="two evaluation sets have the name lcb"):
         read_evaluations(["lcb:2024-08-01..2025-02-01"] * 2)
 
 

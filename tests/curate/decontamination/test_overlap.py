@@ -12,7 +12,9 @@ def overlaps(passages, texts, min_share=0.2):
     """Return (text, passage, rule, share) of all overlaps but those that are not in one piece as their rule demands."""
     index = PassageIndex([Passage(text, item, 0) for item, text in enumerate(passages)])
     index.scan(texts)
-    matches = [o for o in index.overlaps(min_share) if index.find_longest_match(o, texts[o.text_index]) is not None]
+    matches = [
+        o for o in index.find_overlaps(min_share) if index.find_longest_match(o, texts[o.text_index]) is not None
+    ]
     return {(o.text_index, o.passage_index, o.rule, round(o.share, 3)) for o in matches}
 
 
@@ -87,7 +89,7 @@ def test_the_two_wordings_of_an_item_do_not_make_it_boilerplate():
     text = words(0, 60)
     index = PassageIndex([Passage(text, 0, 0), Passage(text[: len(text) // 2], 0, 0), Passage(text, 1, 0)])
     index.scan([f"{words(1)} {text}"])
-    assert {overlap.passage_index for overlap in index.overlaps(0.5)} == {0, 1, 2}
+    assert {overlap.passage_index for overlap in index.find_overlaps(0.5)} == {0, 1, 2}
 
 
 def test_the_longest_stretch_in_common_is_shown():
@@ -95,7 +97,7 @@ def test_the_longest_stretch_in_common_is_shown():
     text = " ".join([*passage[:12], "x", *passage[12:40], "y", *passage[40:]])
     index = PassageIndex([Passage(" ".join(passage), 0, 0)])
     index.scan([text])
-    (overlap,) = index.overlaps(0.2)
+    (overlap,) = index.find_overlaps(0.2)
     first, last = index.find_longest_match(overlap, text)
     assert text.split()[first : last + 1] == passage[12:40]
 

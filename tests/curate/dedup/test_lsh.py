@@ -7,8 +7,8 @@ from datasketch import MinHash, MinHashLSH
 from source_rows import words
 
 from curate.dedup import lsh
-from curate.dedup.lsh import BANDS, ROWS, LshIndex, band_keys
-from curate.dedup.signatures import PERMUTATIONS, jaccard, shingles, sign
+from curate.dedup.lsh import BANDS, ROWS, LshIndex, compute_band_keys
+from curate.dedup.signatures import PERMUTATIONS, compute_shingles, jaccard, sign
 
 
 def variants():
@@ -23,19 +23,19 @@ def variants():
 
 
 def signed(texts):
-    sets = shingles(texts)
+    sets = compute_shingles(texts)
     return sign(sets.values, sets.offsets)
 
 
 def indexed(signed_rows, shape=(BANDS, ROWS)):
-    return LshIndex(len(signed_rows), band_keys(signed_rows, shape).T)
+    return LshIndex(len(signed_rows), compute_band_keys(signed_rows, shape).T)
 
 
 def pairs(index):
     """Return the candidate pairs if every row is kept, by the numbers of the rows."""
     met = set()
     for row, number in enumerate(index.rows.tolist()):
-        met |= {(int(index.rows[other]), number) for other in index.candidates(row)}
+        met |= {(int(index.rows[other]), number) for other in index.find_candidates(row)}
         index.add_kept(row)
     return met
 
@@ -60,10 +60,10 @@ def test_rows_that_share_nothing_are_not_in_the_index():
 
 def test_rows_that_are_not_kept_are_never_candidates():
     bands = indexed(signed(["a b c"] * 3))
-    assert bands.candidates(0) == []
+    assert bands.find_candidates(0) == []
     bands.add_kept(0)
-    assert bands.candidates(1) == [0]
-    assert bands.candidates(2) == [0]
+    assert bands.find_candidates(1) == [0]
+    assert bands.find_candidates(2) == [0]
 
 
 def test_no_rows_make_no_buckets():
@@ -83,7 +83,7 @@ def test_a_bucket_has_a_largest_size_and_is_remembered(monkeypatch):
 @pytest.mark.parametrize("threshold", [0.9, 0.7, 0.5, 0.3])
 def test_bands_for_a_threshold_find_the_pairs_that_reach_it(threshold):
     texts = variants()
-    sets = shingles(texts)
+    sets = compute_shingles(texts)
     members = [sets.values[begin:end] for begin, end in pairwise(sets.offsets.tolist())]
     met = pairs(indexed(signed(texts), lsh.choose_shape(threshold)))
     alike = {

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from source_rows import words
 
-from curate.dedup.signatures import PERMUTATIONS, TEXT_BATCH, jaccard, shingles, sign
+from curate.dedup.signatures import PERMUTATIONS, TEXT_BATCH, compute_shingles, jaccard, sign
 
 TEXTS = st.lists(st.lists(st.sampled_from("ab"), max_size=12).map(" ".join), min_size=1, max_size=5)
 
@@ -16,7 +16,7 @@ def by_definition(text):
 
 
 def by_text(texts):
-    sets = shingles(texts)
+    sets = compute_shingles(texts)
     return np.split(sets.values, sets.offsets[1:-1])
 
 
@@ -47,7 +47,7 @@ def test_a_text_has_the_same_set_alone_and_among_others():
 
 def test_signatures_are_bit_for_bit_those_of_datasketch():
     # More texts than one batch takes, of one word and more.
-    sets = shingles([words(seed, n=1 + seed * 3) for seed in range(TEXT_BATCH + 30)])
+    sets = compute_shingles([words(seed, n=1 + seed * 3) for seed in range(TEXT_BATCH + 30)])
     parts = [part.tolist() for part in np.split(sets.values, sets.offsets[1:-1])]
     theirs = [made.hashvalues for made in MinHash.bulk(parts, num_perm=PERMUTATIONS, hashfunc=int)]
     ours = sign(sets.values, sets.offsets)

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from source_rows import words
 
-from curate.dedup.signatures import TEXT_BATCH, shingles, sign
+from curate.dedup.signatures import TEXT_BATCH, compute_shingles, sign
 from curate.dedup.sketches import Sketches, load_kernel, sketch, temporary_sketches, write_sketches
 from curate.problem import Problem
 from sandbox import Suite
@@ -25,8 +25,8 @@ def problem(number, statement, entry_point=None):
 def test_a_digest_is_that_of_the_text_without_case_and_spacing(text):
     plain = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
     with temporary_sketches([problem(0, text), problem(1, text, "solve")]) as sketches:
-        assert sketches.digest(0) == hashlib.sha256(f"\n{plain}".encode()).digest()
-        assert sketches.digest(1) == hashlib.sha256(f"solve\n{plain}".encode()).digest()
+        assert sketches.get_digest(0) == hashlib.sha256(f"\n{plain}".encode()).digest()
+        assert sketches.get_digest(1) == hashlib.sha256(f"solve\n{plain}".encode()).digest()
 
 
 def test_many_problems_are_sketched_as_each_would_be_alone():
@@ -35,9 +35,9 @@ def test_many_problems_are_sketched_as_each_would_be_alone():
         assert sketches.number.tolist() == list(range(len(texts)))
         assert len(sketches) == len(texts)
         for row, text in enumerate(texts):
-            alone = shingles([text])
-            assert np.array_equal(sketches.shingles(row), alone.values)
-            assert np.array_equal(sketches.signatures([row]), sign(alone.values, alone.offsets))
+            alone = compute_shingles([text])
+            assert np.array_equal(sketches.load_shingles(row), alone.values)
+            assert np.array_equal(sketches.load_signatures([row]), sign(alone.values, alone.offsets))
 
 
 def test_rows_of_several_folders_are_compared_if_they_are_asked_for(tmp_path):
@@ -56,14 +56,14 @@ def test_rows_of_several_folders_are_compared_if_they_are_asked_for(tmp_path):
             (1, 20),
         ]
         assert sketches.rows.tolist() == [0, 2, 5, 6]
-        assert np.array_equal(sketches.shingles(0), sketches.shingles(3))
+        assert np.array_equal(sketches.load_shingles(0), sketches.load_shingles(3))
     with Sketches([(folders[0], np.array([10, 20])), *everything[1:]]) as sketches:
         assert list(zip(sketches.shard.tolist(), sketches.number.tolist(), strict=True)) == [(0, 20), (1, 10)]
 
 
 def test_temporary_files_are_in_the_given_folder_and_leave_nothing_behind(tmp_path):
     with temporary_sketches([problem(0, words(0)), problem(1, words(0))], folder=tmp_path) as sketches:
-        assert len(sketches.shingles(0)) == 56
+        assert len(sketches.load_shingles(0)) == 56
         assert len(list(tmp_path.iterdir())) == 1
     assert list(tmp_path.iterdir()) == []
     with temporary_sketches([], folder=tmp_path) as sketches:

@@ -30,5 +30,5 @@ def test_a_problem_without_samples_has_no_solve_rate():
     "text", ["", ":", "0.5", "a:b", "0.6:0.5", "-1:0.5", "0.5:1.5", "nan:1", "0.1:0.2:0.3", "1/8:1"]
 )
 def test_any_other_text_is_refused(text):
-    with pytest.raises(CurateError, match="give LEAST:MOST"):
+    with pytest.raises(CurateError, match="pass MIN:MAX"):
         SolveRateBand.parse(text)

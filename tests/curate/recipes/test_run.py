@@ -224,10 +224,10 @@ def test_datasets_made_by_commands_have_a_recipe_where_one_can_say_how(folder, t
 def test_options_that_belong_into_the_recipe_are_refused_beside_it(folder):
     refused = curate("build-dataset", folder / "recipe.toml", "--out", folder / "out", "--min-tests", "3")
     assert refused.exit_code == 2
-    assert "--min-tests cannot be given with a recipe. Write it into the recipe: [build] min_tests" in refused.stderr
+    assert "--min-tests conflicts with the recipe. Write it into the recipe: [build] min_tests" in refused.stderr
     unknown = curate("build-dataset", folder / "recipe.toml", "--out", folder / "out", "--source", "taco=x")
     assert "the recipe has no source taco, only livecodebench" in unknown.stderr
-    assert "give a RECIPE, or at least one --source" in curate("build-dataset", "--out", folder / "out").stderr
+    assert "pass a RECIPE, or at least one --source" in curate("build-dataset", "--out", folder / "out").stderr
     assert "Missing option '--out'" in curate("build-dataset", folder / "recipe.toml").stderr
 
 

@@ -10,7 +10,7 @@ from solve_rates import write_solve_rates
 from source_rows import livecodebench_row, read_parquet, words, write_jsonl
 
 from curate.dataset.output_folder import lock_output, read_manifest
-from curate.dedup.signatures import jaccard, shingles
+from curate.dedup.signatures import compute_shingles, jaccard
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
 from curate.pipeline import BuildOptions, build
@@ -56,7 +56,7 @@ def test_the_parts_have_all_rows_and_none_near_a_row_of_another(built, tmp_path)
         built / "data"
     )
     texts = [(name, row["statement"], row["title"]) for name, part in parts.items() for row in part]
-    sets = shingles([text for _, text, _ in texts])
+    sets = compute_shingles([text for _, text, _ in texts])
     n_similar = 0
     for first, second in itertools.combinations(range(len(texts)), 2):
         of = [sets.values[sets.offsets[row] : sets.offsets[row + 1]] for row in (first, second)]
@@ -153,7 +153,7 @@ def test_mistakes_are_explained(built, tmp_path):
         return curate("split", *arguments)
 
     out = tmp_path / "out"
-    assert "give --validation, --test or both" in invoke(built, "--out", out).stderr
+    assert "pass --validation, --test or both" in invoke(built, "--out", out).stderr
     assert "neither a share between 0 and 1" in invoke(built, "--out", out, "--validation", "1.5").stderr
     assert "nothing is left to train on" in invoke(built, "--out", out, "--validation", 50).stderr
     assert "Choose another --out" in invoke(built, "--out", built / "parts", "--validation", 5).stderr

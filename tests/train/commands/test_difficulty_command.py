@@ -162,7 +162,7 @@ def test_an_interrupted_command_says_that_the_same_command_continues(dataset, ti
         pytest.param([], "give a --model to sample, a --solve-rate to filter by, or both", id="nothing to do"),
         pytest.param(["--model", "m", "--out", "x"], "--solve-rate and --out belong together", id="no band"),
         pytest.param(["--solve-rate", "0:1"], "--solve-rate and --out belong together", id="no folder"),
-        pytest.param(["--solve-rate", "1:0", "--out", "x"], "give LEAST:MOST", id="an empty band"),
+        pytest.param(["--solve-rate", "1:0", "--out", "x"], "pass MIN:MAX", id="an empty band"),
         pytest.param(["--solve-rate", "0:1", "--out", "x"], "it has no solve rates", id="nothing sampled"),
         pytest.param([*SERVED, "--k", "8", "--n", "4"], "give a larger --n", id="n below k"),
         pytest.param(["--model", "/no/model"], "/no/model is not the folder of a model", id="no model"),
@@ -172,7 +172,7 @@ def test_an_interrupted_command_says_that_the_same_command_continues(dataset, ti
             [*SERVED, "--engine", "concurency=9"], "concurency is for vLLM in this process", id="an unknown option"
         ),
         pytest.param([*SERVED, "--engine", "concurrency=many"], "must be an integer above 0", id="no number"),
-        pytest.param([*SERVED, "--engine", "concurrency"], "--engine concurrency: give KEY=VALUE", id="no value"),
+        pytest.param([*SERVED, "--engine", "concurrency"], "--engine concurrency: pass KEY=VALUE", id="no value"),
         pytest.param([*SERVED, "--template", "/no/file"], "/no/file: No such file", id="no template"),
         pytest.param(
             [*SERVED, "--template-arg", "enable_thinking=False"], "write enable_thinking=false", id="Python's False"

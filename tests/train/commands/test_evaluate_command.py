@@ -196,7 +196,7 @@ def test_fields_of_requests_are_sent_and_recorded_and_their_samples_are_kept_apa
     [
         (["--request", "temperature=1"], "the field temperature of requests is set by --temperature"),
         (["--request", "messages=[]"], "the field messages of requests is set by curate itself"),
-        (["--request", "top_k"], "give KEY=VALUE"),
+        (["--request", "top_k"], "pass KEY=VALUE"),
         (["--request-timeout", "0"], "--request-timeout"),
     ],
 )
