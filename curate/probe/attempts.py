@@ -9,7 +9,7 @@ import msgspec
 
 from curate.probe.target import Score
 from sandbox.probes import probe_classes
-from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, ProbeProblem, Submissions
+from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, ProbeProblem
 from sandbox.probes.problems import first_problem
 
 _LONG_SECONDS = 5.0
@@ -55,13 +55,14 @@ class AttemptResult:
     """The result of an attempt.
 
     id       id of the attempt
+    kind     "hack", "right", "lenient" or "outage"
     scores   the judge's score of each completion
     answers  the submitted completions, preceded by those of Submissions.earlier
     tests    the suite as JSON
     """
 
     id: str
-    kind: str  # "hack", "right", "lenient" or "outage"
+    kind: str
     finding: Finding
     scores: tuple[Score, ...]
     answers: tuple[str, ...]
@@ -79,12 +80,11 @@ class AttemptResult:
         return self.id.rsplit("/", 1)[0]
 
     def to_record(self) -> dict[str, Any]:
-        """Return the result as a JSON object."""
         return asdict(self)
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "AttemptResult":
-        """Parse the output of `to_record`. Raises ValueError for anything else."""
+        """Parse the output of `to_record`. Raises ValueError for any other content."""
         return msgspec.convert(record, cls)
 
 
@@ -102,11 +102,11 @@ def plan_attempts(
 
     conventions    conventions that the target supports
     takes_text     whether it takes whole completions
-    outages        whether outages of its backend can be simulated
-    host           whether it claims to isolate programs from the machine
+    outages        whether to simulate outages of its backend
+    host           whether to include probes of the isolation from the machine
     quick          whether to try each probe in only one convention, in rotation, and skip slow probes
-    only           prefixes of the ids of attempts to make; empty for all
-    extra_classes  classes of probes that are not in the catalogue
+    only           prefixes of attempt ids; empty for all
+    extra_classes  classes of probes outside the catalogue
     """
     allowed = [convention for convention in Convention if convention in set(conventions)]
     turn = 0
@@ -131,7 +131,7 @@ def plan_attempts(
 
 
 def find_unknown_names(names: Sequence[str], extra_classes: Sequence[ProbeClass] = ()) -> list[str]:
-    """Return the names that no group, class, probe or attempt has."""
+    """Return the names other than those of groups, classes, probes and attempts."""
     classes = (*probe_classes(), *extra_classes)
     probes = [f"{each.id}/{probe.name}/{form}" for each in classes for probe in each.probes for form in Convention]
     return [name for name in names if not any(_is_named(id, [name]) for id in (*probes, *(c.id for c in classes)))]
@@ -139,8 +139,3 @@ def find_unknown_names(names: Sequence[str], extra_classes: Sequence[ProbeClass]
 
 def _is_named(id: str, names: Sequence[str]) -> bool:
     return any(f"{id}/".startswith(f"{name.rstrip('/')}/") for name in names)
-
-
-def make_submissions(attempt: Attempt) -> Submissions:
-    """Return the submissions of an attempt; its tests contain fresh secrets."""
-    return attempt.probe.make(attempt.problem)

@@ -2,7 +2,7 @@
 
     python -m curate.probe.bait SECRET
 
-The process exits when its standard input is closed.
+The process exits at the end of its standard input.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from sandbox.probes.host.machine import BAIT_FILE, BAIT_PORT, BAIT_SOCKET
 
 @contextmanager
 def lay_bait(secret: str) -> Iterator[None]:
-    """Expose the bait in the current namespaces within this context."""
+    """Expose the bait in the current namespaces during this context."""
     process = subprocess.Popen(
         [sys.executable, "-m", "curate.probe.bait", secret],
         stdin=subprocess.PIPE,
@@ -43,7 +43,7 @@ def _serve_secret(listener: socket.socket, secret: bytes) -> None:
 
 
 def main(secret: str) -> None:
-    """Expose the bait until standard input is closed."""
+    """Expose the bait until the end of standard input."""
     internet, local = socket.create_server(("127.0.0.1", BAIT_PORT)), socket.socket(socket.AF_UNIX)
     local.bind(BAIT_SOCKET)
     local.listen()

@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from curate.probe.attempts import AttemptResult, Finding
-from curate.probe.summary import ProbeSummary, shortest, summarize
+from curate.probe.summary import ProbeSummary, summarize
 from curate.report.html_kit import render
 from curate.text.document import Section, Table, Text
 from sandbox.probes import probe_classes
@@ -28,7 +28,7 @@ class ProbeReport:
     target         the target, as the user typed it
     kind           its signature or protocol
     notes          sentences on skipped tests and missing protections
-    extra_classes  classes of probes that are not in the catalogue
+    extra_classes  classes of probes outside the catalogue
     """
 
     target: str
@@ -44,11 +44,7 @@ class ProbeReport:
 
 @dataclass(frozen=True, slots=True)
 class Weakness:
-    """The probes of a class with the same finding.
-
-    shortest   the result with the shortest submissions
-    ids        ids of the probes
-    """
+    """Probes of a class with the same finding. shortest: the result with the shortest submissions; ids: of the probes"""
 
     probe_class: ProbeClass
     finding: Finding
@@ -59,15 +55,6 @@ class Weakness:
     def title(self) -> str:
         return f"{self.finding}: {self.probe_class.id}, {len(self.ids)} probe{'s' if len(self.ids) > 1 else ''}"
 
-    @property
-    def why(self) -> str:
-        """The reason that a judge rewards the hack or refuses the right answer."""
-        return self.probe_class.why
-
-    @property
-    def repeat_options(self) -> str:
-        return f"--only {self.shortest.id}"
-
 
 def find_weaknesses(report: ProbeReport) -> list[Weakness]:
     """Return the weaknesses, the most severe first."""
@@ -77,12 +64,17 @@ def find_weaknesses(report: ProbeReport) -> list[Weakness]:
             grouped.setdefault((_ORDER.index(result.finding), result.class_id), []).append(result)
     classes = {probe_class.id: probe_class for probe_class in (*probe_classes(), *report.extra_classes)}
     return [
-        Weakness(classes[class_id], results[0].finding, shortest(results), tuple(sorted({r.probe_id for r in results})))
+        Weakness(
+            classes[class_id],
+            results[0].finding,
+            min(results, key=lambda result: sum(map(len, result.answers))),
+            tuple(sorted({result.probe_id for result in results})),
+        )
         for (_, class_id), results in sorted(grouped.items(), key=lambda item: item[0])
     ]
 
 
-def sections(report: ProbeReport) -> Iterator[Section]:
+def build_sections(report: ProbeReport) -> Iterator[Section]:
     """Yield the sections of the report for a terminal."""
     summary = report.summary
     header = ["class", "tried", *_COLUMNS.values()]
@@ -95,11 +87,11 @@ def sections(report: ProbeReport) -> Iterator[Section]:
         if weakness.finding is Finding.LENIENT:
             continue
         names = ", ".join(name.rpartition("/")[2] for name in weakness.ids)
-        shortest = weakness.shortest
+        of_class, shortest = weakness.probe_class, weakness.shortest
         score = ", ".join("None" if each.value is None else f"{each.value:g}" for each in shortest.scores)
         blocks = [
-            Text(f"{weakness.why} Remedy: {weakness.probe_class.remedy} Documented: {weakness.probe_class.source}."),
-            Text(f"Probes: {names}. The shortest is {shortest.id}, with reward {score}. {_detail(weakness)}".rstrip()),
+            Text(f"{of_class.why} Remedy: {of_class.remedy} Documented: {of_class.source}."),
+            Text(f"Probes: {names}. The shortest is {shortest.id}, with reward {score}. {_detail(shortest)}".rstrip()),
             *(Text(answer[:2000], "code") for answer in shortest.answers),
         ]
         yield Section(weakness.title, blocks)
@@ -114,12 +106,11 @@ def sections(report: ProbeReport) -> Iterator[Section]:
     yield Section("Error rates", [Table((), rates), *(Text(note) for note in report.notes)])
 
 
-def _detail(weakness: Weakness) -> str:
-    details = [weakness.shortest.detail, *(score.detail for score in weakness.shortest.scores)]
-    return next((detail for detail in details if detail), "")
+def _detail(result: AttemptResult) -> str:
+    return next(filter(None, [result.detail, *(score.detail for score in result.scores)]), "")
 
 
-def as_json(report: ProbeReport) -> str:
+def format_json(report: ProbeReport) -> str:
     """Return the report as JSON: the summary, the counts, and the weaknesses."""
     summary = report.summary
     content: dict[str, Any] = {
@@ -137,7 +128,7 @@ def as_json(report: ProbeReport) -> str:
         },
         "findings": [
             {
-                "finding": each.finding, "class": each.probe_class.id, "why": each.why,
+                "finding": each.finding, "class": each.probe_class.id, "why": each.probe_class.why,
                 "remedy": each.probe_class.remedy, "source": each.probe_class.source, "probes": each.ids,
                 "shortest": each.shortest.to_record(),
             }
@@ -147,7 +138,7 @@ def as_json(report: ProbeReport) -> str:
     return json.dumps(content, indent=1) + "\n"
 
 
-def as_junit(report: ProbeReport) -> str:
+def format_junit(report: ProbeReport) -> str:
     """Return the report as JUnit XML: a suite for each class, and a case for each attempt."""
     by_class: dict[str, list[AttemptResult]] = {}
     for result in report.results:
@@ -163,7 +154,7 @@ def as_junit(report: ProbeReport) -> str:
             case = ElementTree.SubElement(suite, "testcase", classname=class_id, name=result.id, time=f"{seconds:.3f}")
             if result in failed:
                 failure = ElementTree.SubElement(case, "failure", message=result.finding)
-                failure.text = _xml_text("\n".join([result.detail, *result.answers]))
+                failure.text = _escape_for_xml("\n".join([result.detail, *result.answers]))
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
@@ -171,15 +162,15 @@ def _fails(result: AttemptResult) -> bool:
     return result.finding not in (Finding.SOUND, Finding.LENIENT)
 
 
-def _xml_text(text: str) -> str:
-    """Return the text with escapes for characters that XML cannot hold."""
+def _escape_for_xml(text: str) -> str:
+    """Escape the characters that XML does not allow."""
     return "".join(
         c if c in "\n\t" or "\x20" <= c < "\ud800" or "\ue000" <= c < "\ufffe" or c > "\uffff" else repr(c)[1:-1]
         for c in text
     )
 
 
-def as_page(report: ProbeReport) -> str:
+def render_page(report: ProbeReport) -> str:
     """Return the report as one HTML page without scripts."""
     summary = report.summary
     table: Mapping[str, Any] = {

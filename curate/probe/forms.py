@@ -1,4 +1,4 @@
-"""The signatures of reward functions, and the forms in which they expect the tests of a problem."""
+"""The signatures of reward functions, and the forms of tests that they expect."""
 
 import asyncio
 import inspect
@@ -25,18 +25,15 @@ class UnusableTarget(Exception):
 
 
 class BadScore(Exception):
-    """The function returned something other than a reward."""
+    """The function returned an invalid reward."""
 
 
 @dataclass(frozen=True, slots=True)
 class TestForm:
-    """A way to pass tests to a function of a signature.
-
-    keywords   returns the arguments other than the completion
-    """
+    """A form of tests for a signature. make_keywords: returns the arguments other than the completion"""
 
     name: str
-    keywords: Callable[[Suite], dict[str, Any]]
+    make_keywords: Callable[[Suite], dict[str, Any]]
 
     __test__ = False  # pytest would collect a class with this name
 
@@ -113,11 +110,11 @@ FORMS: Mapping[str, tuple[TestForm, ...]] = {
 
 
 def detect_signature(function: Callable[..., Any]) -> str:
-    """Return the signature of a reward function. Raises UnusableTarget if its parameters are ambiguous."""
+    """Return the signature of a reward function. Raises UnusableTarget for parameters of no known signature."""
     try:
         names = list(inspect.signature(function).parameters)
     except (ValueError, TypeError) as error:
-        raise UnusableTarget(f"its parameters cannot be read: {error}; pass --signature") from error
+        raise UnusableTarget(f"its parameters are unknown: {error}; pass --signature") from error
     for name, signature in _SIGNATURE_OF.items():
         if name in names:
             return signature
@@ -132,8 +129,8 @@ def detect_signature(function: Callable[..., Any]) -> str:
 def prepare_call(
     function: Callable[..., Any], signature: str, form: TestForm, completion: str, suite: Suite
 ) -> Callable[[], Any]:
-    """Return a call of a reward function, as its trainer would make it."""
-    given = form.keywords(suite)
+    """Return a call of a reward function with the arguments of its trainer."""
+    given = form.make_keywords(suite)
     if signature in ("plain", RUN, VERIFIERS):
         call = partial(function, completion, given["tests"])
     elif signature == "curate":
@@ -170,10 +167,7 @@ def _filter_arguments(function: Callable[..., Any], arguments: dict[str, Any]) -
 
 
 def read_score(result: Any, signature: str) -> float | None:
-    """Return the number in a reward function's result; None if the reward is unknown.
-
-    Raises BadScore.
-    """
+    """Return the number in a reward function's result; None if the reward is unknown. Raises BadScore."""
     if signature == "trl":
         if not hasattr(result, "__len__") or isinstance(result, str):
             raise BadScore(f"it returned {_describe(result)}; TRL expects a list with one number per completion")
@@ -196,10 +190,10 @@ def read_score(result: Any, signature: str) -> float | None:
         score = float(result)
     except (TypeError, ValueError, OverflowError):
         raise BadScore(
-            f"it returned {_describe(result)}, which is no number; return a float, or None if unknown"
+            f"it returned {_describe(result)}, not a number; return a float, or None if the reward is unknown"
         ) from None
     if not math.isfinite(score):
-        raise BadScore(f"it returned {score}, which is not finite; return None if the reward is unknown")
+        raise BadScore(f"it returned {score}, not a finite number; return None if the reward is unknown")
     return score
 
 

@@ -1,7 +1,7 @@
 """Judges behind HTTP: `curate serve`, and SandboxFusion, which only runs programs.
 
-SandboxFusion's results are judged by verl's rule: the exit status is 0, and the output is the expected one except for
-white space at its ends. A finding concerns the execution or this rule.
+Results of SandboxFusion are judged by verl's rule: exit status 0, and the expected output except for white space at its
+ends. A finding concerns the execution or this rule.
 """
 
 import json
@@ -22,7 +22,7 @@ _HELLO = {"id": "hello", "code": "print(7)", "kind": "stdin", "tests": [{"input"
 class HttpJudge:
     """A server that judges or runs programs.
 
-    url            its address; a token may stand before the host, http://anyone:TOKEN@host:8080
+    url            its address, optionally with a token: http://anyone:TOKEN@host:8080
     call_seconds   time limit for one completion
 
     Raises UnusableTarget for an invalid URL.
@@ -33,7 +33,7 @@ class HttpJudge:
         try:
             self._client = HttpClient(url)
         except ValueError as error:
-            raise UnusableTarget(f"{error}; give http://HOST:PORT") from error
+            raise UnusableTarget(f"{error}; pass http://HOST:PORT") from error
         if self._client.password:
             self._client.headers["Authorization"] = f"Bearer {self._client.password}"
         self._call_seconds = call_seconds
@@ -53,8 +53,8 @@ class HttpJudge:
             raise UnusableTarget(f"{self._client.url} gave no HTTP response: {error}; start the server") from error
         if "run_result" not in run.json_object():
             raise UnusableTarget(
-                f"{self._client.url} speaks neither the protocol of `curate serve` (POST {_JUDGE}: {judged.status}) "
-                f"nor SandboxFusion's (POST {_RUN}: {run.status}); give the address of one that does"
+                f"{self._client.url} implements neither the protocol of `curate serve` (POST {_JUDGE}: HTTP "
+                f"{judged.status}) nor SandboxFusion's (POST {_RUN}: HTTP {run.status}); pass another address"
             )
         return TargetDescription("SandboxFusion", conventions=(Convention.STDIN,), takes_text=False)
 

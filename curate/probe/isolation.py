@@ -24,11 +24,11 @@ _TMP_MB = 512
 def isolate(kept: Sequence[str], *, network: bool) -> dict[str, str]:
     """Continue in a child with a private /tmp and new pid, network and IPC namespaces. Return a description by layer.
 
-    kept      folders below /tmp that stay visible
-    network   whether the process keeps the network
+    kept      visible folders in /tmp
+    network   whether to keep the host's network namespace
 
-    The caller waits for the child and exits with its status. A missing layer is described as "none: REASON". If
-    the kernel grants no namespace, the caller itself returns, unchanged.
+    The caller waits for the child and exits with its status. The description of a missing layer is "none: REASON". If
+    the kernel grants no namespace, the caller returns unchanged.
     """
     layers = [name for name in _LAYERS if not (network and name == "network")]
     reason = ""
@@ -47,7 +47,7 @@ def isolate(kept: Sequence[str], *, network: bool) -> dict[str, str]:
 
 
 def _enter(names: Sequence[str], user: int, kept: Sequence[str]) -> None:
-    """Return in a child with these namespaces. Raises OSError in the unchanged caller if one of them is denied."""
+    """Return in a child with these namespaces. Raises OSError in the unchanged caller if the kernel denies one."""
     error_reader, error_writer = os.pipe()
     outer = os.fork()
     if outer:
@@ -67,14 +67,14 @@ def _enter(names: Sequence[str], user: int, kept: Sequence[str]) -> None:
             Path("/proc/self/setgroups").write_text("deny")
             Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1\n")
             Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1\n")
-        if inner := os.fork():  # the first process of a pid namespace
+        if inner := os.fork():  # the child is PID 1 of the namespace
             os.close(error_writer)
             _exit_with_status_of(inner)
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
         _mount(kept, proc="processes" in names)
         if "network" in names:
             _raise_loopback()
-        if worker := os.fork():  # the first process only reaps orphans
+        if worker := os.fork():  # PID 1 only reaps orphans
             os.close(error_writer)
             _exit_with_status_of(worker)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The folder of a probe: a journal of attempts, from which an interrupted probe continues, and the reports."""
+"""The folder of a probe: the reports, and a journal of attempts for `--resume`."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ from curate.dataset.journal import ResultJournal
 from curate.dataset.output_folder import write_atomic
 from curate.errors import CurateError
 from curate.probe.attempts import AttemptResult
-from curate.probe.findings import ProbeReport, as_json, as_junit, as_page
+from curate.probe.findings import ProbeReport, format_json, format_junit, render_page
 from sandbox.closeable import Closeable
 
 JOURNAL = "attempts.jsonl"
@@ -15,18 +15,18 @@ _SETTINGS = "settings"  # the key of the settings; those of attempts have slashe
 
 
 class ProbeFolder(Closeable):
-    """The folder given by --out.
+    """The folder of --out.
 
-    settings   the settings of the probe, which must equal those of an existing journal
-    resume     whether to continue; otherwise the folder must hold no journal
+    settings   settings of the probe; must equal those of an existing journal
+    resume     whether to continue an existing journal
 
-    Raises CurateError, also if another probe writes to the folder.
+    Raises CurateError for an unsuitable journal, or if another probe writes to the folder.
     """
 
     def __init__(self, folder: Path, settings: dict[str, Any], *, resume: bool) -> None:
         self._folder, path = folder, folder / JOURNAL
         if path.exists() and not resume:
-            raise CurateError(f"{path} exists. Give --resume to continue it, or choose another --out")
+            raise CurateError(f"{path} exists. Pass --resume to continue it, or choose another --out")
         folder.mkdir(parents=True, exist_ok=True)
         self._journal = ResultJournal(path)
         try:
@@ -45,11 +45,10 @@ class ProbeFolder(Closeable):
         self._journal.close()
 
     def add(self, result: AttemptResult) -> None:
-        """Add a result to the journal."""
         self._journal.add(result.id, result.to_record())
 
     def write_reports(self, report: ProbeReport) -> None:
         """Write probe.json, probe.html and junit.xml."""
-        write_atomic(self._folder / "probe.json", as_json(report))
-        write_atomic(self._folder / "probe.html", as_page(report))
-        write_atomic(self._folder / "junit.xml", as_junit(report))
+        write_atomic(self._folder / "probe.json", format_json(report))
+        write_atomic(self._folder / "probe.html", render_page(report))
+        write_atomic(self._folder / "junit.xml", format_junit(report))

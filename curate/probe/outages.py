@@ -1,4 +1,4 @@
-"""Outages of a judge's backend, simulated within the judge's own process."""
+"""Simulated outages of a judge's backend, within the judge's process."""
 
 import errno
 import os
@@ -16,8 +16,8 @@ _ERROR_REPLY = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\nConn
 def simulate(condition: str) -> Iterator[None]:
     """Make new processes and connections fail in one way.
 
-    condition   "no process": no process can be started; "no memory": starting one raises MemoryError; "refused": every
-                connection is refused; "hangs": every connection times out; "error": every server answers 500
+    condition   "no process": fork fails with EAGAIN; "no memory": fork raises MemoryError; "refused": connect fails
+                with ECONNREFUSED; "hangs": connect fails with ETIMEDOUT; "error": every server responds HTTP 500
     """
     patches: list[tuple[Any, str, Any]] = []
 
@@ -26,19 +26,19 @@ def simulate(condition: str) -> Iterator[None]:
         setattr(owner, name, value)
 
     if condition in ("no process", "no memory"):
-        refuse = _raiser(
+        refuse = _make_raiser(
             OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) if condition == "no process" else MemoryError()
         )
         patch(os, "fork", refuse)
         patch(subprocess, "_fork_exec", refuse)
         patch(os, "posix_spawn", refuse)
     elif condition == "error":
-        server = _error_server()
+        server = _start_error_server()
         connect = socket.socket.connect
         patch(socket.socket, "connect", lambda self, address: connect(self, _redirect(self, address, server)))
     else:
         number = errno.ECONNREFUSED if condition == "refused" else errno.ETIMEDOUT
-        patch(socket.socket, "connect", _raiser(OSError(number, os.strerror(number))))
+        patch(socket.socket, "connect", _make_raiser(OSError(number, os.strerror(number))))
     try:
         yield
     finally:
@@ -46,7 +46,7 @@ def simulate(condition: str) -> Iterator[None]:
             setattr(owner, name, value)
 
 
-def _raiser(error: BaseException) -> Callable[..., Any]:
+def _make_raiser(error: BaseException) -> Callable[..., Any]:
     def refuse(*_: Any, **__: Any) -> Any:
         raise error
 
@@ -57,7 +57,7 @@ def _redirect(connecting: socket.socket, address: Any, server: tuple[str, int]) 
     return server if connecting.family in (socket.AF_INET, socket.AF_INET6) else address
 
 
-def _error_server() -> tuple[str, int]:
+def _start_error_server() -> tuple[str, int]:
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:

@@ -1,11 +1,11 @@
-"""Submit probes to a target, and classify the results."""
+"""The calibration of a target, the submission of probes to it, and the classification of the results."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from curate.probe.attempts import Attempt, AttemptResult, Finding, make_submissions
+from curate.probe.attempts import Attempt, AttemptResult, Finding
 from curate.probe.forms import UnusableTarget
 from curate.probe.target import Score, TargetDescription, TargetJudge
 from sandbox.probes.probe import Convention, Group, ProbeProblem, fenced
@@ -35,7 +35,7 @@ class Scale:
     wrong: str
 
     def is_rewarded(self, score: Score, *, fully: bool = False) -> bool:
-        """Return whether a score is above the middle of both rewards. fully: it must reach the right one"""
+        """Return whether a score is above the middle of both rewards or, with `fully`, reaches the right one."""
         if score.value is None:
             return False
         if fully:
@@ -45,15 +45,14 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The scales of the conventions that the target supports, and the reasons against the other conventions."""
+    """The scales of supported conventions, and the reasons against the others."""
 
     scales: dict[Convention, Scale]
     unsupported: dict[Convention, str]
 
 
 def calibrate(judge: TargetJudge, target: TargetDescription, problems: Sequence[ProbeProblem]) -> Calibration:
-    """Submit the simplest right and wrong completion of each convention. Raises UnusableTarget if no scale can be
-    found."""
+    """Submit the simplest right and wrong completion of each convention. Raises UnusableTarget without any scale."""
     scales: dict[Convention, Scale] = {}
     unsupported: dict[Convention, str] = {}
     form = None
@@ -71,7 +70,7 @@ def calibrate(judge: TargetJudge, target: TargetDescription, problems: Sequence[
             unsupported[convention] = best
         elif best.right_reward <= best.wrong_reward:
             unsupported[convention] = (
-                f"the plainest right answer gets {best.right_reward:g}, and a wrong one {best.wrong_reward:g}"
+                f"the simplest right answer gets {best.right_reward:g}, and a wrong one {best.wrong_reward:g}"
             )
         else:
             scales[convention], form = best, best.form
@@ -82,15 +81,15 @@ def calibrate(judge: TargetJudge, target: TargetDescription, problems: Sequence[
         )
         has_network = target.protections.get("network", "none").startswith("none")
         raise UnusableTarget(
-            f"it tells no right answer from a wrong one, so nothing can be probed ({reasons}). Check that it takes the "
-            "tests in this form; if not, wrap it in score(completion, tests), as the guide shows"
+            f"it does not distinguish right and wrong answers ({reasons}). Check that it takes the tests in this form; "
+            "if not, wrap it in score(completion, tests), as the guide shows"
             + ("" if has_network else ". It had no network; if it calls a server, add --network")
         )
     return Calibration(scales, unsupported)
 
 
 def _measure_scale(judge: TargetJudge, problem: ProbeProblem, form: int) -> Scale | str:
-    """Return the scale, or the reason that there is none."""
+    """Return the scale, or the reason why there is none."""
     completions = [fenced(problem.right_program()), fenced(problem.wrong_program()), _NO_PROGRAM]
     scored: list[tuple[float, str]] = []
     for completion, what in zip(completions, ("right answer", "wrong answer", "answer without a program"), strict=True):
@@ -100,9 +99,9 @@ def _measure_scale(judge: TargetJudge, problem: ProbeProblem, form: int) -> Scal
             if completion is _NO_PROGRAM:
                 continue
             why = "it raised " + score.detail if score.fault == "raised" else score.detail or "it returned None"
-            return f"the plainest {what} gets no number: {' '.join(why.split())}"
+            return f"the simplest {what} gets no number: {' '.join(why.split())}"
         scored.append((score.value, completion))
-    # No signature defines a form for statements: a judge that ignores them accepts any program.
+    # No signature defines a form for statements, and a judge that ignores them accepts any program.
     wrong_reward, wrong = scored[1] if problem.convention is Convention.ASSERTS else min(scored[1:])
     return Scale(form, wrong_reward, scored[0][0], problem, scored[0][1], wrong)
 
@@ -110,11 +109,11 @@ def _measure_scale(judge: TargetJudge, problem: ProbeProblem, form: int) -> Scal
 class Prober:
     """A thread pool that submits attempts to one target; each thread has its own judge.
 
-    open_judge   returns an unopened judge
+    create_judge   returns an unopened judge
     """
 
-    def __init__(self, open_judge: Callable[[], TargetJudge], calibration: Calibration, *, jobs: int) -> None:
-        self._open_judge, self._calibration, self._jobs = open_judge, calibration, jobs
+    def __init__(self, create_judge: Callable[[], TargetJudge], calibration: Calibration, *, jobs: int) -> None:
+        self._create_judge, self._calibration, self._jobs = create_judge, calibration, jobs
         self._local = threading.local()
         self._judges: list[TargetJudge] = []
 
@@ -122,24 +121,24 @@ class Prober:
         """Yield the result of each attempt, in order."""
         with ThreadPoolExecutor(self._jobs) as pool:
             try:
-                for results in pool.map(self._run_chunk, _chunks(attempts)):
+                for results in pool.map(self._run_chunk, _split_into_chunks(attempts)):
                     yield from results
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
                 for judge in self._judges:
                     judge.close()
 
-    def _judge(self) -> TargetJudge:
+    def _get_judge(self) -> TargetJudge:
         if not hasattr(self._local, "judge"):
-            self._local.judge = self._open_judge()
+            self._local.judge = self._create_judge()
             self._local.judge.open()
             self._judges.append(self._local.judge)
         judge: TargetJudge = self._local.judge
         return judge
 
     def _run_chunk(self, attempts: Sequence[Attempt]) -> list[AttemptResult]:
-        """Run some attempts; rerun each separately if one of them has corrupted the judge or ended its process."""
-        judge = self._judge()
+        """Run attempts of one problem; rerun each separately if one corrupted the judge or ended its process."""
+        judge = self._get_judge()
         scale = self._calibration.scales[attempts[0].problem.convention]
         results = [self._run_attempt(judge, scale, attempt) for attempt in attempts]
         if attempts[0].probe_class.group not in _HOSTILE:
@@ -152,7 +151,7 @@ class Prober:
         return [_check_for_corruption(judge, scale, self._run_attempt(judge, scale, attempt)) for attempt in attempts]
 
     def _run_attempt(self, judge: TargetJudge, scale: Scale, attempt: Attempt) -> AttemptResult:
-        submissions = make_submissions(attempt)
+        submissions = attempt.probe.make_submissions(attempt.problem)
         suite = submissions.problem.suite
         for completion in submissions.earlier:
             judge.score(completion, suite, scale.form)
@@ -166,8 +165,8 @@ class Prober:
         )  # fmt: skip
 
 
-def _chunks(attempts: Iterable[Attempt]) -> Iterator[list[Attempt]]:
-    """Yield batches of attempts, with one check of the judge's state after each batch."""
+def _split_into_chunks(attempts: Iterable[Attempt]) -> Iterator[list[Attempt]]:
+    """Yield chunks of attempts of one class and problem; each chunk shares one check of the judge's state."""
     chunk: list[Attempt] = []
     for attempt in attempts:
         same = chunk and (chunk[0].probe_class, chunk[0].problem) == (attempt.probe_class, attempt.problem)
@@ -188,10 +187,9 @@ def _has_lost_process(result: AttemptResult) -> bool:
 
 
 def _check_for_corruption(judge: TargetJudge, scale: Scale, result: AttemptResult) -> AttemptResult:
-    """Return the result or, if the judge now misjudges the simplest completions, that finding; then restart its
-    process."""
+    """Return the result, with another finding if the judge now misjudges the simplest completions."""
     if _has_lost_process(result):
-        return result  # it has already restarted
+        return result  # the judge has already restarted
     error = _find_corruption(judge, scale)
     if error is None:
         return result
@@ -201,7 +199,7 @@ def _check_for_corruption(judge: TargetJudge, scale: Scale, result: AttemptResul
 
 
 def _find_corruption(judge: TargetJudge, scale: Scale) -> tuple[Finding, str] | None:
-    """Return the judge's error on the simplest completions; None if there is none."""
+    """Return the judge's error on the simplest completions; None for none."""
     wrong = judge.score(scale.wrong, scale.problem.suite, scale.form)
     if scale.is_rewarded(wrong):
         return Finding.REWARDED, "a wrong answer that came next was rewarded"
@@ -226,7 +224,7 @@ def classify(attempt: Attempt, scale: Scale, scores: Sequence[Score]) -> Finding
 
 
 def _classify_outage(right: bool, scores: Sequence[Score], rewarded: Sequence[bool]) -> Finding:
-    """Classify an outage: a right completion must keep its reward, or have an unknown one."""
+    """Classify an outage: a right completion must keep its reward or have an unknown one."""
     if all(rewarded):
         return Finding.SOUND if right else Finding.REWARDED
     if any(score.fault == "hung" for score in scores):

@@ -1,4 +1,4 @@
-"""A judge written in Python, in its own process. A submission that crashes or hangs it affects only one probe."""
+"""A judge written in Python, in its own process. A crash or a hang affects only one probe."""
 
 import contextlib
 import fcntl
@@ -22,7 +22,7 @@ from curate.probe.target import Score, TargetDescription
 from sandbox.probes.probe import Convention
 from sandbox.suite import Suite
 
-_MIN_DESCRIPTOR = 700  # hostile programs scan the descriptors below this
+_MIN_DESCRIPTOR = 700  # hostile programs scan lower descriptors
 _LOAD_SECONDS = 120.0
 _MAX_RESPONSE_BYTES = 1 << 22
 _ADVICE = "; import it in Python to see the error"
@@ -35,9 +35,9 @@ class PythonTarget:
 
     name        "module:function"
     signature   a key of forms.FORMS; empty: detected from the function's parameters
-    argument    if not None, calling the function with it returns the judge
-    network     whether the judge keeps the network
-    bait        secret of the bait in the judge's environment; empty for none
+    argument    argument of the function, which then returns the judge; None: the function is the judge
+    network     whether the judge keeps the host's network namespace
+    bait        secret of the bait in the judge's namespaces; empty for none
     """
 
     name: str
@@ -76,10 +76,7 @@ Message = TypeVar("Message", bound=_Message)
 
 
 class PythonJudge:
-    """A judge in its own process, which is replaced after a crash or a timeout.
-
-    call_seconds   time limit for one completion
-    """
+    """A judge in its own process, restarted after a crash or a timeout. call_seconds: time limit for one completion"""
 
     def __init__(self, target: PythonTarget, *, call_seconds: float) -> None:
         self._target, self._call_seconds = target, call_seconds
@@ -98,7 +95,6 @@ class PythonJudge:
         return TargetDescription(hello.signature, hello.forms, conventions, protections=hello.protections)
 
     def score(self, completion: str, suite: Suite, form: int, condition: str = "") -> Score:
-        """Return the judge's score of a completion."""
         if self._channel is None:
             self._start()
         assert self._channel is not None
@@ -169,7 +165,7 @@ class PythonJudge:
         return hello
 
     def _receive(self, kind: type[Message], token: str, until: float) -> Message:
-        """Return the next packet with this request's token; programs may have written others."""
+        """Return the next packet with this request's token, and drop forged ones."""
         assert self._channel is not None
         while True:
             if (left := until - time.monotonic()) <= 0:
@@ -185,16 +181,13 @@ class PythonJudge:
 
 
 def _environment() -> dict[str, str]:
-    """Return the user's environment, with the folder of curate's packages first in PYTHONPATH.
-
-    It lacks PYTHONSAFEPATH, which `curate` sets for itself: a judge must run as usual.
-    """
+    """Return the user's environment with curate's folder in PYTHONPATH, without curate's own PYTHONSAFEPATH."""
     path = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, path))}
 
 
 def _visible_folders(here: str, target: PythonTarget) -> list[str]:
-    """Return the folders from which the judge may be imported, and that of its argument if this is a file."""
+    """Return the folders of importable modules, and the folder of the target's argument if this is a file."""
     named = [here, os.path.dirname(target.argument or ""), *sys.path, sys.prefix, str(Path(sys.prefix).resolve())]
     return sorted({os.path.abspath(path) for path in named if path and os.path.isdir(path)})

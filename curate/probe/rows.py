@@ -1,7 +1,6 @@
 """Probes from the rows of a dataset: references, their mutants, and programs that pass only the examples.
 
-A wrong program is submitted only if the sandbox rejects it on the tests of its row. A wrong program accepted there is a
-weakness of the dataset, not of a judge.
+Mutants accepted by the sandbox on the tests of their row are skipped: they show a weakness of the dataset.
 """
 
 import ast
@@ -22,8 +21,8 @@ from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, Prob
 
 MAX_ROWS = 20
 _MAX_MUTANTS = 8  # per row
-_MAX_BYTES = 100_000  # of tests and reference in a request, a packet of at most 208 KB; a response may repeat tests
-_KILLING_VERDICTS = (Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR)  # a slow mutant may pass elsewhere
+_MAX_BYTES = 100_000  # of tests and reference, since a packet has at most 208 KB
+_KILLING_VERDICTS = (Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR)  # no time limit: a faster machine may accept
 
 
 def make_row_classes(location: Path, dataset: Dataset, conventions: Collection[Convention]) -> tuple[ProbeClass, ...]:
@@ -38,10 +37,10 @@ def make_row_classes(location: Path, dataset: Dataset, conventions: Collection[C
     if not problems:
         raise UnusableTarget(
             f"{location} has no row with a verified Python reference and tests that the target takes "
-            f"({', '.join(conventions)}); give a dataset that `curate build-dataset` has verified, or no --dataset"
+            f"({', '.join(conventions)}); pass a dataset with such rows, or no --dataset"
         )
     probes: dict[Group, list[JudgeProbe]] = {Group.HONEST: [], Group.WRONG: [], Group.SPECIAL_CASE: []}
-    for problem, wrong in _judged(problems):
+    for problem, wrong in _judge_programs(problems):
         probes[Group.HONEST].append(_make_probe(problem, problem.name, problem.reference, right=True))
         for number, mutant in enumerate(wrong, 1):
             group = Group.SPECIAL_CASE if mutant.kind == "hard_coded" else Group.WRONG
@@ -58,7 +57,7 @@ _REASONS = {
         "Compare its output with the expected one, and check the time limit and the form of the input.",
     ),
     Group.WRONG: (
-        "The judge accepts a reference with one mistake, that the tests of its row detect.",
+        "The judge accepts a reference with one mistake, although the tests of its row detect it.",
         "Run all tests of the row, and compare every output in full.",
     ),
     Group.SPECIAL_CASE: (
@@ -95,14 +94,14 @@ def _convention(row: Problem) -> Convention:
     return Convention.METHOD if is_method else Convention.CALL
 
 
-def _judged(problems: list[ProbeProblem]) -> Iterator[tuple[ProbeProblem, list[Mutant]]]:
-    """Yield each problem whose reference any strict comparison accepts, and the mutants that its tests reject."""
+def _judge_programs(problems: list[ProbeProblem]) -> Iterator[tuple[ProbeProblem, list[Mutant]]]:
+    """Yield the problems whose reference passes a comparison by tokens, and the mutants that their tests reject."""
     programs: list[tuple[ProbeProblem, Mutant | None]] = []
     for problem in problems:
         made = generate_mutants(
             problem.reference, problem.suite, n_shown_cases=problem.n_shown_cases, seed=0, max_count=_MAX_MUTANTS
         )
-        programs += [(problem, None), *((problem, mutant) for mutant in made)]
+        programs += [(problem, mutant) for mutant in (None, *made)]
     pairs = [
         (Program(problem.reference), _with_token_checker(problem.suite))
         if mutant is None
@@ -124,7 +123,7 @@ def _judged(problems: list[ProbeProblem]) -> Iterator[tuple[ProbeProblem, list[M
 
 
 def _with_token_checker(suite: Suite) -> Suite:
-    """Return the suite with the comparison by tokens, since signatures carry no checker."""
+    """Return the suite with a comparison by tokens, since no signature has a parameter for the checker."""
     return suite if suite.assertions is not None else replace(suite, checker="tokens")
 
 

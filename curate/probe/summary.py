@@ -42,13 +42,13 @@ class ClassCounts:
 class ProbeSummary:
     """The counts of all findings on a target.
 
-    A probe that is tried in several conventions is one hack, or one right answer.
+    A probe in several conventions counts as one hack or one right answer.
 
     by_class  counts by the ids of classes
     hacks     rewarded hacks
-    refusals  rejected right answers
-    unknown   right answers that got no reward
-    outages   outages in which a wrong answer is rewarded, or a right one gets a lower reward, not an unknown one
+    refusals  refused right answers
+    unknown   right answers without a reward
+    outages   outages with a rewarded wrong answer, or with a lower instead of an unknown reward for a right one
     """
 
     by_class: dict[str, ClassCounts]
@@ -59,7 +59,6 @@ class ProbeSummary:
 
     @property
     def line(self) -> str:
-        """The summary in one line."""
         unknown = f", {self.unknown} right answers without a reward" if self.unknown else ""
         outages = f", a wrong number in {self.outages} outages" if self.outages else ""
         return (
@@ -69,7 +68,7 @@ class ProbeSummary:
 
 
 def summarize(results: Sequence[AttemptResult]) -> ProbeSummary:
-    """Return the counts over all results."""
+    """Count the findings of all results."""
     by_probe: dict[str, list[AttemptResult]] = {}
     for result in results:
         by_probe.setdefault(result.probe_id, []).append(result)
@@ -93,8 +92,3 @@ def summarize(results: Sequence[AttemptResult]) -> ProbeSummary:
 
 def _has_finding(results: Iterable[AttemptResult], *findings: Finding) -> bool:
     return any(result.finding in findings for result in results)
-
-
-def shortest(results: Iterable[AttemptResult]) -> AttemptResult:
-    """Return the result whose submissions are the shortest."""
-    return min(results, key=lambda result: sum(map(len, result.answers)))

@@ -1,4 +1,4 @@
-"""Targets: judges of completions that contain programs."""
+"""Targets of probes: judges of completions with programs."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -11,8 +11,8 @@ from sandbox.suite import Suite
 class Score:
     """A judge's result for one completion.
 
-    value   its reward, or None if it is unknown
-    fault   reason that it is unknown: "raised", "no number", "crashed", "hung", "unanswered"; empty if the judge
+    value   the reward; None if unknown
+    fault   reason of an unknown reward: "raised", "no number", "crashed", "hung" or "unanswered"; empty if the judge
             returned None
     """
 
@@ -27,8 +27,8 @@ class TargetDescription:
     """The properties of an open target.
 
     kind          "trl", "verl", ..., "curate serve" or "SandboxFusion"
-    forms         names of possible forms of its tests; the first that works is used
-    conventions   the conventions that it may support
+    forms         names of possible forms of its tests; the calibration selects the best
+    conventions   possible conventions
     takes_text    whether it takes whole completions; otherwise programs
     protections   isolation of its process from this machine, by layer; empty for a remote target
     """
@@ -41,18 +41,22 @@ class TargetDescription:
 
 
 class TargetJudge(Protocol):
-    """An open target. Not thread-safe; each thread opens its own."""
+    """A connection to a target. Not thread-safe; each thread opens its own."""
 
     def open(self) -> TargetDescription:
         """Start the target, and return its description. Raises UnusableTarget."""
         ...
 
     def score(self, completion: str, suite: Suite, form: int, condition: str = "") -> Score:
-        """Return the target's score of a completion. A failure of the judge is a score with a fault."""
+        """Return the target's score of a completion. A failure of the judge is a score with a fault.
+
+        form       index of the form of the tests
+        condition  outage to simulate during the call; empty for none
+        """
         ...
 
     def restart(self) -> None:
-        """Discard all state that earlier submissions may have left in the target's process."""
+        """Discard all state of earlier submissions in the target's process."""
         ...
 
     def close(self) -> None: ...

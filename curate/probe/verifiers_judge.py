@@ -1,4 +1,4 @@
-"""The reward of an installed verifiers environment, as a judge that `curate probe` can call."""
+"""The reward of an installed verifiers environment, as a judge for `curate probe`."""
 
 import asyncio
 import copy
@@ -12,7 +12,7 @@ _FIELDS = ("tests", "test_cases", "ground_truth", "answer", "verification_info",
 
 
 def open_environment(name: str) -> Callable[[str, Any], float | None]:
-    """Return a function that scores a reply by the first task of an environment, with its tests replaced.
+    """Return a function that scores a completion by the first task of an environment, with replaced tests.
 
     Raises UnusableTarget if verifiers or the environment is not installed, or its tasks have no field for tests.
     """

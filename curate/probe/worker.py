@@ -2,8 +2,8 @@
 
     python -m curate.probe.worker SPECIFICATION
 
-It serves requests from a socket. The judge may run a hostile program in this process, so the parent does not trust it:
-a response counts only with the token of its request, and a timeout kills the process.
+It serves requests from a socket. Because the judge may run a hostile program in this process, the parent ignores
+responses without the token of the request, and kills the process after a timeout.
 """
 
 import builtins
@@ -35,7 +35,7 @@ from sandbox.suite import Suite
 
 _encode, _decode = json.JSONEncoder().encode, json.JSONDecoder().decode
 _get, _set, _has = getattr, setattr, hasattr
-# Prepare a call for a completion, its tests and the index of a form; read the score from the result of the call.
+# Prepare: returns a call for a completion, its tests and the index of a form. Read: returns the score of its result.
 Prepare = Callable[[str, Suite, int], Callable[[], Any]]
 Read = Callable[[Any], float | None]
 _WATCHED: list[tuple[Any, str]] = [
@@ -49,9 +49,9 @@ _MAX_REQUEST_BYTES = 1 << 22
 
 
 def _swap(values: _Values) -> _Values:
-    """Set the watched attributes to these values, and return their previous ones.
+    """Set the watched attributes to these values, and return the previous ones.
 
-    The judge keeps attributes that a program has replaced in its process, but this module must not use them.
+    The judge keeps attributes replaced by a program, but this module must not use them.
     """
     found = tuple([_get(owner, name, None) for owner, name in _WATCHED])
     for index, value in enumerate(values):
@@ -71,7 +71,7 @@ def main(specification: str) -> None:
     sys.path.append(spec["folder"])  # at the end, so no file there shadows an installed module
     if spec["bait"]:
         bait = lay_bait(spec["bait"])
-        bait.__enter__()  # until this process ends
+        bait.__enter__()  # never exits, so the bait lasts as long as this process
     try:
         prepare, read, described = load_judge(spec)
     except UnusableTarget as error:
@@ -83,7 +83,7 @@ def main(specification: str) -> None:
     judge_values = tuple(_get(owner, name, None) for owner, name in _WATCHED)
     for request in _requests(channel):
         response, judge_values = _respond(prepare, read, request, judge_values)
-        if os.getpid() != own_pid:  # a program forked, and its judge runs in both
+        if os.getpid() != own_pid:  # a program forked inside the judge's call
             os._exit(0)
         _send(channel, response)
 
@@ -112,7 +112,7 @@ def _respond(
         own_values = _swap(judge_values)
         try:
             result = call()
-        except BaseException as error:  # including SystemExit of a program in this process
+        except BaseException as error:  # includes SystemExit of a program
             failure = error
         judge_values = _swap(own_values)
     response["seconds"] = time.monotonic() - began
@@ -138,10 +138,7 @@ def _failure_location(error: BaseException) -> str:
 
 
 def load_judge(spec: dict[str, Any]) -> tuple[Prepare, Read, dict[str, Any]]:
-    """Return the judge and its description: its signature, and the names of possible forms of its tests.
-
-    Raises UnusableTarget.
-    """
+    """Import the judge. Return its functions and a description: signature and forms of tests. Raises UnusableTarget."""
     function = _resolve(spec["name"])
     if spec["argument"] is not None:
         function = function(spec["argument"])

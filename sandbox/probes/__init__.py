@@ -33,4 +33,4 @@ def find_submissions(id: str) -> Submissions:
     class_id, name, convention = id.rsplit("/", 2)
     of_class = next(each for each in probe_classes() if each.id == class_id)
     probe = next(each for each in of_class.probes if each.name == name)
-    return probe.make(first_problem(Convention(convention)))
+    return probe.make_submissions(first_problem(Convention(convention)))

@@ -111,19 +111,19 @@ class Submissions:
 class JudgeProbe:
     """One technique, as submissions for any problem of some conventions.
 
-    name          unique within its class
-    conventions   the applicable forms of tests
-    make          makes the submissions for a problem
-    is_correct    whether the submission is correct
-    leniency      why some official graders accept it on purpose; such a probe never counts as a hack
-    is_partial    whether the submission passes some of the tests, so that only the full reward is wrong
-    condition     the outage of the judge during the submission; empty for none
-    seconds       its maximum duration under a judge without a time limit
+    name              unique within its class
+    conventions       the applicable forms of tests
+    make_submissions  returns the submissions for a problem; their tests contain fresh secrets
+    is_correct        whether the submission is correct
+    leniency          why some official graders accept it on purpose; such a probe never counts as a hack
+    is_partial        whether the submission passes some of the tests, so that only the full reward is wrong
+    condition         the outage of the judge during the submission; empty for none
+    seconds           its maximum duration under a judge without a time limit
     """
 
     name: str
     conventions: tuple[Convention, ...]
-    make: Callable[[ProbeProblem], Submissions]
+    make_submissions: Callable[[ProbeProblem], Submissions]
     is_correct: bool = False
     leniency: str = ""
     is_partial: bool = False
@@ -188,7 +188,9 @@ def poisons(name: str, source: str) -> JudgeProbe:
     first = submits(name, source)
 
     def make(problem: ProbeProblem) -> Submissions:
-        return Submissions(problem, (fenced(problem.wrong_program()),), earlier=first.make(problem).completions)
+        return Submissions(
+            problem, (fenced(problem.wrong_program()),), earlier=first.make_submissions(problem).completions
+        )
 
     return JudgeProbe(name, ALL_CONVENTIONS, make)
 

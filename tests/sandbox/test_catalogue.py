@@ -18,7 +18,7 @@ def _programs(*, right: bool) -> dict[str, tuple[Program, Suite]]:
         for probe in of_class.probes if of_class.group not in _OF_REWARDS else ():
             for convention in Convention:
                 if convention in probe.conventions and probe.is_correct is right and not probe.leniency:
-                    submissions = probe.make(first_problem(convention))
+                    submissions = probe.make_submissions(first_problem(convention))
                     name = f"{of_class.id}/{probe.name}/{convention}".replace("/", "-")
                     found[name] = Program(submissions.program), submissions.problem.suite
     return found

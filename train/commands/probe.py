@@ -95,7 +95,7 @@ def command(
     from curate.errors import CurateError
     from curate.probe.attempts import Finding, find_unknown_names, plan_attempts
     from curate.probe.bait import lay_bait
-    from curate.probe.findings import ProbeReport, sections
+    from curate.probe.findings import ProbeReport, build_sections
     from curate.probe.forms import UnusableTarget
     from curate.probe.journal import ProbeFolder
     from curate.probe.prober import Prober, calibrate
@@ -155,7 +155,7 @@ def command(
     report = ProbeReport(target, described.kind, notes, results, extra_classes)
     if folder is not None:
         folder.write_reports(report)
-    print_lines(render_terminal(sections(report)))
+    print_lines(render_terminal(build_sections(report)))
     click.echo(f"\n{report.summary.line}")
     sys.exit(1 if any(result.finding in (Finding.REWARDED, Finding.OUTAGE) for result in results) else 0)
 

@@ -49,7 +49,7 @@ def test_every_probe_makes_a_trial_for_every_problem_of_its_conventions() -> Non
         for each in of_class.probes:
             for problem in PROBLEMS:
                 if problem.convention in each.conventions:
-                    assert each.make(problem).completions
+                    assert each.make_submissions(problem).completions
 
 
 def test_the_hole_of_verl_is_found_in_a_small_copy() -> None:
@@ -99,21 +99,21 @@ def test_signatures_are_told_by_their_parameters(name: str) -> None:
         ("odd_judges:nothing", "odd_judges has no function nothing; it has"),
         ("odd_judges:of_no_signature", "pass --signature"),
         ("verifiers:", "'verifiers:' is no target"),
-        ("odd_judges:returns_nothing", "the plainest right answer gets no number: it returned None)"),
-        ("odd_judges:returns_nan", "it returned nan, which is not finite; return None if the reward is unknown"),
-        ("odd_judges:returns_a_dictionary", "it returned {'passed': True}, which is no number"),
-        ("odd_judges:returns_a_large_integer", "000, which is no number"),
+        ("odd_judges:returns_nothing", "the simplest right answer gets no number: it returned None)"),
+        ("odd_judges:returns_nan", "it returned nan, not a finite number; return None if the reward is unknown"),
+        ("odd_judges:returns_a_dictionary", "it returned {'passed': True}, not a number"),
+        ("odd_judges:returns_a_large_integer", "000, not a number"),
         ("odd_judges:returns_one", "it returned 1.0; TRL expects a list with one number per completion"),
         ("odd_judges:raises_two_lines", "it raised ValueError: two lines ("),
-        ("odd_judges:ends", "the plainest right answer gets no number: its process ended"),
-        ("odd_judges:returns_text", "it returned '1.0', which is no number; return a float"),
+        ("odd_judges:ends", "the simplest right answer gets no number: its process ended"),
+        ("odd_judges:returns_text", "it returned '1.0', not a number; return a float"),
         ("odd_judges:returns_two", "it returned a list of 2 for one completion"),
-        ("odd_judges:always_one", "it tells no right answer from a wrong one"),
+        ("odd_judges:always_one", "it does not distinguish right and wrong answers"),
         ("odd_judges:wants_more", "TypeError: wants_more() missing 1 required positional argument: 'limits')"),
         ("odd_judges:calls_a_server", "It had no network; if it calls a server, add --network"),
         ("odd_judges.py:plain", "odd_judges.py is a file; pass its module, odd_judges:plain"),
         ("http://127.0.0.1:9", "gave no HTTP response"),
-        ("http://", "give http://HOST:PORT"),
+        ("http://", "pass http://HOST:PORT"),
         ("missing.toml", "there is no file missing.toml"),
         ("whatever", "give MODULE:FUNCTION"),
     ],
@@ -130,7 +130,7 @@ def test_a_target_that_cannot_be_used_is_one_sentence(target: str, words: str) -
 def test_reasons_that_forms_of_tests_share_are_said_once() -> None:
     result = probe("odd_judges:returns_nothing")
     assert result.exit_code == 2
-    assert "(stdin, call, method: the plainest right answer gets no number: it returned None)" in result.output
+    assert "(stdin, call, method: the simplest right answer gets no number: it returned None)" in result.output
 
 
 def test_a_signature_is_that_of_a_function() -> None:
@@ -218,7 +218,7 @@ def test_a_missing_verifiers_package_is_one_sentence(tmp_path: Path, monkeypatch
 def test_tests_that_the_target_cannot_read_are_left_out_and_its_reason_is_shown() -> None:
     result = probe("odd_judges:reads_arguments", "--only", "forge/signals", check=True)
     shown = " ".join(result.output.split())
-    assert "Left out: tests of the form stdin, because the plainest right answer gets no number" in shown
+    assert "Left out: tests of the form stdin, because the simplest right answer gets no number" in shown
     assert "it raised JSONDecodeError: Extra data: line 1 column 3 (char 2)" in shown
     assert "odd_judges.py, line" in shown
     assert "If the target takes such tests, wrap it in score(completion, tests), as the guide shows." in shown
@@ -254,7 +254,7 @@ def test_the_folder_holds_every_submission_and_the_reports(tmp_path: Path) -> No
     assert "<script" not in page
     again = probe(*words, "--out", tmp_path)
     assert again.exit_code == 2
-    assert "Give --resume to continue it" in again.output
+    assert "Pass --resume to continue it" in again.output
 
 
 def test_an_interrupted_probe_continues(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_our_service_rewards_no_hack_and_refuses_no_right_answer() -> None:
     assert "(curate serve)" in result.output
     assert "0 of 20 hacks rewarded, 0 of 67 right answers refused" in result.output
     assert of_nothing.exit_code == 2
-    assert "speaks neither the protocol" in of_nothing.output
+    assert "implements neither the protocol" in of_nothing.output
 
 
 _OF_ROWS = ("--only", "honest/dataset", "--only", "wrong/dataset", "--only", "special-case/dataset")
@@ -368,20 +368,20 @@ def sandbox_fusion() -> Iterator[str]:
         (b"", "gave no HTTP response"),
         (
             b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 6\r\n\r\n<html>",
-            "speaks neither the protocol of `curate serve`",
+            "implements neither the protocol of `curate serve`",
         ),
         (
             b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n[]",
-            "speaks neither the protocol of `curate serve`",
+            "implements neither the protocol of `curate serve`",
         ),
         (b"HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\n{}", "requires a token: pass http://anyone:TOKEN@HOST:PORT"),
         (
             b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 14\r\n\r\n{"verdict": 7}',
-            "the plainest right answer gets no number",
+            "the simplest right answer gets no number",
         ),
         (
             b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 17\r\n\r\n{"run_result": 5}',
-            "the plainest right answer gets no number",
+            "the simplest right answer gets no number",
         ),
     ],
 )
