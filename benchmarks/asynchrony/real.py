@@ -154,7 +154,7 @@ def completion_lengths(folder: Path) -> list[int]:
     by_group: dict[int, list[int]] = {}
     for event in read_events(folder / FOLDER):
         if isinstance(event, ResultReceived):
-            by_group.setdefault(event.answer.group, []).append(len(unpack_tokens(event.answer.tokens)))
+            by_group.setdefault(event.result.group, []).append(len(unpack_tokens(event.result.tokens)))
     return [tokens for group in sorted(by_group) for tokens in by_group[group]]
 
 

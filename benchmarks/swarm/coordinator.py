@@ -45,7 +45,7 @@ from train.swarm.broadcast.manifest import LatestVersion
 from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter
 from train.swarm.coordinator.app import CoordinatorApp
 from train.swarm.coordinator.coordinator import Coordinator
-from train.swarm.coordinator.intake import AnswerStore
+from train.swarm.coordinator.intake import ResultStore
 from train.swarm.invites import Role, new_invite
 from train.swarm.ledger import Ledger
 from train.swarm.messages import JoinRequest, VerificationResult
@@ -78,8 +78,8 @@ class EndlessController:
             (Lease(group, 0, 0, tuple(range(200)), seeds, SamplingParams(1.0, 1.0, TOKENS, logprobs=True), 600.0),)
         )
 
-    def submit_results(self, answers: SubmitRequest) -> list[ResultStatus]:
-        return ["taken"] * len(answers.answers)
+    def submit_results(self, request: SubmitRequest) -> list[ResultStatus]:
+        return ["taken"] * len(request.results)
 
     def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
         return HeartbeatResponse()
@@ -100,7 +100,7 @@ def serve(folder: Path) -> None:
     settings = SwarmSettings(RUN, terms, 100_000)
     coordinator = Coordinator(
         settings, EndlessController(), RUN_KEY, Ledger(folder / "ledger.sqlite", RUN_KEY),
-        AnswerStore(folder / "uploads"),
+        ResultStore(folder / "uploads"),
         latest=lambda: LatestVersion(RUN, 0, b"m" * 32, time.time()), fail=lambda error: sys.exit(str(error)),
     )  # fmt: skip
     for number in range(NODES + 1):

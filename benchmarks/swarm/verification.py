@@ -32,7 +32,7 @@ from train.sampling.commitment import commitment_distances, decode_commitments
 from train.sampling.protocol import SampledCompletion, SamplingParams
 from train.swarm.verification.calibrate import fit_thresholds, measure_completions, sample_completions
 from train.swarm.verification.thresholds import Thresholds
-from train.swarm.verification.verdicts import Distances, FloatArray, lease_violations, pool_distances
+from train.swarm.verification.verdicts import Distances, FloatArray, find_violations, pool_distances
 from train.swarm.verification.verifier_model import VerifierModel
 
 TEMPERATURE, ANSWER_TOKENS, ANSWERS = 0.8, 96, 4
@@ -237,7 +237,7 @@ def count_outcomes(measured: MeasuredLeases, thresholds: Thresholds) -> dict[str
 
     The bounds are those of the exact one-sided 95% interval of the binomial.
     """
-    found = [{fault.outcome for fault in lease_violations(lease, thresholds)} for lease in measured]
+    found = [{fault.outcome for fault in find_violations(lease, thresholds)} for lease in measured]
     n_leases, rejected, banned = len(found), sum(map(bool, found)), sum("hard" in each for each in found)
     return {
         "leases": n_leases,
@@ -264,7 +264,7 @@ def max_replaced_tokens(gaps: FloatArray, thresholds: Thresholds, n_answers: int
     replaced = 0.0
     for max_gap in np.geomspace(1e-5, 2, 120):
         margins: FloatArray = np.where(chosen < max_gap, chosen, 0.0).astype(np.float64)
-        if not any(lease_violations([_token_distances(each) for each in margins], thresholds)):
+        if not any(find_violations([_token_distances(each) for each in margins], thresholds)):
             replaced = max(replaced, float((margins > 0).mean()))
     return round(1000 * replaced, 2)
 

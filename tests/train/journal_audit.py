@@ -77,9 +77,9 @@ class _Auditor:
                     self._begin(event)
                 case events.GroupDispatched():
                     yield from self._ask(event)
-                case events.ResultReceived(answer=answer):
-                    if (asked := self._known(answer.group, answer.attempt)) and not asked.lost:
-                        asked.spans.setdefault(answer.number, answer.spans)
+                case events.ResultReceived(result=result):
+                    if (asked := self._known(result.group, result.attempt)) and not asked.lost:
+                        asked.spans.setdefault(result.number, result.spans)
                 case events.ResultScored():
                     if asked := self._known(event.group, event.attempt):
                         asked.scored.add(event.number)

@@ -38,14 +38,14 @@ class ControllerCalls(ABC):
     def request_leases(self, request: LeaseRequest) -> LeaseResponse:
         return self.call("/work", request, LeaseResponse)  # type: ignore[no-any-return]
 
-    def submit_results(self, answers: SubmitRequest) -> list[ResultStatus]:
-        return self.call("/answers", answers, list[ResultStatus])  # type: ignore[no-any-return]
+    def submit_results(self, request: SubmitRequest) -> list[ResultStatus]:
+        return self.call("/answers", request, list[ResultStatus])  # type: ignore[no-any-return]
 
     def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
         return self.call("/beat", beat, HeartbeatResponse)  # type: ignore[no-any-return]
 
-    def release(self, leaving: ReleaseRequest) -> None:
-        self.call("/leave", leaving, type(None))
+    def release(self, request: ReleaseRequest) -> None:
+        self.call("/leave", request, type(None))
 
 
 class ControllerClient(ControllerCalls):
@@ -81,8 +81,8 @@ class ControllerClient(ControllerCalls):
         """Send a message. Raises ControllerUnreachable, and RunError if this worker is refused."""
         return self._reply("POST", path, kind, message)
 
-    def wait_for_weights(self, after: int, wait_seconds: float) -> WeightManifest | None:
-        path = f"/weights?after={after}&wait={wait_seconds:g}"
+    def wait_for_weights(self, known_version: int, wait_seconds: float) -> WeightManifest | None:
+        path = f"/weights?after={known_version}&wait={wait_seconds:g}"
         return self._reply("GET", path, WeightManifest | None, more_seconds=wait_seconds)  # type: ignore[arg-type]
 
     def close(self) -> None:

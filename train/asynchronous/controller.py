@@ -39,7 +39,7 @@ from train.asynchronous.dispatcher import (
 from train.asynchronous.evaluation_sampler import ControllerSampler, EvaluationQueue
 from train.asynchronous.group_states import GroupState, OpenGroup
 from train.asynchronous.journal import NullJournal
-from train.asynchronous.leases import LeaseTable, ResultConstraints, WorkerInfo, validation_error
+from train.asynchronous.leases import LeaseTable, ResultConstraints, WorkerInfo, describe_fault
 from train.asynchronous.messages import (
     Heartbeat,
     HeartbeatResponse,
@@ -113,8 +113,8 @@ class ControllerMetrics:
     def record_batch(self, version: int, groups: Sequence[OpenGroup], *, staleness: int) -> None:
         for group in groups:
             lengths = self._lengths[group.dispatched.start_version]
-            for answered in group.answers.values():
-                lengths.used += len(answered.answer.tokens) // 4
+            for received in group.results.values():
+                lengths.used += len(received.result.tokens) // 4
                 lengths.n_used += 1
         ages = [version - group.dispatched.start_version for group in groups]
         expired = [
@@ -414,8 +414,8 @@ class Controller:
         with self._worker_call():
             return [self._dispatcher.dispatch(worker, self.newest_version, self._now()) for _ in range(n)]
 
-    def submit_results(self, answers: SubmitRequest) -> list[ResultStatus]:
-        return [self._receive(answers.worker, answer) for answer in answers.answers]
+    def submit_results(self, request: SubmitRequest) -> list[ResultStatus]:
+        return [self._receive(request.worker, result) for result in request.results]
 
     def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
         with self._worker_call():
@@ -474,45 +474,45 @@ class Controller:
 
     # --- completions and rewards ---
 
-    def _receive(self, worker: str, answer: SampleResult) -> ResultStatus:
+    def _receive(self, worker: str, result: SampleResult) -> ResultStatus:
         """Accept or refuse a result. Its tokens are decoded without the lock, because that is slow."""
         with self._worker_call():
             self._leases.touch(worker, self._now())
             if self._has_ended:
                 return "stale"
-            receipt, reason = self._accept_sample(answer) if answer.group < 0 else self._check_result(answer)
+            receipt, reason = self._accept_sample(result) if result.group < 0 else self._check_result(result)
             if receipt == "broken":
-                self._refuse(worker, answer, reason)
-            if receipt != "taken" or answer.group < 0:
+                self._refuse(worker, result, reason)
+            if receipt != "taken" or result.group < 0:
                 return receipt
-            if answer.finish_reason == "refused":
-                self._reject(self._groups.open[answer.group], "refused")
+            if result.finish_reason == "refused":
+                self._reject(self._groups.open[result.group], "refused")
                 return "taken"
-        text = self._decode(tuple(unpack_tokens(answer.tokens)))
+        text = self._decode(tuple(unpack_tokens(result.tokens)))
         with self._worker_call():
-            receipt, _ = self._check_result(answer)  # a duplicate may have arrived meanwhile, or the lease expired
+            receipt, _ = self._check_result(result)  # a duplicate may have arrived meanwhile, or the lease expired
             if receipt == "taken" and not self._has_ended:
-                self._record_result(answer, text)
+                self._record_result(result, text)
         return receipt
 
-    def _accept_sample(self, answer: SampleResult) -> tuple[ResultStatus, str]:
-        receipt, reason = self._evaluation.accept(answer, self.newest_version, self._decode)
+    def _accept_sample(self, result: SampleResult) -> tuple[ResultStatus, str]:
+        receipt, reason = self._evaluation.accept(result, self.newest_version, self._decode)
         if receipt == "taken":
-            self._leases.end((answer.group, answer.attempt))
+            self._leases.end((result.group, result.attempt))
             self._changed.notify_all()
         return receipt, reason
 
-    def _check_result(self, answer: SampleResult) -> tuple[ResultStatus, str]:
-        group = self._groups.open.get(answer.group)
-        if group is None or group.dispatched.attempt != answer.attempt:
+    def _check_result(self, result: SampleResult) -> tuple[ResultStatus, str]:
+        group = self._groups.open.get(result.group)
+        if group is None or group.dispatched.attempt != result.attempt:
             return "stale", ""
-        if answer.number in group.answers:
+        if result.number in group.results:
             return "again", ""
         if group.state is not GroupState.LEASED:
             return "stale", ""
         dispatched = group.dispatched
-        reason = validation_error(
-            answer,
+        reason = describe_fault(
+            result,
             ResultConstraints(
                 dispatched.n_completions,
                 dispatched.max_tokens,
@@ -523,54 +523,54 @@ class Controller:
         )
         return ("broken", reason) if reason else ("taken", "")
 
-    def _refuse(self, worker: str, answer: SampleResult, reason: str) -> None:
+    def _refuse(self, worker: str, result: SampleResult, reason: str) -> None:
         """Count an invalid result against its worker, and dispatch the group again."""
         self._metrics.n_invalid_results += 1
         info = self._leases.touch(worker, self._now())
         info.n_invalid_results += 1
-        log.warning("%s sent an invalid result (group %d, number %d): %s", worker, answer.group, answer.number, reason)
+        log.warning("%s sent an invalid result (group %d, number %d): %s", worker, result.group, result.number, reason)
         if info.n_invalid_results == _MAX_INVALID_RESULTS:
             log.error("%s sent %d invalid results and gets no more leases. Restart it.", worker, _MAX_INVALID_RESULTS)
-        key = answer.group, answer.attempt
+        key = result.group, result.attempt
         if self._leases.holder(key) == worker:
             self._leases.end(key)
             self._lose(key, "broken")
 
-    def _record_result(self, answer: SampleResult, text: str) -> None:
-        group = self._record.append(events.ResultReceived(answer, text))
+    def _record_result(self, result: SampleResult, text: str) -> None:
+        group = self._record.append(events.ResultReceived(result, text))
         assert group is not None
-        key = answer.group, answer.attempt
+        key = result.group, result.attempt
         self._leases.renew(key, self._now())
-        n_tokens = len(answer.tokens) // 4
-        self._metrics.record_result(group.dispatched.start_version, n_tokens, len(answer.spans))
-        self._score(group, answer, text)
+        n_tokens = len(result.tokens) // 4
+        self._metrics.record_result(group.dispatched.start_version, n_tokens, len(result.spans))
+        self._score(group, result, text)
         if group.state is not GroupState.LEASED:
             self._leases.end(key)
-            self._dispatcher.discard(answer.group)
+            self._dispatcher.discard(result.group)
 
-    def _score(self, group: OpenGroup, answer: SampleResult, text: str) -> None:
-        completion = reward.Completion(text, len(answer.tokens) // 4, answer.finish_reason == "length")
+    def _score(self, group: OpenGroup, result: SampleResult, text: str) -> None:
+        completion = reward.Completion(text, len(result.tokens) // 4, result.finish_reason == "length")
         future = self._submit(completion, self._dispatcher.task(group))
-        future.add_done_callback(partial(self._scored, answer, text))
+        future.add_done_callback(partial(self._scored, result, text))
 
-    def _scored(self, answer: SampleResult, text: str, future: "Future[Reward]") -> None:
+    def _scored(self, result: SampleResult, text: str, future: "Future[Reward]") -> None:
         """Record a reward. The trainer's next call raises an error of scoring."""
         with self._changed:
             if self._has_ended or self._error is not None:
                 return
             try:
-                result = future.result()
-                tokens = tuple(unpack_tokens(answer.tokens)) if result.steps else ()
+                scored = future.result()
+                tokens = tuple(unpack_tokens(result.tokens)) if scored.steps else ()
                 group = self._record.append(
                     events.ResultScored(
-                        answer.group,
-                        answer.attempt,
-                        answer.number,
-                        result.value,
-                        result.verdict,
-                        result.seconds,
-                        result.parts,
-                        steps_in_tokens(result.steps, text, tokens, self._decode),
+                        result.group,
+                        result.attempt,
+                        result.number,
+                        scored.value,
+                        scored.verdict,
+                        scored.seconds,
+                        scored.parts,
+                        steps_in_tokens(scored.steps, text, tokens, self._decode),
                     )
                 )
                 if group is not None and group.state is GroupState.SCORED:
@@ -669,9 +669,9 @@ class Controller:
             (group.dispatched.start_version for group in self._groups.open.values()), default=-1
         )
         for group in self._groups.groups_in_state(GroupState.FINISHED):
-            for number, answered in sorted(group.answers.items()):
+            for number, received in sorted(group.results.items()):
                 if number not in group.scores:
-                    self._score(group, answered.answer, answered.text)
+                    self._score(group, received.result, received.text)
         for group in self._groups.groups_in_state(GroupState.SCORED):
             self._accept_or_reject(group)
 

@@ -140,23 +140,23 @@ class WorkerState:
             self.request_at = time.monotonic() + wait_seconds
             self.changed.notify_all()
 
-    def queue_result(self, answer: SampleResult) -> None:
+    def queue_result(self, result: SampleResult) -> None:
         """Queue a result for submission, unless its lease is lost."""
-        key = answer.group, answer.attempt
+        key = result.group, result.attempt
         with self.changed:
             if key not in self.open_leases:
                 return
-            if answer.finish_reason == "refused":
+            if result.finish_reason == "refused":
                 self.open_leases[key] = 1  # the controller rejects the whole group
-            self.unsent.append(answer)
+            self.unsent.append(result)
             self.changed.notify_all()
 
-    def acknowledge(self, answer: SampleResult, receipt: ResultStatus) -> None:
+    def acknowledge(self, result: SampleResult, receipt: ResultStatus) -> None:
         """Process the receipt for a result."""
-        key = answer.group, answer.attempt
+        key = result.group, result.attempt
         with self.changed:
-            if answer in self.unsent:  # False if the lease was lost meanwhile
-                self.unsent.remove(answer)
+            if result in self.unsent:  # False if the lease was lost meanwhile
+                self.unsent.remove(result)
             if receipt in ("stale", "broken"):
                 self.drop_leases([key])
             elif key in self.open_leases:
@@ -169,7 +169,7 @@ class WorkerState:
         with self.changed:
             dropped = {key for key in keys if self.open_leases.pop(key, None) is not None}
             self.arrived = deque(lease for lease in self.arrived if (lease.group, lease.attempt) not in dropped)
-            self.unsent = deque(answer for answer in self.unsent if (answer.group, answer.attempt) not in dropped)
+            self.unsent = deque(result for result in self.unsent if (result.group, result.attempt) not in dropped)
             self.lost |= dropped
             self.changed.notify_all()
 
@@ -247,10 +247,10 @@ class ControllerThreads:
 
     def _send(self) -> None:
         with self._state.changed:
-            answers = tuple(islice(self._state.unsent, _MAX_RESULTS_PER_MESSAGE))
-        receipts = self._controller.submit_results(SubmitRequest(self._name, answers))
-        for answer, receipt in zip(answers, receipts, strict=True):
-            self._state.acknowledge(answer, receipt)
+            results = tuple(islice(self._state.unsent, _MAX_RESULTS_PER_MESSAGE))
+        receipts = self._controller.submit_results(SubmitRequest(self._name, results))
+        for result, receipt in zip(results, receipts, strict=True):
+            self._state.acknowledge(result, receipt)
 
     def _request(self) -> None:
         state = self._state

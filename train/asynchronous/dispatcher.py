@@ -84,12 +84,12 @@ def next_batch(groups: Groups, settings: ControllerSettings, *, is_complete: boo
 
 def rejection_reason(group: OpenGroup, signal: str, settings: ControllerSettings) -> str:
     """Return why a scored group with this signal (`open_group_signal`) is rejected; "" if it is trainable."""
-    return signal if not group.answers or (settings.online_filter and signal != "some") else ""
+    return signal if not group.results or (settings.online_filter and signal != "some") else ""
 
 
 def open_group_signal(group: OpenGroup, settings: ControllerSettings) -> str:
     """Return a scored group's signal (train.rollouts.groups.signal_from_rewards); "lost" if it has no completions."""
-    if not group.answers:
+    if not group.results:
         return "lost"
     step_rewards = group.step_rewards() if settings.process_supervision else ()
     return signal_from_rewards(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from train.asynchronous.events import RELEASED_REASON
-from train.asynchronous.leases import LeaseTable, ResultConstraints, validation_error
+from train.asynchronous.leases import LeaseTable, ResultConstraints, describe_fault
 from train.asynchronous.messages import Lease, LeaseKey, ResultStatus, SampleResult, unpack_logprobs, unpack_tokens
 from train.errors import SamplerError
 from train.sampling.protocol import Prompt, SampledCompletion, SamplingParams, SeededPrompt
@@ -83,18 +83,18 @@ class EvaluationQueue:
             sample.done.append((sample.index, ValueError(f"lost by {_MAX_LOSSES} workers, one after another")))
 
     def accept(
-        self, answer: SampleResult, newest_version: int, decode: Callable[[Sequence[int]], str]
+        self, result: SampleResult, newest_version: int, decode: Callable[[Sequence[int]], str]
     ) -> tuple[ResultStatus, str]:
         """Accept a result; return its receipt, and the reason if it is invalid ("broken")."""
-        sample = self._samples.get(answer.group)
-        if sample is None or sample.attempt != answer.attempt or answer.group in self.waiting:
+        sample = self._samples.get(result.group)
+        if sample is None or sample.attempt != result.attempt or result.group in self.waiting:
             return "stale", ""
         params, oldest = sample.sampling_params, sample.start_version
         expected = ResultConstraints(1, params.max_tokens, oldest, newest_version, self._vocabulary, params.logprobs)
-        if reason := validation_error(answer, expected):
+        if reason := describe_fault(result, expected):
             return "broken", reason
-        del self._samples[answer.group]
-        sample.done.append((sample.index, _completion(sample, answer, decode)))
+        del self._samples[result.group]
+        sample.done.append((sample.index, _completion(sample, result, decode)))
         return "taken", ""
 
 
@@ -189,19 +189,19 @@ class ControllerSampler:
 
 
 def _completion(
-    sample: _Sample, answer: SampleResult, decode: Callable[[Sequence[int]], str]
+    sample: _Sample, result: SampleResult, decode: Callable[[Sequence[int]], str]
 ) -> SampledCompletion | ValueError:
-    if answer.finish_reason == "refused":
+    if result.finish_reason == "refused":
         return ValueError("the engine cannot take this prompt")
-    tokens = tuple(unpack_tokens(answer.tokens))
+    tokens = tuple(unpack_tokens(result.tokens))
     completion = SampledCompletion(
         text=truncate_at_stop(decode(tokens), sample.sampling_params.stop),
-        finish_reason=answer.finish_reason,
+        finish_reason=result.finish_reason,
         n_tokens=len(tokens),
         prompt_ids=sample.prompt_ids,
         token_ids=tokens,
-        logprobs=tuple(unpack_logprobs(answer.logprobs)),
-        versions=tuple(version for version, start, end in answer.spans for _ in range(start, end)),
+        logprobs=tuple(unpack_logprobs(result.logprobs)),
+        versions=tuple(version for version, start, end in result.spans for _ in range(start, end)),
         n_prompt_tokens=len(sample.prompt_ids),
     )
     return restore_continuation_text(sample.prompt, completion, sample.sampling_params.stop, decode)

@@ -66,7 +66,7 @@ class GroupDispatched(Struct, frozen=True, array_like=True, tag="asked"):
 class ResultReceived(Struct, frozen=True, array_like=True, tag="answered"):
     """A worker submitted a completion. text: its decoded tokens."""
 
-    answer: SampleResult
+    result: SampleResult
     text: str
 
 

@@ -35,36 +35,36 @@ class OpenGroup:
 
     dispatched: GroupDispatched
     state: GroupState = GroupState.LEASED
-    answers: dict[int, events.ResultReceived] = field(default_factory=dict)
+    results: dict[int, events.ResultReceived] = field(default_factory=dict)
     scores: dict[int, ResultScored] = field(default_factory=dict)
 
     def task_rewards(self) -> list[tuple[float, bool]]:
         """Return each completion's task reward, nan if unknown, and whether it was truncated."""
-        scores = [self.scores[number] for number in sorted(self.answers)]
+        scores = [self.scores[number] for number in sorted(self.results)]
         rewards = [task_reward(_or_nan(scored.reward), scored.reward_components) for scored in scores]
-        truncated = [answered.answer.finish_reason == "length" for _, answered in sorted(self.answers.items())]
+        truncated = [received.result.finish_reason == "length" for _, received in sorted(self.results.items())]
         return list(zip(rewards, truncated, strict=True))
 
     def step_rewards(self) -> list[list[float]]:
         """Return the step rewards of each completion."""
-        return [[value for _, value in self.scores[number].step_rewards] for number in sorted(self.answers)]
+        return [[value for _, value in self.scores[number].step_rewards] for number in sorted(self.results)]
 
     def rollouts(self) -> Group:
         """Return the group as rollouts for the learner. All its completions must be scored."""
         prompt_ids = tuple(unpack_tokens(self.dispatched.prompt))
         return tuple(
-            self._rollout(prompt_ids, answered.answer, answered.text, self.scores[number])
-            for number, answered in sorted(self.answers.items())
+            self._rollout(prompt_ids, received.result, received.text, self.scores[number])
+            for number, received in sorted(self.results.items())
         )
 
-    def _rollout(self, prompt_ids: tuple[int, ...], answer: SampleResult, text: str, scored: ResultScored) -> Rollout:
+    def _rollout(self, prompt_ids: tuple[int, ...], result: SampleResult, text: str, scored: ResultScored) -> Rollout:
         return Rollout(
             problem_id=self.dispatched.problem_id,
             prompt_ids=prompt_ids,
-            token_ids=tuple(unpack_tokens(answer.tokens)),
-            logprobs=tuple(unpack_logprobs(answer.logprobs)),
-            versions=tuple(version for version, start, end in answer.spans for _ in range(start, end)),
-            truncated=answer.finish_reason == "length",
+            token_ids=tuple(unpack_tokens(result.tokens)),
+            logprobs=tuple(unpack_logprobs(result.logprobs)),
+            versions=tuple(version for version, start, end in result.spans for _ in range(start, end)),
+            truncated=result.finish_reason == "length",
             text=text,
             reward=_or_nan(scored.reward),
             verdict=scored.verdict,
@@ -140,7 +140,7 @@ class Groups:
         """Yield events that restore the open groups, up to their scores."""
         for group in self.open.values():
             yield group.dispatched
-            yield from group.answers.values()
+            yield from group.results.values()
             yield from group.scores.values()
 
     @property
@@ -185,8 +185,8 @@ class Groups:
                 self.open.pop(event.group, None)
                 self.waiting[event.group] = pending
                 return group
-            case events.ResultReceived(answer=answer):
-                return self._change(self._current(answer.group, answer.attempt), event)
+            case events.ResultReceived(result=result):
+                return self._change(self._current(result.group, result.attempt), event)
             case events.ResultScored() | events.GroupAccepted() | events.GroupRejected() | events.LeaseLost():
                 return self._change(self._current(event.group, event.attempt), event)
         return None
@@ -231,10 +231,10 @@ class Groups:
             return None
         match event:
             case events.ResultReceived() if group.state is GroupState.LEASED:
-                group.answers.setdefault(event.answer.number, event)
-                if len(group.answers) == group.dispatched.n_completions:
+                group.results.setdefault(event.result.number, event)
+                if len(group.results) == group.dispatched.n_completions:
                     _advance(group)
-            case ResultScored() if event.number in group.answers:
+            case ResultScored() if event.number in group.results:
                 group.scores.setdefault(event.number, event)
                 if group.state is GroupState.FINISHED:
                     _advance(group)
@@ -256,4 +256,4 @@ def _next_attempt(dispatched: GroupDispatched, *, n_lost: int) -> PendingGroup:
 
 def _advance(group: OpenGroup) -> None:
     """Advance a group that expects no more completions: to scored if all its completions are, else to finished."""
-    group.state = GroupState.SCORED if len(group.scores) == len(group.answers) else GroupState.FINISHED
+    group.state = GroupState.SCORED if len(group.scores) == len(group.results) else GroupState.FINISHED

@@ -318,9 +318,9 @@ def audit_journal(recorded: Iterable[Event], *, staleness: int) -> JournalAudit:
                     check_staleness(name, start_version, version)
                     if group is not None:
                         audit.findings += _use_faults(name, group, attempt, start_version, partial=number in partial)
-                        for answer, received in group.answers.items():
-                            for sampled, _, _ in received.answer.spans:
-                                check_staleness(f"a token of {name}, completion {answer},", sampled, version)
+                        for result, received in group.results.items():
+                            for sampled, _, _ in received.result.spans:
+                                check_staleness(f"a token of {name}, completion {result},", sampled, version)
                     elif number >= first_retained:
                         audit.findings.append(f"{name} was used, but never dispatched")
         groups.apply(event)
@@ -344,10 +344,10 @@ def _use_faults(name: str, group: OpenGroup, attempt: int, start_version: int, *
     dispatched = group.dispatched
     if (dispatched.attempt, dispatched.start_version) != (attempt, start_version):
         yield f"{name} was used with another attempt or start version than it was dispatched with"
-    if group.state is not GroupState.READY or group.scores.keys() != group.answers.keys():
+    if group.state is not GroupState.READY or group.scores.keys() != group.results.keys():
         yield f"{name} was used before all its completions were scored"
-    if len(group.answers) < dispatched.n_completions and not partial:
-        yield f"{name} was used with {len(group.answers)} of {dispatched.n_completions} completions, but was not lost"
+    if len(group.results) < dispatched.n_completions and not partial:
+        yield f"{name} was used with {len(group.results)} of {dispatched.n_completions} completions, but was not lost"
 
 
 def audit_lines(run_folder: Path, *, staleness: int) -> Iterator[str]:

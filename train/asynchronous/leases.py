@@ -77,11 +77,11 @@ class LeaseTable:
     def __init__(self, now: float, *, silent_seconds: float, min_seconds: float) -> None:
         self.workers: dict[str, WorkerInfo] = {}
         self._leases: dict[LeaseKey, _Lease] = {}
-        self._answer_seconds: deque[float] = deque(maxlen=_MAX_MEASURED)
+        self._completion_seconds: deque[float] = deque(maxlen=_MAX_MEASURED)
         self._silent_seconds = silent_seconds
         self._min_seconds = min_seconds
         self._seconds = min_seconds
-        self._n_answers = 0
+        self._n_completions = 0
         self._checked = now
 
     def touch(self, name: str, now: float) -> WorkerInfo:
@@ -110,10 +110,10 @@ class LeaseTable:
         """Renew a lease after a completion arrived."""
         if lease := self._leases.get(key):
             lease.ends = now + lease.seconds
-            self._answer_seconds.append(now - lease.began)
-            self._n_answers += 1
-            if self._n_answers % _UPDATE_INTERVAL == 0:
-                slowest = sorted(self._answer_seconds)[int(0.99 * (len(self._answer_seconds) - 1))]
+            self._completion_seconds.append(now - lease.began)
+            self._n_completions += 1
+            if self._n_completions % _UPDATE_INTERVAL == 0:
+                slowest = sorted(self._completion_seconds)[int(0.99 * (len(self._completion_seconds) - 1))]
                 self._seconds = max(self._min_seconds, _DURATION_FACTOR * slowest)
 
     def heartbeat(self, name: str, running: Collection[LeaseKey], now: float, *, is_sampling: bool) -> list[LeaseKey]:
@@ -189,52 +189,52 @@ class ResultConstraints:
     requires_logprobs: bool = True
 
 
-class Objection(NamedTuple):
+class ResultFault(NamedTuple):
     """The reason why a result is invalid, as in lease verdicts, with a detail."""
 
     reason: Reason
     detail: str
 
 
-def validation_error(answer: SampleResult, expected: ResultConstraints) -> str | None:
+def describe_fault(result: SampleResult, expected: ResultConstraints) -> str | None:
     """Return why a result is invalid; None if it is valid."""
     try:
-        found = objection(answer, expected)
+        found = find_fault(result, expected)
     except (TypeError, ValueError, AttributeError) as error:  # a worker in this process can send anything
         return f"it cannot be read ({error})"
     return None if found is None else found.detail
 
 
-def objection(answer: SampleResult, expected: ResultConstraints) -> Objection | None:
+def find_fault(result: SampleResult, expected: ResultConstraints) -> ResultFault | None:
     """Return why a result with correctly typed fields is invalid; None if it is valid."""
-    if not 0 <= answer.number < expected.completions:
-        return Objection("file", f"number {answer.number} of a group of {expected.completions}")
-    if answer.finish_reason not in _FINISH_REASONS:
-        return Objection("file", f"it finished by {answer.finish_reason!r}")
-    if answer.finish_reason == "refused":
+    if not 0 <= result.number < expected.completions:
+        return ResultFault("file", f"number {result.number} of a group of {expected.completions}")
+    if result.finish_reason not in _FINISH_REASONS:
+        return ResultFault("file", f"it finished by {result.finish_reason!r}")
+    if result.finish_reason == "refused":
         return None
-    if len(answer.tokens) % 4 or len(answer.logprobs) % 4:
-        return Objection("file", "its tokens or log-probabilities are not 4 bytes each")
-    tokens, logprobs = unpack_tokens(answer.tokens), unpack_logprobs(answer.logprobs)
+    if len(result.tokens) % 4 or len(result.logprobs) % 4:
+        return ResultFault("file", "its tokens or log-probabilities are not 4 bytes each")
+    tokens, logprobs = unpack_tokens(result.tokens), unpack_logprobs(result.logprobs)
     if len(tokens) > expected.max_tokens:
-        return Objection("length", f"{len(tokens)} tokens, and the limit is {expected.max_tokens}")
+        return ResultFault("length", f"{len(tokens)} tokens, and the limit is {expected.max_tokens}")
     if tokens and max(tokens) >= expected.vocab_size:
-        return Objection("tokens", f"token {max(tokens)} of a vocabulary of {expected.vocab_size}")
+        return ResultFault("tokens", f"token {max(tokens)} of a vocabulary of {expected.vocab_size}")
     if len(logprobs) != (len(tokens) if expected.requires_logprobs else 0):
-        return Objection("length", f"{len(tokens)} tokens and {len(logprobs)} log-probabilities")
+        return ResultFault("length", f"{len(tokens)} tokens and {len(logprobs)} log-probabilities")
     if not math.isfinite(sum(logprobs)):  # finite only if all of them are
-        return Objection("logprobs", "a log-probability is not a finite number")
+        return ResultFault("logprobs", "a log-probability is not a finite number")
     if logprobs and max(logprobs) > _LOGPROB_TOLERANCE:
-        return Objection("logprobs", f"a log-probability of {max(logprobs):g}")
-    detail = _span_error(answer, len(tokens), expected)
-    return None if detail is None else Objection("version", detail)
+        return ResultFault("logprobs", f"a log-probability of {max(logprobs):g}")
+    detail = _span_error(result, len(tokens), expected)
+    return None if detail is None else ResultFault("version", detail)
 
 
-def _span_error(answer: SampleResult, n_tokens: int, expected: ResultConstraints) -> str | None:
+def _span_error(result: SampleResult, n_tokens: int, expected: ResultConstraints) -> str | None:
     covered, version = 0, expected.start_version
-    for of_span, start, end in answer.spans:
+    for of_span, start, end in result.spans:
         if start != covered or end <= start:
-            return f"the spans of versions {answer.spans} have gaps or overlap"
+            return f"the spans of versions {result.spans} have gaps or overlap"
         if not version <= of_span <= expected.newest_version:
             return (
                 f"a span of version {of_span}: versions must ascend from the group's start version "

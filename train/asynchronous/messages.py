@@ -164,7 +164,7 @@ class SubmitRequest(Struct, frozen=True):
     """Finished completions of a worker."""
 
     worker: WorkerName
-    answers: tuple[SampleResult, ...]
+    results: tuple[SampleResult, ...] = field(name="answers")
 
 
 # "taken": accepted; "again": a duplicate; "stale": the lease has ended, or the group was rejected; "broken": invalid;

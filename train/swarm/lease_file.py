@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from train.asynchronous.leases import ResultConstraints, objection
+from train.asynchronous.leases import ResultConstraints, find_fault
 from train.asynchronous.messages import Lease, LeaseVerdict, SampleResult, unpack_logprobs, unpack_tokens
 from train.sampling.protocol import SampledCompletion
 from train.swarm.settings import SwarmSettings
@@ -86,19 +86,19 @@ def check_results(results: Sequence[SampleResult], lease: Lease, settings: Swarm
     for result in results:
         if not result.tokens or result.finish_reason == "refused":
             return LeaseVerdict("hard", "length")
-        if error := objection(result, constraints):
+        if error := find_fault(result, constraints):
             return LeaseVerdict("soft" if error.reason in _SOFT else "hard", error.reason)
     # With replayed seeds, equal completions are legitimate: the model may repeat a memorized one.
     long = [result.tokens for result in results if len(result.tokens) > 4 * _COPIED_TOKENS]
     return LeaseVerdict("soft", "copies") if not settings.check_seeds and len(set(long)) < len(long) else None
 
 
-def to_trainer(answers: Sequence[SampleResult], trainer_lease: Lease) -> tuple[SampleResult, ...]:
+def convert_for_trainer(results: Sequence[SampleResult], trainer_lease: Lease) -> tuple[SampleResult, ...]:
     """Convert verified results to the trainer's group number and requested fields."""
     return tuple(
         replace(
-            answer, group=trainer_lease.group, attempt=trainer_lease.attempt, commitments=b"",
-            logprobs=answer.logprobs if trainer_lease.sampling_params.logprobs else b"",
+            result, group=trainer_lease.group, attempt=trainer_lease.attempt, commitments=b"",
+            logprobs=result.logprobs if trainer_lease.sampling_params.logprobs else b"",
         )
-        for answer in answers
+        for result in results
     )  # fmt: skip

@@ -56,12 +56,12 @@ class VerificationJobResponse(Struct, frozen=True):
 class VerificationResult(Struct, frozen=True):
     """The verdict on a file.
 
-    answers  if accepted: all results in order, with the verifier's own log-probabilities, never the node's
+    results  if accepted: all results in order, with the verifier's own log-probabilities, never the node's
     figures  measurements for the operator; nodes do not get them
     """
 
     verdict: LeaseVerdict
-    answers: tuple[SampleResult, ...] = ()
+    results: tuple[SampleResult, ...] = field(name="answers", default=())
     figures: dict[str, float] = {}
 
 

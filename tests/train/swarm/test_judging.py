@@ -64,7 +64,7 @@ def test_an_honest_file_is_accepted_with_the_verifiers_own_numbers(node: Node) -
     content = node.content()
     verified = node.judge().verify(job(content), content)
     assert verified.verdict == ACCEPTED
-    assert [tuple(unpack_tokens(answer.tokens)) for answer in verified.answers] == [
+    assert [tuple(unpack_tokens(answer.tokens)) for answer in verified.results] == [
         answer.token_ids for answer in node.answers
     ]
 
@@ -93,7 +93,7 @@ def test_answers_of_another_model_are_rejected(node: Node, tiny_model, tmp_path:
     content = node.content()
     verified = node.judge(lambda version: [tmp_path / "other" / "model.safetensors"]).verify(job(content), content)
     assert verified.verdict == LeaseVerdict("hard", "commitments")
-    assert verified.answers == ()
+    assert verified.results == ()
 
 
 def test_a_version_that_cannot_be_had_is_no_fault_of_the_node(node: Node) -> None:

@@ -57,7 +57,7 @@ class Coordinator:
             self.leases.clear()
             return LeaseResponse(given)
         if path == "/answers":
-            return [self.receipt] * len(message.answers)
+            return [self.receipt] * len(message.results)
         return self.orders if path == "/beat" else None
 
 

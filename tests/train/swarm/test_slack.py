@@ -19,7 +19,7 @@ from train.sampling.transformers import TransformersSampler
 from train.swarm.messages import VerificationResult
 from train.swarm.verification.calibrate import fit_thresholds, measure_completions, sample_completions
 from train.swarm.verification.thresholds import ShareThreshold, Thresholds, ValueThreshold
-from train.swarm.verification.verdicts import Distances, lease_violations, verdict_on_completions
+from train.swarm.verification.verdicts import Distances, find_violations, judge_completions
 from train.swarm.verification.verifier_model import VerifierModel
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
@@ -68,7 +68,7 @@ class World:
             for row, view in zip(completions, views, strict=True)
         )
         settings = swarm_answers.settings(self.path, {"": self.thresholds}, 640)
-        return verdict_on_completions(rows, LEASE, views, self.thresholds, settings, ends=self.prefill.ends)
+        return judge_completions(rows, LEASE, views, self.thresholds, settings, ends=self.prefill.ends)
 
 
 @pytest.fixture(scope="module", params=["float32", "bfloat16"])
@@ -91,7 +91,7 @@ def accepts(thresholds: Thresholds, n_turned: int, margin: float) -> bool:
     none, zeros = np.zeros(0), np.zeros(TOKENS)
     # Turns are in both answers: first in the odd places, which are those of the first one.
     answers = [Distances(none, none, (each > 0) * 1.0, each, zeros, zeros) for each in (margins[::2], margins[1::2])]
-    return not [*lease_violations(answers, thresholds)]
+    return not [*find_violations(answers, thresholds)]
 
 
 def max_turns(thresholds: Thresholds, margin: float) -> int:
@@ -152,6 +152,6 @@ def test_a_cheat_gains_little_more_than_what_rounding_turns_by_itself(world: Wor
         margins = np.where(gaps < nearest, gaps, 0.0)
         none, zeros = np.zeros(0), np.zeros(4000)
         answers = [Distances(none, none, (each > 0) * 1.0, each, zeros, zeros) for each in margins]
-        if not [*lease_violations(answers, world.thresholds)]:
+        if not [*find_violations(answers, world.thresholds)]:
             turned.append(float((margins > 0).mean()))
     assert max(turned) < 1.3 * rate + 5e-4

@@ -25,9 +25,9 @@ from train.swarm.verification.thresholds import (
     ShareThreshold,
     Thresholds,
     ValueThreshold,
-    thresholds_for,
+    select_thresholds,
 )
-from train.swarm.verification.verdicts import Distances, lease_violations, verdict_on_completions
+from train.swarm.verification.verdicts import Distances, find_violations, judge_completions
 from train.swarm.verification.verifier_model import Recomputation, VerifierModel
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
@@ -53,7 +53,7 @@ class World:
 
     def verdict_on(self, lease: Lease, file: Completions, pair: str) -> VerificationResult:
         views = self.views_of(lease, file, pair)
-        return verdict_on_completions(
+        return judge_completions(
             file, lease, views, self.settings.thresholds[pair], self.settings, ends=self.prefills[pair].ends
         )
 
@@ -157,7 +157,7 @@ def test_honest_answers_are_accepted_with_the_log_probabilities_of_the_verifier(
         file = honest(world, lease)
         found = world.verdict_on(lease, file, pair)
         assert found.verdict == ACCEPTED
-        for row, view, answer in zip(file, world.views_of(lease, file, pair), found.answers, strict=True):
+        for row, view, answer in zip(file, world.views_of(lease, file, pair), found.results, strict=True):
             assert tuple(unpack_tokens(answer.tokens)) == row.token_ids
             assert list(unpack_logprobs(answer.logprobs)) == view.logprobs.tolist()
             assert answer.finish_reason == row.finish_reason
@@ -193,7 +193,7 @@ def test_drawing_otherwise_is_rejected(world, pair, other, reason):
     # The fewer tokens and the coarser the numbers, the more does a temperature look like rounding.
     takes_more = pair == "bfloat16" and other.get("temperature", 0.0) > 0
     assert {one.verdict.outcome for one in found} <= {"hard", *(["soft"] if takes_more else [])}
-    assert not any(one.answers for one in found)
+    assert not any(one.results for one in found)
 
 
 def test_one_token_of_the_prompt_is_enough(world):
@@ -253,7 +253,7 @@ def test_without_a_replay_a_cheap_model_is_found_by_its_unlikely_tokens(world):
             (with_right_commitments(world, lease, swarm_answers.drawn(cheap, lease)), LeaseVerdict("soft", "unlikely")),
         ):
             views = prefill.recompute_lease(file, lease)
-            found = verdict_on_completions(
+            found = judge_completions(
                 file, lease, views, world.settings.thresholds["float32"], settings, ends=prefill.ends
             )
             assert found.verdict == verdict
@@ -297,7 +297,7 @@ def test_an_answer_ends_where_it_may_end(world):
             token_ids=ids,
             commitments=first.commitments[: COMMITMENT_BYTES * -(-len(ids) // 32)],
         )
-        found = verdict_on_completions(short, lease, no_views(), Thresholds(), world.settings, ends=prefill.ends)
+        found = judge_completions(short, lease, no_views(), Thresholds(), world.settings, ends=prefill.ends)
         assert found.verdict == LeaseVerdict("soft", "termination")
     ended = [replace(first, token_ids=(*first.token_ids[:20], end)), *file[1:]]
     answers = [SampledCompletion("", row.finish_reason, len(row.token_ids), token_ids=row.token_ids) for row in ended]
@@ -314,7 +314,7 @@ def test_without_a_replay_an_end_needs_a_chance(world):
     file = with_right_commitments(world, lease, answers)
     thresholds = Thresholds(end_probability=1.0, unlikely_tokens=ShareThreshold(0.99))
     views = prefill.recompute_lease(file, lease)
-    found = verdict_on_completions(file, lease, views, thresholds, replace_replays(world.settings), ends=prefill.ends)
+    found = judge_completions(file, lease, views, thresholds, replace_replays(world.settings), ends=prefill.ends)
     assert found.verdict == LeaseVerdict("soft", "termination")
 
 
@@ -323,7 +323,7 @@ def test_malformed_commitments_are_rejected_before_anything_is_computed(world):
     file = honest(world, lease)
     for data in (b"", file[0].commitments[:-1], b"\0" * len(file[0].commitments)):
         forged = with_row(file, commitments=data)
-        found = verdict_on_completions(
+        found = judge_completions(
             forged, lease, no_views(), Thresholds(), world.settings, ends=world.prefills["float32"].ends
         )
         assert found.verdict == LeaseVerdict("hard", "malformed")
@@ -342,7 +342,7 @@ def test_whatever_the_commitments_are_there_is_a_verdict(world):
             data = bytearray(np.frombuffer(data[: size // 2 * 2], dtype=">u2").clip(0, 65000).tobytes())
             data[::COMMITMENT_BYTES] = b"\xf0" * len(data[::COMMITMENT_BYTES])
         forged = with_row(file, commitments=bytes(data))
-        found = verdict_on_completions(
+        found = judge_completions(
             forged, lease, views, Thresholds(), world.settings, ends=world.prefills["float32"].ends
         )
         assert found.verdict.outcome == "hard"
@@ -362,7 +362,7 @@ def test_a_verifier_that_computes_no_numbers_does_not_know(world):
     file = honest(world, lease)
     views = list(world.views_of(lease, file, "float32"))
     views[1] = replace(views[1], logprobs=views[1].logprobs * np.float32(np.nan))
-    found = verdict_on_completions(
+    found = judge_completions(
         file, lease, views, Thresholds(), world.settings, ends=world.prefills["float32"].ends
     )
     assert found.verdict == LeaseVerdict("unknown", "crashed")
@@ -388,7 +388,7 @@ def test_a_verifier_loads_versions_as_engines_do(world, tmp_path):
         if loaded:
             prefill.load([tmp_path / "new.safetensors"])
         views = prefill.recompute_lease(file, LEASES[0])
-        found = verdict_on_completions(
+        found = judge_completions(
             file, LEASES[0], views, world.settings.thresholds["float32"], world.settings, ends=prefill.ends
         )
         assert found.verdict.outcome == verdict
@@ -442,14 +442,14 @@ def test_leases_that_differ_among_each_other_have_wider_bars():
     unlike = fit_thresholds([[distances(1000, seed_mismatches=np.ones(n))] for n in (0, 40) * 8])
     assert unlike.seed_mismatches.spread == pytest.approx(0.02, rel=0.1)
     lease = [distances(1000, seed_mismatches=np.ones(60))]
-    assert [*lease_violations(lease, alike)]
-    assert not [*lease_violations(lease, unlike)]
+    assert [*find_violations(lease, alike)]
+    assert not [*find_violations(lease, unlike)]
 
 
 def test_a_lease_is_judged_over_all_of_its_tokens_not_by_the_mean_of_its_answers():
     thresholds = Thresholds()
     short = [distances(2, seed_mismatches=[1, 1], margins=[0.05, 0.05])] * 4
-    assert not [*lease_violations([distances(4000), *short], thresholds)]
+    assert not [*find_violations([distances(4000), *short], thresholds)]
 
 
 def test_few_tokens_are_as_seldom_rejected_as_many():
@@ -466,21 +466,21 @@ def test_few_tokens_are_as_seldom_rejected_as_many():
 
 def test_a_token_is_too_short_for_a_ban_and_a_chunk_is_not():
     for n_tokens, outcome in ((1, "soft"), (31, "soft"), (32, "hard")):
-        found = [*lease_violations([distances(n_tokens, seed_mismatches=[1], margins=[9.0])], Thresholds())]
+        found = [*find_violations([distances(n_tokens, seed_mismatches=[1], margins=[9.0])], Thresholds())]
         assert found[0] == LeaseVerdict(outcome, "replay")  # type: ignore[arg-type]
 
 
 def test_bars_are_found_by_the_first_word_of_the_engine():
     vllm, other = swarm_answers.bars_of(margin=0.1), swarm_answers.bars_of(margin=0.2)
     thresholds = {"vllm/transformers": vllm, "": other}
-    assert thresholds_for(thresholds, "vllm 0.32.0 cpu") is vllm
-    assert thresholds_for(thresholds, "transformers 5") is thresholds_for(thresholds, "") is other
-    assert thresholds_for({}, "vllm") == Thresholds()
+    assert select_thresholds(thresholds, "vllm 0.32.0 cpu") is vllm
+    assert select_thresholds(thresholds, "transformers 5") is select_thresholds(thresholds, "") is other
+    assert select_thresholds({}, "vllm") == Thresholds()
 
 
 def test_an_engine_that_nobody_has_calibrated_gets_no_wider_bars():
     narrow, wide = swarm_answers.bars_of(margin=0.02), swarm_answers.bars_of(margin=0.5)
-    assert thresholds_for({"vllm/transformers": wide, "transformers/transformers": narrow}, "invented 1.0") is narrow
+    assert select_thresholds({"vllm/transformers": wide, "transformers/transformers": narrow}, "invented 1.0") is narrow
 
 
 @pytest.mark.thorough

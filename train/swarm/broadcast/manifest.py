@@ -136,7 +136,7 @@ def read_latest(signed: bytes, run: str, public_key: bytes) -> LatestVersion:
     return latest
 
 
-def with_base_versions(versions: Iterable[int], bases: Mapping[int, int | None]) -> set[int]:
+def add_base_versions(versions: Iterable[int], bases: Mapping[int, int | None]) -> set[int]:
     """Return the versions in `bases` that these versions need: themselves and, transitively, their bases.
 
     bases: base of each available version

@@ -15,11 +15,11 @@ from train.errors import TransferError
 from train.swarm.broadcast.manifest import (
     BroadcastManifest,
     LatestVersion,
+    add_base_versions,
     latest_path,
     manifest_path,
     read_manifest,
     version_path,
-    with_base_versions,
 )
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.shard_download import ShardFiles, TransferDeadline
@@ -122,7 +122,7 @@ class Mirror:
         self._manifests[manifest.version] = manifest
 
     def _with_bases(self, version: int) -> set[int]:
-        return with_base_versions([version], {number: manifest.base for number, manifest in self._manifests.items()})
+        return add_base_versions([version], {number: manifest.base for number, manifest in self._manifests.items()})
 
     def _fetch_shards(self, manifest: BroadcastManifest) -> None:
         version, start_time = manifest.version, time.monotonic()
@@ -142,7 +142,7 @@ class Mirror:
     def _drop(self) -> None:
         """Remove versions beyond the retained ones and their bases."""
         bases = {number: manifest.base for number, manifest in self._manifests.items()}
-        for version in sorted(set(bases) - with_base_versions(sorted(bases)[-self._keep :], bases)):
+        for version in sorted(set(bases) - add_base_versions(sorted(bases)[-self._keep :], bases)):
             del self._manifests[version]
             self._files.pop(version_path(self._run, version), None)
             shutil.rmtree(self.folder / version_path(self._run, version), ignore_errors=True)

@@ -20,6 +20,7 @@ from train.swarm.broadcast.manifest import (
     BroadcastManifest,
     LatestVersion,
     WeightShard,
+    add_base_versions,
     digest,
     file_path,
     has_same_weights,
@@ -30,7 +31,6 @@ from train.swarm.broadcast.manifest import (
     sign_latest,
     sign_manifest,
     version_path,
-    with_base_versions,
 )
 from train.swarm.signatures import BadSignature, public_key_bytes
 from train.weights.manifest import WeightManifest
@@ -173,7 +173,7 @@ class Origin:
     def _drop(self) -> None:
         """Remove versions beyond the retained ones and their bases."""
         newest = sorted(self._bases)[-self._keep :]
-        for version in sorted(set(self._bases) - with_base_versions(newest, self._bases)):
+        for version in sorted(set(self._bases) - add_base_versions(newest, self._bases)):
             del self._bases[version]
             self._remove(version)
 

@@ -80,7 +80,7 @@ class RelayRateLimiter:
         return wait
 
 
-def retry_after(seconds: float) -> str:
+def format_retry_after(seconds: float) -> str:
     """Return the value of the header Retry-After."""
     return str(max(1, math.ceil(seconds)))
 
@@ -132,7 +132,9 @@ class RelayApp:
         address = scope["client"][0] if scope.get("client") else ""
         if wait := self._rates.wait_seconds(address, stop - start):
             file.close()
-            return PlainTextResponse("this address exceeds the rate limit\n", 429, {"retry-after": retry_after(wait)})
+            return PlainTextResponse(
+                "this address exceeds the rate limit\n", 429, {"retry-after": format_retry_after(wait)}
+            )
         headers = {
             "accept-ranges": "bytes",
             "cache-control": "no-cache" if path.endswith(_LATEST) else _IMMUTABLE,

@@ -227,9 +227,9 @@ class RelaySourceFactory:
     def __call__(self, spec: EngineSpec) -> RelaySource:
         """Create the source for a run."""
         run = sanitize_run_name(spec.run)
-        return RelaySource(self.relays, run, self.public_key, folder_of(run, self.public_key))
+        return RelaySource(self.relays, run, self.public_key, shared_folder(run, self.public_key))
 
 
-def folder_of(run: str, public_key: bytes) -> Path:
+def shared_folder(run: str, public_key: bytes) -> Path:
     """Return the folder shared by all workers of this user for the run."""
     return default_folder(f"relays-{blake3(public_key + run.encode()).hexdigest(8)}")

@@ -217,7 +217,7 @@ class CoordinatorApp:
             raise RetryLater("a node may send one body with results at a time", 2)
         self._uploading.add(node)
         try:
-            max_bytes = await self._call(lambda: coordinator.max_answers_bytes(node))
+            max_bytes = await self._call(lambda: coordinator.max_results_bytes(node))
             if max_bytes is None:
                 await read_body(call.request, _LATE_BYTES, keep=False)
                 raise NotFound("this node has held no lease since the coordinator started; its results are stale")

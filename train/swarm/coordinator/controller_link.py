@@ -43,7 +43,7 @@ class ControllerLink:
         self._controller = controller
         self._running, self._unwanted, self._version = running, unwanted, version
         self._lock = threading.Lock()
-        self._answers: deque[tuple[SampleResult, ...]] = deque()
+        self._results: deque[tuple[SampleResult, ...]] = deque()
         self._released: list[LeaseKey] = []
         self._wakes = threading.Event()  # set if there is something to send
         self._n_tokens = 0  # submitted since the last heartbeat
@@ -68,7 +68,7 @@ class ControllerLink:
     def submit_results(self, groups: Collection[tuple[SampleResult, ...]]) -> None:
         """Queue the completions of groups for the trainer."""
         with self._lock:
-            self._answers.extend(groups)
+            self._results.extend(groups)
         if groups:
             self._wakes.set()
 
@@ -96,13 +96,13 @@ class ControllerLink:
 
     def _send(self) -> None:
         self._wakes.clear()
-        while self._answers:
-            answers = self._answers[0]
-            receipts = self._controller.submit_results(SubmitRequest(WORKER, answers))
-            self._answers.popleft()
-            self._n_tokens += sum(len(answer.tokens) // 4 for answer in answers)
+        while self._results:
+            results = self._results[0]
+            receipts = self._controller.submit_results(SubmitRequest(WORKER, results))
+            self._results.popleft()
+            self._n_tokens += sum(len(result.tokens) // 4 for result in results)
             if "broken" in receipts:
-                log.error("the trainer refused verified completions of group %d as invalid", answers[0].group)
+                log.error("the trainer refused verified completions of group %d as invalid", results[0].group)
         with self._lock:
             keys = tuple(self._released)
         if keys:
@@ -118,7 +118,7 @@ class ControllerLink:
         if running:  # keeps leases alive at the trainer: the coordinator decides when they expire
             speed = max(speed, 1e-6)
         with self._lock:  # others queue completions meanwhile
-            waiting = {(answers[0].group, answers[0].attempt) for answers in self._answers}
+            waiting = {(results[0].group, results[0].attempt) for results in self._results}
         beat = Heartbeat(WORKER, self._version(), (*running, *waiting), speed, busy_share=float(bool(running)))
         orders = self._controller.heartbeat(beat)
         self._beat_at, self._n_tokens = now, 0

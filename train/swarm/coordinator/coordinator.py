@@ -30,10 +30,10 @@ from train.swarm.coordinator.controller_link import WORKER, ControllerLink
 from train.swarm.coordinator.coordinator_state import CoordinatorState
 from train.swarm.coordinator.intake import (
     MAX_UPLOAD_SECONDS,
-    AnswerStore,
-    BrokenAnswers,
     Forbidden,
+    InvalidResults,
     NotFound,
+    ResultStore,
     RetryLater,
 )
 from train.swarm.coordinator.status import build_status
@@ -72,13 +72,13 @@ class Coordinator:
 
     def __init__(
         self, settings: SwarmSettings, controller: ControllerAPI, key: Ed25519PrivateKey, ledger: Ledger,
-        answers: AnswerStore, *, latest: Callable[[], LatestVersion | None], relays: Callable[[], dict[str, int]] =
+        results: ResultStore, *, latest: Callable[[], LatestVersion | None], relays: Callable[[], dict[str, int]] =
         dict, fail: Callable[[BaseException], None],
     ) -> None:  # fmt: skip
         self.settings = settings
         self._signed_settings = sign_settings(settings, key)
         self._public_key = public_key_bytes(key)
-        self._ledger, self._answers, self._latest, self._relays, self._fail = ledger, answers, latest, relays, fail
+        self._ledger, self._results, self._latest, self._relays, self._fail = ledger, results, latest, relays, fail
         self._lock = threading.RLock()
         with ledger.transaction():
             self._state = CoordinatorState(settings, ledger, time.monotonic())
@@ -188,7 +188,7 @@ class Coordinator:
         with self._turn() as (state, now):
             state.release(key, leaving.leases, now)
 
-    def max_answers_bytes(self, key: bytes) -> int | None:
+    def max_results_bytes(self, key: bytes) -> int | None:
         """Return the maximum size of a body with results; None if the node has held no lease since the start."""
         with self._turn() as (state, now):
             return state.begin_upload(key, now + MAX_UPLOAD_SECONDS)
@@ -199,31 +199,31 @@ class Coordinator:
         Raises RunError if the disk is full; the node may send them again.
         """
         by_lease: dict[int, list[SampleResult]] = {}
-        for answer in request.answers:
-            by_lease.setdefault(answer.group, []).append(answer)
-        statuses = {group: iter(self._store(key, group, answers)) for group, answers in by_lease.items()}
-        return [next(statuses[answer.group]) for answer in request.answers]
+        for result in request.results:
+            by_lease.setdefault(result.group, []).append(result)
+        statuses = {group: iter(self._store(key, group, results)) for group, results in by_lease.items()}
+        return [next(statuses[result.group]) for result in request.results]
 
-    def _store(self, key: bytes, group: int, answers: Sequence[SampleResult]) -> list[ResultStatus]:
+    def _store(self, key: bytes, group: int, results: Sequence[SampleResult]) -> list[ResultStatus]:
         with self._turn() as (state, now):
             lease = state.held_lease(key, group, now)
             if lease is None:
-                return [state.late_status(key, group)] * len(answers)
+                return [state.late_status(key, group)] * len(results)
         try:
-            statuses = self._answers.add(lease, answers)  # outside `_turn`, whose errors end the coordinator
-            if not self._answers.is_complete(lease) or (content := self._answers.read(group)) is None:
+            statuses = self._results.add(lease, results)  # outside `_turn`, whose errors end the coordinator
+            if not self._results.is_complete(lease) or (content := self._results.read(group)) is None:
                 return statuses
             found, digest = decode_lease_file(content, lease, self.settings), blake3(content).digest()
             verdict = found if isinstance(found, LeaseVerdict) else None
             with self._turn() as (state, now):
                 status = state.submit(key, group, len(content), digest, now, verdict)
-            return statuses if status in ("taken", "again") else [status] * len(answers)
-        except BrokenAnswers as error:
+            return statuses if status in ("taken", "again") else [status] * len(results)
+        except InvalidResults as error:
             self._reject(key, group, error.reason)
-            return ["broken"] * len(answers)
+            return ["broken"] * len(results)
         finally:
             if not self._state.is_open(group):  # a verdict arrived meanwhile
-                self._answers.remove(group)
+                self._results.remove(group)
 
     def reject_body(self, key: bytes) -> None:
         """Reject the first open lease of a node that signed an invalid body."""
@@ -253,7 +253,7 @@ class Coordinator:
         """Return the completions of a lease as a file. Raises NotJoined, Forbidden, and NotFound."""
         with self._turn() as (state, now):
             digest = state.claimed_file_digest(key, lease, now)
-            content = None if digest is None else self._answers.read(lease)
+            content = None if digest is None else self._results.read(lease)
         if content is None:
             raise NotFound("this verifier no longer has that lease")
         return content
@@ -299,7 +299,7 @@ class Coordinator:
             self._trainer.submit_results(state.accepted)
             self._trainer.release_leases(state.leases_to_release)
             for lease in state.discarded:
-                self._answers.remove(lease)
+                self._results.remove(lease)
             state.accepted.clear()
             state.leases_to_release.clear()
             state.discarded.clear()

@@ -40,7 +40,7 @@ from train.swarm.accounts import (
 from train.swarm.coordinator.intake import Forbidden, NotFound, NotJoined, RetryLater
 from train.swarm.coordinator.lease_lifecycle import VERIFY_SECONDS, LeaseState, TrackedLease
 from train.swarm.invites import Invite
-from train.swarm.lease_file import check_results, max_file_bytes, to_trainer
+from train.swarm.lease_file import check_results, convert_for_trainer, max_file_bytes
 from train.swarm.ledger import Ledger
 from train.swarm.messages import VerificationJob, VerificationJobResponse, VerificationResult
 from train.swarm.node_lifecycle import VERDICT_EVENTS, NodeEffect, NodeEvent, NodeLifecycle, NodeState
@@ -131,7 +131,7 @@ class _LeaseChange:
 
     lease: int
     step: Callable[[TrackedLease], TrackedLease]
-    answers: tuple[SampleResult, ...] = ()
+    results: tuple[SampleResult, ...] = ()
     is_wanted: bool = True
 
 
@@ -424,13 +424,13 @@ class CoordinatorState:
         record = self._records[lease]
         verdict = verified.verdict
         if verdict.outcome == "accepted":
-            is_refused = any(answer.finish_reason == "refused" for answer in verified.answers)
+            is_refused = any(result.finish_reason == "refused" for result in verified.results)
             if is_refused and len(record.trainer_lease.prompt) < self._settings.engine.context_tokens:
                 verdict = LeaseVerdict("soft", "length")  # otherwise nodes could choose prompts by refusing others
-            elif check_results(verified.answers, record.node_lease, self._settings):
+            elif check_results(verified.results, record.node_lease, self._settings):
                 verdict = LeaseVerdict("unknown", "crashed")
-        answers = to_trainer(verified.answers, record.trainer_lease)
-        self._apply(_LeaseChange(lease, lambda state: state.judge(key, verdict), answers), now)
+        results = convert_for_trainer(verified.results, record.trainer_lease)
+        self._apply(_LeaseChange(lease, lambda state: state.judge(key, verdict), results), now)
 
     # --- time, weights ---
 
@@ -586,9 +586,9 @@ class CoordinatorState:
         self.verdicts[verdict.reason] += 1
         self._finished_counts[record.state.state.value] += 1
         if verdict.outcome == "accepted":
-            n_tokens = sum(len(answer.tokens) // 4 for answer in change.answers)
+            n_tokens = sum(len(result.tokens) // 4 for result in change.results)
             self._ledger.append(PayEntry(record.node, lease, n_tokens))
-            self.accepted.append(change.answers)
+            self.accepted.append(change.results)
         elif change.is_wanted:
             self.leases_to_release.append(record.key)
         event = VERDICT_EVENTS.get(outcome)

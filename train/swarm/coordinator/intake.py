@@ -76,7 +76,7 @@ async def read_body(request: Request, max_bytes: int, *, keep: bool = True) -> b
     return await request_body.read_body(request, max_bytes, seconds, keep=keep)
 
 
-class BrokenAnswers(Exception):
+class InvalidResults(Exception):
     """Invalid completions, which reject their lease."""
 
     def __init__(self, reason: Reason) -> None:
@@ -92,7 +92,7 @@ class _Location(NamedTuple):
     end: int
 
 
-class AnswerStore:
+class ResultStore:
     """The completions of leases, one file for each lease. The first completion of each seed counts.
 
     Files of an earlier coordinator are removed, since their leases are unknown. One thread at a time may add to a
@@ -106,7 +106,7 @@ class AnswerStore:
         for path in folder.iterdir():
             path.unlink()
 
-    def add(self, lease: Lease, answers: Sequence[SampleResult]) -> list[ResultStatus]:
+    def add(self, lease: Lease, results: Sequence[SampleResult]) -> list[ResultStatus]:
         """Store completions, and return the status of each. A single write stores all of them or none.
 
         Raises BrokenAnswers, and RunError if the disk is full.
@@ -114,19 +114,19 @@ class AnswerStore:
         stored = self._locations.setdefault(lease.group, {})
         end = max((location.end for location in stored.values()), default=0)
         statuses, updated, content = [], dict(stored), bytearray()
-        for answer in answers:
-            statuses.append(_status(answer, lease, updated))
-            for each in _expand_refusal(answer, lease):
+        for result in results:
+            statuses.append(_status(result, lease, updated))
+            for each in _expand_refusal(result, lease):
                 packed = msgspec.msgpack.encode(each)
                 digest = blake3(packed).digest()
                 location = updated.setdefault(each.number, _Location(digest, end, end + len(packed)))
                 if location.digest != digest:
-                    raise BrokenAnswers("different")
+                    raise InvalidResults("different")
                 if location.start == end:
                     content += packed
                     end += len(packed)
         if end > max_file_bytes(lease):
-            raise BrokenAnswers("size")
+            raise InvalidResults("size")
         if content:
             self._write(lease.group, content, end - len(content))
         stored.update(updated)
@@ -166,17 +166,17 @@ class AnswerStore:
         return self._folder / str(lease)
 
 
-def _status(answer: SampleResult, lease: Lease, stored: dict[int, _Location]) -> ResultStatus:
-    if answer.attempt != lease.attempt or not 0 <= answer.number < len(lease.seeds):
-        raise BrokenAnswers("file")
-    if answer.finish_reason == "refused" and not is_refusal(answer):
-        raise BrokenAnswers("length")
-    return "again" if answer.number in stored else "taken"
+def _status(result: SampleResult, lease: Lease, stored: dict[int, _Location]) -> ResultStatus:
+    if result.attempt != lease.attempt or not 0 <= result.number < len(lease.seeds):
+        raise InvalidResults("file")
+    if result.finish_reason == "refused" and not is_refusal(result):
+        raise InvalidResults("length")
+    return "again" if result.number in stored else "taken"
 
 
-def _expand_refusal(answer: SampleResult, lease: Lease) -> Iterator[SampleResult]:
+def _expand_refusal(result: SampleResult, lease: Lease) -> Iterator[SampleResult]:
     """Yield a result, or for a refusal, which covers the whole lease, one for each seed."""
-    if answer.finish_reason != "refused":
-        yield answer
+    if result.finish_reason != "refused":
+        yield result
     else:
-        yield from (replace(answer, number=number) for number in range(len(lease.seeds)))
+        yield from (replace(result, number=number) for number in range(len(lease.seeds)))

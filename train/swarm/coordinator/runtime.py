@@ -29,7 +29,7 @@ from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter, listener_url
 from train.swarm.broadcast.request import NotAvailable, RelayError, get, open_relay
 from train.swarm.coordinator.app import CoordinatorApp
 from train.swarm.coordinator.coordinator import Coordinator
-from train.swarm.coordinator.intake import AnswerStore
+from train.swarm.coordinator.intake import ResultStore
 from train.swarm.folder import SwarmAddress, SwarmFolder, lock_folder
 from train.swarm.ledger import Ledger
 from train.swarm.requests import INCARNATION_BYTES
@@ -118,7 +118,7 @@ class _CoordinatorProcess:
         )
         self._relays = _Relays(options.relays, run, public_key_bytes(key))
         self._coordinator = Coordinator(
-            settings, self._controller, key, ledger, AnswerStore(place.uploads_path),
+            settings, self._controller, key, ledger, ResultStore(place.uploads_path),
             latest=lambda: self._broadcaster.latest, relays=self._relays.versions, fail=self._failures.append,
         )  # fmt: skip
         self._listener = open_listener(options.listen)

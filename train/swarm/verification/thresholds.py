@@ -101,7 +101,7 @@ class Thresholds(Struct, frozen=True, forbid_unknown_fields=True):
     end_probability: float = 1e-4
 
 
-def thresholds_for(thresholds: Mapping[str, Thresholds], engine: str) -> Thresholds:
+def select_thresholds(thresholds: Mapping[str, Thresholds], engine: str) -> Thresholds:
     """Return the thresholds for nodes with an engine such as "vllm 0.32.0 cpu".
 
     Nodes choose the name, so an uncalibrated one gets the narrowest thresholds. Without any, the defaults apply.

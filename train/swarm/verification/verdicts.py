@@ -79,9 +79,9 @@ def measure_distances(commitments: Int64Array, logprobs: Sequence[float], recomp
     )
 
 
-def pool_distances(answers: Sequence[Distances]) -> Distances:
-    """Concatenate the distances of one or more completions."""
-    return Distances(*(np.concatenate([getattr(one, each.name) for one in answers]) for each in fields(Distances)))
+def pool_distances(completions: Sequence[Distances]) -> Distances:
+    """Concatenate the distances of completions."""
+    return Distances(*(np.concatenate([getattr(one, each.name) for one in completions]) for each in fields(Distances)))
 
 
 # Reason of a rejection by each distance, in the order of the checks.
@@ -98,18 +98,18 @@ _JUDGED_ALONE = frozenset({"commitments", "replay"})  # also for each completion
 _NEVER_HARD = frozenset({"unlikely", "probabilities"})
 
 
-def lease_violations(
-    answers: Sequence[Distances], thresholds: Thresholds, *, check_seeds: bool = True
+def find_violations(
+    completions: Sequence[Distances], thresholds: Thresholds, *, check_seeds: bool = True
 ) -> Iterator[LeaseVerdict]:
     """Yield the reasons to reject a lease, those of single completions before those of the whole lease.
 
     check_seeds: whether the engine samples with counter-based noise
     """
-    lease = pool_distances(answers)
+    lease = pool_distances(completions)
     may_ban = len(lease.margins) >= CHUNK_TOKENS
     # The limits of the thresholds use the other half of the rate.
-    log_odds = log(2 * N_THRESHOLDS * (len(answers) + 1) / FALSE_REJECT_RATE)
-    for distances in (*answers, lease):
+    log_odds = log(2 * N_THRESHOLDS * (len(completions) + 1) / FALSE_REJECT_RATE)
+    for distances in (*completions, lease):
         for name, reason in _REASONS.items():
             is_judged = reason in _JUDGED_ALONE or distances is lease
             if not is_judged or reason == ("unlikely" if check_seeds else "replay"):
@@ -120,7 +120,7 @@ def lease_violations(
                 yield LeaseVerdict("hard" if is_hard else "soft", reason)
 
 
-def verdict_on_completions(
+def judge_completions(
     completions: Sequence[SampledCompletion],
     lease: Lease,
     recomputations: Iterable[Recomputation],
@@ -151,11 +151,11 @@ def verdict_on_completions(
     views = list(recomputations)
     if not all(view.is_finite for view in views):
         return VerificationResult(LeaseVerdict("unknown", "crashed"))
-    answers = [
+    distances = [
         measure_distances(committed, completion.logprobs, view)
         for committed, completion, view in zip(commitments, completions, views, strict=True)
     ]
-    faults = [*lease_violations(answers, thresholds, check_seeds=settings.check_seeds)]
+    faults = [*find_violations(distances, thresholds, check_seeds=settings.check_seeds)]
     has_end = [completion.token_ids[-1] in ends for completion in completions]
     # With a replay, the noise shows whether the end token was sampled, however unlikely.
     if not settings.check_seeds and any(
@@ -163,7 +163,7 @@ def verdict_on_completions(
         for is_end, view in zip(has_end, views, strict=True)
     ):
         faults.append(LeaseVerdict("soft", "termination"))
-    figures = _figures(pool_distances(answers))
+    figures = _figures(pool_distances(distances))
     if faults:
         first = min(faults, key=lambda fault: fault.outcome != "hard")  # min returns the first of equal ones
         return VerificationResult(first, figures=figures)

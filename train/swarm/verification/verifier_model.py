@@ -122,43 +122,47 @@ class VerifierModel:
         """Recompute one completion."""
         return self.recompute_many([CompletionToVerify(prompt_ids, token_ids, temperature, seed)])[0]
 
-    def recompute_many(self, answers: Sequence[CompletionToVerify]) -> list[Recomputation]:
+    def recompute_many(self, completions: Sequence[CompletionToVerify]) -> list[Recomputation]:
         """Recompute completions of at least one token each, in batches of similar lengths."""
         results: dict[int, Recomputation] = {}
-        for numbers in _batch_by_length([len(answer.prompt_ids) + len(answer.token_ids) for answer in answers]):
-            batch = [answers[number] for number in numbers]
+        for numbers in _batch_by_length(
+            [len(completion.prompt_ids) + len(completion.token_ids) for completion in completions]
+        ):
+            batch = [completions[number] for number in numbers]
             results |= zip(numbers, self._recompute_batch(batch), strict=True)
-        return [results[number] for number in range(len(answers))]
+        return [results[number] for number in range(len(completions))]
 
-    def _recompute_batch(self, answers: Sequence[CompletionToVerify]) -> list[Recomputation]:
+    def _recompute_batch(self, completions: Sequence[CompletionToVerify]) -> list[Recomputation]:
         import torch
 
-        sequences = [[*answer.prompt_ids, *answer.token_ids] for answer in answers]
+        sequences = [[*completion.prompt_ids, *completion.token_ids] for completion in completions]
         longest = max(map(len, sequences))
         # padded on the right, so no token attends to the padding
         ids_BL = torch.tensor([ids + [0] * (longest - len(ids)) for ids in sequences], device=self._model.device)
         with torch.inference_mode():
             hidden_BLH = self._model.get_decoder()(input_ids=ids_BL, use_cache=False).last_hidden_state
             recomputations = []
-            for answer, hidden_LH in zip(answers, hidden_BLH, strict=True):
-                first, n_tokens = len(answer.prompt_ids) - 1, len(answer.token_ids)
-                recomputations.append(self._recomputation(answer, hidden_LH[first : first + n_tokens]))
+            for completion, hidden_LH in zip(completions, hidden_BLH, strict=True):
+                first, n_tokens = len(completion.prompt_ids) - 1, len(completion.token_ids)
+                recomputations.append(self._recomputation(completion, hidden_LH[first : first + n_tokens]))
         return recomputations
 
-    def _recomputation(self, answer: CompletionToVerify, hidden_TH: "Tensor") -> Recomputation:
+    def _recomputation(self, completion: CompletionToVerify, hidden_TH: "Tensor") -> Recomputation:
         import torch
 
         from train.sampling.seeded_sampling import bfloat16_bits, sample_tokens
 
-        tokens_T1 = torch.tensor(answer.token_ids, device=hidden_TH.device)[:, None]
+        tokens_T1 = torch.tensor(completion.token_ids, device=hidden_TH.device)[:, None]
         logprobs, margins = [], []
         rows = max(1, _LOGITS_BATCH // self.vocabulary)
         for start in range(0, len(hidden_TH), rows):
             logits_TV, tokens = self._logits(hidden_TH[start : start + rows]), tokens_T1[start : start + rows]
             positions = range(start, start + len(tokens))
-            _, _, noisy_TV = sample_tokens(logits_TV, answer.temperature, [answer.seed] * len(tokens), positions)
+            _, _, noisy_TV = sample_tokens(
+                logits_TV, completion.temperature, [completion.seed] * len(tokens), positions
+            )
             margins.append(noisy_TV.max(1).values - noisy_TV.gather(1, tokens)[:, 0])
-            scaled_TV = logits_TV / (answer.temperature or 1.0)
+            scaled_TV = logits_TV / (completion.temperature or 1.0)
             logprobs.append(scaled_TV.gather(1, tokens)[:, 0] - scaled_TV.logsumexp(1))
         return Recomputation(bfloat16_bits(hidden_TH), _floats(torch.cat(logprobs)), _floats(torch.cat(margins)))
 

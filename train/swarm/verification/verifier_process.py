@@ -22,15 +22,15 @@ from train.sampling.model_check import check_model
 from train.sampling.protocol import SampledCompletion
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import RelaySelector
-from train.swarm.broadcast.relay_source import STALL_SECONDS, VersionStore, folder_of
+from train.swarm.broadcast.relay_source import STALL_SECONDS, VersionStore, shared_folder
 from train.swarm.client import JoinRequired, SignedClient, join
 from train.swarm.invites import Invite, read_invite
 from train.swarm.lease_file import max_file_bytes, read_lease_file
 from train.swarm.messages import VerificationJob, VerificationJobResponse, VerificationResult
 from train.swarm.settings import SwarmSettings
 from train.swarm.signatures import load_or_create_key, lock_key
-from train.swarm.verification.thresholds import thresholds_for
-from train.swarm.verification.verdicts import verdict_on_completions
+from train.swarm.verification.thresholds import select_thresholds
+from train.swarm.verification.verdicts import judge_completions
 
 if TYPE_CHECKING:
     from train.swarm.verification.verifier_model import Recomputation, VerifierModel
@@ -89,9 +89,9 @@ class FileVerifier:
         completions = read_lease_file(content, lease, self._settings)
         if isinstance(completions, LeaseVerdict):
             return VerificationResult(completions)
-        thresholds = thresholds_for(self._settings.thresholds, job.engine)
+        thresholds = select_thresholds(self._settings.thresholds, job.engine)
         views, ends = self._views(completions, lease), self._verifier_model.ends
-        return verdict_on_completions(completions, lease, views, thresholds, self._settings, ends=ends)
+        return judge_completions(completions, lease, views, thresholds, self._settings, ends=ends)
 
     def _views(self, completions: Sequence[SampledCompletion], lease: Lease) -> Iterator["Recomputation"]:
         """Recompute the completions. Weights are loaded when the first result is requested."""
@@ -126,7 +126,7 @@ class VersionPrefetcher:
         self._download = RelayClient(
             RelaySelector(invite.relays or (invite.coordinator,)), invite.run, invite.public_key
         )
-        folder = folder or folder_of(invite.run, invite.public_key)
+        folder = folder or shared_folder(invite.run, invite.public_key)
         # The store retains more versions than `_files` lists, so none is removed while being read.
         self._versions, self._keep = VersionStore(folder, self._download, keep=keep + 2), keep
         self._files: dict[int, tuple[Path, ...]] = {}  # by version, in fetching order

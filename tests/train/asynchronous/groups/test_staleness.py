@@ -204,13 +204,13 @@ class Machine(RuleBasedStateMachine):
     def score(self, number, keep):
         if group := self.some(number, GroupState.FINISHED):
             asked = group.dispatched
-            for of_answer in group.answers:
+            for of_answer in group.results:
                 self.happened(events.ResultScored(asked.group, asked.attempt, of_answer, 1.0, "accepted", 0.0))
             self.judge(group, keep)
 
     def judge(self, group, keep):
         asked = group.dispatched
-        if keep and group.answers:
+        if keep and group.results:
             self.happened(events.GroupAccepted(asked.group, asked.attempt, "some"))
         else:
             self.happened(events.GroupRejected(asked.group, asked.attempt, "none"))
