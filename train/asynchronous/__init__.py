@@ -5,7 +5,7 @@
                      worker x n: one engine each; requests groups, submits completions, fetches weights; opens no port
 
 Begin with messages.py (the protocol between workers and controller), group_states.py (the states of a group) and
-staleness.py (the bound on the staleness of tokens). controller.py decides, with dispatcher.py and leases.py; journal.py
-records every event; server.py and client.py are the controller over HTTP. rollout_worker.py runs an engine, and
-rollout_process.py is `curate rollout`. pipeline.py assembles a run.
+staleness.py (the bound on the staleness of tokens). controller.py leases groups to workers, with dispatcher.py and
+leases.py. journal.py records every event. server.py and client.py are the controller over HTTP. rollout_worker.py runs
+an engine, and rollout_process.py is `curate rollout`. pipeline.py builds the controller of a run.
 """

@@ -1,8 +1,7 @@
-"""The asynchronous pipeline of a run: a controller with its publisher, timer, server and workers; and the pipeline that
-replays a journal.
+"""The asynchronous pipeline of a run, with its controller, server and workers, and the pipeline that replays a journal.
 
-Sampling never waits for training, nor training for engines to load weights: `publish` returns once workers can fetch
-them.
+Sampling never waits for training. Training never waits for engines to load weights: `publish` returns once workers can
+fetch them.
 """
 
 import logging
@@ -26,7 +25,7 @@ from train.asynchronous.messages import ReleaseRequest
 from train.asynchronous.pipeline import Pipeline, filter_counts, probe_prompts, split_into_minibatches
 from train.asynchronous.rollout_process import TOKEN_VARIABLE
 from train.asynchronous.rollout_worker import RolloutWorker
-from train.asynchronous.server import ControllerServer
+from train.asynchronous.server import ControllerServer, replace_wildcard
 from train.config import Config
 from train.errors import CheckpointError, NoRunError, RolloutError
 from train.learning.learner import Learner
@@ -110,7 +109,7 @@ class AsynchronousPipeline(Pipeline):
 def open_async_pipeline(
     config: Config, run: Path, controller: Controller, learner: Learner, prompts: PromptDataset
 ) -> Iterator[AsynchronousPipeline]:
-    """Yield the asynchronous pipeline of a run, with its workers.
+    """Yield the asynchronous pipeline of a run, and run its server and workers meanwhile.
 
     run         folder of the run
     controller  with the run's journal; closed on exit
@@ -127,20 +126,20 @@ def open_async_pipeline(
         if config.workers.local and not in_processes:
             stack.enter_context(_run_worker_in_thread(config, controller, weights, pipeline.record_load_metrics))
         if serves:
-            token = _worker_token(config)
-            server = stack.enter_context(_server(config, run, controller, token))
+            token = _choose_worker_token(config)
+            server = stack.enter_context(_start_server(config, run, controller, token))
             if in_processes:
-                stack.enter_context(_local_workers(config, run, controller, server.url, token))
+                stack.enter_context(_start_local_workers(config, run, controller, server.url, token))
         stack.enter_context(_close_on_success(controller))
         yield pipeline
 
 
-def _worker_token(config: Config) -> str | None:
-    """Return the token of workers: from CURATE_TOKEN, or random against other users of this host; None if neither."""
+def _choose_worker_token(config: Config) -> str | None:
+    """Return the token in CURATE_TOKEN, else a random one for local workers; None if workers.listen is set."""
     return os.environ.get(TOKEN_VARIABLE) or (None if config.workers.listen else token_urlsafe())
 
 
-def _server(config: Config, run: Path, controller: Controller, token: str | None) -> ControllerServer:
+def _start_server(config: Config, run: Path, controller: Controller, token: str | None) -> ControllerServer:
     """Start the server for workers in other processes, on the loopback address unless workers.listen is set."""
     address = config.workers.listen
     server = ControllerServer(
@@ -152,15 +151,16 @@ def _server(config: Config, run: Path, controller: Controller, token: str | None
         fail=controller.fail,
     )
     if address:
-        url = server.url.replace("//0.0.0.0:", f"//{gethostname()}:").replace("//[::]:", f"//{gethostname()}:")
-        log.warning("workers can join: curate rollout --controller %s", url)
+        log.warning("workers can join: curate rollout --controller %s", replace_wildcard(server.url, gethostname()))
     return server
 
 
-def _local_workers(config: Config, run: Path, controller: Controller, url: str, token: str | None) -> LocalWorkers:
+def _start_local_workers(
+    config: Config, run: Path, controller: Controller, url: str, token: str | None
+) -> LocalWorkers:
     return LocalWorkers(
         config.engine,
-        url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:"),
+        replace_wildcard(url),
         token,
         run / _LOGS,
         on_exit=lambda name: controller.release(ReleaseRequest(name)),
@@ -170,7 +170,6 @@ def _local_workers(config: Config, run: Path, controller: Controller, url: str, 
 
 @contextmanager
 def _call_periodically(call: Callable[[], None], seconds: float) -> Iterator[None]:
-    """Call a function periodically in another thread."""
     ended = threading.Event()
 
     def repeat() -> None:
@@ -190,11 +189,11 @@ def _run_worker_in_thread(
     config: Config,
     controller: Controller,
     source: WeightSource,
-    loaded: Callable[[WeightManifest, dict[str, float]], None],
+    on_loaded: Callable[[WeightManifest, dict[str, float]], None],
 ) -> Iterator[None]:
-    """Run a worker in another thread, which also builds its engine (train/sampling/sampler_thread.py).
+    """Build an engine and run its worker in another thread (train/sampling/sampler_thread.py).
 
-    The trainer's next call raises its errors. Raises SamplerError if the engine does not start.
+    The trainer's next call raises errors of that thread. Raises SamplerError if the engine does not start in time.
     """
     started: Future[RolloutWorker] = Future()
 
@@ -203,7 +202,12 @@ def _run_worker_in_thread(
             use_own_stream()
             with closing(open_engine_in_process(config)) as engine:
                 worker = RolloutWorker(
-                    controller, engine, source, name="trainer", whole_leases=not config.rollout.interrupt, loaded=loaded
+                    controller,
+                    engine,
+                    source,
+                    name="trainer",
+                    whole_leases=not config.rollout.interrupt,
+                    on_loaded=on_loaded,
                 )
                 started.set_result(worker)
                 worker.run()
@@ -228,7 +232,7 @@ def _run_worker_in_thread(
 
 @contextmanager
 def _close_on_success(controller: Controller) -> Iterator[None]:
-    """Report the run's end to workers, unless it failed: then they retry until it resumes."""
+    """Close the controller unless the block fails: after a failure, workers retry until the run resumes."""
     yield
     controller.close()
 
@@ -236,7 +240,7 @@ def _close_on_success(controller: Controller) -> Iterator[None]:
 class ReplayPipeline(Pipeline):
     """A pipeline that replays the batches of a journal in order, without engines, rewards or evaluations.
 
-    The same configuration gives the same weights; another objective is compared on the same samples.
+    The same configuration gives the same weights; another one trains on the same samples.
 
     recorded     folder of the run with the journal
     minibatches  updates of each batch
@@ -248,10 +252,8 @@ class ReplayPipeline(Pipeline):
     def __init__(self, recorded: Path, minibatches: int, *, step: int) -> None:
         folder = recorded / journal.FOLDER
         if not folder.is_dir():
-            raise NoRunError(
-                f'{recorded} has no journal: only runs with rollout.pipeline = "async" can be trained again from one'
-            )
-        self.signal_counts: Counter[str] = Counter()  # the journal has only the groups trained on
+            raise NoRunError(f'{recorded} has no journal: only runs with rollout.pipeline = "async" can be replayed')
+        self.signal_counts: Counter[str] = Counter()  # stays empty: the journal has only the groups trained on
         self._recorded = recorded
         self._minibatches = minibatches
         self._batches = journal.read_batches(folder, step)
@@ -261,7 +263,7 @@ class ReplayPipeline(Pipeline):
         if version < 0:
             raise RolloutError(
                 f"the journal of {self._recorded} ends before step {step}. Finish that run with --resume, or "
-                f"replay a part of it: --set run.steps={step - 1}"
+                f"replay fewer steps: --set run.steps={step - 1}"
             )
         if version != step - 1:
             raise CheckpointError(

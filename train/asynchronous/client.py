@@ -68,11 +68,11 @@ class ControllerClient(ControllerCalls):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers of all requests of this run, not copied: `fetch_engine_spec` adds one."""
+        """The headers of every request, not copied: `fetch_engine_spec` adds one."""
         return self._client.headers
 
     def fetch_engine_spec(self) -> EngineSpec:
-        """Fetch the engine spec, and bind all later calls to this run."""
+        """Fetch the engine spec, and add the name of its run to the headers of all later calls."""
         spec = self._reply("GET", "/run", EngineSpec)
         self._client.headers[RUN_HEADER] = spec.run
         return spec
@@ -91,7 +91,6 @@ class ControllerClient(ControllerCalls):
     def _reply(
         self, method: str, path: str, kind: type[Message], message: Any = None, *, more_seconds: float = 0.0
     ) -> Message:
-        """Return the reply to a call. Raises ControllerUnreachable, and RunError if this worker is refused."""
         body = None if message is None else msgspec.msgpack.encode(message)
         try:
             reply = self._client.request(

@@ -1,8 +1,8 @@
-"""The controller: leases groups to workers, has their completions scored, and assembles batches.
+"""The controller of an asynchronous run: it leases groups to workers, has completions scored, and assembles batches.
 
 Workers call `request_leases`, `submit_results`, `heartbeat`, `wait_for_weights` and `release`; the trainer calls
-`wait_for_batch`, `publish_weights` and the rest. Every event is journaled before it has an effect, so a killed run
-resumes with its trainable groups, and trains on recorded batches again.
+`wait_for_batch`, `publish_weights` and the rest. Every event is journaled before it takes effect, so a killed run
+resumes with its trainable groups and replays recorded batches.
 
 The controller starts no threads. Every call first expires overdue leases. The owner calls `expire_leases` about once a
 second to detect dead workers while no other calls arrive.
@@ -60,8 +60,8 @@ from train.weights.manifest import WeightManifest
 
 log = logging.getLogger(__name__)
 
-_RETRY_SECONDS = 0.25  # a worker that got no groups requests again after this time
-_MAX_INVALID_RESULTS = 3  # then a worker gets no more leases
+_RETRY_SECONDS = 0.25  # wait of a worker that got no groups
+_MAX_INVALID_RESULTS = 3  # of a worker, which then gets no more leases
 
 
 @dataclass(slots=True)
@@ -79,9 +79,8 @@ class ControllerMetrics:
     """Counts since the start of this process, and the metrics of the last batch.
 
     The length bias of a start version is the mean length of the completions trained on, divided by that of all received
-    ones; below 1, short completions were preferred. It is computed after the last batch that can use that start
-    version. Start versions up to `last_ignored_version` are excluded: this process has not received all their
-    completions.
+    ones. It is computed after the last batch that can use that start version. Start versions up to
+    `last_ignored_version` are excluded: this process has not received all their completions.
     """
 
     n_dead_workers: int = 0
@@ -92,11 +91,10 @@ class ControllerMetrics:
     last_batch: dict[str, float] = field(default_factory=dict)
     _lengths: dict[int, _Lengths] = field(default_factory=lambda: defaultdict(_Lengths))
     _n_spans: list[int] = field(default_factory=list)
-    _before: tuple[int, int] = (0, 0)
+    _previous_counts: tuple[int, int] = (0, 0)
     _slowest_call: float = 0.0
 
     def record_call_seconds(self, seconds: float) -> None:
-        """Record how long a worker waited for the reply to a call."""
         self._slowest_call = max(self._slowest_call, seconds)
 
     def pop_slowest_call_seconds(self) -> float:
@@ -128,11 +126,11 @@ class ControllerMetrics:
             "groups/age_max": max(ages),
             "groups/cut": len(groups),
             "answers/spans": fmean(self._n_spans) if self._n_spans else nan,
-            "answers/broken": self.n_invalid_results - self._before[1],
-            "leases/lost": self.n_lost_leases - self._before[0],
+            "answers/broken": self.n_invalid_results - self._previous_counts[1],
+            "leases/lost": self.n_lost_leases - self._previous_counts[0],
             "length_bias": _length_bias(complete),
         }
-        self._before = self.n_lost_leases, self.n_invalid_results
+        self._previous_counts = self.n_lost_leases, self.n_invalid_results
         self._n_spans.clear()
 
 
@@ -152,7 +150,7 @@ class Controller:
     seed       seed of the run
     step       steps completed by the trainer: a checkpoint's, or 0
     position   position in the data of the first prompt, unless the journal has a later one
-    now        a clock, in seconds
+    now        returns the time, in seconds
 
     Raises CheckpointError if the journal is damaged.
     """
@@ -183,7 +181,7 @@ class Controller:
         self._evaluation = EvaluationQueue(settings.vocab_size)
         self._metrics = ControllerMetrics()
         self._manifest: WeightManifest | None = None
-        self._published = -inf  # time of the last publication, in seconds
+        self._published_at = -inf  # time of the last publication, in seconds
         self._error: BaseException | None = None
         self._has_ended = False
         self._is_complete = False  # whether the next batch is limited to the ready groups
@@ -236,28 +234,28 @@ class Controller:
         return groups
 
     def wait_for_groups(self, n: float, seconds: float) -> list[Group]:
-        """Return the first groups of the next batch, as soon as `n` are certain or the batch is complete.
+        """Return the ready groups at the front of the next batch, once there are `n` or the batch is complete.
 
         Valid only if all groups of a batch have the same start version, so later groups cannot displace them.
 
         Raises RolloutError after `seconds`, and the error that ended the run in another thread.
         """
 
-        def certain() -> list[OpenGroup]:
+        def ready_prefix() -> list[OpenGroup]:
             in_order = (group for _, group in sorted(self._groups.open.items()))
             ready = takewhile(lambda group: group.state is GroupState.READY, in_order)
             return list(islice(ready, self._settings.prompts_per_batch))
 
         with self._changed:
             self._changed.wait_for(
-                lambda: self._error is not None or self._is_complete or len(certain()) >= n, max(0.0, seconds)
+                lambda: self._error is not None or self._is_complete or len(ready_prefix()) >= n, max(0.0, seconds)
             )
             self._check_error()
-            first = certain()
+            first = ready_prefix()
             if len(first) < n and not self._is_complete:
                 raise RolloutError(
                     f"timed out: no whole batch in time, only {len(first)} groups with a signal. The engine hangs, or "
-                    "rollout.max_seconds is too short for these answers."
+                    "rollout.max_seconds is too short for these completions."
                 )
         return [group.rollouts() for group in first]
 
@@ -275,10 +273,7 @@ class Controller:
             self._check_error()
 
     def complete_batch(self) -> None:
-        """Limit the next batch to the ready groups, and drop surplus ones.
-
-        Prompts of surplus groups are dispatched again for the following batch.
-        """
+        """Limit the next batch to the ready groups, and reject surplus ones, whose prompts are dispatched again."""
         with self._changed:
             ready = [group for _, group in sorted(self._groups.open.items())]
             used, surplus = ready[: self._settings.prompts_per_batch], ready[self._settings.prompts_per_batch :]
@@ -290,7 +285,7 @@ class Controller:
             self._changed.notify_all()
 
     def open_groups(self) -> list[events.Event]:
-        """Return the events that restore the groups open after the last batch in a new controller."""
+        """Return the events from which a new controller restores the open groups."""
         with self._changed:
             if not self._groups.open:
                 return []
@@ -302,11 +297,11 @@ class Controller:
         return len(self._groups.groups_in_state(GroupState.READY))
 
     def publish_weights(self, manifest: WeightManifest) -> None:
-        """Announce new weights, which workers fetch by the manifest."""
+        """Announce new weights to the workers."""
         with self._locked():
             self._record.append(events.WeightsPublished(manifest.version, _digest(manifest)))
             self._manifest = manifest
-            self._published = self._now()
+            self._published_at = self._now()
             self._changed.notify_all()
 
     def set_max_tokens(self, max_tokens: int) -> None:
@@ -315,10 +310,7 @@ class Controller:
             self._dispatcher.max_tokens = max_tokens
 
     def create_sampler(self, timeout_seconds: float = 7200.0) -> ControllerSampler:
-        """Return a sampler for evaluation; workers with the newest weights get its samples before training groups.
-
-        timeout_seconds: the sampler raises SamplerError if no sample finishes for this long
-        """
+        """Return a sampler for evaluation, which raises SamplerError if no sample finishes for `timeout_seconds`."""
         return ControllerSampler(self._evaluation, self._changed, self._check_error, self._encode, timeout_seconds)
 
     def expire_leases(self, now: float | None = None) -> None:
@@ -326,7 +318,7 @@ class Controller:
         with self._changed:
             if self._error is None and not self._has_ended:
                 try:
-                    self._end_leases(self._now() if now is None else now)
+                    self._expire_leases(self._now() if now is None else now)
                 except Exception as error:
                     self._fail(error)
 
@@ -353,9 +345,7 @@ class Controller:
             }
 
     def signal_counts(self) -> dict[str, int]:
-        """Count the groups of the last batch, and those rejected before it, by signal
-        (train.rollouts.groups.group_signal).
-        """
+        """Count the groups of the last batch, and those rejected before it, by `group_signal`."""
         with self._changed:
             return dict(self._metrics.signal_counts)
 
@@ -366,7 +356,7 @@ class Controller:
 
     @property
     def batches_taken(self) -> int:
-        """The number of batches taken, and the version of the next unrecorded batch."""
+        """The number of batches taken; also the version of the next batch outside the journal."""
         return self._groups.batches_taken
 
     @property
@@ -393,7 +383,7 @@ class Controller:
             worker = self._leases.touch(request.worker, now)
             if self._has_ended:
                 return LeaseResponse(run_ended=True)
-            if not self._may_work(request, worker):
+            if not self._may_lease(request, worker):
                 return LeaseResponse(wait_seconds=_RETRY_SECONDS)
             worker.loaded_version, worker.last_request = request.loaded_version, now
             leases = self._lease_samples(request, now)
@@ -424,7 +414,7 @@ class Controller:
             now = self._now()
             is_loading = (
                 beat.loaded_version < self.newest_version
-                and now - self._published < self._settings.weight_load_timeout_seconds
+                and now - self._published_at < self._settings.weight_load_timeout_seconds
             )
             drop = self._leases.heartbeat(
                 beat.worker, beat.running_leases, now, is_sampling=beat.tokens_per_second > 0 or is_loading
@@ -449,11 +439,11 @@ class Controller:
             action = "leaves" if leaving.leases is None else "releases leases"
             log.info("%s %s; %d groups are dispatched again", leaving.worker, action, len(ended))
             for each in ended:
-                self._lose(each.key, each.reason)
+                self._record_lost_lease(each.key, each.reason)
 
     # --- dispatch ---
 
-    def _may_work(self, request: LeaseRequest, worker: WorkerInfo) -> bool:
+    def _may_lease(self, request: LeaseRequest, worker: WorkerInfo) -> bool:
         if request.loaded_version > self.newest_version:
             if worker.unknown_version != request.loaded_version:
                 log.warning(
@@ -469,13 +459,13 @@ class Controller:
         n = min(request.slots, len(self._evaluation.waiting))
         leases = [self._evaluation.lease(request.worker, request.loaded_version, self._leases, now) for _ in range(n)]
         if leases:
-            self._changed.notify_all()  # the sampler may have further prompts
+            self._changed.notify_all()  # the sampler can queue further prompts
         return leases
 
     # --- completions and rewards ---
 
     def _receive(self, worker: str, result: SampleResult) -> ResultStatus:
-        """Accept or refuse a result. Its tokens are decoded without the lock, because that is slow."""
+        """Accept or refuse a result. Decodes its tokens without the lock, because that is slow."""
         with self._worker_call():
             self._leases.touch(worker, self._now())
             if self._has_ended:
@@ -534,7 +524,7 @@ class Controller:
         key = result.group, result.attempt
         if self._leases.holder(key) == worker:
             self._leases.end(key)
-            self._lose(key, "broken")
+            self._record_lost_lease(key, "broken")
 
     def _record_result(self, result: SampleResult, text: str) -> None:
         group = self._record.append(events.ResultReceived(result, text))
@@ -551,10 +541,10 @@ class Controller:
     def _score(self, group: OpenGroup, result: SampleResult, text: str) -> None:
         completion = reward.Completion(text, len(result.tokens) // 4, result.finish_reason == "length")
         future = self._submit(completion, self._dispatcher.task(group))
-        future.add_done_callback(partial(self._scored, result, text))
+        future.add_done_callback(partial(self._record_score, result, text))
 
-    def _scored(self, result: SampleResult, text: str, future: "Future[Reward]") -> None:
-        """Record a reward. The trainer's next call raises an error of scoring."""
+    def _record_score(self, result: SampleResult, text: str, future: "Future[Reward]") -> None:
+        """Record a reward; end the run if scoring failed."""
         with self._changed:
             if self._has_ended or self._error is not None:
                 return
@@ -596,7 +586,7 @@ class Controller:
 
     # --- ended leases ---
 
-    def _end_leases(self, now: float) -> None:
+    def _expire_leases(self, now: float) -> None:
         ended, dead = self._leases.expire(now)
         for name in dead:
             lost = [each for each in ended if each.worker == name]
@@ -609,9 +599,9 @@ class Controller:
         for each in ended:
             if each.reason != "silent":
                 log.warning("%s lost group %d: %s", each.worker, each.key[0], each.reason)
-            self._lose(each.key, each.reason)
+            self._record_lost_lease(each.key, each.reason)
 
-    def _lose(self, key: LeaseKey, reason: str) -> None:
+    def _record_lost_lease(self, key: LeaseKey, reason: str) -> None:
         if key[0] < 0:
             self._evaluation.requeue(key, reason)
             return
@@ -633,7 +623,7 @@ class Controller:
             self._check_error()
             try:
                 if not self._has_ended:
-                    self._end_leases(self._now())
+                    self._expire_leases(self._now())
                 yield
             except Exception as error:
                 self._fail(error)
@@ -660,9 +650,9 @@ class Controller:
             raise self._error
 
     def _restore(self, step: int) -> None:
-        """Resume the groups of the journal: those being sampled are lost, completions without a reward are scored."""
+        """Resume the groups of the journal: requeue those being sampled, and score completions without a reward."""
         for group in self._groups.groups_in_state(GroupState.READY):
-            if has_no_known_reward(group):  # scoring may work again: sample another group
+            if has_no_known_reward(group):  # sample another group: the scorer may have recovered
                 self._reject(group, "unknown")
         self._record.append(self._groups.resumption_event(step))
         self._metrics.last_ignored_version = max(

@@ -1,7 +1,7 @@
 """The threads of a worker that call the controller, so the engine never waits for the network.
 
 One submits completions and requests groups, one fetches weights, and one sends heartbeats. They share `WorkerState`
-with the engine's thread. Calls to an unreachable controller are retried, with backoff, until a deadline.
+with the engine's thread, and retry calls to an unreachable controller, with backoff, until a deadline.
 """
 
 import logging
@@ -30,7 +30,11 @@ from train.weights.source import Weights, WeightSource
 
 log = logging.getLogger(__name__)
 
-_FIRST_SECONDS, _MAX_SECONDS = 0.25, 15.0
+_MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.25, 15.0
+_MAX_RESULTS_PER_MESSAGE = 32
+_POLL_SECONDS = 30.0  # of a long poll for new weights
+_RETRY_SECONDS = 0.5  # before the next attempt to fetch weights
+_MAX_FAILURES = 40  # consecutive failures to fetch weights
 
 Result = TypeVar("Result")
 
@@ -38,7 +42,7 @@ Result = TypeVar("Result")
 class RetryPolicy:
     """Retries with backoff, until a deadline after the first failure.
 
-    A call that the coordinator defers (CallDeferred) is repeated without a deadline.
+    A call that the coordinator defers (CallDeferred) has no deadline.
 
     pause       waits for the given seconds; returns False once the worker is shutting down
     n_failures  number of failed calls
@@ -54,7 +58,7 @@ class RetryPolicy:
 
         Raises ControllerUnreachable after the deadline.
         """
-        first_failure, seconds = None, _FIRST_SECONDS
+        first_failure, seconds = None, _MIN_BACKOFF_SECONDS
         while True:
             try:
                 return call()
@@ -70,31 +74,30 @@ class RetryPolicy:
                 log.info("%s; retrying", error)
             if not self._pause(seconds * random.uniform(0.5, 1.0)):  # jitter: workers must not all retry at once
                 return None
-            seconds = min(2 * seconds, _MAX_SECONDS)
+            seconds = min(2 * seconds, _MAX_BACKOFF_SECONDS)
 
 
 class WorkerState:
     """State shared by the threads of a worker. A thread holds `changed` while it reads or changes a field.
 
-    loaded          version of the weights in the engine; -1 for weights that the controller has not published
+    loaded_version  version of the weights in the engine; -1 before the first load
     manifest        of these weights
     open_leases     number of unacknowledged completions by lease
     arrived         leases that the engine has not started
     unsent          results without a receipt
-    lost            lost leases that the engine still works on
+    lost            lost leases whose completions the engine still samples
     fetched         weights that the engine has not loaded
-    free_slots      free engine slots to request leases for; 0 while no request is due
+    free_slots      engine slots to request leases for; 0 while no request is due
     request_at      time of the next request for leases
     tokens_sampled  total number of sampled tokens
     busy_seconds    total time of sampling
-    run_ended       whether the run has ended
     is_leaving      whether the worker is shutting down
     error           error that ended a thread
     """
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
-        self.loaded = -1
+        self.loaded_version = -1
         self.manifest: WeightManifest | None = None
         self.open_leases: dict[LeaseKey, int] = {}
         self.arrived: deque[Lease] = deque()
@@ -131,7 +134,7 @@ class WorkerState:
             self.changed.notify_all()
 
     def accept_leases(self, leases: Iterable[Lease], wait_seconds: float) -> None:
-        """Process the reply to a request for leases."""
+        """Add the leases of a reply, and delay the next request by `wait_seconds`."""
         with self.changed:
             for lease in leases:
                 self.arrived.append(lease)
@@ -152,7 +155,7 @@ class WorkerState:
             self.changed.notify_all()
 
     def acknowledge(self, result: SampleResult, receipt: ResultStatus) -> None:
-        """Process the receipt for a result."""
+        """Remove a submitted result; drop its lease if the controller refused it."""
         key = result.group, result.attempt
         with self.changed:
             if result in self.unsent:  # False if the lease was lost meanwhile
@@ -174,16 +177,8 @@ class WorkerState:
             self.changed.notify_all()
 
 
-log = logging.getLogger(__name__)
-
-_MAX_RESULTS_PER_MESSAGE = 32
-_POLL_SECONDS = 30.0  # of a long poll for new weights
-_RETRY_SECONDS = 0.5  # before the next attempt to fetch weights
-_MAX_FAILURES = 40  # consecutive failures to fetch weights
-
-
 class ControllerThreads:
-    """The three threads of a worker. cache_use: returns the used share of the engine's cache."""
+    """The three threads of a worker. cache_use: returns the used share of the engine's KV cache."""
 
     def __init__(
         self,
@@ -205,8 +200,8 @@ class ControllerThreads:
         self._retry = RetryPolicy(patience_seconds, state.sleep)
         self._confirmed_failures = 0  # failed calls when the run's weights were last confirmed
         self._threads = [
-            threading.Thread(target=self._guarded, args=(loop,), name=f"worker-{loop.__name__}", daemon=True)
-            for loop in (self._exchange, self._fetch, self._beat)
+            threading.Thread(target=self._run_guarded, args=(loop,), name=f"worker-{loop.__name__}", daemon=True)
+            for loop in (self._exchange_leases, self._fetch_weights, self._send_heartbeat)
         ]
 
     def start(self) -> None:
@@ -216,7 +211,7 @@ class ControllerThreads:
     def drain(self, seconds: float) -> None:
         """Submit finished completions and release the other leases, within about `seconds`.
 
-        The thread in the long poll for weights may outlive this call; it ends with the controller or the process.
+        The thread that long-polls for weights may outlive this call.
         """
         until = time.monotonic() + seconds
         self._threads[0].join(seconds / 2)
@@ -224,54 +219,54 @@ class ControllerThreads:
             return
         try:
             while self._state.unsent and time.monotonic() < until:
-                self._send()
+                self._send_results()
             self._controller.release(ReleaseRequest(self._name))
         except ControllerUnreachable as error:
             log.info("leases not released: %s", error)
 
-    def _guarded(self, loop: Callable[[], None]) -> None:
+    def _run_guarded(self, loop: Callable[[], None]) -> None:
         try:
             while not self._state.has_ended:
                 loop()
         except BaseException as error:  # the engine's thread raises it
             self._state.stop_threads(error=error)
 
-    def _exchange(self) -> None:
+    def _exchange_leases(self) -> None:
         """Submit results, then request leases if the engine has free slots."""
         state = self._state
         state.wait(lambda: bool(state.unsent or state.free_slots))
         if state.unsent:
-            self._retry.call_with_retries(self._send)
+            self._retry.call_with_retries(self._send_results)
         if state.free_slots and not state.has_ended:
-            self._retry.call_with_retries(self._request)
+            self._retry.call_with_retries(self._request_leases)
 
-    def _send(self) -> None:
+    def _send_results(self) -> None:
         with self._state.changed:
             results = tuple(islice(self._state.unsent, _MAX_RESULTS_PER_MESSAGE))
         receipts = self._controller.submit_results(SubmitRequest(self._name, results))
         for result, receipt in zip(results, receipts, strict=True):
             self._state.acknowledge(result, receipt)
 
-    def _request(self) -> None:
+    def _request_leases(self) -> None:
         state = self._state
         with state.changed:
             # Unsent results take up slots, too, to bound memory while the controller is unreachable.
-            slots, loaded = state.free_slots - len(state.unsent), state.loaded
+            slots, loaded_version = state.free_slots - len(state.unsent), state.loaded_version
         if slots <= 0:
             return
         if not self._has_current_weights():
             state.accept_leases((), _RETRY_SECONDS)  # the other thread fetches them
             return
-        work = self._controller.request_leases(LeaseRequest(self._name, loaded, slots))
-        if work.run_ended:
+        response = self._controller.request_leases(LeaseRequest(self._name, loaded_version, slots))
+        if response.run_ended:
             state.stop_threads(run_ended=True)
-        state.accept_leases(work.leases, work.wait_seconds)
+        state.accept_leases(response.leases, response.wait_seconds)
 
-    def _fetch(self) -> None:
+    def _fetch_weights(self) -> None:
         """Fetch the newest weights while the engine continues, and wait until it has loaded them."""
         state = self._state
         before = state.manifest
-        manifest = self._retry.call_with_retries(self._newest)
+        manifest = self._retry.call_with_retries(self._wait_for_newer_manifest)
         if manifest is None:  # no newer weights; after the run's end, the controller replies immediately
             state.sleep(_RETRY_SECONDS)
             return
@@ -288,23 +283,23 @@ class ControllerThreads:
                     raise
                 log.info("%s; requesting newer ones", error)
             state.sleep(_RETRY_SECONDS)
-            manifest = self._retry.call_with_retries(self._newest)
+            manifest = self._retry.call_with_retries(self._wait_for_newer_manifest)
         if manifest is not None and not state.has_ended:
             with state.changed:
                 state.fetched = manifest, weights
                 state.changed.notify_all()
             state.wait(lambda: state.manifest is not before)
 
-    def _newest(self) -> WeightManifest | None:
+    def _wait_for_newer_manifest(self) -> WeightManifest | None:
         """Return the newest manifest if the engine lacks its weights; None after a long poll without newer ones."""
         if self._has_current_weights():
-            return self._controller.wait_for_weights(self._state.loaded, _POLL_SECONDS)
+            return self._controller.wait_for_weights(self._state.loaded_version, _POLL_SECONDS)
         return self._controller.wait_for_weights(-1, _POLL_SECONDS)
 
     def _has_current_weights(self) -> bool:
-        """Return False if calls have failed since the engine last loaded or confirmed the newest weights.
+        """Return whether the loaded weights are still the run's; True without a request if no call has failed.
 
-        The run may have resumed at an earlier step: then the same version number has other weights.
+        After a failure, the run may have resumed at an earlier step, so the same version number has other weights.
         """
         failures = self._retry.n_failures
         if failures == self._confirmed_failures:
@@ -314,7 +309,7 @@ class ControllerThreads:
         self._confirmed_failures = failures
         return True
 
-    def _beat(self) -> None:
+    def _send_heartbeat(self) -> None:
         state = self._state
         start_time, tokens_before, busy_before = time.monotonic(), state.tokens_sampled, state.busy_seconds
         if not state.sleep(self._beat_seconds):
@@ -325,11 +320,13 @@ class ControllerThreads:
                 (state.tokens_sampled - tokens_before) / seconds,
                 min(1.0, (state.busy_seconds - busy_before) / seconds),
             )
-            beat = Heartbeat(self._name, state.loaded, tuple(state.open_leases), speed, self._cache_use(), busy_share)
+            beat = Heartbeat(
+                self._name, state.loaded_version, tuple(state.open_leases), speed, self._cache_use(), busy_share
+            )
         try:
-            orders = self._controller.heartbeat(beat)
+            response = self._controller.heartbeat(beat)
         except ControllerUnreachable:
             return  # the other threads retry
-        if orders.run_ended:
+        if response.run_ended:
             state.stop_threads(run_ended=True)
-        state.drop_leases(orders.leases_to_drop)
+        state.drop_leases(response.leases_to_drop)

@@ -1,7 +1,6 @@
-"""The rules for dispatch and batches: settings, load balancing, and the groups with their journal.
+"""Dispatch of groups to workers, selection of batches, and the groups with their journal.
 
-A worker gets groups within the staleness bound, balanced against the load of the other workers. Every event is
-journaled before it changes the groups. A resumed run first returns the batches recorded after its checkpoint.
+A worker gets groups within the staleness bound, balanced against the load of the other workers.
 """
 
 import heapq
@@ -25,7 +24,7 @@ from train.sampling.protocol import SamplingParams
 
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
-    """The rules for dispatch and batches.
+    """The settings for dispatch and batches.
 
     prompts_per_batch            groups in a batch
     completions_per_prompt       completions in a group
@@ -34,8 +33,7 @@ class ControllerSettings:
     max_staleness                maximum difference between the version that trains on a group and its start version
     max_running_groups           maximum number of groups sampled at once; 0: bounded only by max_staleness
     online_filter                whether groups without a learning signal are rejected and replaced
-    max_rounds                   a batch may be partial once more than (max_rounds - 1) * prompts_per_batch groups were
-                                 rejected
+    max_rounds                   maximum rounds of rejected groups for a batch; in the last, it may be partial
     count_truncated_rewards      whether rewards of truncated completions count
     process_supervision          whether advantages come from the rewards of steps, not of whole completions
     worker_timeout_seconds       silence after which a worker is dead
@@ -66,8 +64,8 @@ def next_batch(groups: Groups, settings: ControllerSettings, *, is_complete: boo
 
     is_complete: whether no further groups will arrive
 
-    Empty if nothing can be learned: max_rounds rounds of groups had no signal, or no reward is known. An empty batch is
-    not recorded, because it would end the run again at every resumption.
+    Empty if max_rounds rounds of groups had no signal, or no reward is known. Callers must not record an empty batch,
+    since it would end the run again at every resumption.
     """
     max_rejected = settings.max_rounds * settings.prompts_per_batch
     if (is_complete or groups.n_rejected >= max_rejected) and not groups.groups_in_state(GroupState.READY):
@@ -138,7 +136,9 @@ def count_groups_for_worker(loads: Mapping[str, WorkerLoad], name: str, max_grou
 
 
 class JournaledGroups:
-    """The groups together with their journal. Callers hold the controller's lock, except in `sync` and `replay_batch`.
+    """The groups and their journal, which records every event before it changes them.
+
+    Callers hold the controller's lock, except in `sync` and `replay_batch`.
 
     recorder                  the journal, open for writing, or NullJournal()
     step                      steps completed by the trainer: a checkpoint's, or 0
@@ -168,7 +168,7 @@ class JournaledGroups:
 
     def append(self, event: Event) -> OpenGroup | None:
         """Record an event, and return the group that it changed. Raises RolloutError."""
-        with _writing():
+        with _translate_write_errors():
             self._journal.append(event)
         return self.groups.apply(event)
 
@@ -180,7 +180,7 @@ class JournaledGroups:
                 (group.dispatched.group, group.dispatched.attempt, group.dispatched.start_version) for group in batch
             ),
         )
-        with _writing():
+        with _translate_write_errors():
             self._journal.append(taken)
         self.groups.take(taken)
         self._begin_segment()
@@ -190,7 +190,7 @@ class JournaledGroups:
         self.append(events.SegmentStarted(self.groups.batches_taken, self.groups.next_group, position))
 
     def replay_batch(self, version: int) -> list[Group]:
-        """Return the groups of a batch that was in the journal at the start. Batches are returned once, in order."""
+        """Return the groups of a batch that was in the journal at the start: each once, in order."""
         recorded, groups = next(self._recorded, (-1, []))
         if recorded != version:
             raise ValueError(f"the batch of version {version} was replayed before")
@@ -200,23 +200,22 @@ class JournaledGroups:
 
     def sync(self) -> None:
         """Fsync the journal. Raises RolloutError."""
-        with _writing():
+        with _translate_write_errors():
             self._journal.sync()
 
     def prune(self, segments_before: int) -> None:
-        """Remove old segments of the journal. Raises OSError."""
         self._journal.prune(segments_before)
 
     def close(self) -> None:
         self._journal.close()
 
     def _begin_segment(self) -> None:
-        with _writing():
+        with _translate_write_errors():
             self._journal.rotate(self.groups.segment_header())
 
 
 @contextmanager
-def _writing() -> Iterator[None]:
+def _translate_write_errors() -> Iterator[None]:
     """Translate OSError to RolloutError with a recovery hint."""
     try:
         yield

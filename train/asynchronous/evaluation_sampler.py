@@ -43,10 +43,10 @@ class _Sample:
 class EvaluationQueue:
     """The unfinished samples. Callers hold the controller's lock."""
 
-    def __init__(self, vocabulary: int) -> None:
+    def __init__(self, vocab_size: int) -> None:
         self.waiting: deque[int] = deque()
         self._samples: dict[int, _Sample] = {}
-        self._vocabulary = vocabulary
+        self._vocab_size = vocab_size
         self._next = -1
 
     def add(self, sample: _Sample) -> int:
@@ -90,11 +90,11 @@ class EvaluationQueue:
         if sample is None or sample.attempt != result.attempt or result.group in self.waiting:
             return "stale", ""
         params, oldest = sample.sampling_params, sample.start_version
-        expected = ResultConstraints(1, params.max_tokens, oldest, newest_version, self._vocabulary, params.logprobs)
+        expected = ResultConstraints(1, params.max_tokens, oldest, newest_version, self._vocab_size, params.logprobs)
         if reason := describe_fault(result, expected):
             return "broken", reason
         del self._samples[result.group]
-        sample.done.append((sample.index, _completion(sample, result, decode)))
+        sample.done.append((sample.index, _decode_result(sample, result, decode)))
         return "taken", ""
 
 
@@ -157,7 +157,7 @@ class ControllerSampler:
         return len(self._queue.waiting) < _MAX_WAITING
 
     def _add(self, index: int, seeded: SeededPrompt, params: SamplingParams, done: _Done) -> list[int]:
-        """Queue a sample for the workers, and return its number; a prompt that cannot be encoded is done at once."""
+        """Queue a sample, and return its number in a list; empty if its prompt cannot be encoded."""
         prompt, seed = seeded
         try:
             ids = tuple(self._encode(prompt))
@@ -169,7 +169,7 @@ class ControllerSampler:
             return [self._queue.add(_Sample(index, prompt, ids, seed, params, done))]
 
     def _wait(self, condition: Callable[[], bool]) -> None:
-        """Wait until the condition holds. Raises SamplerError after the timeout: there may be no workers."""
+        """Wait until the condition holds. Raises SamplerError after the timeout or `close`."""
         start_time = warned = time.monotonic()
         with self._changed:
             while not condition():
@@ -188,7 +188,7 @@ class ControllerSampler:
                 self._changed.wait(min(1.0, self._timeout_seconds))
 
 
-def _completion(
+def _decode_result(
     sample: _Sample, result: SampleResult, decode: Callable[[Sequence[int]], str]
 ) -> SampledCompletion | ValueError:
     if result.finish_reason == "refused":

@@ -1,7 +1,7 @@
-"""The events of groups in the journal. Folding them gives the state of all groups (group_states.py).
+"""The events of groups in the journal, from which group_states.py computes the state of all groups.
 
-A group is identified by its number and the attempt. Events that return groups to the queue have all that a new dispatch
-needs, since the segment with the first dispatch may be pruned.
+A group is identified by its number and the attempt. Events that return groups to the queue have all fields of the next
+dispatch, since the segment with the first dispatch may be pruned.
 """
 
 from msgspec import Struct, field
@@ -19,7 +19,7 @@ class PendingGroup(Struct, frozen=True, array_like=True):
 
 
 class SegmentStarted(Struct, frozen=True, array_like=True, tag="begun"):
-    """The first event of each segment: the state that the events of open groups do not give."""
+    """The first event of each segment: the counters and waiting groups before its events."""
 
     batches_taken: int = field(name="cuts")
     next_group: int
@@ -28,14 +28,14 @@ class SegmentStarted(Struct, frozen=True, array_like=True, tag="begun"):
 
 
 class RunResumed(Struct, frozen=True, array_like=True, tag="resumed"):
-    """The controller resumed at this step. waiting: groups that were being sampled, to be dispatched again."""
+    """The controller resumed at this step. pending_groups: groups that were being sampled."""
 
     step: int
     pending_groups: tuple[PendingGroup, ...] = field(name="waiting", default=())
 
 
 class WeightsPublished(Struct, frozen=True, array_like=True, tag="published"):
-    """New weights were published. digest: of the checksums of their tensors; empty if there are none."""
+    """New weights were published. digest: SHA-256 of the checksums of their tensors; empty without checksums."""
 
     version: int
     digest: str = ""
@@ -84,7 +84,7 @@ class ResultScored(Struct, frozen=True, array_like=True, tag="scored"):
 
 
 class GroupAccepted(Struct, frozen=True, array_like=True, tag="accepted"):
-    """All completions are scored, and the group is trainable. signal: see train.rollouts.groups.group_signal."""
+    """All completions are scored, and the group is trainable. signal: see `group_signal`."""
 
     group: int
     attempt: int

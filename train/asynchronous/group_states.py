@@ -1,12 +1,12 @@
-"""The states of groups, as a pure state machine: events in, the changed group out.
+"""The states of groups, as a pure state machine over the events of the journal.
 
     waiting -> leased -> finished -> scored -> ready -> used
        ^         |                      |
        +- lost --+                      +-> rejected
 
-A lost group waits for another dispatch: with the same position, so the same prompt and seeds, but as the next attempt
-and with a new start version. A group lost for the second time keeps only the completions it has; for the learner,
-missing ones equal unknown rewards. Used and rejected groups are dropped.
+A lost group waits for its next attempt, with the same prompt and seeds, and a new start version. A group lost for the
+second time keeps only the completions it has; for the learner, missing ones equal unknown rewards. Used and rejected
+groups are dropped.
 """
 
 import math
@@ -50,7 +50,7 @@ class OpenGroup:
         return [[value for _, value in self.scores[number].step_rewards] for number in sorted(self.results)]
 
     def rollouts(self) -> Group:
-        """Return the group as rollouts for the learner. All its completions must be scored."""
+        """Return the rollouts for the learner. All completions must be scored."""
         prompt_ids = tuple(unpack_tokens(self.dispatched.prompt))
         return tuple(
             self._rollout(prompt_ids, received.result, received.text, self.scores[number])
@@ -137,7 +137,7 @@ class Groups:
         )
 
     def open_events(self) -> Iterator[Event]:
-        """Yield events that restore the open groups, up to their scores."""
+        """Yield the events that restore the open groups, without their acceptance."""
         for group in self.open.values():
             yield group.dispatched
             yield from group.results.values()
@@ -173,7 +173,7 @@ class Groups:
         """
         match event:
             case events.SegmentStarted():
-                self._begin(event)
+                self._start_segment(event)
             case events.RunResumed():
                 self._resume(event)
             case events.BatchTaken():
@@ -186,9 +186,9 @@ class Groups:
                 self.waiting[event.group] = pending
                 return group
             case events.ResultReceived(result=result):
-                return self._change(self._current(result.group, result.attempt), event)
+                return self._apply_to_group(self._current(result.group, result.attempt), event)
             case events.ResultScored() | events.GroupAccepted() | events.GroupRejected() | events.LeaseLost():
-                return self._change(self._current(event.group, event.attempt), event)
+                return self._apply_to_group(self._current(event.group, event.attempt), event)
         return None
 
     def take(self, batch: events.BatchTaken) -> list[OpenGroup]:
@@ -202,7 +202,7 @@ class Groups:
         group = self.open.get(number)
         return group if group is not None and group.dispatched.attempt == attempt else None
 
-    def _begin(self, header: events.SegmentStarted) -> None:
+    def _start_segment(self, header: events.SegmentStarted) -> None:
         if header.batches_taken != self.batches_taken:  # batches were taken without this journal: open groups are lost
             self.open.clear()
             self.signal_counts.clear()
@@ -223,10 +223,10 @@ class Groups:
         self.waiting.pop(dispatched.group, None)
         self.next_group = max(self.next_group, dispatched.group + 1)
         self.next_position = max(self.next_position, dispatched.position + 1)
-        group = self.open[dispatched.group] = OpenGroup(dispatched)
-        return group
+        self.open[dispatched.group] = OpenGroup(dispatched)
+        return self.open[dispatched.group]
 
-    def _change(self, group: OpenGroup | None, event: Event) -> OpenGroup | None:
+    def _apply_to_group(self, group: OpenGroup | None, event: Event) -> OpenGroup | None:
         if group is None:
             return None
         match event:

@@ -81,7 +81,7 @@ class GroupsOfCheckpoint(NullJournal):
 
 def write_events(path: Path, recorded: Iterable[Event]) -> None:
     """Write events to a file of frames. Raises OSError."""
-    path.write_bytes(b"".join(map(_frame, recorded)))
+    path.write_bytes(b"".join(map(_encode_frame, recorded)))
 
 
 def read_event_file(path: Path) -> list[Event]:
@@ -92,7 +92,7 @@ def read_event_file(path: Path) -> list[Event]:
     return [event for event, _ in frames]
 
 
-def _frame(event: Event) -> bytes:
+def _encode_frame(event: Event) -> bytes:
     data = _encoder.encode(event)
     return len(data).to_bytes(4, "little") + blake3(data).digest(_DIGEST_BYTES) + data
 
@@ -109,7 +109,7 @@ class RunJournal(NullJournal):
 
     @classmethod
     def open(cls, folder: Path) -> "RunJournal":
-        """Repair and open the journal in a folder, which is created if missing.
+        """Create the folder if missing, then repair and open its journal.
 
         Raises CheckpointError if it is damaged before its end, and OSError.
         """
@@ -121,7 +121,7 @@ class RunJournal(NullJournal):
         return read_events(self._folder)
 
     def append(self, event: Event) -> None:
-        frame = _frame(event)
+        frame = _encode_frame(event)
         written = self._file.write(frame)
         if written != len(frame):  # a full disk; `repair` truncates the torn frame
             raise OSError(errno.ENOSPC, f"only {written} of {len(frame)} bytes could be written to {self._folder}")
@@ -213,7 +213,7 @@ def read_batches(folder: Path, after_step: int = 0) -> Iterator[tuple[int, list[
 
 
 def replay_batches(recorded: Iterable[Event], after_step: int) -> Iterator[tuple[int, list[Group]]]:
-    """Yield what `read_batches` yields, from the events of a journal."""
+    """Yield the batches of `read_batches` from the events of a journal."""
     groups = Groups()
     for event in recorded:
         if not isinstance(event, events.BatchTaken):
@@ -254,7 +254,7 @@ def _read_frames(path: Path) -> Iterator[tuple[Event, int]]:
 
 @dataclass(slots=True)
 class JournalAudit:
-    """The result of an audit for groups that were lost or trained on twice, and for too old tokens.
+    """The result of an audit for groups lost or trained on twice, and for tokens beyond the staleness bound.
 
     n_batches         batches trained on
     n_used            groups trained on
@@ -355,7 +355,7 @@ def audit_lines(run_folder: Path, *, staleness: int) -> Iterator[str]:
 
     staleness: the bound, in versions
 
-    Raises CheckpointError if the journal is damaged, or proves that a group was lost, trained on twice or too old.
+    Raises CheckpointError if the journal is damaged, or the audit has findings.
     """
     audit = audit_journal(read_events(run_folder / FOLDER), staleness=staleness)
     if audit.findings:

@@ -1,9 +1,9 @@
 """Leases of groups to workers, and the validation of their results.
 
-A lease lasts three times the 99th percentile of recent completion times, at least a minute. Each completion renews it,
-and so does each heartbeat that names it while the worker samples. So long completions keep their lease, while an engine
-that hangs in a live process loses it. A worker that sends nothing for 15 seconds is dead. A lease that heartbeats omit
-for as long, because the reply with it was lost, expires, too. Callers pass the current time, in seconds.
+A lease lasts three times the 99th percentile of recent completion times, at least `min_seconds`. Each completion renews
+it, and so does each heartbeat that names it while the worker samples. So long completions keep their lease, while a
+hung engine in a live process loses it. A worker that sends nothing for `silent_seconds` is dead. A lease that
+heartbeats omit for as long expires, too: the reply with it was lost.
 
 Workers hold the run's token, so they are trusted; but an invalid result must neither end the run nor be trained on.
 """
@@ -56,10 +56,10 @@ class WorkerInfo:
 @dataclass(slots=True)
 class _Lease:
     worker: str
-    began: float
+    granted_at: float
     last_named: float  # time of the last heartbeat that named it
     seconds: float
-    ends: float
+    expires_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class EndedLease:
 
 
 class LeaseTable:
-    """All leases and all live workers."""
+    """All leases and all live workers. Callers pass the current time, in seconds."""
 
     def __init__(self, now: float, *, silent_seconds: float, min_seconds: float) -> None:
         self.workers: dict[str, WorkerInfo] = {}
@@ -82,7 +82,7 @@ class LeaseTable:
         self._min_seconds = min_seconds
         self._seconds = min_seconds
         self._n_completions = 0
-        self._checked = now
+        self._checked_at = now
 
     def touch(self, name: str, now: float) -> WorkerInfo:
         """Record a call of the worker."""
@@ -98,8 +98,8 @@ class LeaseTable:
 
     def release(self, name: str, keys: Collection[LeaseKey] | None) -> list[EndedLease]:
         """End and return these leases of the worker; None: all of its leases, and remove the worker."""
-        given = list(self._leases) if keys is None else keys
-        ended = [EndedLease(key, name, RELEASED_REASON) for key in given if self.holder(key) == name]
+        candidates = list(self._leases) if keys is None else keys
+        ended = [EndedLease(key, name, RELEASED_REASON) for key in candidates if self.holder(key) == name]
         for each in ended:
             self.end(each.key)
         if keys is None:
@@ -109,15 +109,15 @@ class LeaseTable:
     def renew(self, key: LeaseKey, now: float) -> None:
         """Renew a lease after a completion arrived."""
         if lease := self._leases.get(key):
-            lease.ends = now + lease.seconds
-            self._completion_seconds.append(now - lease.began)
+            lease.expires_at = now + lease.seconds
+            self._completion_seconds.append(now - lease.granted_at)
             self._n_completions += 1
             if self._n_completions % _UPDATE_INTERVAL == 0:
                 slowest = sorted(self._completion_seconds)[int(0.99 * (len(self._completion_seconds) - 1))]
                 self._seconds = max(self._min_seconds, _DURATION_FACTOR * slowest)
 
     def heartbeat(self, name: str, running: Collection[LeaseKey], now: float, *, is_sampling: bool) -> list[LeaseKey]:
-        """Record a heartbeat, and return the leases it names that the worker no longer holds."""
+        """Record a heartbeat, and return those of the `running` leases that the worker no longer holds."""
         self.touch(name, now).last_heartbeat = now
         foreign = []
         for key in running:
@@ -127,7 +127,7 @@ class LeaseTable:
                 continue
             lease.last_named = now
             if is_sampling:
-                lease.ends = now + lease.seconds
+                lease.expires_at = now + lease.seconds
         return foreign
 
     def end(self, key: LeaseKey) -> None:
@@ -141,11 +141,13 @@ class LeaseTable:
 
     def expire(self, now: float) -> tuple[list[EndedLease], list[str]]:
         """End overdue leases; return them, and the names of dead workers."""
-        if now - self._checked < _EXPIRY_INTERVAL_SECONDS:
+        if now - self._checked_at < _EXPIRY_INTERVAL_SECONDS:
             return [], []
         self._exclude_stall(now)
         dead = [name for name, worker in self.workers.items() if now - worker.last_seen >= self._silent_seconds]
-        ended = [EndedLease(key, lease.worker, self._reason(lease, now, dead)) for key, lease in self._leases.items()]
+        ended = [
+            EndedLease(key, lease.worker, self._expiry_reason(lease, now, dead)) for key, lease in self._leases.items()
+        ]
         ended = [each for each in ended if each.reason]
         for each in ended:
             self.end(each.key)
@@ -153,22 +155,22 @@ class LeaseTable:
             del self.workers[name]
         return ended, dead
 
-    def _reason(self, lease: _Lease, now: float, dead: Collection[str]) -> str:
+    def _expiry_reason(self, lease: _Lease, now: float, dead: Collection[str]) -> str:
         worker = self.workers.get(lease.worker)
         if worker is None or lease.worker in dead:
             return "silent"
-        if now >= lease.ends:
+        if now >= lease.expires_at:
             return "late"
         return "unknown to the worker" if worker.last_heartbeat - lease.last_named >= self._silent_seconds else ""
 
     def _exclude_stall(self, now: float) -> None:
-        stall = now - self._checked
-        self._checked = now
+        stall = now - self._checked_at
+        self._checked_at = now
         if stall > _STALL_SECONDS:
             for worker in self.workers.values():
                 worker.last_seen = min(now, worker.last_seen + stall)
             for lease in self._leases.values():
-                lease.ends += stall
+                lease.expires_at += stall
                 lease.last_named = min(now, lease.last_named + stall)  # the latest one may predate the lease
 
 
@@ -190,34 +192,34 @@ class ResultConstraints:
 
 
 class ResultFault(NamedTuple):
-    """The reason why a result is invalid, as in lease verdicts, with a detail."""
+    """A fault of an invalid result: the reason for a lease verdict, and a detail for the log."""
 
     reason: Reason
     detail: str
 
 
 def describe_fault(result: SampleResult, expected: ResultConstraints) -> str | None:
-    """Return why a result is invalid; None if it is valid."""
+    """Return the fault of a result as text; None if it is valid."""
     try:
         found = find_fault(result, expected)
     except (TypeError, ValueError, AttributeError) as error:  # a worker in this process can send anything
-        return f"it cannot be read ({error})"
+        return f"its fields are malformed ({error})"
     return None if found is None else found.detail
 
 
 def find_fault(result: SampleResult, expected: ResultConstraints) -> ResultFault | None:
-    """Return why a result with correctly typed fields is invalid; None if it is valid."""
+    """Return the first fault of a result with correctly typed fields; None if it is valid."""
     if not 0 <= result.number < expected.completions:
         return ResultFault("file", f"number {result.number} of a group of {expected.completions}")
     if result.finish_reason not in _FINISH_REASONS:
-        return ResultFault("file", f"it finished by {result.finish_reason!r}")
+        return ResultFault("file", f"unknown finish reason {result.finish_reason!r}")
     if result.finish_reason == "refused":
         return None
     if len(result.tokens) % 4 or len(result.logprobs) % 4:
         return ResultFault("file", "its tokens or log-probabilities are not 4 bytes each")
     tokens, logprobs = unpack_tokens(result.tokens), unpack_logprobs(result.logprobs)
     if len(tokens) > expected.max_tokens:
-        return ResultFault("length", f"{len(tokens)} tokens, and the limit is {expected.max_tokens}")
+        return ResultFault("length", f"{len(tokens)} tokens; the limit is {expected.max_tokens}")
     if tokens and max(tokens) >= expected.vocab_size:
         return ResultFault("tokens", f"token {max(tokens)} of a vocabulary of {expected.vocab_size}")
     if len(logprobs) != (len(tokens) if expected.requires_logprobs else 0):
@@ -226,11 +228,11 @@ def find_fault(result: SampleResult, expected: ResultConstraints) -> ResultFault
         return ResultFault("logprobs", "a log-probability is not a finite number")
     if logprobs and max(logprobs) > _LOGPROB_TOLERANCE:
         return ResultFault("logprobs", f"a log-probability of {max(logprobs):g}")
-    detail = _span_error(result, len(tokens), expected)
+    detail = _find_span_fault(result, len(tokens), expected)
     return None if detail is None else ResultFault("version", detail)
 
 
-def _span_error(result: SampleResult, n_tokens: int, expected: ResultConstraints) -> str | None:
+def _find_span_fault(result: SampleResult, n_tokens: int, expected: ResultConstraints) -> str | None:
     covered, version = 0, expected.start_version
     for of_span, start, end in result.spans:
         if start != covered or end <= start:

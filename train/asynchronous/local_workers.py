@@ -1,4 +1,4 @@
-"""Worker processes on the trainer's machine, one for each engine. Dead ones are restarted."""
+"""Supervision of the worker processes on the trainer's machine, one for each engine."""
 
 import logging
 import os
@@ -22,7 +22,7 @@ _SHUTDOWN_SECONDS = 15.0
 
 
 class LocalWorkers:
-    """Supervisor of a worker for every `tensor_parallel` GPUs.
+    """A worker process for every `tensor_parallel` GPUs, restarted when it dies.
 
     url      of the controller
     token    the run's token
@@ -30,7 +30,7 @@ class LocalWorkers:
     on_exit  called with the name of a dead worker, to end its leases
     fail     called with the error after too many restarts
 
-    Raises SamplerError if fewer GPUs are visible.
+    Raises SamplerError if a GPU in the settings is not visible.
     """
 
     def __init__(

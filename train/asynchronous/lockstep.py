@@ -1,9 +1,9 @@
 """The pipelines with one sampler, whose weights change between batches: sync, minibatch and one-off.
 
-A batch is sampled in rounds. A round samples all groups that the batch probably needs, estimated from the previous
-batch's share of groups with a learning signal. The next round begins when all of them have rewards, and replaces the
-groups without a signal (DAPO's dynamic sampling). Each round lasts as long as its longest completion, so few rounds are
-better. A repeated run samples the same groups together, and gets bit-identical completions.
+A batch is sampled in rounds. A round samples the expected number of groups that the batch still needs, given the
+previous share of groups with a learning signal. Once all of them have rewards, the next round replaces the groups
+without a signal (DAPO's dynamic sampling). A repeated run samples the same groups together, and gets bit-identical
+completions.
 
 Sampling runs in another thread, so the trainer can time out after rollout.max_seconds.
 """
@@ -67,7 +67,7 @@ class LockstepPipeline(Pipeline):
 
     def publish(self, step: int, groups: Sequence[Group] = ()) -> dict[str, float]:
         engine = self._config.engine
-        # includes the restart of a dead engine
+        # `seconds` includes the restart of a dead engine.
         limits = {"max_error": self._config.max_parity_error, "seconds": engine.load_seconds + engine.sync_seconds}
         metrics = publish(self._learner, self.sampler, step, make_probe(self._learner, groups), **limits)
         if not groups:
@@ -116,7 +116,6 @@ class LockstepPipeline(Pipeline):
         return {"epoch": self._position / len(self._prompts)}
 
     def _wait(self, n: float) -> list[Group]:
-        """Return the first groups of the batch, as soon as n are certain or it is complete."""
         start_time = time.monotonic()
         try:
             return self._controller.wait_for_groups(n, self._deadline - start_time)

@@ -121,9 +121,8 @@ class Lease(Struct, frozen=True):
 class LeaseRequest(Struct, frozen=True):
     """A worker's request for groups.
 
-    loaded_version  version of its weights
-    slots           free slots for completions
-    can_evaluate    whether it may also get samples of evaluations
+    slots         free slots for completions
+    can_evaluate  whether it may also get samples of evaluations
     """
 
     worker: WorkerName
@@ -175,11 +174,10 @@ ResultStatus = Literal["taken", "again", "stale", "broken"]
 class Heartbeat(Struct, frozen=True):
     """A worker's heartbeat.
 
-    loaded_version     version of its weights
     running_leases     (group, attempt) of the leases with unsubmitted completions
     tokens_per_second  tokens sampled per second since the last heartbeat
-    cache_use          used share of the engine's cache
-    busy_share         share of that time in which the engine sampled
+    cache_use          used share of the engine's KV cache
+    busy_share         share of the time since then in which the engine sampled
     """
 
     worker: WorkerName
@@ -191,10 +189,7 @@ class Heartbeat(Struct, frozen=True):
 
 
 class HeartbeatResponse(Struct, frozen=True, omit_defaults=True):
-    """The reply: (group, attempt) of the leases to drop, and whether the run has ended.
-
-    verdicts: lease verdicts since the last heartbeat
-    """
+    """The reply: leases to drop, whether the run has ended, and lease verdicts since the last heartbeat."""
 
     leases_to_drop: tuple[LeaseKey, ...] = field(name="drop", default=())
     run_ended: bool = field(name="over", default=False)
@@ -202,10 +197,7 @@ class HeartbeatResponse(Struct, frozen=True, omit_defaults=True):
 
 
 class ReleaseRequest(Struct, frozen=True):
-    """A worker releases leases.
-
-    leases: (group, attempt) of each; None: all, because the worker exits
-    """
+    """A worker's release of leases. leases: None for all, because the worker exits."""
 
     worker: WorkerName
     leases: tuple[LeaseKey, ...] | None = field(name="only", default=None)

@@ -1,9 +1,9 @@
-"""The interface of the four pipelines, and the construction of their controller.
+"""The interface of the four pipelines, and their controller.
 
 sync        sample a batch, train on it, publish the weights
 minibatch   train on the first groups of a batch while the others are sampled
 one-off     train on a batch while the next is sampled with the weights of the previous step (DeepCoder's one-off
-            pipelining): rewards and training overlap with sampling, and every token is one step old
+            pipelining), so every token has a staleness of 1
 async       workers never stop sampling, and load new weights in the middle of completions
 
 All have a controller (controller.py) that dispatches groups within a staleness bound. In the first three, one sampler
@@ -26,11 +26,11 @@ from train.rollouts.prompt_dataset import PromptDataset
 from train.sampling.protocol import Sampler
 from train.sampling.text import tokenize_prompt
 
-_PROBES = 4  # prompts that a new engine samples for the comparison with the learner
+_PROBES = 4  # prompts for `compare_samples`
 
 
 class TimelineWriter(Protocol):
-    """A record of the busy intervals of each part of a run (train/run/metrics_log.py)."""
+    """A log of the busy intervals of a run's components (train/run/metrics_log.py)."""
 
     @property
     def clock(self) -> Callable[[], float]: ...
@@ -71,19 +71,14 @@ class Pipeline:
         return iter(())
 
     def wait_until_idle(self) -> None:
-        """Block until the sampler is idle. Called in a separate thread.
-
-        Only pipelines that pause sampling become idle.
-        """
+        """Block until the sampler is idle, in pipelines that pause sampling. Called in a separate thread."""
 
     def wait_for_sampling(self) -> None:
         """Wait until the sampler's weights may change."""
 
     def resume_point(self) -> tuple[int, float, Sequence[Event]]:
-        """Return the pipeline's part of a checkpoint.
-
-        It consists of the position of the next prompt, the share of groups with a signal, and the events of groups
-        sampled ahead; no events if the pipeline has a journal.
+        """Return the position of the next prompt, the share of groups with a signal, and the events of groups sampled
+        ahead, for a checkpoint; no events if the pipeline has a journal.
         """
         return 0, 1.0, ()
 

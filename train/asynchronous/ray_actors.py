@@ -1,7 +1,4 @@
-"""Workers as actors of an existing Ray cluster, each with its own GPUs.
-
-Ray only places and restarts them. They are ordinary workers, and call the controller over HTTP.
-"""
+"""Workers as actors of an existing Ray cluster, which places and restarts them. They call the controller over HTTP."""
 
 import logging
 import socket
@@ -24,7 +21,7 @@ LogLine = Callable[[str], None]
 
 
 class _Actor:
-    """Runs one worker in a process of the cluster."""
+    """One worker in a process of the cluster."""
 
     def __init__(self, options: RolloutOptions) -> None:
         self._rollout = RolloutProcess(options, note=print)  # Ray forwards the output of its actors
@@ -40,7 +37,7 @@ def run_workers_on_ray(address: str, options: RolloutOptions, *, workers: int, g
     """Run workers on a Ray cluster until the run ends.
 
     address  HOST:PORT of the cluster's head, or auto
-    options  of each worker; nodes must reach its URL, and names get a number appended
+    options  of each worker; the cluster must reach its URL, and names get a number appended
     gpus     GPUs of each worker; 0 runs on CPUs
 
     Raises ConfigError if there is no such cluster or it cannot hold the workers, and RunError if a worker fails.
@@ -56,7 +53,7 @@ def run_workers_on_ray(address: str, options: RolloutOptions, *, workers: int, g
     try:
         ray.init(address, log_to_driver=True, logging_level=logging.ERROR)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise ConfigError(f"--ray {address}: there is no Ray cluster: {_words(error)}") from error
+        raise ConfigError(f"--ray {address}: there is no Ray cluster: {_last_line(error)}") from error
     # One bundle for each worker: all GPUs of an engine are on one machine.
     bundle = {"CPU": 1.0, **({"GPU": float(gpus)} if gpus else {})}
     group = placement_group([bundle] * workers, strategy="PACK")
@@ -80,7 +77,7 @@ def run_workers_on_ray(address: str, options: RolloutOptions, *, workers: int, g
         try:
             ray.get(runs)
         except RayError as error:
-            raise RunError(f"a worker on the Ray cluster failed: {_words(error)}") from error
+            raise RunError(f"a worker on the Ray cluster failed: {_last_line(error)}") from error
         finally:
             for each in actors:
                 each.leave.remote()
@@ -102,6 +99,6 @@ def _check_address(address: str) -> None:
             ) from error
 
 
-def _words(error: Exception) -> str:
+def _last_line(error: Exception) -> str:
     cause = getattr(error, "cause", None) or error
     return str(cause).strip().splitlines()[-1] if str(cause).strip() else type(cause).__name__

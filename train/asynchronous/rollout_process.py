@@ -1,4 +1,4 @@
-"""The process of `curate rollout`: an engine with a run's options, and a worker that samples for the run."""
+"""The process of `curate rollout`: one engine and its worker."""
 
 import logging
 import os
@@ -39,7 +39,7 @@ class RolloutOptions:
     name                   unique in the run; empty to derive it from the host name
     retry_timeout_seconds  deadline for retries of an unreachable controller
     token                  the run's token, or None
-    weight_source_factory  returns the source of weights for a run; None for LocalFirstSource
+    weight_source_factory  creates the source of weights for a run; None for LocalFirstSource
     """
 
     url: str
@@ -60,7 +60,7 @@ class RolloutProcess:
         self._name = options.name or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:4]}"
         self._note = note
         self._worker: RolloutWorker | None = None
-        self._leaves = False
+        self._is_leaving = False
 
     def run(self) -> None:
         """Sample until the run ends or `leave` is called.
@@ -79,7 +79,7 @@ class RolloutProcess:
             clear_trainer_environment()
             with (
                 closing(start_engine(spec, model, self._options.engine)) as engine,
-                closing(self._source(spec)) as source,
+                closing(self._create_source(spec)) as source,
             ):
                 self._worker = RolloutWorker(
                     self._controller,
@@ -88,29 +88,29 @@ class RolloutProcess:
                     name=self._name,
                     patience_seconds=self._options.retry_timeout_seconds,
                     whole_leases=spec.whole_leases,
-                    loaded=self._loaded,
+                    on_loaded=self._log_load,
                 )
-                if not self._leaves:
+                if not self._is_leaving:
                     self._worker.run()
-        self._note(f"worker {self._name}: " + ("has left" if self._leaves else "the run is over"))
+        self._note(f"worker {self._name}: " + ("has left" if self._is_leaving else "the run is over"))
 
     def leave(self) -> None:
         """Shut down gracefully, from any thread or signal handler."""
-        self._leaves = True
+        self._is_leaving = True
         if self._worker is not None:
             self._worker.leave()
 
-    def _source(self, spec: EngineSpec) -> WeightSource:
+    def _create_source(self, spec: EngineSpec) -> WeightSource:
         if self._options.weight_source_factory is not None:
             return self._options.weight_source_factory(spec)
         return LocalFirstSource(self._options.url, self._controller.headers)
 
-    def _loaded(self, manifest: WeightManifest, metrics: Mapping[str, float]) -> None:
+    def _log_load(self, manifest: WeightManifest, metrics: Mapping[str, float]) -> None:
         self._note(f"worker {self._name}: weights {manifest.version} in {metrics['weight_load_s']:.1f} s")
 
     def _pause(self, seconds: float) -> bool:
         time.sleep(seconds)
-        return not self._leaves
+        return not self._is_leaving
 
 
 class LocalFirstSource:

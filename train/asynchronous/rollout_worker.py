@@ -1,8 +1,7 @@
 """A worker: one engine that samples for a controller, in the controller's process or on another machine.
 
-The thread that calls `run` steps the engine. Between two steps it loads new weights, and starts the groups that have
-arrived. It never waits for the network: other threads submit completions, request groups, fetch weights and send
-heartbeats (controller_threads.py).
+The thread that calls `run` steps the engine. Between steps it loads new weights and starts arrived groups. It never
+waits for the network: the threads of controller_threads.py make all calls.
 
     request groups while slots are free -> sample a token of each completion -> submit finished completions
 
@@ -75,7 +74,7 @@ class RolloutWorker:
     name              unique in the run
     patience_seconds  deadline for retries of an unreachable controller
     whole_leases      sample each lease under one version of the weights, as verifiers require
-    loaded            called after each load of weights with the manifest and the metrics of its verification
+    on_loaded         called after each load of weights with the manifest and the metrics of its verification
     """
 
     def __init__(
@@ -88,11 +87,11 @@ class RolloutWorker:
         patience_seconds: float = 600.0,
         beat_seconds: float = HEARTBEAT_SECONDS,
         whole_leases: bool = False,
-        loaded: Callable[[WeightManifest, dict[str, float]], None] = lambda manifest, metrics: None,
+        on_loaded: Callable[[WeightManifest, dict[str, float]], None] = lambda manifest, metrics: None,
     ) -> None:
         self._engine = engine
         self._whole_leases = whole_leases
-        self._note_loaded = loaded
+        self._on_loaded = on_loaded
         self._state = WorkerState()
         self._threads = ControllerThreads(
             name,
@@ -139,23 +138,23 @@ class RolloutWorker:
             if self._state.fetched is None or not self._can_load():
                 return
             (manifest, weights), self._state.fetched = self._state.fetched, None
-            if manifest.version <= self._state.loaded:  # the run resumed at an earlier step
+            if manifest.version <= self._state.loaded_version:  # the run resumed at an earlier step
                 self._state.drop_leases(list(self._state.open_leases))
         self._abort_lost()
         metrics = self._load_and_prove(manifest, weights)
         with self._state.changed:
-            self._state.loaded, self._state.manifest = manifest.version, manifest
+            self._state.loaded_version, self._state.manifest = manifest.version, manifest
             self._state.request_at = 0.0
             self._state.changed.notify_all()
-        self._note_loaded(manifest, metrics)
+        self._on_loaded(manifest, metrics)
 
     def _can_load(self) -> bool:
-        """Return whether new weights are fetched, and no lease must finish first."""
+        """Return whether weights are fetched, and no lease must finish first."""
         state = self._state
         if state.fetched is None:
             return False
         has_work = bool(self._running or state.arrived or state.free_slots)  # free_slots: leases are requested
-        return not (self._whole_leases and has_work and state.fetched[0].version > state.loaded)
+        return not (self._whole_leases and has_work and state.fetched[0].version > state.loaded_version)
 
     def _load_and_prove(self, manifest: WeightManifest, weights: Weights) -> dict[str, float]:
         start_time = time.monotonic()
@@ -165,10 +164,9 @@ class RolloutWorker:
         return {**metrics, "weight_load_s": time.monotonic() - start_time}
 
     def _abort_lost(self) -> None:
-        """Abort the completions of lost leases."""
         with self._state.changed:
             lost, self._state.lost = self._state.lost, set()
-        aborted = [key for key, (lease, _) in self._running.items() if _key(lease) in lost]
+        aborted = [key for key, (lease, _) in self._running.items() if _lease_key(lease) in lost]
         for key in aborted:
             del self._running[key]
         if aborted:
@@ -177,7 +175,7 @@ class RolloutWorker:
     def _fill_slots(self) -> None:
         """Start arrived groups, and request more while slots are free and the controller has groups.
 
-        No token is sampled meanwhile, so only the controller, not timing, determines which completions share a step.
+        Samples no tokens meanwhile, so the completions that share a step do not depend on timing.
         """
         self._start_arrived()
         while len(self._running) < self._engine.max_concurrency and self._request_leases():
@@ -187,7 +185,7 @@ class RolloutWorker:
         """Request groups; return whether some arrived."""
         state = self._state
         with state.changed:
-            if state.loaded < 0 or state.has_ended or time.monotonic() < state.request_at:
+            if state.loaded_version < 0 or state.has_ended or time.monotonic() < state.request_at:
                 return False
             if self._whole_leases and state.fetched is not None:
                 return bool(state.arrived)
@@ -226,7 +224,7 @@ class RolloutWorker:
 
     def _wait_for_work(self) -> None:
         state = self._state
-        if state.loaded < 0:
+        if state.loaded_version < 0:
             state.wait(lambda: state.fetched is not None)
         elif state.free_slots:
             state.wait(lambda: self._can_load() or not state.free_slots)
@@ -234,5 +232,5 @@ class RolloutWorker:
             state.wait(self._can_load, max(0.0, state.request_at - time.monotonic()))
 
 
-def _key(lease: Lease) -> LeaseKey:
+def _lease_key(lease: Lease) -> LeaseKey:
     return lease.group, lease.attempt

@@ -6,8 +6,8 @@
     GET  /run                          the engine spec for workers
     GET  /health                       needs no token
 
-All others need the token, if there is one. A body may have up to 64 MiB, and must arrive within two minutes. Errors are
-JSON with a message.
+All other paths require the token, if there is one. A body is limited to 64 MiB and two minutes. Errors are JSON with a
+message.
 """
 
 import asyncio
@@ -74,16 +74,16 @@ Message = TypeVar("Message")
 
 
 class ControllerServer:
-    """An HTTP server for a controller, running until `close`.
+    """An HTTP server for a controller, which runs until `close`.
 
     controller  in this process
     listen_to   HOST:PORT; port 0 takes a free one
     token       that workers must send; None only if no other machine can reach the address
     run         name of the run, unchanged by resumption
     spec        engine spec for workers
-    fail        called with the error if the server fails, since workers can no longer call
+    fail        called with the error if the server fails
 
-    Raises ConfigError if the address cannot be used, or is not a loopback address and there is no token.
+    Raises ConfigError if the address cannot be used, or other machines can reach it without a token.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class ControllerServer:
         fail: Callable[[RunError], None] = lambda error: None,
     ) -> None:  # fmt: skip
         self._fail = fail
-        host, port = _address(listen_to)
+        host, port = _parse_address(listen_to)
         try:
             if token is None and not is_loopback(host):
                 raise ConfigError(
@@ -124,9 +124,9 @@ class ControllerServer:
             time.sleep(0.01)
 
     def close(self, *, run_ended: bool = True) -> None:
-        """Stop the server. If the run has ended, first wait until live workers are notified.
+        """Stop the server; if the run has ended, first wait until live workers are notified.
 
-        Close the controller before.
+        The controller must be closed already.
         """
         until = time.monotonic() + _SHUTDOWN_SECONDS
         while run_ended and not self._app.all_workers_notified(_SHUTDOWN_SECONDS) and time.monotonic() < until:
@@ -153,7 +153,12 @@ class ControllerServer:
             self._listener.close()
 
 
-def _address(text: str) -> tuple[str, int]:
+def replace_wildcard(url: str, host: str = "") -> str:
+    """Replace a wildcard address in the URL of a listener by `host`; by the loopback address if empty."""
+    return url.replace("//0.0.0.0:", f"//{host or '127.0.0.1'}:").replace("//[::]:", f"//{host or '[::1]'}:")
+
+
+def _parse_address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise ConfigError(f"workers.listen must be HOST:PORT, not {text!r}")
@@ -200,15 +205,15 @@ class ControllerApp:
         self._app = Starlette(
             routes=[
                 Route("/health", self._health),
-                Route("/run", self._about),
+                Route("/run", self._engine_spec),
                 Route("/weights", self._weights),
-                Route("/weights/{version}/{name}", self._file),
-                Route("/work", self._work, methods=["POST"]),
-                Route("/answers", self._answers, methods=["POST"]),
-                Route("/beat", self._beat, methods=["POST"]),
-                Route("/leave", self._leave, methods=["POST"]),
+                Route("/weights/{version}/{name}", self._weight_file),
+                Route("/work", self._request_leases, methods=["POST"]),
+                Route("/answers", self._submit_results, methods=["POST"]),
+                Route("/beat", self._heartbeat, methods=["POST"]),
+                Route("/leave", self._release, methods=["POST"]),
             ],
-            exception_handlers={ServiceError: _refused, 404: _unknown, 405: _unknown},
+            exception_handlers={ServiceError: _refusal_response, 404: _not_found, 405: _not_found},
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -218,7 +223,7 @@ class ControllerApp:
             if scope["path"] != "/health":
                 self._check(request)
         except (MisdirectedRequest, CrossOriginRequest, Unauthorized, WrongRun) as refusal:
-            await (await _refused(request, refusal))(scope, receive, send)
+            await (await _refusal_response(request, refusal))(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
@@ -237,39 +242,39 @@ class ControllerApp:
         ):
             raise Unauthorized("the token is missing or wrong: set CURATE_TOKEN to that of the run")
         if (run := request.headers.get(RUN_HEADER)) and run != self._run:
-            raise WrongRun(f"another run is here now ({self._run}, not {run}): start the worker again")
+            raise WrongRun(f"this address now serves run {self._run}, not {run}; restart the worker")
 
     async def _health(self, request: Request) -> Response:
         return JSONResponse({"service": "curate", "status": "controller"})
 
-    async def _about(self, request: Request) -> Response:
-        return _packed(self._spec)
+    async def _engine_spec(self, request: Request) -> Response:
+        return _msgpack_response(self._spec)
 
-    async def _work(self, request: Request) -> Response:
-        message = await _message(request, LeaseRequest)
-        work = await self._call(lambda: self._controller.request_leases(message))
-        self._note(message.worker, work.run_ended)
-        return _packed(work)
+    async def _request_leases(self, request: Request) -> Response:
+        message = await _read_message(request, LeaseRequest)
+        response = await self._call(lambda: self._controller.request_leases(message))
+        self._record_call(message.worker, response.run_ended)
+        return _msgpack_response(response)
 
-    async def _answers(self, request: Request) -> Response:
-        message = await _message(request, SubmitRequest)
-        return _packed(await self._call(lambda: self._controller.submit_results(message)))
+    async def _submit_results(self, request: Request) -> Response:
+        message = await _read_message(request, SubmitRequest)
+        return _msgpack_response(await self._call(lambda: self._controller.submit_results(message)))
 
-    async def _beat(self, request: Request) -> Response:
-        message = await _message(request, Heartbeat)
-        orders = await self._call(lambda: self._controller.heartbeat(message))
-        self._note(message.worker, orders.run_ended)
-        return _packed(orders)
+    async def _heartbeat(self, request: Request) -> Response:
+        message = await _read_message(request, Heartbeat)
+        response = await self._call(lambda: self._controller.heartbeat(message))
+        self._record_call(message.worker, response.run_ended)
+        return _msgpack_response(response)
 
-    async def _leave(self, request: Request) -> Response:
-        message = await _message(request, ReleaseRequest)
+    async def _release(self, request: Request) -> Response:
+        message = await _read_message(request, ReleaseRequest)
         await self._call(lambda: self._controller.release(message))
         if message.leases is None:
             self._last_calls.pop(message.worker, None)
         return Response(status_code=204)
 
     async def _weights(self, request: Request) -> Response:
-        after, wait_seconds = _number(request, "after", -1), _number(request, "wait", 0.0)
+        after, wait_seconds = _read_number(request, "after", -1), _read_number(request, "wait", 0.0)
         if not isfinite(wait_seconds):
             raise MalformedRequest("wait must be a number of seconds")
         until = time.monotonic() + min(wait_seconds, _MAX_WAIT_SECONDS)
@@ -279,24 +284,24 @@ class ControllerApp:
                 return Response(status_code=204)
             await asyncio.sleep(_POLL_SECONDS)
             manifest = await self._look_up_newest()
-        self._remember(manifest)
-        return _packed(manifest)
+        self._retain_manifest(manifest)
+        return _msgpack_response(manifest)
 
     async def _look_up_newest(self) -> WeightManifest | None:
-        """Return the newest manifest, looked up once for all waiting workers, possibly hundreds.
+        """Return the newest manifest, looked up once per _POLL_SECONDS for all waiting workers.
 
-        None if another task is looking it up. The look-up started after the caller's wait began.
+        None while another task looks it up.
         """
         if time.monotonic() - self._lookup_time >= _POLL_SECONDS:
             self._lookup_time, self._newest = time.monotonic(), None
             self._newest = await self._call(lambda: self._controller.wait_for_weights(-1, 0.0))
         return self._newest
 
-    async def _file(self, request: Request) -> Response:
+    async def _weight_file(self, request: Request) -> Response:
         version, name = request.path_params["version"], request.path_params["name"]
         newest: WeightManifest | None = await self._call(lambda: self._controller.wait_for_weights(-1, 0.0))
         if newest is not None:
-            self._remember(newest)
+            self._retain_manifest(newest)
         manifest = next((sent for each, sent in self._sent_manifests.items() if str(each) == version), None)
         if manifest is None or name not in {file.name for file in manifest.files}:
             raise WeightsNotFound(
@@ -308,12 +313,12 @@ class ControllerApp:
             raise WeightsNotFound(f"the file {name} of weights {version} was removed")
         return FileResponse(path, media_type="application/octet-stream")
 
-    def _remember(self, newest: WeightManifest) -> None:
-        """Retain this manifest and the previous one, as publishers do: a download may take longer than a step."""
+    def _retain_manifest(self, newest: WeightManifest) -> None:
+        """Retain this manifest and the previous version's: a download may take longer than a step."""
         self._sent_manifests = {each: sent for each, sent in self._sent_manifests.items() if each == newest.version - 1}
         self._sent_manifests[newest.version] = newest
 
-    def _note(self, worker: str, run_ended: bool) -> None:
+    def _record_call(self, worker: str, run_ended: bool) -> None:
         self._has_ended = self._has_ended or run_ended
         if run_ended:
             self._last_calls.pop(worker, None)
@@ -328,10 +333,10 @@ class ControllerApp:
             raise RunStopped(str(error), retry_after=5) from error
 
 
-async def _message(request: Request, kind: type[Message]) -> Message:
+async def _read_message(request: Request, kind: type[Message]) -> Message:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MSGPACK:
         raise UnsupportedMediaType(f"the body must be msgpack; send the header content-type: {MSGPACK}")
-    body = await read_body(request, MAX_BODY_BYTES, _BODY_SECONDS, advice="; send fewer answers at once")
+    body = await read_body(request, MAX_BODY_BYTES, _BODY_SECONDS, advice="; send fewer completions at once")
     try:
         return msgspec.msgpack.decode(body, type=kind)
     except (msgspec.DecodeError, OverflowError, RecursionError) as error:
@@ -340,23 +345,23 @@ async def _message(request: Request, kind: type[Message]) -> Message:
         ) from error
 
 
-def _number(request: Request, name: str, default: Any) -> Any:
+def _read_number(request: Request, name: str, default: Any) -> Any:
     try:
         return type(default)(request.query_params.get(name, default))
     except ValueError:
         raise MalformedRequest(f"{name} must be a number") from None
 
 
-def _packed(message: Any) -> Response:
+def _msgpack_response(message: Any) -> Response:
     return Response(msgspec.msgpack.encode(message), media_type=MSGPACK)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _refusal_response(request: Request, error: Exception) -> Response:
     assert isinstance(error, ServiceError)
     headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
     return JSONResponse({"detail": str(error), "error": error.error}, error.status, headers)
 
 
-async def _unknown(request: Request, error: Exception) -> Response:
+async def _not_found(request: Request, error: Exception) -> Response:
     detail = f"{request.method} {request.url.path} is not a call of a controller"
     return JSONResponse({"detail": detail, "error": "Unknown"}, getattr(error, "status_code", 404))

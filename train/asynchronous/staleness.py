@@ -4,7 +4,7 @@ B      prompts in a batch
 eta    rollout.staleness: the last version that may train on a group is its start version + eta
 start  a group's start version: the one its worker had loaded at dispatch; no token of the group is older
 v      version: the number of batches taken. Weights v train on the batch taken at version v.
-N      B * batches taken, the one in training included, + outstanding groups (dispatched, neither used nor rejected)
+N      B * batches taken, including the one in training, + outstanding groups (dispatched, neither used nor rejected)
 
 The rules keep one invariant. Before the batch of version v is taken, for each k >= v:
 
@@ -32,10 +32,10 @@ from collections.abc import Iterable
 def dispatch_capacity(
     loaded_version: int, batches: int, outstanding: int, *, prompts: int, staleness: int, steps: int
 ) -> int:
-    """Return how many further groups a worker with these weights may get.
+    """Return the number of further groups that a worker with these weights may get.
 
     loaded_version  version of the worker's weights
-    batches         batches taken, the one in training included
+    batches         batches taken, including the one in training
     outstanding     groups dispatched and neither used nor rejected
     prompts         groups in a batch
     steps           batches in the whole run: no group is dispatched that could not be used

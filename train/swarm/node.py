@@ -123,7 +123,7 @@ class NodeProcess:
                 patience_seconds=self._options.retry_timeout_seconds,
                 beat_seconds=HEARTBEAT_SECONDS,
                 whole_leases=True,
-                loaded=self._loaded,
+                on_loaded=self._log_load,
             )
             if not self._leaves:
                 self._worker.run()
@@ -138,7 +138,7 @@ class NodeProcess:
     def _join(self, engine: str) -> SwarmSettings:
         return join(self._client, engine=engine, hardware=describe_hardware())
 
-    def _loaded(self, manifest: WeightManifest, metrics: Mapping[str, float]) -> None:
+    def _log_load(self, manifest: WeightManifest, metrics: Mapping[str, float]) -> None:
         self._note(f"node {self._name}: weights {manifest.version} in {metrics['weight_load_s']:.1f} s")
 
     def _pause(self, seconds: float) -> bool:

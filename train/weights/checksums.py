@@ -1,10 +1,10 @@
 """Checksums of tensors, computed from a whole tensor or from an engine's shards of it.
 
-A checksum is a sum over the elements, modulo 2^64: the bits of the element times an odd number that depends on its
-row and column in the whole tensor. A change of a single element always changes the checksum; other changes, such as
+A checksum is a sum over the elements, modulo 2^64: the bits of each element times an odd factor, hashed from its row
+and column in the whole tensor. A change of a single element always changes the checksum; other changes, such as
 reordered rows, collide with a probability below 1e-9. The checksums of shards add up to that of the whole tensor, so
-tensors sharded over GPUs are checked without a gather. Signed zeros and subnormal numbers count as zero, because matrix
-products on some CPUs flush them.
+sharded tensors are checked without a gather. Signed zeros and subnormal numbers count as zero, because matrix products
+on some CPUs flush them.
 
 Checksums detect mistakes; the files' BLAKE3 digests detect forgery.
 """
@@ -20,13 +20,10 @@ from torch import Tensor
 
 # Elements per pass, by device: their 8-byte products fit into a CPU's cache, or keep a GPU busy.
 _CHUNK_ELEMENTS = {"cpu": 1 << 16, "cuda": 1 << 24}
-_ROWS, _COLUMNS = (
-    0x5851F42D4C957F2D,
-    0x14057B7EF767814F,
-)  # salts, so row i and column i get different factors
+_ROW_SALT, _COLUMN_SALT = 0x5851F42D4C957F2D, 0x14057B7EF767814F  # so row i and column i get different factors
 _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
-# A process's part of a tensor: the tensor's name; sizes, strides and offset of the part; its summand of the checksum.
+# A shard of a tensor: the tensor's name; sizes, strides and offset of the shard; its summand of the checksum.
 PartialChecksum = tuple[str, tuple[int, ...], tuple[int, ...], int, int]
 
 DIFFERENT_COPIES = "copies differ"
@@ -64,47 +61,48 @@ def partial_checksum(values: Tensor, region: Region, shape: Sequence[int]) -> in
 
     Raises ValueError if the elements are not a block of rows and columns.
     """
-    factor_I, factor_J, order = _factors(region, max(1, prod(shape[1:])), values.device)
+    factor_I, factor_J, order = _compute_factors(region, max(1, prod(shape[1:])), values.device)
     values_IJ = values.detach().permute(order).reshape(len(factor_I), len(factor_J))
     step = max(1, _CHUNK_ELEMENTS.get(values.device.type, 1 << 16) // max(1, len(factor_J)))
     total = torch.zeros((), dtype=torch.int64, device=values.device)
     for first in range(0, len(factor_I), step):
         part = slice(first, first + step)
-        total += ((_bits(values_IJ[part]) * factor_J).sum(1) * factor_I[part]).sum()
+        total += ((_to_integers(values_IJ[part]) * factor_J).sum(1) * factor_I[part]).sum()
     return int(total)
 
 
 def combine_checksums(parts: Iterable[PartialChecksum], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
-    """Return the checksum of every tensor whose parts are complete, by its name.
-
-    GPUs may replicate parts of small tensors; DIFFERENT_COPIES replaces the checksum if replicas differ.
-    """
+    """Return the checksum of each tensor whose shards are complete, by name; DIFFERENT_COPIES if replicas differ."""
     by_tensor: dict[str, dict[tuple[tuple[int, ...], int], set[int]]] = defaultdict(lambda: defaultdict(set))
     for name, sizes, _, offset, total in parts:
         by_tensor[name][tuple(sizes), offset].add(total)
-    found = {}
+    checksums = {}
     for name, regions in by_tensor.items():
         if any(len(totals) > 1 for totals in regions.values()):
-            found[name] = DIFFERENT_COPIES
+            checksums[name] = DIFFERENT_COPIES
         elif sum(prod(sizes) for sizes, _ in regions) == prod(shapes[name]):
-            found[name] = to_hex(sum(min(totals) for totals in regions.values()))
-    return found
+            checksums[name] = to_hex(sum(min(totals) for totals in regions.values()))
+    return checksums
 
 
 @lru_cache(maxsize=64)  # many tensors of a model have the same shape
-def _factors(region: Region, columns: int, device: torch.device) -> tuple[Tensor, Tensor, list[int]]:
+def _compute_factors(region: Region, columns: int, device: torch.device) -> tuple[Tensor, Tensor, list[int]]:
     """Return the odd factors of a block's rows and columns, and the permutation that puts row dimensions first."""
-    of_rows = [dim for dim, stride in enumerate(region.strides) if stride % columns == 0 and stride > 0]
-    of_columns = [dim for dim in range(len(region.sizes)) if dim not in of_rows]
+    row_dims = [dim for dim, stride in enumerate(region.strides) if stride % columns == 0 and stride > 0]
+    column_dims = [dim for dim in range(len(region.sizes)) if dim not in row_dims]
     first_row, first_column = divmod(region.offset, columns)
-    row_I = _steps(first_row, [(region.sizes[dim], region.strides[dim] // columns) for dim in of_rows])
-    column_J = _steps(first_column, [(region.sizes[dim], region.strides[dim]) for dim in of_columns])
+    row_I = _list_offsets(first_row, [(region.sizes[dim], region.strides[dim] // columns) for dim in row_dims])
+    column_J = _list_offsets(first_column, [(region.sizes[dim], region.strides[dim]) for dim in column_dims])
     if len(column_J) and int(column_J.max()) >= columns:
         raise ValueError(f"{region} is not a block of rows and columns")
-    return _odd_number(row_I, _ROWS).to(device), _odd_number(column_J, _COLUMNS).to(device), of_rows + of_columns
+    return (
+        _odd_number(row_I, _ROW_SALT).to(device),
+        _odd_number(column_J, _COLUMN_SALT).to(device),
+        row_dims + column_dims,
+    )
 
 
-def _steps(start: int, dimensions: Sequence[tuple[int, int]]) -> Tensor:
+def _list_offsets(start: int, dimensions: Sequence[tuple[int, int]]) -> Tensor:
     offsets = torch.tensor([start])
     for size, stride in dimensions:
         offsets = (offsets[:, None] + torch.arange(size) * stride).flatten()
@@ -123,7 +121,7 @@ def _to_int64(bits: int) -> int:
     return bits - (1 << 64) if bits >= 1 << 63 else bits
 
 
-def _bits(values: Tensor) -> Tensor:
+def _to_integers(values: Tensor) -> Tensor:
     if values.is_floating_point():
         tiny = torch.finfo(values.dtype).tiny
         values = torch.where(values.abs() < tiny, torch.zeros((), dtype=values.dtype, device=values.device), values)

@@ -29,8 +29,8 @@ _READ_SECONDS = 60.0
 _MAX_FAILED_ATTEMPTS = 6  # successive attempts without progress
 _MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.25, 8.0
 _RETRYABLE_STATUSES = {408, 429, 500, 502, 503, 504}  # transient: a retry may succeed
-_NAME = re.compile(r"\w[\w.-]*")  # of a file; a manifest is untrusted, so this excludes path separators
-_FREE_SHARE = 1.05  # of the missing bytes must be free: a full disk breaks other programs
+_NAME = re.compile(r"\w[\w.-]*")  # of a file in an untrusted manifest; excludes path separators
+_FREE_FACTOR = 1.05  # times the missing bytes must be free: a full disk breaks other programs
 
 
 class HttpSource:
@@ -51,26 +51,26 @@ class HttpSource:
             raise TransferError(
                 f"the manifest of weights {manifest.version} names {unsafe[0]!r}, which is not a plain file name"
             )
-        # The digest separates runs whose versions have the same number.
-        digests = blake3("".join(file.blake3 for file in manifest.files).encode()).hexdigest(8)
-        name = f"weights-{manifest.version:06d}-{digests}"
-        whole, part = self._versions.path / name, self._versions.partial_folder(name)
+        # Versions of different runs may have the same number.
+        digest = blake3("".join(file.blake3 for file in manifest.files).encode()).hexdigest(8)
+        name = f"weights-{manifest.version:06d}-{digest}"
+        folder, part = self._versions.path / name, self._versions.partial_folder(name)
         try:
             self._versions.create()
             with self._versions.exclusive_lock():
                 # Sizes suffice: the proof detects damage after the download.
-                if any(_size(whole / file.name) != file.size for file in manifest.files):
-                    shutil.rmtree(whole, ignore_errors=True)
+                if any(_file_size(folder / file.name) != file.size for file in manifest.files):
+                    shutil.rmtree(folder, ignore_errors=True)
                     self._download(manifest, part)
-                    part.rename(whole)
+                    part.rename(folder)
                 self._versions.mark_in_use(name)
                 self._versions.remove_unused()
         except OSError as error:
             raise TransferError(
-                f"cannot keep weights {manifest.version} in {self._versions.path}: {error}. Make room there, or let "
-                "TMPDIR name another folder"
+                f"cannot store weights {manifest.version} in {self._versions.path}: {error}. Make room there, or set "
+                "TMPDIR to another folder"
             ) from error
-        return TensorFiles(tuple(whole / file.name for file in manifest.files))
+        return TensorFiles(tuple(folder / file.name for file in manifest.files))
 
     def close(self) -> None:
         """Remove versions that no process of this machine reads."""
@@ -79,9 +79,9 @@ class HttpSource:
 
     def _download(self, manifest: WeightManifest, part: Path) -> None:
         part.mkdir(exist_ok=True)
-        missing = sum(file.size - min(_size(part / file.name), file.size) for file in manifest.files)
+        missing = sum(file.size - min(_file_size(part / file.name), file.size) for file in manifest.files)
         free = shutil.disk_usage(part).free
-        if missing * _FREE_SHARE > free:
+        if missing * _FREE_FACTOR > free:
             raise OSError(f"{missing:,} bytes are missing, and {free:,} are free")
         with ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="weights") as threads:
             # An error ends the iteration, which cancels queued downloads.
@@ -90,7 +90,7 @@ class HttpSource:
     def _download_file(self, version: int, part: Path, file: WeightFile) -> None:
         path = part / file.name
         for _ in range(2):
-            self._complete(version, file, path)
+            self._download_missing_bytes(version, file, path)
             if blake3(max_threads=blake3.AUTO).update_mmap(path).hexdigest() == file.blake3:
                 return
             path.unlink()
@@ -100,9 +100,9 @@ class HttpSource:
             f"and {self._client.url} may alter it."
         )
 
-    def _complete(self, version: int, file: WeightFile, path: Path) -> None:
+    def _download_missing_bytes(self, version: int, file: WeightFile, path: Path) -> None:
         pause_seconds, failed_attempts, before = _MIN_BACKOFF_SECONDS, 0, -1
-        while (size := _size(path)) < file.size:
+        while (size := _file_size(path)) < file.size:
             failed_attempts = failed_attempts + 1 if size == before else 0
             before = size
             if failed_attempts == _MAX_FAILED_ATTEMPTS:
@@ -111,21 +111,21 @@ class HttpSource:
                 time.sleep(pause_seconds)
                 pause_seconds = min(2 * pause_seconds, _MAX_BACKOFF_SECONDS)
             try:
-                self._request(version, file, path, size)
+                self._request_range(version, file, path, size)
             except ServerUnreachable as error:
-                log.info("%s of weights %d: interrupted at %d bytes: %s", file.name, version, _size(path), error)
+                log.info("%s of weights %d: interrupted at %d bytes: %s", file.name, version, _file_size(path), error)
         if size > file.size:
             os.truncate(path, 0)
             raise TransferError(
                 f"{file.name} of weights {version} is longer than the {file.size:,} bytes in its manifest"
             )
 
-    def _request(self, version: int, file: WeightFile, path: Path, size: int) -> None:
-        """Send one request. Raises ServerUnreachable if interrupted, and TransferError for a missing file."""
+    def _request_range(self, version: int, file: WeightFile, path: Path, size: int) -> None:
+        """Append the rest of a file. Raises ServerUnreachable if interrupted, and TransferError for a missing file."""
         url, headers = f"/weights/{version}/{file.name}", {"range": f"bytes={size}-"}
         with self._client.open_response("GET", url, read_seconds=_READ_SECONDS, headers=headers, unpack=False) as reply:
             if reply.status in _RETRYABLE_STATUSES:
-                raise ServerUnreachable(f"the answer is {reply.status}")
+                raise ServerUnreachable(f"HTTP {reply.status}")
             if reply.status not in (200, 206):
                 raise TransferError(
                     f"weights {version} are gone: {self._client.url} answers {reply.status} for {file.name}"
@@ -141,5 +141,5 @@ def download_folder(url: str) -> Path:
     return default_folder(blake3(url.encode()).hexdigest(8))
 
 
-def _size(path: Path) -> int:
+def _file_size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0

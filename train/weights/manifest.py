@@ -41,7 +41,7 @@ class WeightManifest(Struct, frozen=True):
     files      empty for transports without files
     folder     folder of the files on the learner's machine; other machines fetch them over HTTP
     tensors    tensors that an engine must hold after loading
-    probe      tokens and log-probabilities that the engine must reproduce
+    probe      log-probabilities that the engine must reproduce
     max_error  upper bound of the mean of exp |difference of log-probabilities| on the probe
     """
 

@@ -1,8 +1,6 @@
-"""Broadcast of weights over NCCL from the learner's rank 0 to all processes of all engines, by vLLM's weight-transfer
-engine.
+"""Broadcast of weights over NCCL from the learner's rank 0 to all engines, by vLLM's weight-transfer engine.
 
-A broadcast needs all engines at the same time, so this transport is for engines that the trainer started itself, not
-for workers that join and leave. It needs GPUs.
+A broadcast needs all engines at the same time, so this transport serves only engines that the trainer started.
 
 The learner's ranks gather tensors while rank 0 yields them. A concurrent gather and broadcast could deadlock, so there
 is one buffer: the next gather begins after the broadcast of the previous chunk.
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 BACKEND = "nccl"
-_CHUNK_BYTES = 512 * 2**20  # bytes of a chunk; one is in memory in addition to the weights
+_CHUNK_BYTES = 512 * 2**20  # of a chunk; one is in memory in addition to the weights
 _LOOPBACK = "127.0.0.1"
 _SHUTDOWN_SECONDS = 10.0
 
@@ -85,9 +83,9 @@ class NcclSender:
         """Leave the NCCL group, with a timeout, since exited engines would block it."""
         engine, self._engine = self._engine, None
         if engine is not None:
-            late = TransferError(f"the NCCL group did not shut down within {_SHUTDOWN_SECONDS:g} s")
+            timeout = TransferError(f"the NCCL group did not shut down within {_SHUTDOWN_SECONDS:g} s")
             with suppress(TransferError):
-                call_with_timeout(engine.shutdown, _SHUTDOWN_SECONDS, late)
+                call_with_timeout(engine.shutdown, _SHUTDOWN_SECONDS, timeout)
 
     def _join(self, expected: Sequence[SentTensor]) -> None:
         from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactory
@@ -96,7 +94,7 @@ class NcclSender:
         with socket.socket() as listener:
             listener.bind((_LOOPBACK, 0))
             port = int(listener.getsockname()[1])
-        self._source = _source(expected)
+        self._source = _create_source(expected)
         self._engine = WeightTransferTrainerFactory.trainer_init(
             NCCLTrainerInitInfo(
                 master_address=_LOOPBACK,
@@ -140,7 +138,7 @@ class _Client:
         self._call(method, [arguments] * len(self._processes_per_engine))
 
 
-def _source(expected: Sequence[SentTensor]) -> Any:
+def _create_source(expected: Sequence[SentTensor]) -> Any:
     """Return a vLLM WeightSource that yields its attribute `weights` once."""
     import torch
     from vllm.distributed.weight_transfer.base import ParamMeta, WeightSource

@@ -1,4 +1,4 @@
-"""The interfaces of weight transports, and those within a process and a machine.
+"""The interfaces of weight transports, and the transports within a process and a machine.
 
 The learner has a `WeightPublisher`, each engine a `WeightSource`. Within one process, tensors are copied
 (`InProcessTransport`). Between processes, weights are safetensors files of bounded size with digests, in shared memory
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Weights = Iterable[tuple[str, "Tensor"]]  # full tensors under their names in the model's files
 
-FILE_BYTES = 256 * 2**20  # bytes of a file, unless a single tensor is larger; writing buffers twice as many
+FILE_BYTES = 256 * 2**20  # maximum size of a file, unless a tensor is larger; writing buffers twice as much
 
 
 class WeightPublisher(Protocol):
@@ -64,27 +64,24 @@ class InProcessTransport:
         self._newest: tuple[int, list[tuple[str, Tensor]]] = (-1, [])  # replaced atomically, without a lock
 
     def publish(self, weights: Weights, version: int, probe: Probe | None, max_error: float) -> WeightManifest:
-        """Copy the tensors to CPU memory; see `WeightPublisher`."""
         sent: list[SentTensor] = []
         copies = [(name, tensor.detach().to("cpu", copy=True)) for name, tensor in record_checksums(weights, sent)]
         self._newest = version, copies
         return WeightManifest(version, tensors=tuple(sent), probe=probe, max_error=max_error)
 
     def fetch(self, manifest: WeightManifest) -> Weights:
-        """Return the tensors; see `WeightSource`."""
         version, tensors = self._newest
         if manifest.version != version:
             raise TransferError(f"weights {manifest.version} are gone: {version} have replaced them")
         return tensors
 
     def close(self) -> None:
-        """Free the tensors."""
         self._newest = -1, []
 
 
 @dataclass(frozen=True, slots=True)
 class TensorFiles:
-    """The tensors of safetensors files, which each process of an engine can read by itself."""
+    """The tensors of safetensors files, readable by each process of an engine."""
 
     paths: tuple[Path, ...]
 
@@ -107,7 +104,7 @@ class SharedMemoryTransport:
     The files are memfds, which other processes open under /proc. The kernel frees them with their last descriptor,
     even after SIGKILL.
 
-    max_versions: number of versions to keep; a process may still read the one before the newest
+    max_versions: number of versions to keep; processes may still read the one before the newest
     """
 
     def __init__(self, file_bytes: int = FILE_BYTES, *, max_versions: int = 2) -> None:
@@ -117,7 +114,6 @@ class SharedMemoryTransport:
         self._fetched: list[int] = []  # descriptors of the latest fetch
 
     def publish(self, weights: Weights, version: int, probe: Probe | None, max_error: float) -> WeightManifest:
-        """Write the tensors to memory; see `WeightPublisher`."""
         descriptors: list[int] = []
 
         def write(number: int, content: bytes) -> str:

@@ -1,7 +1,4 @@
-"""A folder of fetched weights, shared by the processes of one machine and user.
-
-One process fetches a version, and the others wait for it. Locks protect versions in use from removal.
-"""
+"""A folder of fetched weights, shared by the processes of one machine and user. flock protects versions in use."""
 
 import os
 import shutil
@@ -20,7 +17,7 @@ _LOCK, _IN_USE, _PART = ".lock", ".in-use-", ".part"
 class VersionFolder:
     """A folder with one subfolder per version, and no others.
 
-    keep: number of versions, the last that this process used, which no process removes
+    keep: number of versions, most recently used by this process, to protect from removal
     """
 
     def __init__(self, folder: Path, keep: int) -> None:
@@ -31,7 +28,7 @@ class VersionFolder:
         """Create the folder if missing. Raises OSError, and TransferError if it belongs to another user."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.path.stat().st_uid != os.getuid():
-            raise TransferError(f"{self.path} belongs to another user. Name another folder, or let TMPDIR name one.")
+            raise TransferError(f"{self.path} belongs to another user. Name another folder, or set TMPDIR.")
 
     def partial_folder(self, version: str) -> Path:
         """Return the folder of a partially downloaded version."""
@@ -42,7 +39,7 @@ class VersionFolder:
 
         deadline: in time.monotonic()
         """
-        in_use = TransferError(f"another process of this machine still fetches to {self.path}")
+        in_use = TransferError(f"timed out: another process of this machine still fetches to {self.path}")
         return FileLock(self.path / _LOCK, in_use, wait_seconds=deadline - time.monotonic())
 
     def mark_in_use(self, version: str) -> None:
@@ -56,8 +53,8 @@ class VersionFolder:
 
     def remove_unused(self) -> None:
         """Remove all versions that no process uses, and incomplete ones. Requires the exclusive lock."""
-        for place in [place for place in self.path.iterdir() if place.is_dir()]:
-            self.remove_if_unused(place.name)
+        for folder in [folder for folder in self.path.iterdir() if folder.is_dir()]:
+            self.remove_if_unused(folder.name)
 
     def remove_if_unused(self, version: str) -> None:
         """Remove a version unless a process uses it. Requires the exclusive lock."""
@@ -68,7 +65,7 @@ class VersionFolder:
         """Release all versions, and remove those that no other process uses."""
         while self._used:
             self._used.popleft()[1].close()
-        # The process with the exclusive lock is fetching a version, and removes the others itself.
+        # A process that holds the exclusive lock removes unused versions itself.
         with suppress(OSError, TransferError), self.exclusive_lock(0.0):
             self.remove_unused()
 

@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from train.errors import TransferError  # noqa: E402
 from train.weights.manifest import SentTensor  # noqa: E402
-from train.weights.nccl import FINISH, INIT, START, UPDATE, NcclSender, _Client, _source  # noqa: E402
+from train.weights.nccl import FINISH, INIT, START, UPDATE, NcclSender, _Client, _create_source  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM and torch about each other
 
@@ -45,7 +45,7 @@ def test_every_process_of_every_engine_has_a_rank_of_its_own():
 
 
 def test_engines_expect_what_was_sent_before():
-    source = _source([SentTensor("w", "bfloat16", (3, 4), "00")])
+    source = _create_source([SentTensor("w", "bfloat16", (3, 4), "00")])
     (meta,) = source.metadata()
     assert (meta.name, meta.dtype, meta.shape) == ("w", torch.bfloat16, (3, 4))
     source.weights = iter([("w", torch.ones(3, 4))])

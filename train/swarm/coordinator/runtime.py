@@ -20,6 +20,7 @@ from sandbox.http_client import HttpClient
 from sandbox.service.listener import raise_descriptor_limit
 from train.asynchronous.client import ControllerClient
 from train.asynchronous.rollout_process import LocalFirstSource
+from train.asynchronous.server import replace_wildcard
 from train.bounded_http import bounded_config
 from train.errors import ConfigError
 from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
@@ -42,7 +43,6 @@ _HEAD_SECONDS, _RESPONSE_TIMEOUT_SECONDS, _KEEP_ALIVE_SECONDS, _STOP_SECONDS = 1
 _CONTROLLER_SECONDS = 10.0  # timeout of the trainer's replies, for which nodes wait
 _FILES_PER_SECOND, _FILE_BYTES_PER_SECOND = 200.0, 1e9  # of one address
 _RELAYS_SECONDS = 15.0
-_HOST_NAME = socket.gethostname()
 _POLL_SECONDS = 0.2
 _SHUTDOWN_SECONDS = 30.0  # for nodes to be notified of the run's end
 
@@ -122,13 +122,9 @@ class _CoordinatorProcess:
             latest=lambda: self._broadcaster.latest, relays=self._relays.versions, fail=self._failures.append,
         )  # fmt: skip
         self._listener = open_listener(options.listen)
-        here = listener_url(self._listener).replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-        outside = (
-            listener_url(self._listener)
-            .replace("//0.0.0.0:", f"//{_HOST_NAME}:")
-            .replace("//[::]:", f"//{_HOST_NAME}:")
-        )
-        self.address = SwarmAddress(run, options.url or outside, here, options.relays)
+        url = listener_url(self._listener)
+        public_url = options.url or replace_wildcard(url, socket.gethostname())
+        self.address = SwarmAddress(run, public_url, replace_wildcard(url), options.relays)
         place.write_address(self.address)
         files = RelayApp(place.store_path, RelayRateLimiter(_FILES_PER_SECOND, _FILE_BYTES_PER_SECOND))
         app = CoordinatorApp(

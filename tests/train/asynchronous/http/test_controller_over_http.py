@@ -128,7 +128,7 @@ def test_everyone_may_ask_whether_it_is_there(server):
 
 def test_a_worker_of_another_run_is_refused(server, client):
     client._client.headers[RUN_HEADER] = "another run"
-    with pytest.raises(RunError, match="another run is here now"):
+    with pytest.raises(RunError, match="this address now serves run"):
         client.request_leases(LeaseRequest("w", 0, 1))
 
 

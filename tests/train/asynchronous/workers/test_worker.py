@@ -139,7 +139,7 @@ def test_answers_go_on_under_new_weights_and_are_taken(engine, model, prompts):
     controller = controller_of(prompts, replace(SETTINGS, max_staleness=2))
     loads = []
     worker = RolloutWorker(
-        controller, engine, source, name="w", loaded=lambda manifest, _: loads.append(manifest.version)
+        controller, engine, source, name="w", on_loaded=lambda manifest, _: loads.append(manifest.version)
     )
     publish(controller, source, model, 0)
     with working(worker) as errors:
@@ -244,7 +244,7 @@ def test_a_run_that_continues_from_an_earlier_step_gets_its_own_weights_loaded(e
     publish(killed, source, model, 0)
     calls = Gone(killed, 0, loses=False)
     loads = []
-    worker = RolloutWorker(calls, engine, source, name="w", loaded=lambda manifest, _: loads.append(manifest.version))
+    worker = RolloutWorker(calls, engine, source, name="w", on_loaded=lambda manifest, _: loads.append(manifest.version))
     with working(worker) as errors:
         killed.wait_for_batch(0, SECONDS)
         publish(killed, source, model, 1)
