@@ -135,11 +135,11 @@ def ban_command(folder: Path, node: str) -> None:
 @config_options
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), required=True,
-    help="File for the bars. Those of other pairs of engines in it stay.",
+    help="File for the thresholds. Those of other pairs of engines are retained.",
 )  # fmt: skip
 @click.option(
     "--groups", type=click.IntRange(min=1), default=64, show_default=True,
-    help="Groups to sample, of rollout.completions completions each. With fewer, the bars are wider.",
+    help="Groups to sample, of rollout.completions completions each. With fewer, the thresholds are wider.",
 )  # fmt: skip
 def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
     """Measure how far honest completions are from a verifier's recomputation, and derive a swarm's thresholds.
@@ -169,8 +169,8 @@ def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
         if len(values):
             click.echo(f"  {name:<38}mean {values.mean():<10.3g} at most {values.max():<10.3g} limit {limit:.3g}")
     share, rate = found.seed_mismatches.mean(), thresholds.seed_mismatches.rate
-    click.echo(f"  tokens that the seeds do not give, of 1,000: {1000 * share:.3g}; the bar takes {1000 * rate:.3g}")
-    click.echo(f"the bars are in {out}")
+    click.echo(f"  tokens of 1,000 that the seeds do not give: {1000 * share:.3g}; the threshold is {1000 * rate:.3g}")
+    click.echo(f"the thresholds are in {out}")
 
 
 @click.command("coordinator")
@@ -276,9 +276,11 @@ def verifier(invite: str, model: str, key: Path | None, patience: float) -> None
     """
     require_extra("train")
     with report_user_errors(TrainError):
-        from train.swarm.verification.verifier_process import DEFAULT_KEY, VerifierOptions, VerifierProcess
+        from train.swarm.verification.verifier_process import DEFAULT_KEY_PATH, VerifierOptions, VerifierProcess
 
-        process = VerifierProcess(VerifierOptions(invite, model, key or Path(DEFAULT_KEY), patience), note=click.echo)
+        process = VerifierProcess(
+            VerifierOptions(invite, model, key or Path(DEFAULT_KEY_PATH), patience), note=click.echo
+        )
         with leave_on_signal(process.leave):
             process.run()
 

@@ -15,7 +15,7 @@ from train.asynchronous.messages import Reason
 from train.swarm.invites import Role
 from train.swarm.node_lifecycle import VERDICT_EVENTS, NodeEvent, NodeLifecycle, NodeState, next_state
 
-Word = TypeVar("Word", bound=str)
+Key = TypeVar("Key", bound=str)
 
 
 class JoinEntry(Struct, frozen=True, tag="join"):
@@ -27,7 +27,7 @@ class JoinEntry(Struct, frozen=True, tag="join"):
 
 
 class StakeEntry(Struct, frozen=True, tag="stake"):
-    """The units that an invite stakes for a node from its first use on. The node loses them if it cheats."""
+    """An invite staked units for a node, which loses them if it cheats."""
 
     node: bytes
     units: int
@@ -100,10 +100,10 @@ class Account:
     """The account of a node or a verifier.
 
     role            None before it joined
-    lifecycle       of a node, after its latest entry; without times, and without silences that it returned from
+    lifecycle       of a node, after its latest entry; without times, since the ledger has no heartbeats
     last_fault      reason of its last rejected or expired lease; "" if the operator banned it later
     earned          units paid to it
-    stake           units that it would lose by cheating
+    stake           units that it loses by cheating
     n_leases        leases granted to it
     n_suspensions   number of suspensions
     verdict_counts  its ended leases by verdict
@@ -148,7 +148,6 @@ class Accounts:
     version: int | None = None
 
     def add(self, entry: Entry) -> None:
-        """Add an entry to the accounts."""
         match entry:
             case PublishEntry():
                 self.version = entry.version
@@ -161,14 +160,13 @@ class Accounts:
                 self.open_leases.pop(entry.lease, None)
             case _:
                 pass
-        self.nodes[entry.node] = _with_entry(self.account(entry.node), entry)
+        self.nodes[entry.node] = _apply_entry(self.account(entry.node), entry)
 
     def account(self, node: bytes) -> Account:
-        """Return the account of a node or a verifier."""
         return self.nodes.get(node, Account())
 
 
-def _with_entry(
+def _apply_entry(
     account: Account,
     entry: JoinEntry | StakeEntry | LeaseEntry | SubmitEntry | VerdictEntry | PayEntry | SlashEntry | LeaveEntry,
 ) -> Account:
@@ -183,7 +181,7 @@ def _with_entry(
         case LeaseEntry():
             return replace(account, n_leases=account.n_leases + 1)
         case VerdictEntry():
-            return _with_verdict(account, entry)
+            return _apply_verdict(account, entry)
         case PayEntry():
             return replace(account, earned=account.earned + entry.units)
         case SlashEntry():
@@ -201,7 +199,7 @@ def _with_entry(
             return account
 
 
-def _with_verdict(account: Account, entry: VerdictEntry) -> Account:
+def _apply_verdict(account: Account, entry: VerdictEntry) -> Account:
     life, fault, reasons = account.lifecycle, account.last_fault, account.reason_counts
     if event := VERDICT_EVENTS.get(entry.verdict):
         life, _ = next_state(life, event, 0.0)
@@ -217,5 +215,5 @@ def _with_verdict(account: Account, entry: VerdictEntry) -> Account:
     )
 
 
-def _increment(counts: Mapping[Word, int], word: Word) -> Mapping[Word, int]:
-    return {**counts, word: counts.get(word, 0) + 1}
+def _increment(counts: Mapping[Key, int], key: Key) -> Mapping[Key, int]:
+    return {**counts, key: counts.get(key, 0) + 1}

@@ -1,4 +1,4 @@
-"""Client for signed calls to a coordinator. It ignores replies that the run did not sign."""
+"""Client for signed calls to a coordinator, which rejects replies not signed by the run."""
 
 import io
 from http import HTTPStatus
@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sandbox.http_client import HttpClient, ServerUnreachable
 from train.errors import CallDeferred, ConfigError, ControllerUnreachable, RunError
+from train.swarm.broadcast.request import replace_nonprintable
 from train.swarm.folder import SwarmFolder
 from train.swarm.invites import Invite
 from train.swarm.messages import JoinRequest, JoinResponse
@@ -25,7 +26,7 @@ from train.swarm.signatures import BadSignature, public_key_bytes, read_key
 
 _CONNECT_SECONDS = 10.0
 _RESPONSE_TIMEOUT_SECONDS = 60.0
-_MIN_UPLOAD_RATE = 50_000  # bytes per second; a coordinator times out below
+_MIN_UPLOAD_RATE = 50_000  # bytes per second, as in coordinator/intake.py
 _MAX_BYTES = 64 * 2**20  # of a reply to `call`
 JOIN_FIRST, EARLIER_START = HTTPStatus.CONFLICT, HTTPStatus.MISDIRECTED_REQUEST
 # Statuses that refuse the node, or its request, permanently. After all others, a retry may succeed.
@@ -37,11 +38,11 @@ Reply = TypeVar("Reply")
 
 
 class JoinRequired(CallDeferred):
-    """The coordinator does not list this node as alive: it must join again, with its invite."""
+    """The coordinator has dropped this node, which must join again with its invite."""
 
 
 class ResourceGone(RunError):
-    """A 404 of a coordinator, such as for the file of an ended lease."""
+    """HTTP 404 from a coordinator, such as for the file of an ended lease."""
 
 
 class SignedClient:
@@ -86,7 +87,6 @@ class SignedClient:
 
     @property
     def name(self) -> str:
-        """The worker name of this key."""
         return self.node.hex()
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class SignedClient:
         try:
             check_reply(signature, reply.status, reply.body, reply.headers, self.invite.public_key)
         except BadSignature as error:
-            # Any intermediary can write this, so it must not end a node.
+            # An intermediary can send this, so it must not end the node.
             raise ControllerUnreachable(
                 f"the coordinator at {self._url} answers {reply.status}, without its signature ({error}): "
                 f"{_refusal_detail(reply.body)}"
@@ -143,10 +143,9 @@ class SignedClient:
 def _refusal_detail(content: bytes) -> str:
     """Return the message of a refusal, with nonprintable characters replaced."""
     try:
-        detail = str(msgspec.json.decode(content)["detail"])[:1000]
+        return replace_nonprintable(str(msgspec.json.decode(content)["detail"]), 1000)
     except (msgspec.DecodeError, KeyError, TypeError, UnicodeDecodeError, RecursionError):
         return repr(content[:200])
-    return "".join(letter if letter.isprintable() else "?" for letter in detail)
 
 
 def _read_incarnation(content: bytes) -> bytes:
@@ -175,7 +174,7 @@ def join(client: SignedClient, *, engine: str, hardware: str = "") -> SwarmSetti
         raise RunError(f"the settings of {invite.run} cannot be used: {error}") from error
 
 
-UNREACHABLE_HINT = "Is the coordinator running? Type the command that started it again."
+UNREACHABLE_HINT = "If the coordinator has stopped, type the command that started it again."
 
 
 def operator_client(folder: SwarmFolder) -> SignedClient:

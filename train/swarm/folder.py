@@ -10,6 +10,7 @@ versions/        copies of the newest versions, from which deltas are computed
 page.token       token of the status page
 """
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,8 @@ from msgspec import Struct, field
 
 from sandbox.concurrency.file_lock import FileLock
 from train.errors import ConfigError
+
+NEW_PREFIX = ".new-"  # of temporary files
 
 
 def lock_folder(folder: Path, user: str, option: str) -> FileLock:
@@ -35,6 +38,13 @@ def lock_folder(folder: Path, user: str, option: str) -> FileLock:
         raise ConfigError(f"cannot write to {folder}: {error.strerror}. Choose another {option}.") from error
 
 
+def write_atomic(path: Path, content: bytes) -> None:
+    """Write a file atomically. Raises OSError."""
+    new = path.with_name(f"{NEW_PREFIX}{path.name}.{os.getpid()}")
+    new.write_bytes(content)
+    new.replace(path)
+
+
 class SwarmAddress(Struct, frozen=True):
     """The addresses of a swarm: public URLs, for invites, and the coordinator's URL on this machine."""
 
@@ -45,7 +55,7 @@ class SwarmAddress(Struct, frozen=True):
 
 
 class SwarmFolder:
-    """The folder of a coordinator; see the module docstring."""
+    """The paths in the folder of a coordinator."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -75,7 +85,4 @@ class SwarmFolder:
             ) from error
 
     def write_address(self, address: SwarmAddress) -> None:
-        """Store the addresses of the swarm."""
-        whole = self.address_path.with_suffix(".new")
-        whole.write_bytes(msgspec.json.format(msgspec.json.encode(address), indent=1) + b"\n")
-        whole.replace(self.address_path)
+        write_atomic(self.address_path, msgspec.json.format(msgspec.json.encode(address), indent=1) + b"\n")

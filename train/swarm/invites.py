@@ -37,7 +37,7 @@ class Invite(Struct, frozen=True):
     public_key   the run's key, 32 bytes
     expires_at   seconds since 1970, for the first use
     id           16 random bytes
-    stake        units that the inviter stakes for a node: it loses them if it cheats, and rejoining adds none
+    stake        units that the inviter stakes for a node, once
     text         the encoded invite
     """
 
@@ -66,8 +66,7 @@ def new_invite(
 def read_invite(text: str, public_key: bytes | None = None) -> Invite:
     """Decode and verify an invite.
 
-    public_key: key that must have signed it; None for the key in the invite, which only detects damage: its receiver
-    trusts the inviter
+    public_key: key that must have signed it; None for the key in the invite, which detects damage but no forgery
 
     Raises ConfigError if it is not an invite, or damaged.
     """

@@ -1,10 +1,10 @@
 """The completions of a lease as a file for verifiers, and the checks that need no model.
 
-Nodes submit `SampleResult`s, as workers do to a controller (train/asynchronous/messages.py). A verifier gets those of
-one lease as msgpack: one for each seed, in order. Prompt and seeds are in the lease, not in the file.
+The file has the `SampleResult`s of one lease (train/asynchronous/messages.py) as msgpack: one for each seed, in order.
+It does not repeat the prompt and the seeds of the lease.
 
-Nodes may send arbitrary bytes. The size is checked before decoding, the decoder builds only the declared types, and all
-numbers are compared with the lease.
+Nodes are untrusted: the size is checked before decoding, the decoder builds only the declared types, and all numbers
+are compared with the lease.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ from train.asynchronous.messages import Lease, LeaseVerdict, SampleResult, unpac
 from train.sampling.protocol import SampledCompletion
 from train.swarm.settings import SwarmSettings
 
-# Bytes of a file; of a completion: field names, and the last chunk of commitments, which may be for one token; of a
-# token: 4 for its id, 4 for its log-probability, and its share of 258 bytes of commitments for 32 tokens.
+# Bytes of a file; of a completion: field names and a partial chunk of commitments; of a token: 4 for its id, 4 for its
+# log-probability, and its share of 258 bytes of commitments for 32 tokens.
 _FIXED_BYTES, _COMPLETION_BYTES, _TOKEN_BYTES = 64 * 2**10, 512, 17
 _COPIED_TOKENS = 64  # two completions of at most this length may be equal by chance
 _SOFT = {"version", "logprobs"}  # reasons that honest nodes may cause: a premature load of weights; a broken device
@@ -52,7 +52,7 @@ def read_lease_file(
 ) -> tuple[SampledCompletion, ...] | LeaseVerdict:
     """Decode and check the completions in a file of this lease; return a verdict if they are invalid.
 
-    Empty if the node refused the prompt, which leaves no room in the engine's context.
+    Empty if the node refused the prompt, because it fills the engine's context.
     """
     results = decode_lease_file(content, lease, settings)
     if isinstance(results, LeaseVerdict):
@@ -69,7 +69,7 @@ def read_lease_file(
 
 
 def is_refusal(result: SampleResult) -> bool:
-    """Return whether a result is a valid refusal of the prompt: without tokens or other content."""
+    """Return whether a result is a refusal of the prompt without any content."""
     is_empty = not (result.tokens or result.logprobs or result.spans or result.commitments)
     return result.finish_reason == "refused" and is_empty
 
@@ -88,7 +88,7 @@ def check_results(results: Sequence[SampleResult], lease: Lease, settings: Swarm
             return LeaseVerdict("hard", "length")
         if error := find_fault(result, constraints):
             return LeaseVerdict("soft" if error.reason in _SOFT else "hard", error.reason)
-    # With replayed seeds, equal completions are legitimate: the model may repeat a memorized one.
+    # With replayed seeds, equal completions are honest: the model may repeat memorized text.
     long = [result.tokens for result in results if len(result.tokens) > 4 * _COPIED_TOKENS]
     return LeaseVerdict("soft", "copies") if not settings.check_seeds and len(set(long)) < len(long) else None
 

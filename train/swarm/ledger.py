@@ -1,7 +1,7 @@
 """The ledger: a signed hash chain of entries in an SQLite file.
 
-Each row has the digest of the previous row, its own digest, and the coordinator's signature of that digest. SQLite
-fsyncs a row before `append` returns; SIGKILL loses at most the row being added.
+Each row has the digest of the previous row, its own digest, and the run's signature of that digest. SQLite fsyncs a row
+before `append` returns; SIGKILL loses at most the row being added.
 """
 
 import sqlite3
@@ -34,7 +34,7 @@ _decoder: msgspec.msgpack.Decoder[Entry] = msgspec.msgpack.Decoder(Entry)
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """A stored row. entry: msgpack; time_ms: since 1970."""
+    """A stored row. time_ms: since 1970; entry: msgpack."""
 
     number: int
     time_ms: int
@@ -44,7 +44,7 @@ class LedgerRow:
     signature: bytes
 
     def decode(self) -> Entry:
-        """Decode the entry. Raises msgspec.MsgspecError if it is invalid."""
+        """Decode the entry. Raises MsgspecError if it is invalid."""
         return _decoder.decode(self.entry)
 
 
@@ -55,7 +55,7 @@ def row_digest(number: int, time_ms: int, entry: bytes, previous: bytes) -> byte
 class Ledger:
     """A ledger open for appending, in one process and by one thread at a time.
 
-    key        the coordinator's
+    key        the run's
     n_entries  number of entries
     head       digest of the newest row
     accounts   the accounts after all entries
@@ -75,7 +75,7 @@ class Ledger:
             self._rows.execute("BEGIN IMMEDIATE")
             self._rows.execute("COMMIT")
             self.n_entries, self.head, self.accounts = 0, GENESIS_DIGEST, Accounts()
-            for row in _all(self._rows):
+            for row in _select_rows(self._rows):
                 self.n_entries, self.head = row.number, row.digest
                 self.accounts.add(row.decode())
         except (OSError, sqlite3.Error, msgspec.MsgspecError) as error:
@@ -98,7 +98,7 @@ class Ledger:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Append the entries of a block durably and atomically, when it ends.
+        """Commit the entries of a block durably and atomically, when it ends.
 
         Raises RunError if they cannot be written, and closes the ledger.
         """
@@ -119,11 +119,9 @@ class Ledger:
             raise RunError(f"cannot append to the ledger: {error}. Make room on its disk, then restart.") from error
 
     def entries(self) -> Iterator[Entry]:
-        """Yield all entries in order."""
-        return (row.decode() for row in _all(self._rows))
+        return (row.decode() for row in _select_rows(self._rows))
 
     def account(self, node: bytes) -> Account:
-        """Return the account of a node."""
         return self.accounts.account(node)
 
     def close(self) -> None:
@@ -140,12 +138,12 @@ def read_rows(path: Path) -> Iterator[LedgerRow]:
             # An untrusted file may define `entries` otherwise, for example as a view with endless rows.
             if str(found[0]).split() != _TABLE.replace("IF NOT EXISTS ", "").split():
                 raise sqlite3.DatabaseError("no table of ledger entries")
-            yield from _all(database)
+            yield from _select_rows(database)
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise RunError(f"{path} is not a ledger, or is damaged: {error}") from error
 
 
-def _all(database: sqlite3.Connection) -> Iterator[LedgerRow]:
+def _select_rows(database: sqlite3.Connection) -> Iterator[LedgerRow]:
     """Yield all rows. Raises sqlite3.Error, also for malformed rows of a damaged file."""
     try:
         for values in database.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number"):
@@ -175,12 +173,12 @@ class LedgerAudit:
 def audit_ledger(rows: Iterable[LedgerRow], public_key: bytes, *, seen_head: bytes = b"") -> LedgerAudit:
     """Verify the chain from the first row on.
 
-    public_key  the coordinator's, from the invite
-    seen_head   digest of a row published earlier, such as the head in `latest`; detects a truncated or rewritten ledger
+    public_key  the run's, from the invite
+    seen_head   digest of a row published earlier, such as in `latest`; detects a truncated or rewritten ledger
     """
     n_rows, head, accounts, has_seen, fault = 0, GENESIS_DIGEST, Accounts(), not seen_head, ""
     for row in rows:
-        fault = _fault(row, n_rows + 1, head, public_key)
+        fault = _find_fault(row, n_rows + 1, head, public_key)
         if not fault:
             try:
                 accounts.add(row.decode())
@@ -195,7 +193,7 @@ def audit_ledger(rows: Iterable[LedgerRow], public_key: bytes, *, seen_head: byt
     return LedgerAudit(n_rows, head, accounts, fault)
 
 
-def _fault(row: LedgerRow, number: int, head: bytes, public_key: bytes) -> str:
+def _find_fault(row: LedgerRow, number: int, head: bytes, public_key: bytes) -> str:
     if row.number != number:
         return f"its number is {row.number}"
     if row.previous != head:

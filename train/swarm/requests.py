@@ -1,11 +1,11 @@
 """The head of a request, its signature, and the signature of the reply.
 
-A request is a POST. Its headers have sender, run, time and a nonce; the signature covers these, the path, and the
-digest of the body. So it cannot be replayed, redirected to another path or run, or sent with another body. There are no
-query strings.
+A request is a POST without a query string. Its headers have sender, run, time and a nonce; the signature covers these,
+the path, and the digest of the body. So it cannot be replayed, redirected to another path or run, or sent with another
+body.
 
-A restarted coordinator has lost the nonces. So a request also has the coordinator's incarnation; a refusal of an
-earlier one has the current one, and the client signs again.
+A restarted coordinator has lost the nonces, so a request also has the coordinator's incarnation. A refusal of an
+earlier incarnation contains the current one, with which the client signs again.
 
     x-curate-run        name of the run
     x-curate-node       public key of the sender, hexadecimal like all that follow
@@ -21,7 +21,7 @@ The signature of a reply covers that of the request, so a reply fits no other.
     x-curate-signature  64 bytes: Ed25519 of the run over "curate-reply-1", a zero byte, and msgpack of [signature of
                         the request, status, blake3 of the body]
 
-A refusal of a request with an invalid signature is not signed, since anyone can request it.
+Refusals of requests with invalid signatures are not signed.
 """
 
 import os
@@ -72,10 +72,10 @@ def new_head(path: str, run: str, node: bytes, body: bytes, incarnation: bytes =
 
 
 def sign_request(head: RequestHead, key: Ed25519PrivateKey) -> dict[str, str]:
-    """Return the headers of a request. Raises ValueError if the key is not the node's."""
+    """Return the headers of a signed request. Raises ValueError if the key is not the node's."""
     if head.node != public_key_bytes(key):
         raise ValueError("the key is not the node's")
-    signature = append_signature(_DOMAIN, _covered(head), key)[-SIGNATURE_BYTES:]
+    signature = append_signature(_DOMAIN, _encode_signed_fields(head), key)[-SIGNATURE_BYTES:]
     return {
         RUN: head.run,
         NODE: head.node.hex(),
@@ -104,10 +104,10 @@ def read_head(path: str, headers: Mapping[str, str]) -> tuple[RequestHead, bytes
 
 def check_signature(head: RequestHead, signature: bytes) -> None:
     """Raise BadSignature unless the node signed this head."""
-    verify_and_unwrap(_DOMAIN, _covered(head) + signature, head.node)
+    verify_and_unwrap(_DOMAIN, _encode_signed_fields(head) + signature, head.node)
 
 
-def _covered(head: RequestHead) -> bytes:
+def _encode_signed_fields(head: RequestHead) -> bytes:
     parts = [_METHOD, head.path, head.node, head.time_ms, head.nonce, head.incarnation, head.run, head.digest]
     return msgspec.msgpack.encode(parts)
 
@@ -118,7 +118,9 @@ _REPLY_DOMAIN = "curate-reply-1"
 def sign_reply(request: bytes, status: int, body: bytes, key: Ed25519PrivateKey) -> dict[str, str]:
     """Return the headers of the reply to the request with this signature."""
     return {
-        SIGNATURE: append_signature(_REPLY_DOMAIN, _covered_reply(request, status, body), key)[-SIGNATURE_BYTES:].hex()
+        SIGNATURE: append_signature(_REPLY_DOMAIN, _encode_signed_reply(request, status, body), key)[
+            -SIGNATURE_BYTES:
+        ].hex()
     }
 
 
@@ -130,8 +132,8 @@ def check_reply(request: bytes, status: int, body: bytes, headers: Mapping[str, 
         signature = b""
     if len(signature) != SIGNATURE_BYTES:
         raise BadSignature("the reply is not signed")
-    verify_and_unwrap(_REPLY_DOMAIN, _covered_reply(request, status, body) + signature, public_key)
+    verify_and_unwrap(_REPLY_DOMAIN, _encode_signed_reply(request, status, body) + signature, public_key)
 
 
-def _covered_reply(request: bytes, status: int, body: bytes) -> bytes:
+def _encode_signed_reply(request: bytes, status: int, body: bytes) -> bytes:
     return msgspec.msgpack.encode([request, status, blake3(body).digest()])

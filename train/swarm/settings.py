@@ -1,7 +1,7 @@
 """The settings that all nodes of a swarm share, signed by the run and constant for its lifetime.
 
-A swarm can only serve runs with verifiable samples. The settings contain options of vLLM, some of which load code: a
-node accepts only those listed here. Its owner may set others.
+A swarm can only serve runs with verifiable samples. Some options of vLLM load code, so a node accepts only the options
+listed here from a coordinator. Its owner may set others.
 """
 
 import json
@@ -28,7 +28,7 @@ class SwarmSettings(Struct, frozen=True):
     thresholds         by the pair "engine/verifier", such as "vllm/transformers"; "" for all others
     check_seeds        whether verifiers replay the seeds
     lease_seconds      minimum time limit of a lease
-    retained_versions  number of versions that verifiers hold; completions of older ones get the verdict "late"
+    retained_versions  versions that verifiers hold; completions of older ones get the verdict "late"
     """
 
     run: str
@@ -80,13 +80,13 @@ def check_engine_options(spec: EngineSpec) -> None:
     for name, value in spec.vllm.items():
         if name not in _ALLOWED_OPTIONS or not isinstance(value, _ALLOWED_OPTIONS[name]):
             raise ConfigError(
-                f"a swarm does not set the engine option {name[:60]} = {value!r:.60}. Leave it out of engine.options "
-                "in the run's configuration; the owner of a node can give it with --engine"
+                f"a swarm does not set the engine option {name[:60]} = {value!r:.60}. Remove it from engine.options in "
+                "the run's configuration; the owner of a node can set it with --engine"
             )
     for name, value in spec.vllm.get("hf_overrides", {}).items():
         if value not in _ALLOWED_OVERRIDES.get(name, ()):
             raise ConfigError(
-                f"a swarm does not set hf_overrides.{name!s:.60} = {value!r:.60}. Leave it out of engine.options in "
+                f"a swarm does not set hf_overrides.{name!s:.60} = {value!r:.60}. Remove it from engine.options in "
                 "the run's configuration"
             )
 
@@ -115,5 +115,5 @@ def read_vocab_size(model: str) -> int:
         return int(config.get("vocab_size") or config["text_config"]["vocab_size"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
-            f"cannot read the size of the vocabulary of {model}: {error!r}. Give it: --vocabulary NUMBER"
+            f"cannot read the size of the vocabulary of {model}: {error!r}. Set it with --vocabulary NUMBER"
         ) from None

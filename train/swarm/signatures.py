@@ -1,9 +1,7 @@
 """Keys, and bytes signed with them (Ed25519).
 
-Coordinators identify a node or a verifier by its key. Only one process at a time may use a key: a coordinator could not
-tell two of them from one that restarts repeatedly.
-
-The signature covers a domain, a zero byte and the bytes, so a signature for one purpose is invalid for another.
+A key identifies a node or a verifier, so only one process at a time may use it. The signature covers a domain, a zero
+byte and the bytes, so a signature for one purpose is invalid for another.
 """
 
 import os
@@ -30,7 +28,7 @@ def create_key_file(path: Path) -> Ed25519PrivateKey:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
-        raise ConfigError(f"{path} exists already, and a lost key cannot be restored. Move it away.") from None
+        raise ConfigError(f"{path} exists already, and an overwritten key is lost. Move it first.") from None
     except OSError as error:
         raise ConfigError(f"cannot create a key in {path}: {error.strerror}. Name another file.") from error
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
@@ -71,7 +69,6 @@ def lock_key(path: Path) -> AbstractContextManager[object]:
 
 
 def public_key_bytes(key: Ed25519PrivateKey) -> bytes:
-    """Return the 32 bytes of the public key."""
     return key.public_key().public_bytes_raw()
 
 

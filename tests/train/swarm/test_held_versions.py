@@ -16,7 +16,7 @@ from train.swarm.verification.verifier_process import VersionPrefetcher
 
 def held(url: str, folder: Path, came: list[int], keep: int = 2) -> VersionPrefetcher:
     invite = Invite(RUN, url, (), PUBLIC, "verifier", 0.0, bytes(16))
-    return VersionPrefetcher(invite, keep=keep, fetched=came.append, folder=folder)
+    return VersionPrefetcher(invite, keep=keep, on_fetched=came.append, folder=folder)
 
 
 def until(what: Callable[[], bool]) -> None:

@@ -114,7 +114,7 @@ def test_a_greeting_of_tls_that_never_ends_is_cut(tmp_path: Path) -> None:
         greeter = threading.Thread(target=greet, daemon=True)
         greeter.start()
         client = open_relay(f"https://127.0.0.1:{server.getsockname()[1]}", 1)
-        with pytest.raises(RelayError, match="too slow"):
+        with pytest.raises(RelayError, match="timed out"):
             get(client, "runs", 100, seconds=0.5)
         greeter.join(5)
         assert not greeter.is_alive()  # the connection is closed
@@ -197,7 +197,7 @@ def test_the_manifest_of_the_newest_version_is_the_one_that_was_named_with_it(tm
         assert download(url).fetch_manifest(1, seconds=1)[0].next_full_version == 77
         client = download(url)
         assert client.fetch_latest().version == 1
-        with pytest.raises(TransferError, match="not the manifest of version 1 that the run has named"):
+        with pytest.raises(TransferError, match="the manifest of version 1 differs from its digest in `latest`"):
             client.fetch_manifest(1, seconds=1)
 
 

@@ -1,4 +1,4 @@
-"""Broadcaster of a controller's versions: it publishes each new version to the origin, from which relays fetch."""
+"""Publication of each new version of a controller to the origin, from which relays fetch."""
 
 import logging
 import os
@@ -23,7 +23,7 @@ from train.weights.source import TensorFiles
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 10.0  # duration of a long poll for new weights
-_RENEW_SECONDS = 10.0  # clients count a relay whose `latest` is 60 s older than others' as failing
+_RENEW_SECONDS = 10.0  # interval; clients avoid relays whose `latest` is 60 s older than others'
 _RETRY_SECONDS = 2.0
 
 
@@ -44,9 +44,9 @@ def wait_for_engine_spec(controller: ControllerClient, note: Callable[[str], Non
 
 
 class WeightManifestFeed(Protocol):
-    """The part of a controller that a broadcaster needs; see train/asynchronous/messages.py."""
+    """The calls of a controller that a broadcaster makes; see train/asynchronous/messages.py."""
 
-    def wait_for_weights(self, after: int, wait_seconds: float) -> WeightManifest | None: ...
+    def wait_for_weights(self, known_version: int, wait_seconds: float) -> WeightManifest | None: ...
 
 
 class FileSource(Protocol):
@@ -56,10 +56,10 @@ class FileSource(Protocol):
 
 
 class Broadcaster:
-    """Publishes the versions of one controller.
+    """A publisher of the versions of one controller.
 
     source  fetches the controller's versions, such as train.asynchronous.rollout_process.LocalFirstSource
-    folder  for copies of the newest two versions: a version may be published as the delta from the previous one
+    folder  for copies of the newest two versions, for deltas
     ledger  returns the digest of the newest entry of the run's ledger
     note    receives a line about each published version
     """
@@ -110,7 +110,7 @@ class Broadcaster:
             weights = self._copy_files(manifest)
             broadcast = self._origin.publish(weights, self._folder / str(weights.version))
             if broadcast is not None:
-                kind = "whole" if broadcast.base is None else f"the difference from version {broadcast.base}"
+                kind = "full" if broadcast.base is None else f"delta from version {broadcast.base}"
                 seconds = time.monotonic() - start_time
                 self._note(
                     f"version {weights.version} is published: {broadcast.n_bytes / 1e6:.1f} MB, {kind}, "
@@ -127,12 +127,12 @@ class Broadcaster:
             self._renewed = time.monotonic()
 
     def _copy_files(self, manifest: WeightManifest) -> WeightManifest:
-        """Copy the files of a version to names that are the same in all versions; deltas need equal names.
+        """Copy the files of a version to version-independent names, as deltas require.
 
         Raises TransferError if they cannot be fetched or copied, or newer ones replace them meanwhile.
         """
         files = self._source.fetch(manifest).paths
-        place = self._folder / str(manifest.version)
+        folder = self._folder / str(manifest.version)
         named = tuple(
             WeightFile(f"weights-{number:05d}.safetensors", file.size, file.blake3)
             for number, file in enumerate(manifest.files)
@@ -141,15 +141,17 @@ class Broadcaster:
             for old in self._folder.glob("*"):
                 if self._newest is None or old.name != str(self._newest.version):
                     shutil.rmtree(old, ignore_errors=True)
-            place.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
             for path, file in zip(files, named, strict=True):
-                _copy(path, place / file.name)
-                if blake3(max_threads=blake3.AUTO).update_mmap(place / file.name).hexdigest() != file.blake3:
+                _copy(path, folder / file.name)
+                if blake3(max_threads=blake3.AUTO).update_mmap(folder / file.name).hexdigest() != file.blake3:
                     raise TransferError(f"weights {manifest.version} were replaced while they were read")
         except OSError as error:
-            raise TransferError(f"cannot store weights {manifest.version} in {place}: {error}. Make room.") from error
+            raise TransferError(f"cannot store weights {manifest.version} in {folder}: {error}. Make room.") from error
         if not named:
-            raise TransferError(f"weights {manifest.version} are not in files; relays need workers.listen in the run")
+            raise TransferError(
+                f"weights {manifest.version} are not in files. Set workers.listen in the run's configuration"
+            )
         return replace(manifest, files=named, folder="")
 
 

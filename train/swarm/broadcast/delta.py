@@ -1,13 +1,12 @@
 """Binary delta of two files of equal length: the 16-bit words that changed.
 
 After a step of reinforcement learning, few weights differ in bfloat16: 3 to 9 % at the usual learning rates. A delta
-holds the positions of the changed words and their new values. New values, not differences: a delta is idempotent, and
-errors cannot accumulate.
+has the positions of the changed words and their new values, so applying it is idempotent.
 
     compressed sizes of gaps and of values, 8 bytes each, little-endian, then both as zlib streams
 
 A gap is the number of unchanged words before a changed one, as bytes to be summed; 255 means that another byte follows.
-All high bytes of the values come before all low bytes, because each kind compresses better by itself.
+All high bytes of the values precede all low bytes, since each kind compresses better separately.
 """
 
 import zlib
@@ -69,7 +68,7 @@ def _gaps(indices: NDArray[np.int64]) -> bytes:
 
 def _indices(gaps: NDArray[np.uint8]) -> NDArray[np.int64]:
     is_last = gaps != _MORE
-    # The changed words count too, in addition to the unchanged ones before them.
+    # An index counts the unchanged words before it, and the changed ones.
     indices: NDArray[np.int64] = np.cumsum(gaps, dtype=np.int64) + np.cumsum(is_last) - 1
     last: NDArray[np.int64] = indices[is_last]
     return last

@@ -30,7 +30,7 @@ _DIGEST_BYTES = 32
 
 
 class WeightShard(Struct, frozen=True, array_like=True):
-    """A byte range of a file of a version, with its blake3 digest. One request fetches it."""
+    """A byte range of a file of a version, fetched by one request, with its blake3 digest."""
 
     file: str
     offset: int
@@ -42,7 +42,7 @@ class BroadcastManifest(Struct, frozen=True):
     """The manifest of a published version.
 
     base               version to apply the deltas to; None for a full version
-    shards             of all files, in order of files and offsets
+    shards             of all files, ordered by file and offset
     weights            the resulting files with their digests
     next_full_version  latest version by which a full one will be published
     """
@@ -56,7 +56,6 @@ class BroadcastManifest(Struct, frozen=True):
 
     @property
     def n_bytes(self) -> int:
-        """The bytes of all shards."""
         return sum(shard.length for shard in self.shards)
 
 
@@ -64,9 +63,8 @@ class LatestVersion(Struct, frozen=True):
     """The newest version of a run.
 
     manifest_digest  blake3 digest of the signed manifest
-    issued_at        seconds since 1970; renewed periodically, so an old time means that the relay is behind
-    ledger_head      digest of the newest entry of the run's ledger, so that every client can witness it; empty if the
-                     run has none
+    issued_at        seconds since 1970, renewed periodically; an old time shows a stale relay
+    ledger_head      digest of the newest entry of the run's ledger, published for later audits; empty if there is none
     """
 
     run: str
@@ -83,32 +81,26 @@ def sanitize_run_name(name: str) -> str:
 
 
 def latest_path(run: str) -> str:
-    """Return the path of `latest`."""
     return f"runs/{run}/latest"
 
 
 def version_path(run: str, version: int) -> str:
-    """Return the path of the folder of a version."""
     return f"runs/{run}/{version}"
 
 
 def manifest_path(run: str, version: int) -> str:
-    """Return the path of a manifest."""
     return f"runs/{run}/{version}/manifest"
 
 
 def file_path(run: str, version: int, name: str) -> str:
-    """Return the path of a file or a delta."""
     return f"runs/{run}/{version}/{name}"
 
 
 def sign_manifest(manifest: BroadcastManifest, key: Ed25519PrivateKey) -> bytes:
-    """Encode and sign a manifest."""
     return append_signature(_DOMAIN_OF_MANIFESTS, msgspec.msgpack.encode(manifest), key)
 
 
 def sign_latest(latest: LatestVersion, key: Ed25519PrivateKey) -> bytes:
-    """Encode and sign the content of `latest`."""
     return append_signature(_DOMAIN_OF_LATEST, msgspec.msgpack.encode(latest), key)
 
 
@@ -117,7 +109,7 @@ def read_manifest(signed: bytes, run: str, version: int, public_key: bytes) -> B
     manifest = _decode(verify_and_unwrap(_DOMAIN_OF_MANIFESTS, signed, public_key), BroadcastManifest)
     if manifest.run != run or manifest.version != version or manifest.weights.version != version:
         raise BadSignature(f"this is the manifest of another version: {manifest.run} {manifest.version}")
-    if fault := _fault(manifest):
+    if fault := _find_fault(manifest):
         raise BadSignature(f"the manifest of version {version} is invalid: {fault}")
     return manifest
 
@@ -137,7 +129,7 @@ def read_latest(signed: bytes, run: str, public_key: bytes) -> LatestVersion:
 
 
 def add_base_versions(versions: Iterable[int], bases: Mapping[int, int | None]) -> set[int]:
-    """Return the versions in `bases` that these versions need: themselves and, transitively, their bases.
+    """Return those of the versions that are in `bases`, and their bases, transitively.
 
     bases: base of each available version
     """
@@ -160,11 +152,10 @@ def has_same_weights(one: WeightManifest, other: WeightManifest) -> bool:
 
 
 def digest(data: bytes) -> bytes:
-    """Return the blake3 digest of a shard or a signed manifest."""
     return blake3(data).digest()
 
 
-def _fault(manifest: BroadcastManifest) -> str:
+def _find_fault(manifest: BroadcastManifest) -> str:
     """Return the invalid part of a manifest; "" if it is valid."""
     files, ends = manifest.weights.files, dict[str, int]()
     if not files or any(file.size <= 0 or not _FILE_PATTERN.fullmatch(file.name) for file in files):

@@ -1,7 +1,7 @@
 """A relay's copy of the newest versions of one run, fetched from other relays or the origin.
 
-A shard is written after its digest is verified, and is served before the rest of the version arrives, so a chain of
-relays is hardly slower than one. A restarted relay reuses the shards on its disk.
+A relay serves each verified shard before the rest of the version arrives, so a chain of relays is hardly slower than
+one. A restarted relay reuses its stored shards.
 """
 
 import logging
@@ -23,6 +23,7 @@ from train.swarm.broadcast.manifest import (
 )
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.shard_download import ShardFiles, TransferDeadline
+from train.swarm.folder import NEW_PREFIX, write_atomic
 from train.swarm.signatures import BadSignature
 
 log = logging.getLogger(__name__)
@@ -30,14 +31,13 @@ log = logging.getLogger(__name__)
 RETAINED_VERSIONS = 5
 POLL_SECONDS = 3.0
 _MANIFEST_SECONDS = 30.0
-# Without a new shard for this long, the download of a version is abandoned, as a newer version may exist. Each
-# failure doubles the time: on a slow line a shard takes longer, and an abandoned shard starts from zero.
+# Time without a new shard after which the download of a version is abandoned, since a newer one may exist. Each failure
+# doubles it, for slow lines.
 _STALL_SECONDS, _MAX_STALL_SECONDS = 60.0, 3600.0
-_NEW = ".new-"  # prefix of temporary files
 
 
 class Mirror:
-    """Mirrors the files of a run to `folder`.
+    """A copy of the newest versions of a run in `folder`.
 
     keep  number of versions to retain, in addition to the bases that they need
     note  receives a line about each complete version
@@ -91,10 +91,10 @@ class Mirror:
 
     def _restore(self, public_key: bytes) -> None:
         """Load the versions of an earlier process; remove those without a valid manifest of this run."""
-        place = (self.folder / latest_path(self._run)).parent
-        for rest in place.rglob(f"{_NEW}*"):
+        run_folder = (self.folder / latest_path(self._run)).parent
+        for rest in run_folder.rglob(f"{NEW_PREFIX}*"):
             rest.unlink(missing_ok=True)
-        for version in (int(each.name) for each in place.glob("*") if each.name.isdigit()):
+        for version in (int(each.name) for each in run_folder.glob("*") if each.name.isdigit()):
             try:
                 signed = (self.folder / manifest_path(self._run, version)).read_bytes()
                 manifest = read_manifest(signed, self._run, version, public_key)
@@ -134,9 +134,9 @@ class Mirror:
         self._stall_seconds = min(2 * self._stall_seconds, _MAX_STALL_SECONDS)
         self._download.fetch_shards(manifest, files, deadline)
         self._stall_seconds = _STALL_SECONDS
-        kind = "whole" if manifest.base is None else f"the difference from version {manifest.base}"
+        kind = "full" if manifest.base is None else f"delta from version {manifest.base}"
         self._note(
-            f"version {version} is here: {n_bytes / 1e6:.1f} MB, {kind}, in {time.monotonic() - start_time:.1f} s"
+            f"version {version} is complete: {n_bytes / 1e6:.1f} MB, {kind}, in {time.monotonic() - start_time:.1f} s"
         )
 
     def _drop(self) -> None:
@@ -148,9 +148,6 @@ class Mirror:
             shutil.rmtree(self.folder / version_path(self._run, version), ignore_errors=True)
 
     def _write(self, path: str, content: bytes) -> None:
-        """Write a file atomically."""
-        place = self.folder / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        new = place.with_name(f"{_NEW}{place.name}")
-        new.write_bytes(content)
-        new.replace(place)
+        target = self.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(target, content)

@@ -1,7 +1,7 @@
-"""The origin of a run's weights: a folder or an object store to which the trainer's side publishes versions.
+"""The origin of a run's weights: a folder or an object store to which the coordinator publishes versions.
 
-It holds plain files (manifest.py has their paths), so nginx or a bucket can serve them. `latest` names a version once
-it is complete. A published manifest is never rewritten, even after a restart: relays may have it.
+It holds plain files (manifest.py has their paths), so nginx or a bucket can serve them. `latest` names only complete
+versions. A published manifest is never rewritten, since relays may have it.
 """
 
 import logging
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SHARD_BYTES = 8 * 2**20
-FULL_VERSION_INTERVAL = 10  # versions: a new worker fetches the newest full version and the deltas after it
+FULL_VERSION_INTERVAL = 10  # versions; a new worker fetches the newest full one and the deltas after it
 RETAINED_VERSIONS = 5
 _Message = TypeVar("_Message")
-_MAX_DELTA_SHARE = 0.35  # of the files' size; a larger delta saves too little, and full files are published
+_MAX_DELTA_SHARE = 0.35  # of the files' size; with larger deltas, a full version is published
 
 
 class Origin:
-    """Publishes versions of one run; continues after the versions of an earlier process.
+    """A publisher of the versions of one run, which continues after those of an earlier process.
 
     store                  URL of a folder (file:///...) or a bucket (s3://..., gs://...)
     key                    the run's; its public half is in every invite
@@ -83,9 +83,11 @@ class Origin:
 
         folder: of the files; must stay unchanged until the next version is published as a delta from it
 
-        A version older than the newest, as of a run that was continued from an earlier step, is not published: return
-        its earlier manifest, or None without one. Raises TransferError if the store cannot be written, and RunError if
-        the version was published with other weights.
+        Returns the manifest. A version older than the newest is not published again: returns its stored manifest, or
+        None without one.
+
+        Raises TransferError if the store cannot be written, and RunError if the version was published with other
+        weights.
         """
         manifest = self._published_manifest(weights)
         if self._latest is not None and weights.version <= self._latest.version:
@@ -103,7 +105,7 @@ class Origin:
         return manifest
 
     def renew(self, ledger_head: bytes | None = None) -> None:
-        """Sign `latest` with the current time: clients avoid relays whose `latest` is old.
+        """Sign `latest` with the current time, since clients avoid relays whose `latest` is old.
 
         ledger_head: digest of the newest entry of the run's ledger; None if unchanged
         """
@@ -211,7 +213,7 @@ class Origin:
         import obstore
 
         try:
-            # Delete the manifest first, so no client starts a download of files that are about to go.
+            # Delete the manifest first, so no client starts to download files that are being deleted.
             obstore.delete(self._store, manifest_path(self._run, version))
             found = obstore.list(self._store, prefix=version_path(self._run, version)).collect()
             obstore.delete(self._store, [each["path"] for each in found])

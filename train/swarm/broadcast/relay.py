@@ -1,9 +1,9 @@
-"""The HTTP server of a relay: three kinds of files, and nothing else.
+"""The HTTP server of a relay, for three kinds of files.
 
     GET /runs/RUN/latest  /runs/RUN/VERSION/manifest  /runs/RUN/VERSION/NAME.safetensors[.delta]
 
-A request may have a single byte range. A relay holds no secret, and clients verify what it sends. It answers 404 with
-Retry-After for a missing file or range, and 429 to an address over its rate limit.
+A request may have a single byte range. Relays are untrusted and hold no secret. They answer 404 with Retry-After for a
+missing file or range, and 429 to an address over its rate limit.
 """
 
 import logging
@@ -32,7 +32,7 @@ from train.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-_MAX_ADDRESSES = 10_000  # token buckets; the least recently used are dropped, and start full again
+_MAX_ADDRESSES = 10_000  # with token buckets; the least recently used are dropped
 
 
 @dataclass(slots=True)
@@ -81,7 +81,6 @@ class RelayRateLimiter:
 
 
 def format_retry_after(seconds: float) -> str:
-    """Return the value of the header Retry-After."""
     return str(max(1, math.ceil(seconds)))
 
 
@@ -176,7 +175,6 @@ def open_listener(address: str) -> socket.socket:
 
 
 def listener_url(listener: socket.socket) -> str:
-    """Return the URL of a listening socket."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

@@ -1,7 +1,4 @@
-"""Client for the weights of a run on untrusted relays.
-
-It verifies each shard against its digest in the signed manifest, so a relay can only waste time.
-"""
+"""Client for the weights of a run on untrusted relays, which verifies each shard against the signed manifest."""
 
 import logging
 import queue
@@ -42,7 +39,7 @@ log = logging.getLogger(__name__)
 MAX_CONCURRENT = 10
 _SMALL_SECONDS = 10.0  # for `latest` and manifests
 _OTHERS_SECONDS = 1.0  # for the other relays, after the first `latest`
-_BEHIND_VERSIONS, _BEHIND_SECONDS = 2, 60.0  # lag behind the others at which a relay counts as failing
+_BEHIND_VERSIONS, _BEHIND_SECONDS = 2, 60.0  # lag behind the newest `latest` at which a relay counts as failing
 _MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.1, 2.0  # after each round in which no relay had a manifest
 _SMALL_BYTES = 2**16  # assumed size of a manifest, for the choice of a relay
 _MAX_CACHED_MANIFESTS = 64
@@ -68,7 +65,6 @@ class RelayClient:
         self._manifests: dict[int, tuple[BroadcastManifest, bytes]] = {}
 
     def close(self) -> None:
-        """Close the connections."""
         for client in self._clients.values():
             client.close()
 
@@ -79,14 +75,14 @@ class RelayClient:
             self._record_latest(read_latest(signed, self._run, self._public_key), signed)
 
     def fetch_latest(self) -> LatestVersion:
-        """Return the newest version that any relay has named so far, after a request to all of them.
+        """Request `latest` from all relays, and return the newest version that any has named so far.
 
         Raises TransferError if no relay replies with a validly signed one.
         """
         return self.fetch_signed_latest()[0]
 
     def fetch_signed_latest(self) -> tuple[LatestVersion, bytes]:
-        """Return `fetch_latest`, decoded and signed."""
+        """Return the version of `fetch_latest`, decoded and signed."""
         by_relay, reasons = self.fetch_latest_by_relay()
         if not by_relay or self._newest is None:
             raise TransferError(f"no relay names a version of {self._run}: {self._describe(reasons)}")
@@ -122,7 +118,7 @@ class RelayClient:
                 self._record_error(url, reply)
         for url, cancel in pending.items():
             cancel()
-            reasons[url] = "it is too slow"
+            reasons[url] = "timed out"
             self._relays.record_request_failure(url)
         return by_relay, reasons
 
@@ -145,7 +141,7 @@ class RelayClient:
                 self._newest = latest, signed
 
     def fetch_manifest(self, version: int, *, seconds: float) -> tuple[BroadcastManifest, bytes]:
-        """Return the manifest of a version, decoded and signed. That of the newest one has the digest in `latest`.
+        """Return the manifest of a version, decoded and signed; of the newest version, with the digest in `latest`.
 
         Raises TransferError if no relay sends it in time.
         """
@@ -196,7 +192,7 @@ class RelayClient:
             and self._newest[0].version == version
             and self._newest[0].manifest_digest != digest(signed)
         ):
-            raise BadSignature(f"this is not the manifest of version {version} that the run has named")
+            raise BadSignature(f"the manifest of version {version} differs from its digest in `latest`")
 
     def _record_error(self, url: str, error: Exception) -> None:
         if isinstance(error, BadSignature | ResponseTooLarge):

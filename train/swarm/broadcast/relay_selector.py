@@ -1,4 +1,4 @@
-"""Choice of a relay by expected completion time, from its success rate, its bandwidth and its transfers in progress.
+"""Selection of the relay with the shortest expected transfer time, by success rate, bandwidth and load.
 
 A relay that sends corrupt data is quarantined, for twice as long each time.
 """
@@ -33,7 +33,7 @@ class _Relay:
     sending            bytes of its transfers in progress
     running            number of its transfers in progress
     load               integral of `running` over time, up to `load_at`
-    late               transfers in a row that missed their deadline
+    n_late             transfers in a row that missed their deadline
     unavailable_until  end of its quarantine, or of the backoff that it requested
     """
 
@@ -43,7 +43,7 @@ class _Relay:
     running: int = 0
     load: float = 0.0
     load_at: float = 0.0
-    late: int = 0
+    n_late: int = 0
     n_quarantines: int = 0
     unavailable_until: float = 0.0
 
@@ -75,8 +75,7 @@ class Transfer:
 class RelaySelector:
     """The relays of a client. Thread-safe.
 
-    max_concurrent  maximum transfers of one relay in progress. They share its bandwidth, so each takes longer: a relay,
-                    which serves only complete shards, requests few
+    max_concurrent  maximum transfers of one relay in progress; they share its bandwidth
     min_seconds     minimum deadline of a transfer
     """
 
@@ -100,7 +99,7 @@ class RelaySelector:
             return self._available()
 
     def choose(self, n_bytes: int, among: Collection[str]) -> str | None:
-        """Return the relay with the shortest expected time, rarely a random one; None if all are busy."""
+        """Return the relay with the shortest expected time, or rarely a random one; None if all are busy."""
         with self._lock:
             free = [
                 url for url in self._available() if url in among and self._relays[url].running < self._max_concurrent
@@ -118,34 +117,34 @@ class RelaySelector:
             return self._seconds_for(url, n_bytes)
 
     def start_transfer(self, url: str, n_bytes: int) -> Transfer:
-        """Record the start of a transfer. One of `record_success`, `record_failure`, `record_cancelled` must follow."""
+        """Start a transfer; `record_success`, `record_failure` or `record_cancelled` must end it."""
         with self._lock:
             relay = self._relays[url]
             now, expected = self._clock(), self._seconds_for(url, n_bytes)
             self._add_transfers(relay, n_bytes, 1)
             retry = _DEADLINE_FACTOR * relay.sending / (self._median_bandwidth() or _DEFAULT_BANDWIDTH)
-            deadline = max(self._min_seconds, retry) * 2 ** min(relay.late, _MAX_DOUBLINGS)
+            deadline = max(self._min_seconds, retry) * 2 ** min(relay.n_late, _MAX_DOUBLINGS)
             return Transfer(url, n_bytes, now, expected, deadline, relay.load)
 
     def record_success(self, transfer: Transfer) -> None:
-        """Record a complete transfer with the right digest."""
+        """Record a complete transfer with a valid digest."""
         with self._lock:
-            relay = self._end(transfer)
+            relay = self._end_transfer(transfer)
             relay.success += _WEIGHT * (1 - relay.success)
-            relay.late = 0
+            relay.n_late = 0
 
     def record_failure(self, transfer: Transfer) -> None:
         """Record a transfer that failed, or missed its deadline."""
         with self._lock:
-            relay = self._end(transfer)
+            relay = self._end_transfer(transfer)
             relay.success *= 1 - _WEIGHT
             if self._clock() - transfer.started_at >= transfer.deadline_seconds:
-                relay.late += 1
+                relay.n_late += 1
 
     def record_cancelled(self, transfer: Transfer) -> None:
-        """Record a transfer that ended early: a failure only if cancelled after twice its expected time."""
+        """Record a transfer that ended early; a failure if cancelled after twice its expected time."""
         with self._lock:
-            relay = self._end(transfer)
+            relay = self._end_transfer(transfer)
             if transfer.cancel.has_fired and self._clock() - transfer.started_at > 2 * transfer.expected_seconds:
                 relay.success *= 1 - _WEIGHT
 
@@ -155,7 +154,7 @@ class RelaySelector:
             self._relays[url].success *= 1 - _WEIGHT
 
     def back_off(self, url: str, seconds: float) -> None:
-        """Send no requests to a busy relay for a while."""
+        """Exclude a busy relay for some seconds."""
         with self._lock:
             relay = self._relays[url]
             relay.success *= 1 - _WEIGHT
@@ -196,7 +195,7 @@ class RelaySelector:
         relay.running += n
         relay.sending += n * n_bytes
 
-    def _end(self, transfer: Transfer) -> _Relay:
+    def _end_transfer(self, transfer: Transfer) -> _Relay:
         """End a transfer, and update the relay's bandwidth."""
         relay = self._relays[transfer.url]
         self._add_transfers(relay, transfer.n_bytes, -1)

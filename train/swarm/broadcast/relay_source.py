@@ -1,11 +1,10 @@
-"""Weight source of untrusted relays, and the versions on a worker's disk.
+"""Weight source of untrusted relays, and the folder of fetched versions.
 
 A version is downloaded in full, or built from a delta and its base. It gets its final name once each file has its
-signed digest. A restarted worker reuses the shards on its disk.
+signed digest. A restarted worker reuses its stored shards.
 """
 
 import logging
-import os
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -28,6 +27,7 @@ from train.swarm.broadcast.manifest import (
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import RelaySelector
 from train.swarm.broadcast.shard_download import ShardFiles, TransferDeadline
+from train.swarm.folder import write_atomic
 from train.weights.manifest import WeightManifest
 from train.weights.source import TensorFiles
 from train.weights.version_folder import VersionFolder, default_folder
@@ -52,10 +52,10 @@ class VersionStore:
     def fetch(
         self, version: int, *, seconds: float = inf, stall_seconds: float = inf
     ) -> tuple[Path, BroadcastManifest]:
-        """Return the folder of a version, and its manifest. The folder stays until `keep` others are fetched.
+        """Fetch a version, and return its folder and manifest. The folder is valid until `keep` others are fetched.
 
         seconds        timeout for the version
-        stall_seconds  timeout for the next shard; starts once no other process of this machine fetches
+        stall_seconds  timeout for each next shard, from the exclusive lock on
 
         Raises TransferError if the relays do not send it in time, or the disk is full.
         """
@@ -88,7 +88,7 @@ class VersionStore:
     def _build(self, version: int, deadline: TransferDeadline, *, trust_disk: bool) -> BroadcastManifest:
         """Fetch a version and its missing bases, and apply the deltas.
 
-        trust_disk: whether bases on the disk are used without a check of their digests
+        trust_disk: use bases on the disk without verifying their digests
         """
         chain: list[BroadcastManifest] = []
         wanted: int | None = version
@@ -108,24 +108,24 @@ class VersionStore:
 
     def _complete(self, manifest: BroadcastManifest, deadline: TransferDeadline) -> bool:
         """Fetch a version whose base is on the disk. Return False if its files are already valid."""
-        place = self._path(manifest.version)
-        if _has_valid_files(manifest, place):
+        folder = self._path(manifest.version)
+        if _has_valid_files(manifest, folder):
             return False
-        part = self._folder.partial_folder(place.name)
+        part = self._folder.partial_folder(folder.name)
         part.mkdir(exist_ok=True)
-        for damaged in place.glob("*"):  # reuse its valid shards
+        for damaged in folder.glob("*"):  # reuse its valid shards
             damaged.replace(part / damaged.name)
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         self._download.fetch_shards(manifest, ShardFiles(part, manifest.shards), deadline)
         if manifest.base is not None:
             _apply(manifest, self._path(manifest.base), part)
         for file in manifest.weights.files:
             if _digest(part / file.name) != file.blake3:
                 shutil.rmtree(part)
-                raise BadDelta(f"{file.name} of version {manifest.version} is not what the run has signed")
+                raise BadDelta(f"{file.name} of version {manifest.version} differs from its digest in the manifest")
         for delta in part.glob(f"*{DELTA}"):
             delta.unlink()
-        part.rename(place)
+        part.rename(folder)
         return True
 
     def _path(self, version: int) -> Path:
@@ -145,9 +145,9 @@ def _apply(manifest: BroadcastManifest, base: Path, part: Path) -> None:
         (part / file.name).write_bytes(apply_delta((base / file.name).read_bytes(), delta))
 
 
-def _has_valid_files(manifest: BroadcastManifest, place: Path) -> bool:
+def _has_valid_files(manifest: BroadcastManifest, folder: Path) -> bool:
     files = manifest.weights.files
-    return all((place / file.name).is_file() and _digest(place / file.name) == file.blake3 for file in files)
+    return all((folder / file.name).is_file() and _digest(folder / file.name) == file.blake3 for file in files)
 
 
 def _digest(path: Path) -> str:
@@ -179,9 +179,7 @@ class RelaySource:
         """Return the newest version, and store it for the next process. Raises TransferError."""
         latest, signed = self._download.fetch_signed_latest()
         with suppress(OSError):  # optional: it only protects the next process from an older `latest`
-            new = self._latest_path.with_name(f"{self._latest_path.name}.{os.getpid()}")
-            new.write_bytes(signed)
-            new.replace(self._latest_path)
+            write_atomic(self._latest_path, signed)
         return latest
 
     def newest_manifest(self) -> WeightManifest:
@@ -189,20 +187,20 @@ class RelaySource:
         return self._manifest(self.latest().version, _MANIFEST_SECONDS).weights
 
     def fetch(self, manifest: WeightManifest) -> TensorFiles:
-        """Fetch a version, or find it on the disk.
+        """Fetch a version, unless it is on the disk.
 
         Raises TransferError if the relays stop sending it, or have other weights under its number.
         """
         with suppress(TransferError):  # relays may have no version yet
-            self._download.fetch_latest()  # so that a version which all relays have dropped fails at once
+            self._download.fetch_latest()  # a version that all relays have dropped then fails immediately
         broadcast = self._manifest(manifest.version, self._stall_seconds)
         if not has_same_weights(broadcast.weights, manifest):
             raise TransferError(
                 f"the relays broadcast other weights as version {manifest.version} than the run has: the run was "
                 "continued from an earlier step, or another run has the same name"
             )
-        place, _ = self._versions.fetch(manifest.version, stall_seconds=self._stall_seconds)
-        return TensorFiles(tuple(place / file.name for file in broadcast.weights.files))
+        folder, _ = self._versions.fetch(manifest.version, stall_seconds=self._stall_seconds)
+        return TensorFiles(tuple(folder / file.name for file in broadcast.weights.files))
 
     def close(self) -> None:
         """Close the connections, and remove versions that no process of this machine uses."""
@@ -225,7 +223,6 @@ class RelaySourceFactory:
     public_key: bytes
 
     def __call__(self, spec: EngineSpec) -> RelaySource:
-        """Create the source for a run."""
         run = sanitize_run_name(spec.run)
         return RelaySource(self.relays, run, self.public_key, shared_folder(run, self.public_key))
 

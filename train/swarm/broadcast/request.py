@@ -1,4 +1,4 @@
-"""One request to a relay, bounded in size and time. Relays are untrusted; the caller verifies what they send."""
+"""One request to a relay, bounded in size and time. The caller verifies the content."""
 
 import threading
 from collections.abc import Callable
@@ -17,11 +17,11 @@ _MAX_REASON_CHARACTERS = 200
 
 
 class NotAvailable(Exception):
-    """A 404 of a relay: it does not have the file or range, or not yet."""
+    """HTTP 404 from a relay: it does not have the file or range yet."""
 
 
 class RelayBusy(NotAvailable):
-    """A 429 or 503 of a relay. seconds: from Retry-After, limited."""
+    """HTTP 429 or 503 from a relay. seconds: from Retry-After, limited."""
 
     def __init__(self, message: str, seconds: float) -> None:
         super().__init__(message)
@@ -75,8 +75,8 @@ def get(
                 raise RelayBusy(f"{url} answers {reply.status}", min(pause, _MAX_BUSY_SECONDS))
             if reply.status == 404:
                 if reply.length_remaining is not None and reply.length_remaining < _MAX_REFUSAL_BYTES:
-                    reply.read()  # so that the connection can be used again
-                raise NotAvailable(f"{url} is not there")
+                    reply.read()  # so the connection can be reused
+                raise NotAvailable(f"{url} answers 404")
             if reply.status != (200 if offset is None else 206):
                 raise RelayError(f"{url} answers {reply.status}")
             content = bytearray()
@@ -88,14 +88,15 @@ def get(
                 if interrupt.has_fired:
                     break
             if interrupt.has_fired:
-                raise RelayError(f"{url} is too slow")
+                raise RelayError(f"{url} timed out")
             return bytes(content)
     except (ServerUnreachable, HTTPException, OSError) as error:
-        raise RelayError(f"{url} is too slow" if interrupt.has_fired else _printable(str(error))) from error
+        reason = f"{url} timed out" if interrupt.has_fired else replace_nonprintable(str(error), _MAX_REASON_CHARACTERS)
+        raise RelayError(reason) from error
     finally:
         timer.cancel()
 
 
-def _printable(text: str) -> str:
-    """Truncate a text that may come from the relay, and replace nonprintable characters."""
-    return "".join(character if character.isprintable() else "?" for character in text[:_MAX_REASON_CHARACTERS])
+def replace_nonprintable(text: str, max_characters: int) -> str:
+    """Truncate an untrusted text, and replace nonprintable characters by question marks."""
+    return "".join(character if character.isprintable() else "?" for character in text[:max_characters])

@@ -1,7 +1,6 @@
 """Concurrent download of the shards of a version, each from the relay with the shortest expected time.
 
-Once no shard waits for its first request, late shards are requested again from a second relay. The first valid copy
-wins.
+Once every shard has been requested, late ones are requested again from a second relay. The first valid copy wins.
 """
 
 import logging
@@ -36,7 +35,7 @@ FetchShard = Callable[[Transfer, WeightShard], bytes]
 
 @dataclass(slots=True)
 class TransferDeadline:
-    """The deadline of a transfer, absolute and since the last progress.
+    """The deadline of a transfer: an absolute time, and a timeout since the last progress.
 
     until          time of the monotonic clock
     stall_seconds  maximum time without progress
@@ -52,7 +51,6 @@ class TransferDeadline:
         return cls(time.monotonic() + seconds, stall_seconds)
 
     def record_progress(self) -> None:
-        """Record the arrival of valid data."""
         self.progress_at = time.monotonic()
 
     def remaining(self) -> float:
@@ -68,7 +66,7 @@ class _Backoff:
     until: float = 0.0
 
     def extend(self, max_seconds: float) -> None:
-        """Start the next pause. Failures during a pause do not count."""
+        """Start the next pause, longer than the last; during a pause, do nothing."""
         now = time.monotonic()
         if self.until <= now:
             self.until = now + min(_MIN_BACKOFF_SECONDS * _BACKOFF_FACTOR**self.n_failures, max_seconds)
@@ -78,7 +76,7 @@ class _Backoff:
 class ShardFiles:
     """The files of a version, filled shard by shard. Thread-safe.
 
-    An incomplete file has a hidden name. Shards on the disk from an earlier process are reused if their digests match.
+    An incomplete file has a hidden name. Valid shards of an earlier process are reused.
 
     Raises OSError if the files cannot be created.
     """
@@ -143,7 +141,7 @@ class ShardFiles:
 
 
 class ShardDownload:
-    """A download of missing shards, first ones first.
+    """A download of the missing shards, in order.
 
     name       of the version, for messages
     fetch_one  fetches one shard; raises NotAvailable and RelayError
@@ -173,7 +171,7 @@ class ShardDownload:
         Raises TransferError if they do not all arrive in time, and OSError if they cannot be written.
         """
         threads = [
-            threading.Thread(target=self._work, name=f"shards-{number}", daemon=True)
+            threading.Thread(target=self._run_thread, name=f"shards-{number}", daemon=True)
             for number in range(min(max_concurrent, len(self._missing)))
         ]
         for thread in threads:
@@ -183,7 +181,7 @@ class ShardDownload:
                 while self._unwritten and self._error is None and (seconds := self._deadline.remaining()):
                     self._changed.wait(min(seconds, _MAX_WAIT_SECONDS))
         finally:
-            self._end()
+            self._cancel_all()
         for thread in threads:
             thread.join(_JOIN_SECONDS)
         if self._error is not None:
@@ -194,18 +192,18 @@ class ShardDownload:
                 f"{format_reasons(self._reasons | self._quarantine_reasons)}"
             )
 
-    def _end(self) -> None:
+    def _cancel_all(self) -> None:
         with self._changed:
             self._has_ended = True
             for transfer in (transfer for running in self._running.values() for transfer in running):
                 transfer.cancel()
             self._changed.notify_all()
 
-    def _work(self) -> None:
-        while (chosen := self._next()) is not None:
+    def _run_thread(self) -> None:
+        while (chosen := self._wait_for_transfer()) is not None:
             shard, transfer = chosen
             try:
-                self._try(shard, transfer)
+                self._fetch_shard(shard, transfer)
             except BaseException as error:  # such as a full disk; ends the other threads, too
                 with self._changed:
                     self._error = self._error or error
@@ -215,8 +213,8 @@ class ShardDownload:
                     self._waiting = {shard: None, **self._waiting}
                 self._changed.notify_all()
 
-    def _next(self) -> tuple[int, Transfer] | None:
-        """Wait for a shard and a relay to request it from, and start the transfer; None once the download has ended."""
+    def _wait_for_transfer(self) -> tuple[int, Transfer] | None:
+        """Wait until a shard can be requested, and start its transfer; None once the download has ended."""
         with self._changed:
             while not self._has_ended and self._error is None and self._missing:
                 chosen = self._choose_waiting() if self._waiting else self._choose_late()
@@ -238,14 +236,14 @@ class ShardDownload:
         return None
 
     def _choose_late(self) -> tuple[int, str] | None:
-        """Return the shard with the longest remaining time, and a second relay that should be faster."""
+        """Return the shard with the longest remaining time, and a relay expected to be faster."""
         available, now, best = self._relays.available(), time.monotonic(), None
         for shard, running in self._running.items():
             if len(running) != 1 or shard not in self._missing:
                 continue
             passed = now - running[0].started_at
             remaining = running[0].expected_seconds - passed
-            remaining = remaining if remaining > 0 else passed  # guess of an overdue transfer: as long again
+            remaining = remaining if remaining > 0 else passed  # an overdue transfer may take as long again
             others = [url for url in self._candidates(shard, available) if url != running[0].url]
             size = self._shards[shard].length
             url = self._relays.choose(size, others)
@@ -254,7 +252,7 @@ class ShardDownload:
         return None if best is None else (best[1], best[2])
 
     def _candidates(self, shard: int, available: list[str]) -> list[str]:
-        """Return the available relays to which a request for a shard may be sent now."""
+        """Return the available relays without a backoff for this shard."""
         now = time.monotonic()
         busy = {transfer.url for running in self._running.values() for transfer in running}
         return [
@@ -264,7 +262,7 @@ class ShardDownload:
             and not (url in self._behind and url in busy)
         ]
 
-    def _try(self, shard: int, transfer: Transfer) -> None:
+    def _fetch_shard(self, shard: int, transfer: Transfer) -> None:
         url = transfer.url
         try:
             content = self._fetch_one(transfer, self._shards[shard])
@@ -288,7 +286,7 @@ class ShardDownload:
             raise
         if digest(content) != self._shards[shard].digest:
             log.warning("%s sends a damaged shard %d of %s", url, shard, self._name)
-            transfer.arrived_bytes = 0  # garbage must not raise the measured bandwidth
+            transfer.arrived_bytes = 0  # corrupt data must not raise the measured bandwidth
             self._relays.record_failure(transfer)
             self._quarantine(url, "it sends damaged shards")
             return

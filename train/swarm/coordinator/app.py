@@ -5,8 +5,8 @@
     GET  /page?token=T   status page for the operator
     GET  /health         open to everyone
 
-Signature, time, nonce and rate of a call are checked by its headers, before its body is read. Bodies and nonces of
-strangers are neither read nor stored.
+The headers of a call suffice to check its signature, time, nonce and rate before its body is read. Nonces of strangers
+are not stored.
 """
 
 import hmac
@@ -36,23 +36,18 @@ from train.swarm.coordinator.intake import Forbidden, NotFound, RetryLater, Uplo
 from train.swarm.coordinator.nonces import NonceCache, StaleIncarnation
 from train.swarm.coordinator.status import SECURITY_HEADERS, render_status_page
 from train.swarm.messages import Ban, JoinRequest, JoinResponse, VerificationResult
-from train.swarm.requests import (
-    RequestHead,
-    check_signature,
-    read_head,
-    sign_reply,
-)
+from train.swarm.requests import RequestHead, check_signature, read_head, sign_reply
 from train.swarm.signatures import BadSignature
 
 log = logging.getLogger(__name__)
 
 _SMALL_BYTES = 64 * 2**10  # maximum size of all bodies except results and verdicts
-_LATE_BYTES = 64 * 2**20  # maximum size of a body that is read and discarded
+_DISCARDED_BYTES = 64 * 2**20  # maximum size of a body that is read and discarded
 _CALLS_PER_SECOND = 20.0  # of one node, on average
 _JOINS_PER_SECOND = 5.0  # of one address
 _BURST_SECONDS = 10.0
 _THREADS, _TRAINER_THREADS = 16, 8  # the latter may block on the trainer
-_DECODING_THREADS = 2  # decoding results takes some 20 times the size of their body
+_DECODING_THREADS = 2  # decoding results needs some 20 times the memory of their body
 
 _OPERATOR_PATHS = {"/ban", "/status"}
 _LEASE_CALLS = {"file", "verdict"}  # the path has the number of a lease
@@ -62,7 +57,7 @@ _JOIN = "/join"
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A request with a valid head. lease: -1 unless the path names one."""
+    """A request with a verified signature. lease: -1 unless the path names one."""
 
     request: Request
     head: RequestHead
@@ -72,9 +67,9 @@ class _Call:
 
 
 class CoordinatorApp:
-    """The ASGI application.
+    """The coordinator as an ASGI application.
 
-    key         of the run, which signs replies
+    key         the run's, which signs replies
     start       8 random bytes, new for each incarnation
     files       serves paths below /runs/
     page_token  for the status page
@@ -89,11 +84,11 @@ class CoordinatorApp:
         self._nonces = NonceCache(start)
         self._rates = RelayRateLimiter(calls_per_second, 1e12, burst_seconds=_BURST_SECONDS)
         self._joins = RelayRateLimiter(_JOINS_PER_SECOND, 1e12, burst_seconds=_BURST_SECONDS)
-        self._room = UploadBudget()
+        self._upload_budget = UploadBudget()
         self._uploading: set[bytes] = set()
         self._threads, self._trainer_threads = anyio.CapacityLimiter(_THREADS), anyio.CapacityLimiter(_TRAINER_THREADS)
         self._decoding_threads = anyio.CapacityLimiter(_DECODING_THREADS)
-        # Message type and handler by the name of a call.
+        # Message type and handler of each call.
         self._calls: Mapping[str, tuple[Any, Callable[[_Call, Any], Any]]] = {
             "work": (LeaseRequest, lambda call, message: coordinator.request_leases(call.head.node, message)),
             "beat": (Heartbeat, lambda call, message: coordinator.heartbeat(call.head.node, message)),
@@ -105,7 +100,7 @@ class CoordinatorApp:
             "status": (None, lambda call, _: coordinator.status()),
         }
         self._other_calls: Mapping[str, Callable[[_Call], Awaitable[Any]]] = {
-            "join": self._join, "answers": self._accept_results, "verdict": self._verdict
+            "join": self._join, "answers": self._accept_results, "verdict": self._accept_verdict
         }  # fmt: skip
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -115,12 +110,12 @@ class CoordinatorApp:
             await self._files(scope, receive, send)
             return
         request = Request(scope, receive)
-        reply = await (self._signed(request) if scope["method"] == "POST" else self._page(request))
+        reply = await (self._handle_signed(request) if scope["method"] == "POST" else self._serve_page(request))
         await reply(scope, receive, send)
 
     # --- pages ---
 
-    async def _page(self, request: Request) -> Response:
+    async def _serve_page(self, request: Request) -> Response:
         path = request.scope["path"]
         if request.method not in ("GET", "HEAD"):
             return PlainTextResponse("calls are sent with POST\n", HTTPStatus.METHOD_NOT_ALLOWED)
@@ -135,26 +130,24 @@ class CoordinatorApp:
 
     # --- calls ---
 
-    async def _signed(self, request: Request) -> Response:
-        """Handle a call. Refusals before its signature is verified are not signed."""
+    async def _handle_signed(self, request: Request) -> Response:
+        """Handle a call. Only replies to verified signatures are signed."""
         try:
             call = self._verify(request)
         except ServiceError as refusal:
-            return _refused(refusal)
+            return _refusal_response(refusal)
         try:
             self._admit(call)
-            content = await self._other_calls.get(call.name, self._answer)(call)
-            body = (
-                content if isinstance(content, bytes) else b"" if content is None else msgspec.msgpack.encode(content)
-            )
+            content = await self._other_calls.get(call.name, self._run_handler)(call)
+            body = content if isinstance(content, bytes) else _encode(content)
             status = HTTPStatus.OK if body else HTTPStatus.NO_CONTENT
             reply = Response(body, status, media_type="application/octet-stream")
         except StaleIncarnation as error:
             reply = JSONResponse({"detail": str(error), "start": self._nonces.start.hex()}, EARLIER_START)
         except ServiceError as refusal:
-            reply = _refused(refusal)
+            reply = _refusal_response(refusal)
         except RunError as error:
-            reply = _refused(SandboxFailed(str(error), retry_after=5))
+            reply = _refusal_response(SandboxFailed(str(error), retry_after=5))
         reply.headers.update(sign_reply(call.signature, reply.status_code, bytes(reply.body), self._key))
         return reply
 
@@ -195,7 +188,7 @@ class CoordinatorApp:
         if self._coordinator.has_member(head.node):
             self._nonces.record(head, now)
 
-    async def _answer(self, call: _Call) -> Any:
+    async def _run_handler(self, call: _Call) -> Any:
         kind, handler = self._calls[call.name]
         body = await _read_signed_body(call, _SMALL_BYTES)
         message = None if kind is None else _decode(body, kind)
@@ -214,14 +207,14 @@ class CoordinatorApp:
     async def _accept_results(self, call: _Call) -> list[ResultStatus]:
         node, coordinator = call.head.node, self._coordinator
         if node in self._uploading:
-            raise RetryLater("a node may send one body with results at a time", 2)
+            raise RetryLater("this node already sends a body with results", 2)
         self._uploading.add(node)
         try:
             max_bytes = await self._call(lambda: coordinator.max_results_bytes(node))
             if max_bytes is None:
-                await read_body(call.request, _LATE_BYTES, keep=False)
+                await read_body(call.request, _DISCARDED_BYTES, keep=False)
                 raise NotFound("this node has held no lease since the coordinator started; its results are stale")
-            with self._room.reserve(max_bytes):
+            with self._upload_budget.reserve(max_bytes):
                 body = await _read_signed_body(call, max_bytes)
                 return await anyio.to_thread.run_sync(lambda: self._submit(call, body), limiter=self._decoding_threads)
         finally:
@@ -236,13 +229,13 @@ class CoordinatorApp:
         _check_worker(call, message)
         return self._coordinator.submit_results(call.head.node, message)
 
-    async def _verdict(self, call: _Call) -> None:
+    async def _accept_verdict(self, call: _Call) -> None:
         node, coordinator = call.head.node, self._coordinator
         max_bytes = await self._call(lambda: coordinator.max_verdict_bytes(node, call.lease))
         if max_bytes is None:  # the file was reassigned, or its lease has ended
-            await read_body(call.request, _LATE_BYTES, keep=False)
+            await read_body(call.request, _DISCARDED_BYTES, keep=False)
             return
-        with self._room.reserve(max_bytes):
+        with self._upload_budget.reserve(max_bytes):
             verified = _decode(await _read_signed_body(call, max_bytes), VerificationResult)
             await self._call(lambda: coordinator.submit_verdict(node, call.lease, verified))
 
@@ -264,6 +257,10 @@ async def _read_signed_body(call: _Call, max_bytes: int) -> bytes:
     return body
 
 
+def _encode(content: Any) -> bytes:
+    return b"" if content is None else msgspec.msgpack.encode(content)
+
+
 def _decode(body: bytes, kind: Any) -> Any:
     try:
         return msgspec.msgpack.decode(body, type=kind)
@@ -274,6 +271,6 @@ def _decode(body: bytes, kind: Any) -> Any:
         ) from None
 
 
-def _refused(refusal: ServiceError) -> Response:
+def _refusal_response(refusal: ServiceError) -> Response:
     headers = {} if refusal.retry_after is None else {"retry-after": str(refusal.retry_after)}
     return JSONResponse({"detail": str(refusal), "error": refusal.error}, refusal.status, headers)

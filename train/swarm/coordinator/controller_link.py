@@ -1,4 +1,4 @@
-"""The coordinator's link to the trainer. To the trainer, the swarm is one worker."""
+"""The coordinator's link to the trainer, to which the swarm is one worker."""
 
 import logging
 import threading
@@ -24,60 +24,60 @@ WORKER = "swarm"
 _BEAT_SECONDS = 3.0  # the controller declares a worker dead after 15 s of silence
 _POLL_SECONDS = 0.2
 _RECONNECT_SECONDS = 2.0
-_EMPTY_SECONDS = 0.25  # pause of requests after the controller had no groups
+_EMPTY_SECONDS = 0.25  # between requests while the controller has no groups
 
 
 class ControllerLink:
-    """Requests groups from the controller in the calling threads; a single thread makes all other calls.
+    """A worker of the controller. Any thread may request groups; `run_until_stopped` makes all other calls.
 
-    running    returns the groups without a verdict
-    unwanted   called with groups that the controller no longer waits for
-    version    returns the newest published version of the weights
+    open_leases  returns the groups without a verdict
+    on_unwanted  called with groups that the controller no longer waits for
+    version      returns the newest published version of the weights
     """
 
     def __init__(
-        self, controller: ControllerAPI, *, running: Callable[[], tuple[LeaseKey, ...]],
-        unwanted: Callable[[Collection[LeaseKey]], None], version: Callable[[], int],
+        self, controller: ControllerAPI, *, open_leases: Callable[[], tuple[LeaseKey, ...]],
+        on_unwanted: Callable[[Collection[LeaseKey]], None], version: Callable[[], int],
     ) -> None:  # fmt: skip
         self.has_ended = False
         self._controller = controller
-        self._running, self._unwanted, self._version = running, unwanted, version
+        self._open_leases, self._on_unwanted, self._version = open_leases, on_unwanted, version
         self._lock = threading.Lock()
         self._results: deque[tuple[SampleResult, ...]] = deque()
         self._released: list[LeaseKey] = []
-        self._wakes = threading.Event()  # set if there is something to send
+        self._has_work = threading.Event()  # set if there is something to send
         self._n_tokens = 0  # submitted since the last heartbeat
         self._beat_at = 0.0
         self._request_at = 0.0  # earliest time of the next request for groups
         self._is_unreachable = False
 
     def request_leases(self, request: LeaseRequest) -> tuple[Lease, ...]:
-        """Return groups for a node; none if the trainer has none, or is unreachable."""
+        """Request groups for a node; return none if the trainer has none or is unreachable."""
         if self.has_ended or self._is_unreachable or time.monotonic() < self._request_at:
             return ()
         try:
-            work = self._controller.request_leases(request)
+            response = self._controller.request_leases(request)
         except ControllerUnreachable as error:
             self._report_unreachable(error)
             return ()
-        self.has_ended = self.has_ended or work.run_ended
-        if not work.leases:
+        self.has_ended = self.has_ended or response.run_ended
+        if not response.leases:
             self._request_at = time.monotonic() + _EMPTY_SECONDS
-        return work.leases
+        return response.leases
 
     def submit_results(self, groups: Collection[tuple[SampleResult, ...]]) -> None:
         """Queue the completions of groups for the trainer."""
         with self._lock:
             self._results.extend(groups)
         if groups:
-            self._wakes.set()
+            self._has_work.set()
 
     def release_leases(self, keys: Collection[LeaseKey]) -> None:
         """Queue groups for the trainer to dispatch again."""
         with self._lock:
             self._released.extend(keys)
         if keys:
-            self._wakes.set()
+            self._has_work.set()
 
     def run_until_stopped(self, stop: threading.Event) -> None:
         """Send to the trainer until stopped. Raises RunError if it refuses the call, as the trainer of another run."""
@@ -92,10 +92,10 @@ class ControllerLink:
             except ControllerUnreachable as error:
                 self._report_unreachable(error)
                 stop.wait(_RECONNECT_SECONDS)
-            self._wakes.wait(_POLL_SECONDS)
+            self._has_work.wait(_POLL_SECONDS)
 
     def _send(self) -> None:
-        self._wakes.clear()
+        self._has_work.clear()
         while self._results:
             results = self._results[0]
             receipts = self._controller.submit_results(SubmitRequest(WORKER, results))
@@ -110,20 +110,20 @@ class ControllerLink:
             with self._lock:
                 del self._released[: len(keys)]
         if time.monotonic() >= self._beat_at + _BEAT_SECONDS:
-            self._beat()
+            self._send_heartbeat()
 
-    def _beat(self) -> None:
-        now, running = time.monotonic(), self._running()
+    def _send_heartbeat(self) -> None:
+        now, open_leases = time.monotonic(), self._open_leases()
         speed = self._n_tokens / (now - self._beat_at) if self._beat_at else 0.0
-        if running:  # keeps leases alive at the trainer: the coordinator decides when they expire
+        if open_leases:  # a positive speed renews the trainer's leases: the coordinator expires them
             speed = max(speed, 1e-6)
         with self._lock:  # others queue completions meanwhile
             waiting = {(results[0].group, results[0].attempt) for results in self._results}
-        beat = Heartbeat(WORKER, self._version(), (*running, *waiting), speed, busy_share=float(bool(running)))
-        orders = self._controller.heartbeat(beat)
+        beat = Heartbeat(WORKER, self._version(), (*open_leases, *waiting), speed, busy_share=float(bool(open_leases)))
+        response = self._controller.heartbeat(beat)
         self._beat_at, self._n_tokens = now, 0
-        self.has_ended = self.has_ended or orders.run_ended
-        self._unwanted(set(orders.leases_to_drop) - waiting)
+        self.has_ended = self.has_ended or response.run_ended
+        self._on_unwanted(set(response.leases_to_drop) - waiting)
 
     def _report_unreachable(self, error: ControllerUnreachable) -> None:
         (log.debug if self._is_unreachable else log.warning)("%s; leases stay open, and completions are queued", error)

@@ -4,7 +4,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from blake3 import blake3
@@ -15,6 +15,7 @@ from train.asynchronous.messages import (
     ControllerAPI,
     Heartbeat,
     HeartbeatResponse,
+    LeaseKey,
     LeaseRequest,
     LeaseResponse,
     LeaseVerdict,
@@ -60,33 +61,39 @@ _NODES_PER_SECOND = 100  # request rate of all nodes together while there are no
 
 
 class Coordinator:
-    """The handlers of all calls, for any thread. `key` parameters are keys of callers, from verified signatures.
+    """The handlers of all calls. Thread-safe. `key` parameters are the verified public keys of callers.
 
-    controller  the trainer's
-    key         of the run
+    controller    the trainer's
+    key           the run's
     answers     store of completions without a verdict
-    latest      returns the newest published version, or None
-    relays      returns the newest version on each relay, for the operator
-    fail        called with an error that must end the process
+    latest        returns the newest published version, or None
+    relays        returns the newest version on each relay, for the operator
+    fail          called with an error that must end the process
     """
 
     def __init__(
         self, settings: SwarmSettings, controller: ControllerAPI, key: Ed25519PrivateKey, ledger: Ledger,
-        results: ResultStore, *, latest: Callable[[], LatestVersion | None], relays: Callable[[], dict[str, int]] =
+        result_store: ResultStore, *, latest: Callable[[], LatestVersion | None], relays: Callable[[], dict[str, int]] =
         dict, fail: Callable[[BaseException], None],
     ) -> None:  # fmt: skip
         self.settings = settings
         self._signed_settings = sign_settings(settings, key)
         self._public_key = public_key_bytes(key)
-        self._ledger, self._results, self._latest, self._relays, self._fail = ledger, results, latest, relays, fail
+        self._ledger, self._result_store, self._latest, self._relays, self._fail = (
+            ledger,
+            result_store,
+            latest,
+            relays,
+            fail,
+        )
         self._lock = threading.RLock()
         with ledger.transaction():
             self._state = CoordinatorState(settings, ledger, time.monotonic())
         self._trainer = ControllerLink(
-            controller, running=self._running, unwanted=self._cancel, version=lambda: self._state.version
+            controller, open_leases=self._open_lease_keys, on_unwanted=self._cancel, version=lambda: self._state.version
         )
         self._requesting: set[bytes] = set()  # nodes with a request to the trainer in progress
-        self._completions = 1  # completions of a group; 1 until the first lease
+        self._completions_per_group = 1  # until the first lease
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=self._run_guarded, args=(loop,), name=name, daemon=True)
@@ -94,7 +101,6 @@ class Coordinator:
         ]
 
     def start(self) -> None:
-        """Start the thread that calls the trainer, and the clock."""
         for thread in self._threads:
             thread.start()
 
@@ -108,7 +114,6 @@ class Coordinator:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the run has ended."""
         return self._state.has_ended
 
     def all_notified(self) -> bool:
@@ -124,7 +129,6 @@ class Coordinator:
         return key == self._public_key or self._state.has_member(key)
 
     def is_operator(self, key: bytes) -> bool:
-        """Return whether this is the key of the run."""
         return key == self._public_key
 
     def check_invite(self, join: JoinRequest) -> Invite:
@@ -145,7 +149,7 @@ class Coordinator:
         if not join.engine:
             return JoinResponse(self._signed_settings)
         is_valid = time.time() < invite.expires_at
-        with self._turn() as (state, now):
+        with self._locked_transaction() as (state, now):
             digest = blake3(invite.id).digest()  # the same id can be encoded in several ways
             state.join(key, invite, digest, join.engine, join.hardware, now, is_valid=is_valid)
         log.info("%s %s has joined (%s)", invite.role, key.hex()[:16], join.engine)
@@ -153,7 +157,7 @@ class Coordinator:
 
     def request_leases(self, key: bytes, request: LeaseRequest) -> LeaseResponse:
         """Lease groups of the trainer to a node. Raises NotJoined and Forbidden."""
-        with self._turn() as (state, now):
+        with self._locked_transaction() as (state, now):
             budget = state.free_capacity(key)
             if state.has_ended:
                 state.members[key].notified_of_end = True
@@ -162,17 +166,18 @@ class Coordinator:
                 return LeaseResponse(wait_seconds=self._wait_seconds())
             can_evaluate = state.can_evaluate(key)
             self._requesting.add(key)
-        # Without the lock. A second request of the same node is refused meanwhile: its capacity would count twice.
+        # Request without the lock. `_requesting` prevents that a second request counts the same capacity.
         try:
-            slots = min(request.slots, budget * self._completions)
+            slots = min(request.slots, budget * self._completions_per_group)
             return self._request_from_trainer(key, LeaseRequest(WORKER, request.loaded_version, slots, can_evaluate))
         finally:
             self._requesting.discard(key)
 
     def _request_from_trainer(self, key: bytes, request: LeaseRequest) -> LeaseResponse:
         trainer_leases = self._trainer.request_leases(request)
-        with self._turn() as (state, now):
-            self._completions = max((len(lease.seeds) for lease in trainer_leases), default=self._completions)
+        with self._locked_transaction() as (state, now):
+            n_seeds = [len(lease.seeds) for lease in trainer_leases]
+            self._completions_per_group = max(n_seeds, default=self._completions_per_group)
             granted = [state.grant(key, lease, now) for lease in trainer_leases]
             state.has_ended = state.has_ended or self._trainer.has_ended
             leases = tuple(lease for lease in granted if lease is not None)
@@ -180,17 +185,17 @@ class Coordinator:
 
     def heartbeat(self, key: bytes, beat: Heartbeat) -> HeartbeatResponse:
         """Process a node's heartbeat. Raises NotJoined and Forbidden."""
-        with self._turn() as (state, now):
+        with self._locked_transaction() as (state, now):
             return state.heartbeat(key, beat, now)
 
     def release(self, key: bytes, leaving: ReleaseRequest) -> None:
-        """Release a node or a verifier, or some leases of a node."""
-        with self._turn() as (state, now):
+        """Release some leases of a node, or a node or verifier that leaves."""
+        with self._locked_transaction() as (state, now):
             state.release(key, leaving.leases, now)
 
     def max_results_bytes(self, key: bytes) -> int | None:
         """Return the maximum size of a body with results; None if the node has held no lease since the start."""
-        with self._turn() as (state, now):
+        with self._locked_transaction() as (state, now):
             return state.begin_upload(key, now + MAX_UPLOAD_SECONDS)
 
     def submit_results(self, key: bytes, request: SubmitRequest) -> list[ResultStatus]:
@@ -201,21 +206,23 @@ class Coordinator:
         by_lease: dict[int, list[SampleResult]] = {}
         for result in request.results:
             by_lease.setdefault(result.group, []).append(result)
-        statuses = {group: iter(self._store(key, group, results)) for group, results in by_lease.items()}
+        statuses = {group: iter(self._store_results(key, group, results)) for group, results in by_lease.items()}
         return [next(statuses[result.group]) for result in request.results]
 
-    def _store(self, key: bytes, group: int, results: Sequence[SampleResult]) -> list[ResultStatus]:
-        with self._turn() as (state, now):
+    def _store_results(self, key: bytes, group: int, results: Sequence[SampleResult]) -> list[ResultStatus]:
+        with self._locked_transaction() as (state, now):
             lease = state.held_lease(key, group, now)
             if lease is None:
                 return [state.late_status(key, group)] * len(results)
         try:
-            statuses = self._results.add(lease, results)  # outside `_turn`, whose errors end the coordinator
-            if not self._results.is_complete(lease) or (content := self._results.read(group)) is None:
+            statuses = self._result_store.add(
+                lease, results
+            )  # outside `_locked_transaction`, whose errors end the coordinator
+            if not self._result_store.is_complete(lease) or (content := self._result_store.read(group)) is None:
                 return statuses
             found, digest = decode_lease_file(content, lease, self.settings), blake3(content).digest()
             verdict = found if isinstance(found, LeaseVerdict) else None
-            with self._turn() as (state, now):
+            with self._locked_transaction() as (state, now):
                 status = state.submit(key, group, len(content), digest, now, verdict)
             return statuses if status in ("taken", "again") else [status] * len(results)
         except InvalidResults as error:
@@ -223,16 +230,16 @@ class Coordinator:
             return ["broken"] * len(results)
         finally:
             if not self._state.is_open(group):  # a verdict arrived meanwhile
-                self._results.remove(group)
+                self._result_store.remove(group)
 
     def reject_body(self, key: bytes) -> None:
-        """Reject the first open lease of a node that signed an invalid body."""
+        """Reject the first open lease of a node for an invalid body."""
         group = self._state.first_open_lease(key)
         if group is not None:
             self._reject(key, group, "file")
 
     def _reject(self, key: bytes, group: int, reason: Reason) -> None:
-        with self._turn() as (state, now):
+        with self._locked_transaction() as (state, now):
             state.reject(key, group, LeaseVerdict("hard", reason), now)
 
     def latest_version(self) -> LatestVersion:
@@ -246,26 +253,26 @@ class Coordinator:
 
     def assign_job(self, key: bytes) -> VerificationJobResponse:
         """Assign a file to a verifier. Raises NotJoined and Forbidden."""
-        with self._turn() as (state, now):
+        with self._locked_transaction() as (state, now):
             return state.assign_job(key, now)
 
     def read_file(self, key: bytes, lease: int) -> bytes:
         """Return the completions of a lease as a file. Raises NotJoined, Forbidden, and NotFound."""
-        with self._turn() as (state, now):
+        with self._locked_transaction() as (state, now):
             digest = state.claimed_file_digest(key, lease, now)
-            content = None if digest is None else self._results.read(lease)
+            content = None if digest is None else self._result_store.read(lease)
         if content is None:
             raise NotFound("this verifier no longer has that lease")
         return content
 
     def max_verdict_bytes(self, key: bytes, lease: int) -> int | None:
         """Return the maximum size of a verdict; None if this verifier no longer has the lease."""
-        with self._turn() as (state, now):
+        with self._locked_transaction() as (state, now):
             return None if state.claimed_file_digest(key, lease, now) is None else state.max_body_bytes(lease)
 
     def submit_verdict(self, key: bytes, lease: int, verified: VerificationResult) -> None:
         """Record a verdict. Raises NotJoined and Forbidden."""
-        with self._turn() as (state, now):
+        with self._locked_transaction() as (state, now):
             state.record_verdict(key, lease, verified, now)
         verdict = verified.verdict
         log.info("lease %d: %s %s %s", lease, verdict.outcome, verdict.reason, verified.figures)
@@ -274,20 +281,19 @@ class Coordinator:
 
     def ban(self, ban: Ban) -> None:
         """Ban a node. Raises NotFound if it has never joined."""
-        with self._turn() as (state, now):
+        with self._locked_transaction() as (state, now):
             state.ban(ban.node, now)
 
     def status(self) -> SwarmStatus:
-        """Return the status for the operator."""
         relays = self._relays()
-        with self._turn() as (state, now):
+        with self._locked_transaction() as (state, now):
             return build_status(state, self._ledger, self.settings.run, relays, now)
 
     # --- inside ---
 
     @contextmanager
-    def _turn(self) -> Iterator[tuple[CoordinatorState, float]]:
-        """Hold the lock. Changes in the block are written to the ledger before any reply or call reports them."""
+    def _locked_transaction(self) -> Iterator[tuple[CoordinatorState, float]]:
+        """Hold the lock, write all changes of the block to the ledger, and then queue their messages."""
         with self._lock:
             try:
                 with self._ledger.transaction():
@@ -299,25 +305,25 @@ class Coordinator:
             self._trainer.submit_results(state.accepted)
             self._trainer.release_leases(state.leases_to_release)
             for lease in state.discarded:
-                self._results.remove(lease)
+                self._result_store.remove(lease)
             state.accepted.clear()
             state.leases_to_release.clear()
             state.discarded.clear()
 
-    def _running(self) -> tuple[tuple[int, int], ...]:
+    def _open_lease_keys(self) -> tuple[LeaseKey, ...]:
         with self._lock:
             return self._state.open_lease_keys()
 
-    def _cancel(self, keys: object) -> None:
-        with self._turn() as (state, now):
-            state.cancel(keys, now)  # type: ignore[arg-type]
+    def _cancel(self, keys: Collection[LeaseKey]) -> None:
+        with self._locked_transaction() as (state, now):
+            state.cancel(keys, now)
             state.has_ended = state.has_ended or self._trainer.has_ended
 
     def _tick_until_stopped(self, stop: threading.Event) -> None:
         before = time.monotonic()
         while not stop.wait(_CLOCK_SECONDS):
             latest = self._latest()
-            with self._turn() as (state, now):
+            with self._locked_transaction() as (state, now):
                 if now - before > _STALL_SECONDS:
                     log.warning("this process paused for %.0f s; all deadlines are extended", now - before)
                     state.extend_deadlines(now - before)

@@ -1,7 +1,7 @@
 """Nodes, verifiers and leases, and their entries in the ledger.
 
-This module uses no clock, network or threads: methods take the time, in seconds of a monotonic clock, and collect
-messages for the trainer until the caller sends them.
+This module uses no clock, network or threads. Methods take the time, in seconds of a monotonic clock, and queue
+messages for the trainer.
 """
 
 import logging
@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from math import ceil, isfinite
 
-from msgspec.structs import replace as changed
+from msgspec.structs import replace as replace_fields
 
 from train.asynchronous.messages import (
     Heartbeat,
@@ -37,6 +37,7 @@ from train.swarm.accounts import (
     SubmitEntry,
     VerdictEntry,
 )
+from train.swarm.broadcast.request import replace_nonprintable
 from train.swarm.coordinator.intake import Forbidden, NotFound, NotJoined, RetryLater
 from train.swarm.coordinator.lease_lifecycle import VERIFY_SECONDS, LeaseState, TrackedLease
 from train.swarm.invites import Invite
@@ -51,11 +52,11 @@ log = logging.getLogger(__name__)
 _ENGINE = re.compile(r"(vllm|transformers)( [\w.+-]{1,40}){0,4}", re.ASCII)
 _MAX_HARDWARE = 200  # characters
 _MAX_LEASES = 8  # open leases of one node, without submitted ones
-_SPEED_MARGIN, _MAX_LEASE_FACTOR = 1.5, 4.0  # of the time at a node's speed, and of the run's usual lease time
+_SPEED_MARGIN, _MAX_LEASE_FACTOR = 1.5, 4.0  # times the duration at a node's speed; times the usual lease time
 _UNNAMED_LEASE_SECONDS = 30.0  # a lease omitted from its node's heartbeats for this long is released
-_ACTIVE_WINDOW_SECONDS = 60.0  # idle verifiers call each second
+_ACTIVE_WINDOW_SECONDS = 60.0  # since the last call of a verifier; idle ones call each second
 _SUSPENDED_SECONDS = 600.0  # doubled with each suspension
-_MAX_FINISHED = 10_000  # ended leases retained, to recognize a file that is sent again
+_MAX_FINISHED = 10_000  # ended leases retained, to recognize resubmitted files
 _LEASE_BITS = 63  # of the random lease numbers for nodes
 _MAX_UNSENT_VERDICTS = 256  # of a node, until its next heartbeat
 _INACTIVE = {NodeState.BANNED, NodeState.SUSPENDED, NodeState.LEFT, NodeState.DEAD}
@@ -68,9 +69,9 @@ class NodeMember:
     lifecycle        see node_lifecycle.py
     is_connected     whether it has joined since this coordinator started
     leases           numbers of its leases without a verdict
-    max_body_bytes   maximum size of a body with results, for its largest lease since this coordinator started
+    max_body_bytes   maximum size of a body with results: that of its largest lease
     unsent_verdicts  verdicts for its next heartbeat
-    n_lost_replies   leases that it never named, excused because the reply may have been lost
+    n_lost_replies   leases freed without a penalty because the reply with them may have been lost
     notified_of_end  whether it was notified of the run's end
     """
 
@@ -105,7 +106,7 @@ class _OpenLease:
     node_lease     the lease as its node and verifiers get it
     trainer_lease  the lease as the trainer granted it
     last_named     time when its node last named it
-    is_held        whether its node has named it, so the reply with the lease was not lost
+    is_held        whether its node has named it
     """
 
     node_lease: Lease
@@ -122,10 +123,10 @@ class _OpenLease:
 
 @dataclass(frozen=True, slots=True)
 class _LeaseChange:
-    """An event of a lease.
+    """A transition of a lease.
 
     step       returns the lease after it
-    answers    completions accepted by its verifier
+    results    accepted results of its verifier
     is_wanted  whether the trainer waits for the group
     """
 
@@ -137,7 +138,7 @@ class _LeaseChange:
 
 @dataclass(frozen=True, slots=True)
 class _NodeChange:
-    """An event of a node. reason: of the verdict that caused it."""
+    """An event of a node. reason: of the lease verdict that caused it."""
 
     node: bytes
     event: NodeEvent
@@ -148,10 +149,7 @@ _Change = _LeaseChange | _NodeChange
 
 
 class CoordinatorState:
-    """The state of a coordinator. One thread at a time uses it.
-
-    ledger: has every change before it takes effect
-    """
+    """The state of a coordinator, which writes every change to the ledger. Not thread-safe."""
 
     def __init__(self, settings: SwarmSettings, ledger: Ledger, now: float) -> None:
         self.has_ended = False
@@ -173,7 +171,6 @@ class CoordinatorState:
     # --- nodes ---
 
     def has_member(self, key: bytes) -> bool:
-        """Return whether a node or verifier has ever joined with this key."""
         return self._ledger.account(key).role is not None
 
     def join(self, key: bytes, invite: Invite, digest: bytes, engine: str, hardware: str, now: float, *,
@@ -206,7 +203,7 @@ class CoordinatorState:
 
     def heartbeat(self, key: bytes, beat: Heartbeat, now: float) -> HeartbeatResponse:
         """Process a heartbeat. Raises NotJoined and Forbidden."""
-        member = self._alive(key)
+        member = self._require_alive(key)
         self._apply(_NodeChange(key, NodeEvent.HEARTBEAT), now)
         member.loaded_version = beat.loaded_version
         if isfinite(speed := beat.tokens_per_second) and speed > 0:
@@ -216,7 +213,7 @@ class CoordinatorState:
             record = self._records.get(lease)
             if record is None:  # an earlier lease in this loop has suspended the node
                 continue
-            if _key(lease) in running:
+            if _node_key(lease) in running:
                 record.last_named, record.is_held = now, True
             elif now - record.last_named >= _UNNAMED_LEASE_SECONDS:
                 n_lost = 1 + len(member.lifecycle.recent_soft_rejections) // 20
@@ -226,7 +223,7 @@ class CoordinatorState:
         verdicts = tuple(member.unsent_verdicts)
         member.unsent_verdicts.clear()
         member.notified_of_end = self.has_ended
-        drop = running if self.has_ended else running - set(map(_key, member.leases))
+        drop = running if self.has_ended else running - set(map(_node_key, member.leases))
         return HeartbeatResponse(tuple(sorted(drop)), self.has_ended, verdicts)
 
     def release(self, key: bytes, leases: Collection[LeaseKey] | None, now: float) -> None:
@@ -238,7 +235,7 @@ class CoordinatorState:
             self._requeue(key, now)
         elif key in self.members:
             held = self._open_leases(self.members[key])
-            abandoned = held[:1] if leases is None else [lease for lease in held if _key(lease) in leases]
+            abandoned = held[:1] if leases is None else [lease for lease in held if _node_key(lease) in leases]
             for lease in abandoned:
                 self._apply(_LeaseChange(lease, TrackedLease.abandon), now)
             if leases is None:
@@ -253,11 +250,11 @@ class CoordinatorState:
     # --- leases ---
 
     def free_capacity(self, key: bytes) -> int:
-        """Return how many further groups a node may get, which grows with its accepted leases.
+        """Return the number of further groups for a node, which grows with its accepted leases.
 
         Raises NotJoined and Forbidden.
         """
-        member = self._alive(key)
+        member = self._require_alive(key)
         n_open = sum(self._records[each].state.state is LeaseState.OPEN for each in member.leases)
         if member.lifecycle.state is NodeState.PROBATION:
             return 1 - len(member.leases)
@@ -268,7 +265,7 @@ class CoordinatorState:
         return min(max(1, limit) - n_open, 3 * _MAX_LEASES - len(member.leases))
 
     def is_too_old(self, version: int) -> bool:
-        """Return whether verifiers have dropped this version, or will before a completion arrives."""
+        """Return whether verifiers lack this version, or will drop it before a completion arrives."""
         return not 0 <= version <= self.version or self.version - version >= self._settings.retained_versions
 
     def can_evaluate(self, key: bytes) -> bool:
@@ -277,7 +274,7 @@ class CoordinatorState:
         return self._can_evaluate and latest == (False,)
 
     def grant(self, key: bytes, lease: Lease, now: float) -> Lease | None:
-        """Lease a group of the trainer to a node. If that is not possible, release the group and return None."""
+        """Lease a group of the trainer to a node; if it may not get one, release the group and return None."""
         member = self.members.get(key)
         if not is_verifiable(lease.sampling_params) and self._can_evaluate:
             self._can_evaluate = False
@@ -307,7 +304,7 @@ class CoordinatorState:
         return member.max_body_bytes
 
     def held_lease(self, key: bytes, lease: int, now: float) -> Lease | None:
-        """Return a lease as its node has it, and record that the node named it; None if it is not this node's."""
+        """Record that a node named a lease, and return it as leased to the node; None if it has another holder."""
         record = self._records.get(lease)
         if record is None or record.node != key:
             return None
@@ -378,7 +375,7 @@ class CoordinatorState:
 
         A verifier has one file at a time: an unfinished one is requeued, because it was lost or dropped.
         """
-        verifier = self._verifier(key)
+        verifier = self._require_verifier(key)
         self._requeue(key, now)
         verifier.last_seen, verifier.notified_of_end = now, self.has_ended
         while self._waiting:
@@ -394,8 +391,8 @@ class CoordinatorState:
         return VerificationJobResponse(run_ended=self.has_ended)
 
     def claimed_file_digest(self, key: bytes, lease: int, now: float) -> bytes | None:
-        """Return the digest of a lease's file if this verifier has claimed it. Raises NotJoined and Forbidden."""
-        self._verifier(key).last_seen = now
+        """Return the digest of a file claimed by this verifier, else None. Raises NotJoined and Forbidden."""
+        self._require_verifier(key).last_seen = now
         record = self._records.get(lease)
         if record is None or record.state.verifier != key:
             return None
@@ -426,7 +423,7 @@ class CoordinatorState:
         if verdict.outcome == "accepted":
             is_refused = any(result.finish_reason == "refused" for result in verified.results)
             if is_refused and len(record.trainer_lease.prompt) < self._settings.engine.context_tokens:
-                verdict = LeaseVerdict("soft", "length")  # otherwise nodes could choose prompts by refusing others
+                verdict = LeaseVerdict("soft", "length")  # nodes must not select prompts by refusing others
             elif check_results(verified.results, record.node_lease, self._settings):
                 verdict = LeaseVerdict("unknown", "crashed")
         results = convert_for_trainer(verified.results, record.trainer_lease)
@@ -437,7 +434,7 @@ class CoordinatorState:
     def tick(self, now: float) -> None:
         """Expire overdue leases, and detect silent nodes."""
         for lease in list(self._records):
-            self._apply(_LeaseChange(lease, lambda state: state.wait(now)), now)
+            self._apply(_LeaseChange(lease, lambda state: state.expire_overdue(now)), now)
         for key in list(self.members):
             self._apply(_NodeChange(key, NodeEvent.CLOCK), now)
 
@@ -458,7 +455,7 @@ class CoordinatorState:
             self.version = version
 
     def lease_counts(self) -> dict[str, int]:
-        """Return the number of leases, open and ended, by state."""
+        """Count open and ended leases by state."""
         return dict(self._finished_counts + Counter(record.state.state.value for record in self._records.values()))
 
     # --- inside ---
@@ -483,10 +480,12 @@ class CoordinatorState:
     def _join_node(self, key: bytes, invite: Invite, digest: bytes, engine: str, hardware: str, now: float) -> None:
         member = self.members.get(key) or NodeMember(NodeLifecycle())
         if member.lifecycle.state is NodeState.BANNED:
-            raise Forbidden(_exclusion(self._ledger.account(key)))
+            raise Forbidden(_describe_exclusion(self._ledger.account(key)))
         if member.lifecycle.state is NodeState.SUSPENDED and now < member.suspended_until:
             seconds = ceil(member.suspended_until - now)
-            raise RetryLater(f"{_exclusion(self._ledger.account(key))}. It may join again in {seconds} s", seconds)
+            raise RetryLater(
+                f"{_describe_exclusion(self._ledger.account(key))}. It may join again in {seconds} s", seconds
+            )
         joined, _ = node_lifecycle.next_state(member.lifecycle, NodeEvent.JOIN, now)
         is_new, rejoins = digest not in self._ledger.accounts.owners, joined.state is not member.lifecycle.state
         if rejoins or is_new:
@@ -498,19 +497,23 @@ class CoordinatorState:
             member.lifecycle = joined
         else:
             member.lifecycle = replace(member.lifecycle, last_heartbeat=max(now, member.lifecycle.last_heartbeat))
-        member.is_connected, member.engine, member.hardware = True, engine, _printable(hardware)
+        member.is_connected, member.engine, member.hardware = (
+            True,
+            engine,
+            replace_nonprintable(hardware, _MAX_HARDWARE),
+        )
 
-    def _alive(self, key: bytes) -> NodeMember:
+    def _require_alive(self, key: bytes) -> NodeMember:
         member = self.members.get(key)
         if member is not None and member.lifecycle.state is NodeState.BANNED:
-            raise Forbidden(_exclusion(self._ledger.account(key)))
+            raise Forbidden(_describe_exclusion(self._ledger.account(key)))
         if member is not None and member.lifecycle.state is NodeState.SUSPENDED:
-            raise NotJoined(f"{_exclusion(self._ledger.account(key))}; join again")
+            raise NotJoined(f"{_describe_exclusion(self._ledger.account(key))}; join again")
         if member is None or not member.is_connected or not member.lifecycle.is_alive:
             raise NotJoined("the coordinator does not list this node as alive; join again")
         return member
 
-    def _verifier(self, key: bytes) -> VerifierMember:
+    def _require_verifier(self, key: bytes) -> VerifierMember:
         if key in self.members:
             raise Forbidden("nodes do not verify")
         if key not in self.verifiers:
@@ -518,14 +521,12 @@ class CoordinatorState:
         return self.verifiers[key]
 
     def _grant(self, key: bytes, lease: Lease, now: float) -> Lease:
-        params, seconds = (
-            replace(lease.sampling_params, verifiable=True, logprobs=True),
-            self._lease_seconds(key, lease),
-        )
+        params = replace(lease.sampling_params, verifiable=True, logprobs=True)
+        seconds = self._lease_seconds(key, lease)
         while (number := secrets.randbits(_LEASE_BITS)) in self._records or number in self._finished:
             pass
-        # A node must not recognize a repeated prompt by the trainer's group number.
-        node_lease = changed(lease, group=number, attempt=0, sampling_params=params, expires_in_seconds=seconds)
+        # The number is random, so nodes cannot recognize a repeated prompt.
+        node_lease = replace_fields(lease, group=number, attempt=0, sampling_params=params, expires_in_seconds=seconds)
         self._ledger.append(LeaseEntry(key, number, lease.group, lease.attempt, lease.version))
         self._records[number] = _OpenLease(node_lease, lease, key, TrackedLease(now + seconds), now)
         member = self.members[key]
@@ -546,7 +547,7 @@ class CoordinatorState:
         return min(max(usual, _SPEED_MARGIN * n_tokens / speed), _MAX_LEASE_FACTOR * usual)
 
     def _requeue(self, verifier: bytes, now: float) -> None:
-        """Requeue the file of a verifier that left, restarted, or dropped it."""
+        """Requeue the file that a verifier has claimed."""
         for lease, record in list(self._records.items()):
             if record.state.verifier == verifier:
                 self._apply(_LeaseChange(lease, lambda state: state.release_claim(verifier)), now)
@@ -581,7 +582,7 @@ class CoordinatorState:
         if len(self._finished) > _MAX_FINISHED:
             self._finished.popitem(last=False)
         member.leases.discard(lease)
-        member.unsent_verdicts.append((_key(lease), verdict))
+        member.unsent_verdicts.append((_node_key(lease), verdict))
         self.discarded.append(lease)
         self.verdicts[verdict.reason] += 1
         self._finished_counts[record.state.state.value] += 1
@@ -608,10 +609,7 @@ class CoordinatorState:
         return self._end_leases(member, after) if NodeEffect.FREE_LEASES in effects else []
 
     def _end_leases(self, member: NodeMember, state: NodeState) -> list[_Change]:
-        """Return the changes that end a node's leases in its new state.
-
-        Of a silent node, only one lease counts as expired, so an outage counts once.
-        """
+        """Return the changes that end a node's leases. Of a silent node, one expires: an outage counts once."""
         if state is NodeState.BANNED:
             return [_LeaseChange(lease, TrackedLease.revoke) for lease in member.leases]
         is_silent = state in (NodeState.UNHEALTHY, NodeState.DEAD)
@@ -623,29 +621,27 @@ class CoordinatorState:
         ]
 
     def _open_leases(self, member: NodeMember) -> list[int]:
-        """Return the leases of a node with missing completions."""
-        is_open = LeaseState.OPEN
-        return [lease for lease in sorted(member.leases) if self._records[lease].state.state is is_open]
+        return [lease for lease in sorted(member.leases) if self._records[lease].state.state is LeaseState.OPEN]
 
     def _has_thresholds_for(self, engine: str) -> bool:
-        """Return whether a node may join with an engine: its kind has thresholds or the fallback, or there are none.
+        """Return whether a node may join with this engine.
 
-        Kinds with thresholds of their own never get the fallback, so a node cannot choose it.
+        Only kinds without thresholds get the fallback, so a node cannot choose it.
         """
         name, thresholds = engine.split()[0], self._settings.thresholds
         is_measured = any(pair.partition("/")[0] == name for pair in thresholds)
         return not thresholds or name in self._calibrated_kinds() or ("" in thresholds and not is_measured)
 
     def _calibrated_kinds(self) -> set[str]:
-        """Return the kinds of engines that nodes may name.
+        """Return the kinds of engines that nodes may name: only the run's own if it has thresholds.
 
-        If the run's own kind has thresholds, it is the only one: otherwise a node could choose the widest.
+        Otherwise a node could choose the kind with the widest.
         """
         kinds = {pair.partition("/")[0] for pair in self._settings.thresholds if pair}
         return kinds & {self._settings.engine.kind} or kinds
 
 
-def _key(lease: int) -> LeaseKey:
+def _node_key(lease: int) -> LeaseKey:
     return lease, 0
 
 
@@ -654,8 +650,8 @@ def _suspension_seconds(account: Account) -> float:
     return _SUSPENDED_SECONDS * 2.0 ** max(0, account.n_suspensions - 1)
 
 
-def _exclusion(account: Account) -> str:
-    """Describe for its owner why a node is suspended or banned."""
+def _describe_exclusion(account: Account) -> str:
+    """Describe the suspension or ban of a node for its owner."""
     if account.lifecycle.state is NodeState.BANNED:
         reason = f"a lease was rejected ({account.last_fault})" if account.last_fault else "by the operator"
         return f"this node is banned: {reason}"
@@ -663,7 +659,3 @@ def _exclusion(account: Account) -> str:
     summary = f"{sum(verdicts)} of its last {len(verdicts)} leases were rejected or expired"
     reason = "no completions arrived in time" if account.last_fault == "expired" else account.last_fault or "unknown"
     return f"this node is suspended: {summary}; last reason: {reason}"
-
-
-def _printable(text: str) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:_MAX_HARDWARE])

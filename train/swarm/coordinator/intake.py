@@ -1,4 +1,4 @@
-"""The intake of a coordinator: refusals, bodies bounded in size and time, and storage of completions for verifiers.
+"""The intake of a coordinator: refusals, bodies bounded in size and time, and storage of results for verifiers.
 
 train/swarm/client.py handles the statuses of refusals.
 """
@@ -28,14 +28,10 @@ _MAX_RESERVED_BYTES = 512 * 2**20  # of all bodies that arrive or wait to be wri
 
 
 class NotJoined(ServiceError):
-    """The node must join, or join again."""
-
     status = HTTPStatus.CONFLICT
 
 
 class Forbidden(ServiceError):
-    """A permanent refusal of the node."""
-
     status = HTTPStatus.FORBIDDEN
 
 
@@ -53,7 +49,7 @@ class RetryLater(ServiceError):
 
 
 class UploadBudget:
-    """The limit of memory for bodies."""
+    """A limit on the memory for bodies."""
 
     def __init__(self) -> None:
         self._free = _MAX_RESERVED_BYTES
@@ -77,7 +73,7 @@ async def read_body(request: Request, max_bytes: int, *, keep: bool = True) -> b
 
 
 class InvalidResults(Exception):
-    """Invalid completions, which reject their lease."""
+    """Invalid results, which reject their lease."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
@@ -85,7 +81,7 @@ class InvalidResults(Exception):
 
 
 class _Location(NamedTuple):
-    """Digest and location of a completion in the file of its lease."""
+    """The digest of a result, and its bytes in the file of its lease."""
 
     digest: bytes
     start: int
@@ -93,21 +89,20 @@ class _Location(NamedTuple):
 
 
 class ResultStore:
-    """The completions of leases, one file for each lease. The first completion of each seed counts.
+    """The results of leases, one file for each lease. One thread at a time may add to a lease.
 
-    Files of an earlier coordinator are removed, since their leases are unknown. One thread at a time may add to a
-    lease.
+    Removes files of an earlier incarnation, since their leases are unknown.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._locations: dict[int, dict[int, _Location]] = {}  # by lease and completion number
+        self._locations: dict[int, dict[int, _Location]] = {}  # by lease and number of the result
         folder.mkdir(parents=True, exist_ok=True)
         for path in folder.iterdir():
             path.unlink()
 
     def add(self, lease: Lease, results: Sequence[SampleResult]) -> list[ResultStatus]:
-        """Store completions, and return the status of each. A single write stores all of them or none.
+        """Store results atomically, and return the status of each. The first result of each seed counts.
 
         Raises BrokenAnswers, and RunError if the disk is full.
         """
@@ -115,7 +110,7 @@ class ResultStore:
         end = max((location.end for location in stored.values()), default=0)
         statuses, updated, content = [], dict(stored), bytearray()
         for result in results:
-            statuses.append(_status(result, lease, updated))
+            statuses.append(_check_result(result, lease, updated))
             for each in _expand_refusal(result, lease):
                 packed = msgspec.msgpack.encode(each)
                 digest = blake3(packed).digest()
@@ -133,11 +128,10 @@ class ResultStore:
         return statuses
 
     def is_complete(self, lease: Lease) -> bool:
-        """Return whether each seed has a completion."""
         return len(self._locations.get(lease.group, {})) == len(lease.seeds)
 
     def read(self, lease: int) -> bytes | None:
-        """Return the completions of a lease as a file for verifiers; None if they were removed."""
+        """Return the results of a lease as a file for verifiers; None if they were removed."""
         locations = self._locations.get(lease)
         try:
             content = self._path(lease).read_bytes()
@@ -145,10 +139,9 @@ class ResultStore:
             return None
         if not locations:
             return None
-        return join_lease_file([content[at.start : at.end] for _, at in sorted(locations.items())])
+        return join_lease_file([content[location.start : location.end] for _, location in sorted(locations.items())])
 
     def remove(self, lease: int) -> None:
-        """Remove everything stored for a lease."""
         self._locations.pop(lease, None)
         self._path(lease).unlink(missing_ok=True)
 
@@ -166,7 +159,7 @@ class ResultStore:
         return self._folder / str(lease)
 
 
-def _status(result: SampleResult, lease: Lease, stored: dict[int, _Location]) -> ResultStatus:
+def _check_result(result: SampleResult, lease: Lease, stored: dict[int, _Location]) -> ResultStatus:
     if result.attempt != lease.attempt or not 0 <= result.number < len(lease.seeds):
         raise InvalidResults("file")
     if result.finish_reason == "refused" and not is_refusal(result):
@@ -175,7 +168,7 @@ def _status(result: SampleResult, lease: Lease, stored: dict[int, _Location]) ->
 
 
 def _expand_refusal(result: SampleResult, lease: Lease) -> Iterator[SampleResult]:
-    """Yield a result, or for a refusal, which covers the whole lease, one for each seed."""
+    """Yield the result, or for a refusal, which covers the whole lease, one refusal for each seed."""
     if result.finish_reason != "refused":
         yield result
     else:

@@ -5,8 +5,7 @@
          -> unknown                    (the node left or never received it, the trainer no longer waits for it, or the
                                        coordinator restarted)
 
-Steps that do not apply in a state change nothing. A lease never changes its node. If it is not accepted, the trainer
-dispatches its group again under a new lease.
+Inapplicable steps change nothing. If a lease is not accepted, the trainer dispatches its group again under a new lease.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from enum import Enum
 from train.asynchronous.messages import LeaseVerdict
 
 VERIFY_SECONDS = 600.0  # time limit of a verifier for a file
-_MAX_TRIES = 3  # verifiers that a file may crash
+_MAX_CLAIMS = 3  # of a file; verifiers that time out may have crashed on it
 _EXPIRED = LeaseVerdict("soft", "expired")
 _FREED = LeaseVerdict("unknown", "freed")
 _CRASHED = LeaseVerdict("unknown", "crashed")
@@ -25,8 +24,6 @@ _LATE = LeaseVerdict("unknown", "late")
 
 
 class LeaseState(Enum):
-    """The states of a lease."""
-
     OPEN = "open"
     SUBMITTED = "submitted"
     VERIFYING = "verifying"
@@ -43,8 +40,8 @@ class TrackedLease:
     expires_at  time of expiry, in seconds
     blake3      digest of the file; empty until submitted
     n_bytes     length of the file
-    verifier    verifier that has the file, since claimed_at
-    n_claims    verifiers that claimed it so far
+    verifier    verifier that claimed the file at `claimed_at`
+    n_claims    number of claims so far
     verdict     None until the lease ends
     """
 
@@ -59,7 +56,6 @@ class TrackedLease:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the lease has a verdict; verdicts are final."""
         return self.verdict is not None
 
     def submit(self, blake3: bytes, n_bytes: int, now: float) -> "TrackedLease":
@@ -77,31 +73,31 @@ class TrackedLease:
         return replace(self, state=LeaseState.VERIFYING, verifier=verifier, claimed_at=now, n_claims=self.n_claims + 1)
 
     def release_claim(self, verifier: bytes) -> "TrackedLease":
-        """Take the file from a verifier that restarted, or requests another one."""
-        return self._unclaimed() if self._is_with(verifier) else self
+        """Requeue the file if this verifier has claimed it."""
+        return self._drop_claim() if self._is_claimed_by(verifier) else self
 
     def judge(self, verifier: bytes, verdict: LeaseVerdict) -> "TrackedLease":
-        """Record the verdict of the verifier that has the file."""
-        return self.end(verdict) if self._is_with(verifier) else self
+        """End the lease with this verdict if this verifier has claimed the file."""
+        return self.end(verdict) if self._is_claimed_by(verifier) else self
 
-    def wait(self, now: float) -> "TrackedLease":
-        """Expire overdue leases and claims."""
+    def expire_overdue(self, now: float) -> "TrackedLease":
+        """Expire the lease, or the claim of its verifier, if overdue."""
         if self.state is LeaseState.OPEN and now >= self.expires_at:
             return self.end(_EXPIRED)
         if self.state is LeaseState.VERIFYING and now - self.claimed_at >= VERIFY_SECONDS:
-            return self._unclaimed()
+            return self._drop_claim()
         return self
 
     def abandon(self) -> "TrackedLease":
-        """Expire a lease whose node died, left or omits it from heartbeats, unless its file was submitted."""
+        """Expire an open lease whose node died, left, or omits it from heartbeats."""
         return self.end(_EXPIRED) if self.state is LeaseState.OPEN else self
 
     def free(self) -> "TrackedLease":
-        """Free a lease whose node left, is suspended, or never received it, unless its file was submitted."""
+        """Free an open lease whose node left, is suspended, or never received it."""
         return self.end(_FREED) if self.state is LeaseState.OPEN else self
 
     def revoke(self) -> "TrackedLease":
-        """End a lease whose node was banned, even if its file was submitted."""
+        """End the lease of a banned node, even if its file was submitted."""
         return self.end(_BANNED)
 
     def cancel(self) -> "TrackedLease":
@@ -109,18 +105,18 @@ class TrackedLease:
         return self.end(_LATE)
 
     def end(self, verdict: LeaseVerdict) -> "TrackedLease":
-        """End a lease in any state, unless it has ended."""
+        """End the lease in any state; verdicts are final."""
         if self.has_ended:
             return self
         states = {"accepted": LeaseState.ACCEPTED, "unknown": LeaseState.UNKNOWN}
         state = LeaseState.EXPIRED if verdict.reason == "expired" else states.get(verdict.outcome, LeaseState.REJECTED)
         return replace(self, state=state, verdict=verdict)
 
-    def _is_with(self, verifier: bytes) -> bool:
+    def _is_claimed_by(self, verifier: bytes) -> bool:
         return self.state is LeaseState.VERIFYING and self.verifier == verifier
 
-    def _unclaimed(self) -> "TrackedLease":
-        """Requeue the file, or end the lease after the file has crashed _MAX_TRIES verifiers."""
-        if self.n_claims >= _MAX_TRIES:
+    def _drop_claim(self) -> "TrackedLease":
+        """Requeue the file, or end the lease after _MAX_CLAIMS claims."""
+        if self.n_claims >= _MAX_CLAIMS:
             return self.end(_CRASHED)
         return replace(self, state=LeaseState.SUBMITTED, verifier=b"")

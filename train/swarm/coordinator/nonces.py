@@ -18,8 +18,7 @@ class StaleIncarnation(Exception):
 class NonceCache:
     """The nonces of all nodes, for requests with a valid signature. Not thread-safe.
 
-    A nonce is retained longer than its request stays valid. Memory is bounded per node: one that sends more is refused
-    for a while, without affecting others. Nonces of strangers are not stored.
+    A nonce outlives the validity of its request. Memory is bounded per node, by refusing further requests.
 
     start: random id of this incarnation; requests for others are refused, since their nonces are lost
     """
@@ -36,7 +35,7 @@ class NonceCache:
         Raises StaleIncarnation and Unauthorized.
         """
         if head.incarnation != self.start:
-            raise StaleIncarnation("the request is for an earlier start of the coordinator")
+            raise StaleIncarnation("the request is for an earlier incarnation of the coordinator")
         ahead = head.time_ms / 1000 - now
         if abs(ahead) > MAX_CLOCK_SKEW_SECONDS:
             side = "ahead of" if ahead > 0 else "behind"

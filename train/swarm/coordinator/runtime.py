@@ -31,7 +31,7 @@ from train.swarm.broadcast.request import NotAvailable, RelayError, get, open_re
 from train.swarm.coordinator.app import CoordinatorApp
 from train.swarm.coordinator.coordinator import Coordinator
 from train.swarm.coordinator.intake import ResultStore
-from train.swarm.folder import SwarmAddress, SwarmFolder, lock_folder
+from train.swarm.folder import SwarmAddress, SwarmFolder, lock_folder, write_atomic
 from train.swarm.ledger import Ledger
 from train.swarm.requests import INCARNATION_BYTES
 from train.swarm.settings import SwarmSettings, check_engine_options, check_sampling, read_settings, sign_settings
@@ -51,12 +51,12 @@ _SHUTDOWN_SECONDS = 30.0  # for nodes to be notified of the run's end
 class CoordinatorOptions:
     """Options of a coordinator.
 
-    controller   URL of the trainer
-    token        the run's token, or None
-    listen       HOST:PORT; port 0 takes a free one
-    url          URL for nodes; empty for HOST, or this machine's name if HOST is a wildcard address
-    relays       URLs for invites
-    store        URL of the bucket for the weights; empty for a folder that the coordinator serves
+    controller  URL of the trainer
+    token       the run's token, or None
+    listen      HOST:PORT; port 0 takes a free one
+    url         URL for nodes; empty for HOST, or this machine's name if HOST is a wildcard address
+    relays      URLs for invites
+    store       URL of the bucket for the weights; empty for a folder that the coordinator serves
     """
 
     folder: Path
@@ -74,7 +74,7 @@ def run_coordinator(
 ) -> None:  # fmt: skip
     """Serve until the run ends, `stop` is set, or the process gets a signal.
 
-    settings_for  returns the settings of a new swarm; an existing one keeps its settings
+    settings_for  returns the settings of a new swarm; an existing one has its settings in the folder
     on_ready      called with the URLs of the coordinator and its status page
     note          receives lines about published versions, and about waiting for the trainer
 
@@ -85,7 +85,7 @@ def run_coordinator(
         lock_folder(options.folder, "coordinator", "FOLDER"),
         closing(_CoordinatorProcess(options, settings_for, note)) as process,
     ):
-        on_ready(process.address.coordinator, process.place.page_url())
+        on_ready(process.address.coordinator, process.folder.page_url())
         process.serve(stop or threading.Event())
 
 
@@ -98,37 +98,41 @@ class _CoordinatorProcess:
         settings_for: Callable[[ControllerClient], SwarmSettings],
         note: Callable[[str], None],
     ) -> None:
-        self.place = place = SwarmFolder(options.folder)
+        self.folder = folder = SwarmFolder(options.folder)
         self._controller = ControllerClient(options.controller, options.token, reply_seconds=_CONTROLLER_SECONDS)
         spec = wait_for_engine_spec(self._controller, note)
         check_sampling(spec)
         check_engine_options(spec)
         run = sanitize_run_name(spec.run)
-        key = read_key(place.key_path) if place.key_path.exists() else create_key_file(place.key_path)
-        settings = _settings(place, key, run, lambda: settings_for(self._controller))
+        key = read_key(folder.key_path) if folder.key_path.exists() else create_key_file(folder.key_path)
+        settings = _read_or_create_settings(folder, key, run, lambda: settings_for(self._controller))
         self._failures: list[BaseException] = []
-        ledger = Ledger(place.ledger_path, key)
+        ledger = Ledger(folder.ledger_path, key)
         self._broadcaster = Broadcaster(
             self._controller,
             LocalFirstSource(self._controller.url, self._controller.headers),
-            Origin(options.store or f"file://{place.store_path.resolve()}", run, key),
-            place.versions_path,
+            Origin(options.store or f"file://{folder.store_path.resolve()}", run, key),
+            folder.versions_path,
             ledger=lambda: ledger.head,
             note=note,
         )
-        self._relays = _Relays(options.relays, run, public_key_bytes(key))
+        self._relays = _RelayPoller(options.relays, run, public_key_bytes(key))
         self._coordinator = Coordinator(
-            settings, self._controller, key, ledger, ResultStore(place.uploads_path),
+            settings, self._controller, key, ledger, ResultStore(folder.uploads_path),
             latest=lambda: self._broadcaster.latest, relays=self._relays.versions, fail=self._failures.append,
         )  # fmt: skip
         self._listener = open_listener(options.listen)
         url = listener_url(self._listener)
         public_url = options.url or replace_wildcard(url, socket.gethostname())
         self.address = SwarmAddress(run, public_url, replace_wildcard(url), options.relays)
-        place.write_address(self.address)
-        files = RelayApp(place.store_path, RelayRateLimiter(_FILES_PER_SECOND, _FILE_BYTES_PER_SECOND))
+        folder.write_address(self.address)
+        files = RelayApp(folder.store_path, RelayRateLimiter(_FILES_PER_SECOND, _FILE_BYTES_PER_SECOND))
         app = CoordinatorApp(
-            self._coordinator, key, start=os.urandom(INCARNATION_BYTES), files=files, page_token=_page_token(place)
+            self._coordinator,
+            key,
+            start=os.urandom(INCARNATION_BYTES),
+            files=files,
+            page_token=_read_or_create_page_token(folder),
         )
         self._server = uvicorn.Server(
             bounded_config(
@@ -155,7 +159,6 @@ class _CoordinatorProcess:
             raise self._failures[0]
 
     def close(self) -> None:
-        """Stop everything. Open leases become unknown at the next start."""
         self._stop.set()
         self._coordinator.close()
         self._listener.close()
@@ -168,7 +171,7 @@ class _CoordinatorProcess:
             self._failures.append(error)
 
     def _end_server(self, stop: threading.Event) -> None:
-        """Stop the server on `stop`, after a failure, or once nodes were notified of the run's end or timed out."""
+        """Stop the server on `stop`, on a failure, or after the run's end once nodes were notified or timed out."""
         end_at = inf
         try:
             while not (stop.is_set() or self._failures or self._stop.is_set()) and time.monotonic() < end_at:
@@ -180,32 +183,32 @@ class _CoordinatorProcess:
             self._server.should_exit = True
 
 
-def _settings(place: SwarmFolder, key: Ed25519PrivateKey, run: str, new: Callable[[], SwarmSettings]) -> SwarmSettings:
+def _read_or_create_settings(
+    folder: SwarmFolder, key: Ed25519PrivateKey, run: str, create: Callable[[], SwarmSettings]
+) -> SwarmSettings:
     """Read the settings in the folder, or store new ones. Raises ConfigError if they are another run's."""
     try:
-        signed = place.settings_path.read_bytes()
+        signed = folder.settings_path.read_bytes()
     except FileNotFoundError:
-        settings = new()
-        whole = place.settings_path.with_suffix(".new")
-        whole.write_bytes(sign_settings(settings, key))
-        whole.replace(place.settings_path)
+        settings = create()
+        write_atomic(folder.settings_path, sign_settings(settings, key))
         return settings
     try:
         return read_settings(signed, run, public_key_bytes(key))
     except (BadSignature, msgspec.MsgspecError) as error:
-        raise ConfigError(f"{place.path} belongs to another swarm: {error}. Choose another FOLDER.") from None
+        raise ConfigError(f"{folder.path} belongs to another swarm: {error}. Choose another FOLDER.") from None
 
 
-def _page_token(place: SwarmFolder) -> str:
-    if not place.page_token_path.exists():
-        descriptor = os.open(place.page_token_path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _read_or_create_page_token(folder: SwarmFolder) -> str:
+    if not folder.page_token_path.exists():
+        descriptor = os.open(folder.page_token_path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(secrets.token_urlsafe(24) + "\n")
-    return place.page_token_path.read_text(encoding="ascii").strip()
+    return folder.page_token_path.read_text(encoding="ascii").strip()
 
 
-class _Relays:
-    """The newest version on each relay, for the operator; -1 if it is unreachable."""
+class _RelayPoller:
+    """A poller of the newest version on each relay, for the operator; -1 if unreachable."""
 
     def __init__(self, urls: tuple[str, ...], run: str, public_key: bytes) -> None:
         self._run, self._public_key = run, public_key
@@ -219,10 +222,10 @@ class _Relays:
         """Poll each relay periodically, without the backoff and quarantine of clients."""
         while not stop.is_set():
             for url, client in self._clients.items():
-                self._versions[url] = self._version(client)
+                self._versions[url] = self._fetch_version(client)
             stop.wait(_RELAYS_SECONDS)
 
-    def _version(self, client: HttpClient) -> int:
+    def _fetch_version(self, client: HttpClient) -> int:
         try:
             signed = get(client, latest_path(self._run), MAX_LATEST_BYTES, seconds=5.0)
             return read_latest(signed, self._run, self._public_key).version

@@ -1,4 +1,4 @@
-"""The operator's status of a swarm, and its page: one table for each subject, no scripts, no external resources.
+"""The operator's status of a swarm, and its HTML page.
 
 Nodes choose some of its texts, so all are escaped, and the content security policy forbids scripts and fetches.
 """
@@ -69,7 +69,6 @@ th { border-bottom: 2px solid #999 } td { border-bottom: 1px solid #ddd; overflo
 
 
 def render_status_page(status: SwarmStatus) -> str:
-    """Render the page as HTML."""
     nodes = sorted(status.nodes, key=lambda node: (node.state, -node.accepted, node.node))
     parts = [
         f"<h1>Swarm {_text(status.run)}</h1>",

@@ -1,16 +1,16 @@
 """Calibration: thresholds fitted to honest completions of a run's engine on its own prompts.
 
-Measuring a threshold that rejects one honest lease in ten thousand would take too many samples. Instead, thresholds
-rest on two assumptions: completions of the run resemble those of the calibration, and large values of a unit are
-exponentially rare.
+Directly measuring a rate of one honest lease in ten thousand would take too many samples. Thresholds rest on two
+assumptions: completions of the run resemble those of the calibration, and large values of a unit are exponentially
+rare.
 
-    mean, variance  of the units, as if one of the largest had been missed: few leases give wider thresholds
-    spread          of the means of leases, if significant: the effect of rounding differs between prompts
+    mean, variance  of the units, plus one unseen unit at the maximum: fewer leases give wider thresholds
+    spread          of the means of leases, if significant: rounding differs between prompts
     scale           mean excess of the largest values over the next one
     limit           value that one lease in 1 / FALSE_REJECT_RATE exceeds, extrapolated by that scale
 
-Floors keep thresholds from becoming too narrow: engines that agree bit by bit here may not elsewhere. In half
-precision, floors are higher: a confident model shows little of the rounding, and training may reduce its confidence.
+Floors bound thresholds from below: engines that agree bit by bit here may not elsewhere. They are higher in half
+precision, where training may reduce the model's confidence and expose more rounding.
 """
 
 import dataclasses
@@ -46,7 +46,7 @@ ProgressCallback = Callable[[str, int, int], None]  # stage, number done, and to
 
 
 def calibrate(config: "Config", *, n_leases: int, report: ProgressCallback) -> tuple[str, Thresholds, Distances]:
-    """Return the name of the pair of engines, its thresholds, and the pooled distances of all completions.
+    """Measure the pair of engines of a run; return its name, thresholds, and the distances of all completions.
 
     n_leases: number of groups of the run's size to sample
 
@@ -59,13 +59,13 @@ def calibrate(config: "Config", *, n_leases: int, report: ProgressCallback) -> t
     leases = _build_leases(config, n_leases)
     n_completions = sum(len(lease.seeds) for lease in leases)
     with closing(start_engine(spec, verifiable=True)) as engine:
-        by_lease = sample_completions(engine, leases, lambda done: report("drawing", done, n_completions))
+        by_lease = sample_completions(engine, leases, lambda done: report("sampling", done, n_completions))
     verifier_model = VerifierModel.from_spec(spec)  # only now: one GPU may not hold both
     honest = []
     for lease, completions in zip(leases, by_lease, strict=True):
         honest.append(measure_completions(verifier_model, lease, completions))
         report("verifying", sum(map(len, honest)), n_completions)
-    pooled = pool_distances([distances for of_lease in honest for distances in of_lease])
+    pooled = pool_distances([distances for lease in honest for distances in lease])
     return f"{spec.kind}/transformers", fit_thresholds(honest), pooled
 
 
@@ -153,7 +153,7 @@ _COARSE_FLOOR = Thresholds(
 _COARSE_MANTISSA = 0.05  # mean difference of mantissas that indicates half precision; in float32 it is nearly 0
 _MIN_TOKENS, _MIN_LEASES = 1000, 4  # thresholds from fewer carry little information
 _TAIL_VALUES = 100  # largest values that determine the scale of the tail; at most a tenth of all
-_UNSEEN = 1  # number of largest values that a calibration may have missed
+_UNSEEN = 1  # number of values at the maximum that a calibration may have missed
 
 
 def fit_thresholds(honest: Sequence[Sequence[Distances]]) -> Thresholds:
@@ -182,7 +182,7 @@ def _fit_values(leases: Sequence[FloatArray], floor: ValueThreshold) -> ValueThr
     if not len(values):  # all completions are shorter than a chunk
         return floor
     rate = FALSE_REJECT_RATE / (2 * N_THRESHOLDS) / max(map(len, leases))  # totals use the other half
-    start, scale, share = _tail(values)
+    start, scale, share = _fit_tail(values)
     limit = max(start + scale * max(log(share / rate), 0.0), floor.limit)
     unseen = _UNSEEN / len(values) * float(values.max())
     variance = float(values.var()) + unseen * float(values.max())
@@ -191,11 +191,11 @@ def _fit_values(leases: Sequence[FloatArray], floor: ValueThreshold) -> ValueThr
         variance=max(variance, floor.variance),
         scale=max(scale, floor.scale),
         limit=limit,
-        spread=_spread(leases),
+        spread=_fit_spread(leases),
     )
 
 
-def _tail(values: FloatArray) -> tuple[float, float, float]:
+def _fit_tail(values: FloatArray) -> tuple[float, float, float]:
     """Return the start of the tail of the values, its scale, and the share of the values in it."""
     largest = np.sort(values[values > 0])[::-1]
     n_tail = min(_TAIL_VALUES, len(largest) // 10)
@@ -209,10 +209,10 @@ def _fit_share(leases: Sequence[FloatArray], floor: ShareThreshold) -> ShareThre
     values = np.concatenate(leases)
     share = float(values.mean())
     rate = share + 2 * sqrt(share * (1 - share) / len(values)) + _UNSEEN / len(values)
-    return ShareThreshold(min(max(rate, floor.rate), 0.99), _spread(leases))
+    return ShareThreshold(min(max(rate, floor.rate), 0.99), _fit_spread(leases))
 
 
-def _spread(leases: Sequence[FloatArray]) -> float:
+def _fit_spread(leases: Sequence[FloatArray]) -> float:
     """Return the deviation of the means of leases in excess of independent units; 0 if insignificant."""
     values, n_units = np.concatenate(leases), np.array([len(lease) for lease in leases])
     excess = np.array([lease.sum() for lease in leases]) - n_units * values.mean()

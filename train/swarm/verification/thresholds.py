@@ -1,9 +1,8 @@
 """Thresholds of a pair of engines for the distances between completions and a verifier's recomputation, and their file.
 
 Completions are compared in units: tokens, or chunks of 32 tokens. A threshold describes the distribution of honest
-units, so it applies to any number of them. It bounds the probability of a distance at least this large; units are
-rejected if that bound is below the allowed rate. All comparisons of a lease share that rate, so short leases are
-rejected as rarely as long ones.
+units, from which it bounds the probability of a distance at least as large. Units are rejected if that bound is below
+the allowed rate. All comparisons of a lease share that rate, so length does not change the rate of false rejections.
 
 `ValueThreshold` bounds a total by Bernstein's inequality, `ShareThreshold` a count by Chernoff's. Both assume that
 completions resemble those of the calibration, and that rounding makes large values exponentially rare.
@@ -37,7 +36,7 @@ class ValueThreshold(Struct, frozen=True, forbid_unknown_fields=True):
     """The distribution of a nonnegative distance of honest units.
 
     mean, variance  of a unit
-    scale           each step of this size makes large values rarer by a factor e
+    scale           of the exponential tail: a value larger by `scale` is rarer by a factor e
     limit           maximum of a unit in an honest lease
     spread          deviation of the means of leases, beyond what follows from the variance
     """
@@ -49,7 +48,7 @@ class ValueThreshold(Struct, frozen=True, forbid_unknown_fields=True):
     spread: NotNegative = 0.0
 
     def severity(self, values: "NDArray[float64]", log_odds: float) -> float:
-        """Return the severity s of the distances: honest units reach s at a rate of about exp(-s * log_odds)."""
+        """Return the severity s of the distances; honest units reach s at a rate of about exp(-s * log_odds)."""
         if not (n_units := len(values)):
             return 0.0
         excess = max(float(values.sum()) - n_units * self.mean, 0.0)
@@ -104,7 +103,7 @@ class Thresholds(Struct, frozen=True, forbid_unknown_fields=True):
 def select_thresholds(thresholds: Mapping[str, Thresholds], engine: str) -> Thresholds:
     """Return the thresholds for nodes with an engine such as "vllm 0.32.0 cpu".
 
-    Nodes choose the name, so an uncalibrated one gets the narrowest thresholds. Without any, the defaults apply.
+    Nodes choose the name, so an uncalibrated name gets the narrowest thresholds; without any, the defaults apply.
     """
     kind = engine.split(maxsplit=1)[0] if engine.strip() else ""
     if found := thresholds.get(f"{kind}/transformers") or thresholds.get(""):
@@ -126,7 +125,7 @@ def read_thresholds(path: Path) -> dict[str, Thresholds]:
 
 
 def add_thresholds(path: Path, pair: str, thresholds: Thresholds) -> None:
-    """Write the thresholds of one pair of engines, and keep those of others. Raises ConfigError if that fails."""
+    """Write the thresholds of one pair of engines, and retain those of others. Raises ConfigError if that fails."""
     try:
         lock = FileLock(path.with_name(f".{path.name}.lock"), wait_seconds=inf, temporary=True)
     except OSError as error:

@@ -1,7 +1,7 @@
 """The verdict on a lease, as a pure function of its completions and the verifier's recomputation.
 
-train/swarm/lease_file.py has checked the file against its lease. The checks here, in order, of which the first two run
-before the recomputation:
+train/swarm/lease_file.py has checked the file against its lease. The checks here, in order; the first two precede the
+recomputation:
 
     malformed      commitments have the right length and are field elements
     termination    each completion ends at an end token or the length limit
@@ -50,8 +50,8 @@ _BAN_SEVERITY = 3.0  # honest leases exceed it with the cube of the probability 
 class Distances:
     """The distances of one or several completions: a value for each unit, by the name of its threshold.
 
-    Commitments of partial chunks are skipped: the largest values of fewer tokens include small ones, which honest
-    rounding changes as much as cheating would.
+    Commitments of partial chunks are skipped: their largest values include small ones, which honest rounding changes as
+    much as cheating would.
     """
 
     exponent_mismatches: FloatArray
@@ -63,7 +63,7 @@ class Distances:
 
 
 def measure_distances(commitments: Int64Array, logprobs: Sequence[float], recomputation: Recomputation) -> Distances:
-    """Compare a node's claims about a completion with a verifier's recomputation."""
+    """Measure the distances between a completion, as committed by a node, and its recomputation."""
     n_whole = len(recomputation.logprobs) // CHUNK_TOKENS
     whole = commitment_distances(commitments, recomputation.hidden_TH)[:n_whole]
     own, margins = recomputation.logprobs.astype(np.float64), recomputation.margins.astype(np.float64)
@@ -81,7 +81,9 @@ def measure_distances(commitments: Int64Array, logprobs: Sequence[float], recomp
 
 def pool_distances(completions: Sequence[Distances]) -> Distances:
     """Concatenate the distances of completions."""
-    return Distances(*(np.concatenate([getattr(one, each.name) for one in completions]) for each in fields(Distances)))
+    return Distances(
+        *(np.concatenate([getattr(completion, each.name) for completion in completions]) for each in fields(Distances))
+    )
 
 
 # Reason of a rejection by each distance, in the order of the checks.
@@ -94,14 +96,14 @@ _REASONS: dict[str, Reason] = {
     "logprob_errors": "probabilities",
 }
 _JUDGED_ALONE = frozenset({"commitments", "replay"})  # also for each completion; the others only for the lease
-# Engine options change log-probabilities, which are never used, and a replay is stronger evidence than probabilities.
+# Engine options change log-probabilities, and a replay is stronger evidence.
 _NEVER_HARD = frozenset({"unlikely", "probabilities"})
 
 
 def find_violations(
     completions: Sequence[Distances], thresholds: Thresholds, *, check_seeds: bool = True
 ) -> Iterator[LeaseVerdict]:
-    """Yield the reasons to reject a lease, those of single completions before those of the whole lease.
+    """Yield verdicts for exceeded thresholds, those of single completions before those of the whole lease.
 
     check_seeds: whether the engine samples with counter-based noise
     """
@@ -134,7 +136,7 @@ def judge_completions(
     recomputations  one for each completion, in order; consumed only after the first two checks passed
     ends            ids of end tokens
 
-    Never raises because of the content of completions.
+    No content of completions raises an exception.
     """
     if not completions:
         refusals = (
@@ -143,32 +145,35 @@ def judge_completions(
         )
         return VerificationResult(ACCEPTED, tuple(refusals))
     try:
-        commitments = [decode_commitments(one.commitments, len(one.token_ids)) for one in completions]
+        commitments = [
+            decode_commitments(completion.commitments, len(completion.token_ids)) for completion in completions
+        ]
     except MalformedCommitment:
         return VerificationResult(LeaseVerdict("hard", "malformed"))
-    if not all(_is_terminated(one.token_ids, lease, settings, ends) for one in completions):
+    if not all(_is_terminated(completion.token_ids, lease, settings, ends) for completion in completions):
         return VerificationResult(LeaseVerdict("soft", "termination"))
-    views = list(recomputations)
-    if not all(view.is_finite for view in views):
+    recomputed = list(recomputations)
+    if not all(view.is_finite for view in recomputed):
         return VerificationResult(LeaseVerdict("unknown", "crashed"))
     distances = [
         measure_distances(committed, completion.logprobs, view)
-        for committed, completion, view in zip(commitments, completions, views, strict=True)
+        for committed, completion, view in zip(commitments, completions, recomputed, strict=True)
     ]
     faults = [*find_violations(distances, thresholds, check_seeds=settings.check_seeds)]
     has_end = [completion.token_ids[-1] in ends for completion in completions]
     # With a replay, the noise shows whether the end token was sampled, however unlikely.
     if not settings.check_seeds and any(
         is_end and np.exp(view.logprobs[-1]) < thresholds.end_probability
-        for is_end, view in zip(has_end, views, strict=True)
+        for is_end, view in zip(has_end, recomputed, strict=True)
     ):
         faults.append(LeaseVerdict("soft", "termination"))
-    figures = _figures(pool_distances(distances))
+    figures = _summarize_distances(pool_distances(distances))
     if faults:
         first = min(faults, key=lambda fault: fault.outcome != "hard")  # min returns the first of equal ones
         return VerificationResult(first, figures=figures)
     verified = (
-        _verified(lease, number, *each) for number, each in enumerate(zip(completions, views, has_end, strict=True))
+        _verified_result(lease, number, *each)
+        for number, each in enumerate(zip(completions, recomputed, has_end, strict=True))
     )
     return VerificationResult(ACCEPTED, tuple(verified), figures)
 
@@ -180,7 +185,7 @@ def _is_terminated(token_ids: Sequence[int], lease: Lease, settings: SwarmSettin
     return token_ids[-1] in ends or len(token_ids) == budget
 
 
-def _verified(
+def _verified_result(
     lease: Lease, number: int, completion: SampledCompletion, view: Recomputation, has_end: bool
 ) -> SampleResult:
     logprobs = [min(float(logprob), 0.0) for logprob in view.logprobs]  # rounding can make sums positive
@@ -190,7 +195,7 @@ def _verified(
     )  # fmt: skip
 
 
-def _figures(lease: Distances) -> dict[str, float]:
+def _summarize_distances(lease: Distances) -> dict[str, float]:
     """Return the mean and the maximum of each distance of a lease."""
     figures = {"n_tokens": float(len(lease.margins))}
     for name in _REASONS:

@@ -24,7 +24,7 @@ Float32Array = NDArray[np.float32]
 
 _TOKEN_BATCH = 16384  # tokens of a batch, padding included
 _LOGITS_BATCH = 2**25  # logits at a time; noise takes a multiple of their memory
-_TOLERANCE = 1e-3  # of float32 logits; larger differences mean that the head does more than multiply
+_TOLERANCE = 1e-3  # of float32 logits, for the check that the output layer is a plain product
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,12 @@ class Recomputation:
 
     @property
     def is_finite(self) -> bool:
-        """Whether all recomputed numbers are finite."""
         return bool(np.isfinite(self.logprobs).all() and np.isfinite(self.margins).all())
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionToVerify:
-    """A finished completion, with its claimed sampling."""
+    """A finished completion, and the sampling parameters of its lease."""
 
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
@@ -57,7 +56,7 @@ class CompletionToVerify:
 
 
 class VerifierModel:
-    """A model from a folder or the Hub.
+    """A model from a folder or the Hub, which recomputes completions.
 
     dtype       "float32" or "bfloat16", as on the nodes
     exact_head  whether the output layer computes in float32 regardless of dtype
@@ -84,7 +83,7 @@ class VerifierModel:
         self.vocabulary = min(
             len(layer.weight) for layer in (loaded.get_input_embeddings(), loaded.get_output_embeddings())
         )
-        self._check(path)
+        self._check_head(path)
 
     @classmethod
     def from_spec(cls, spec: EngineSpec) -> "VerifierModel":
@@ -107,7 +106,6 @@ class VerifierModel:
             raise SamplerError(f"{', '.join(unknown[:3])} are not weights of this model")
 
     def recompute_lease(self, completions: Sequence[SampledCompletion], lease: Lease) -> list[Recomputation]:
-        """Recompute the completions of a lease, in order."""
         temperature = lease.sampling_params.temperature
         return self.recompute_many(
             [
@@ -119,7 +117,6 @@ class VerifierModel:
     def recompute(
         self, prompt_ids: tuple[int, ...], token_ids: tuple[int, ...], temperature: float, seed: int
     ) -> Recomputation:
-        """Recompute one completion."""
         return self.recompute_many([CompletionToVerify(prompt_ids, token_ids, temperature, seed)])[0]
 
     def recompute_many(self, completions: Sequence[CompletionToVerify]) -> list[Recomputation]:
@@ -144,10 +141,10 @@ class VerifierModel:
             recomputations = []
             for completion, hidden_LH in zip(completions, hidden_BLH, strict=True):
                 first, n_tokens = len(completion.prompt_ids) - 1, len(completion.token_ids)
-                recomputations.append(self._recomputation(completion, hidden_LH[first : first + n_tokens]))
+                recomputations.append(self._recompute_completion(completion, hidden_LH[first : first + n_tokens]))
         return recomputations
 
-    def _recomputation(self, completion: CompletionToVerify, hidden_TH: "Tensor") -> Recomputation:
+    def _recompute_completion(self, completion: CompletionToVerify, hidden_TH: "Tensor") -> Recomputation:
         import torch
 
         from train.sampling.seeded_sampling import bfloat16_bits, sample_tokens
@@ -164,7 +161,7 @@ class VerifierModel:
             margins.append(noisy_TV.max(1).values - noisy_TV.gather(1, tokens)[:, 0])
             scaled_TV = logits_TV / (completion.temperature or 1.0)
             logprobs.append(scaled_TV.gather(1, tokens)[:, 0] - scaled_TV.logsumexp(1))
-        return Recomputation(bfloat16_bits(hidden_TH), _floats(torch.cat(logprobs)), _floats(torch.cat(margins)))
+        return Recomputation(bfloat16_bits(hidden_TH), _to_numpy(torch.cat(logprobs)), _to_numpy(torch.cat(margins)))
 
     def _logits(self, hidden_TH: "Tensor") -> "Tensor":
         import torch.nn.functional as F
@@ -176,8 +173,8 @@ class VerifierModel:
         bias = None if getattr(head, "bias", None) is None else head.bias.float()
         return F.linear(hidden_TH.float(), head.weight.float(), bias)
 
-    def _check(self, model: str) -> None:
-        """Raise SamplerError unless logits are the plain product of hidden states and the output layer."""
+    def _check_head(self, model: str) -> None:
+        """Raise SamplerError unless logits are the product of hidden states and the output layer."""
         import torch
 
         ids_BL = torch.arange(1, 9, device=self._model.device)[None] % self.vocabulary
@@ -192,7 +189,7 @@ class VerifierModel:
             raise SamplerError(f"{model} changes its logits after the output layer, which verifiers do not repeat")
 
 
-def _floats(tensor: "Tensor") -> Any:
+def _to_numpy(tensor: "Tensor") -> Any:
     return tensor.float().cpu().numpy().astype(np.float32)
 
 

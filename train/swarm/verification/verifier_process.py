@@ -1,6 +1,6 @@
 """The process of `curate verifier`: it fetches files from a coordinator, and submits lease verdicts.
 
-A verifier is trusted: the trainer uses what it computes. It never decodes tokens, and executes nothing from a file.
+A verifier is trusted: the trainer uses its numbers. It never decodes tokens, and executes nothing from a file.
 """
 
 import logging
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-DEFAULT_KEY = "~/.config/curate/verifier.key"
+DEFAULT_KEY_PATH = "~/.config/curate/verifier.key"
 _RETRY_SECONDS = 1.0
 _POLL_SECONDS = 0.2
 _SHUTDOWN_SECONDS = 15.0  # for the verdict on the current file
@@ -50,7 +50,7 @@ Result = TypeVar("Result")
 
 
 class FileVerifier:
-    """Verifies one file at a time.
+    """A verifier of one file at a time.
 
     verifier_model  model of the run
     fetch_files     returns the files of a version; raises TransferError
@@ -59,7 +59,7 @@ class FileVerifier:
     def __init__(
         self, settings: SwarmSettings, verifier_model: "VerifierModel", fetch_files: Callable[[int], Sequence[Path]]
     ) -> None:  # fmt: skip
-        # A token id outside the vocabulary would break CUDA for this process permanently.
+        # A token id outside the vocabulary would corrupt the CUDA context of this process.
         self._settings = replace(settings, vocab_size=min(settings.vocab_size, verifier_model.vocabulary))
         self._verifier_model, self._fetch_files = verifier_model, fetch_files
         self._loaded: int | None = None
@@ -83,18 +83,17 @@ class FileVerifier:
 
     def _verify(self, job: VerificationJob, content: bytes) -> VerificationResult:
         if len(content) != job.n_bytes or blake3(content).digest() != job.blake3:
-            # the coordinator checked it before
             return VerificationResult(LeaseVerdict("unknown", "digest"))
         lease = job.lease
         completions = read_lease_file(content, lease, self._settings)
         if isinstance(completions, LeaseVerdict):
             return VerificationResult(completions)
         thresholds = select_thresholds(self._settings.thresholds, job.engine)
-        views, ends = self._views(completions, lease), self._verifier_model.ends
+        views, ends = self._recompute(completions, lease), self._verifier_model.ends
         return judge_completions(completions, lease, views, thresholds, self._settings, ends=ends)
 
-    def _views(self, completions: Sequence[SampledCompletion], lease: Lease) -> Iterator["Recomputation"]:
-        """Recompute the completions. Weights are loaded when the first result is requested."""
+    def _recompute(self, completions: Sequence[SampledCompletion], lease: Lease) -> Iterator["Recomputation"]:
+        """Recompute the completions, lazily: load the weights when the first result is requested."""
         version = lease.version
         if self._loaded != version:
             files, self._loaded = self._fetch_files(version), None
@@ -103,7 +102,7 @@ class FileVerifier:
         yield from self._verifier_model.recompute_lease(completions, lease)
 
     def _check_model(self) -> None:
-        """Raise SamplerError if the model computes no finite numbers for arbitrary tokens."""
+        """Raise SamplerError unless the model computes finite numbers for arbitrary tokens."""
         self._loaded = None
         try:
             is_finite = self._verifier_model.recompute(_PROMPT, _COMPLETION, 1.0, 0).is_finite
@@ -116,12 +115,12 @@ class FileVerifier:
 class VersionPrefetcher:
     """A prefetcher of each new version to a folder shared by all verifiers of this machine.
 
-    keep     number of most recently fetched versions to retain
-    fetched  called with each fetched version, from another thread
+    keep        number of most recently fetched versions to retain
+    on_fetched  called with each fetched version, from another thread
     """
 
     def __init__(
-        self, invite: Invite, *, keep: int, fetched: Callable[[int], None], folder: Path | None = None
+        self, invite: Invite, *, keep: int, on_fetched: Callable[[int], None], folder: Path | None = None
     ) -> None:  # fmt: skip
         self._download = RelayClient(
             RelaySelector(invite.relays or (invite.coordinator,)), invite.run, invite.public_key
@@ -131,20 +130,19 @@ class VersionPrefetcher:
         self._versions, self._keep = VersionStore(folder, self._download, keep=keep + 2), keep
         self._files: dict[int, tuple[Path, ...]] = {}  # by version, in fetching order
         self._lock = threading.Lock()  # for `_files`
-        self._fetched = fetched
+        self._on_fetched = on_fetched
         self._newest = -1
         self._failure: tuple[float, TransferError] | None = None  # time of the first one in a row, and its error
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="versions", daemon=True)
+        self._thread = threading.Thread(target=self._poll_versions, name="versions", daemon=True)
 
     def start(self) -> None:
-        """Start following the run."""
         self._thread.start()
 
     def fetch_files(self, version: int) -> tuple[Path, ...]:
-        """Return the files of a version. Raises TransferError if it does not arrive in time.
+        """Return the files of a version, without waiting for others if it is on the disk.
 
-        Never waits for the transfer of another version if this one is on the disk.
+        Raises TransferError if it does not arrive in time.
         """
         with self._lock:
             files = self._files.get(version)
@@ -161,8 +159,8 @@ class VersionPrefetcher:
                 raise TransferError(f"there are no weights, after {timeout_seconds:.0f} s: {failure[1]}")
 
     def _fetch(self, version: int, **limits: float) -> tuple[Path, ...]:
-        place, manifest = self._versions.fetch(version, **limits)
-        files = tuple(place / file.name for file in manifest.weights.files)
+        folder, manifest = self._versions.fetch(version, **limits)
+        files = tuple(folder / file.name for file in manifest.weights.files)
         with self._lock:
             self._files.pop(version, None)
             self._files[version] = files
@@ -171,12 +169,12 @@ class VersionPrefetcher:
         return files
 
     def close(self) -> None:
-        """Stop following, and remove versions that no process of this machine reads."""
+        """Stop polling, and remove versions that no process of this machine reads."""
         self._stop.set()
         self._versions.close()
         self._download.close()
 
-    def _follow(self) -> None:
+    def _poll_versions(self) -> None:
         last_error = ""
         while not self._stop.wait(_VERSION_POLL_SECONDS if self._newest >= 0 else _VERSION_POLL_SECONDS / 4):
             try:
@@ -184,8 +182,8 @@ class VersionPrefetcher:
                 if version != self._newest:
                     self._fetch(version, stall_seconds=STALL_SECONDS)
                     self._newest, last_error = version, ""
-                    self._fetched(version)
-                self._failure = None  # only now: relays may name versions that they do not send
+                    self._on_fetched(version)
+                self._failure = None  # after the fetch: relays may name versions that they do not send
             except TransferError as error:
                 self._failure = self._failure or (time.monotonic(), error)
                 (log.debug if str(error) == last_error else log.warning)("%s", error)
@@ -196,7 +194,7 @@ class VersionPrefetcher:
 class VerifierOptions:
     """The user's options of a verifier.
 
-    invite                 as `curate swarm invite --verifier` wrote it
+    invite                 text from `curate swarm invite --verifier`
     model                  folder or Hub name; empty: the run's own
     key_path               file with the verifier's key; created if missing
     retry_timeout_seconds  deadline for retries of an unreachable coordinator
@@ -205,7 +203,7 @@ class VerifierOptions:
 
     invite: str = field(repr=False)
     model: str = ""
-    key_path: Path = Path(DEFAULT_KEY)
+    key_path: Path = Path(DEFAULT_KEY_PATH)
     retry_timeout_seconds: float = 600.0
     folder: Path | None = None
 
@@ -224,7 +222,7 @@ class VerifierProcess:
         self._client = SignedClient(self._invite, load_or_create_key(options.key_path))
         self._name = self._client.node.hex()[:12]
         self._note = note
-        self._leaves = threading.Event()
+        self._leave_event = threading.Event()
 
     def run(self) -> None:
         """Verify until the run ends, or `leave` is called.
@@ -242,22 +240,24 @@ class VerifierProcess:
             versions = VersionPrefetcher(
                 self._invite,
                 keep=settings.retained_versions,
-                fetched=lambda version: self._note(f"verifier {self._name}: has weights {version}"),
+                on_fetched=lambda version: self._note(f"verifier {self._name}: has weights {version}"),
                 folder=self._options.folder,
             )
             with closing(versions):
                 versions.start()
-                versions.wait_for_first(self._options.retry_timeout_seconds, lambda: self._leaves.wait(_POLL_SECONDS))
+                versions.wait_for_first(
+                    self._options.retry_timeout_seconds, lambda: self._leave_event.wait(_POLL_SECONDS)
+                )
                 file_verifier = FileVerifier(settings, verifier_model, versions.fetch_files)
-                while not self._leaves.is_set() and self._verify_next(file_verifier):
+                while not self._leave_event.is_set() and self._verify_next(file_verifier):
                     pass
             with suppress(ControllerUnreachable, RunError):  # the coordinator requeues its file after a timeout
                 self._client.call("/leave", ReleaseRequest(self._client.name), type(None))
-        self._note(f"verifier {self._name}: " + ("has left" if self._leaves.is_set() else "the run is over"))
+        self._note(f"verifier {self._name}: " + ("has left" if self._leave_event.is_set() else "the run is over"))
 
     def leave(self) -> None:
-        """Leave after the current file, from any thread."""
-        self._leaves.set()
+        """Shut down after the current file, from any thread."""
+        self._leave_event.set()
 
     def _verify_next(self, file_verifier: FileVerifier) -> bool:
         """Verify the next file, if any; return whether the run continues."""
@@ -265,7 +265,7 @@ class VerifierProcess:
         if response.job is not None:
             self._verify(file_verifier, response.job)
         elif not response.run_ended:
-            self._leaves.wait(_RETRY_SECONDS)
+            self._leave_event.wait(_RETRY_SECONDS)
         return response.job is not None or not response.run_ended
 
     def _verify(self, file_verifier: FileVerifier, job: VerificationJob) -> None:
@@ -276,9 +276,11 @@ class VerifierProcess:
             if content is None:
                 return
             verified = file_verifier.verify(job, content)
-            self._retry(lambda: self._call(f"/verdict/{name}", verified, type(None)), goodbye_seconds=_SHUTDOWN_SECONDS)
+            self._retry(
+                lambda: self._call(f"/verdict/{name}", verified, type(None)), seconds_after_leave=_SHUTDOWN_SECONDS
+            )
         except RunError as error:
-            # The coordinator restarted, or reassigned the file. A permanent refusal fails the next call, too.
+            # The coordinator restarted, or reassigned the file. After a permanent refusal, the next call fails, too.
             self._note(f"lease {name}: its verdict is no longer needed ({error})")
             return
         self._note(f"lease {name}: {_describe(verified)} in {time.monotonic() - start_time:.1f} s")
@@ -291,7 +293,7 @@ class VerifierProcess:
         return VerifierModel.from_spec(replace(settings.engine, model=model))
 
     def _join(self) -> SwarmSettings:
-        return join(self._client, engine=_engine())
+        return join(self._client, engine=_describe_engine())
 
     def _call(self, path: str, message: Any, kind: Any) -> Any:
         return self._call_joined(lambda: self._client.call(path, message, kind))
@@ -305,26 +307,25 @@ class VerifierProcess:
         self._join()
         return call()
 
-    def _retry(self, call: Callable[[], Result], *, goodbye_seconds: float = 0.0) -> Result | None:
+    def _retry(self, call: Callable[[], Result], *, seconds_after_leave: float = 0.0) -> Result | None:
         """Retry a call while the coordinator is unreachable; return None if this verifier leaves first.
 
-        goodbye_seconds: further time for retries after `leave`
+        seconds_after_leave: further time for retries after `leave`
         """
         until: float | None = None
 
         def pause(seconds: float) -> bool:
             nonlocal until
-            if not self._leaves.wait(seconds):
+            if not self._leave_event.wait(seconds):
                 return True
-            until = until or time.monotonic() + goodbye_seconds
-            time.sleep(min(seconds, goodbye_seconds))
+            until = until or time.monotonic() + seconds_after_leave
+            time.sleep(min(seconds, seconds_after_leave))
             return time.monotonic() < until
 
         return RetryPolicy(self._options.retry_timeout_seconds, pause).call_with_retries(call)
 
 
-def _engine() -> str:
-    """Describe engine and device."""
+def _describe_engine() -> str:
     import torch
     import transformers
 
